@@ -1,0 +1,1 @@
+"""Sardonyx: ONNX models in browsers, on boards and on desktops."""

@@ -1,0 +1,55 @@
+"""The exceptions of the public API, named as onnxruntime names them."""
+
+from __future__ import annotations
+
+
+class SardonyxError(Exception):
+    """The base of every error that this package raises on purpose."""
+
+
+class Fail(SardonyxError):
+    """Something failed that has no class of its own."""
+
+
+class InvalidArgument(SardonyxError, ValueError):
+    """A feed, an output name or an option does not fit the model."""
+
+
+class NoSuchFile(SardonyxError, FileNotFoundError):
+    """The model, or a file that it names, does not exist."""
+
+
+class NoModel(SardonyxError):
+    """No model was given."""
+
+
+class EngineError(SardonyxError):
+    """An execution provider's device or compiler failed."""
+
+
+class RuntimeException(SardonyxError, RuntimeError):
+    """A node failed while the model was running."""
+
+
+class InvalidProtobuf(SardonyxError, ValueError):
+    """The bytes are not an ONNX model."""
+
+
+class ModelLoaded(SardonyxError):
+    """A model was loaded already."""
+
+
+class NotImplemented(SardonyxError, NotImplementedError):  # noqa: A001, N818 - onnxruntime's name
+    """An operator, data type or option that nothing here implements."""
+
+
+class InvalidGraph(SardonyxError, ValueError):
+    """The model breaks a rule of ONNX."""
+
+
+class EPFail(SardonyxError):
+    """An execution provider cannot do what it was asked."""
+
+
+class InvalidGuard(SardonyxError):
+    """The sizes of this call do not fit a plan that has no compiler behind it."""

@@ -1,0 +1,22 @@
+"""The intermediate representation: ONNX's nouns as Python objects."""
+
+from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
+from sardonyx.ir.types import DimLike, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
+
+__all__ = [
+    "Attribute",
+    "DimLike",
+    "Function",
+    "Graph",
+    "MapType",
+    "Model",
+    "Node",
+    "OptionalType",
+    "SequenceType",
+    "SparseTensor",
+    "SparseTensorType",
+    "Tensor",
+    "TensorType",
+    "Value",
+    "ValueType",
+]
