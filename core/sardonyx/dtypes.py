@@ -85,7 +85,7 @@ int2 = _dtype("int2", 26, "int2", "i1", "int", 2)
 ALL: tuple[DType, ...] = tuple(value for value in list(globals().values()) if isinstance(value, DType))
 _BY_NUMBER = {dtype.number: dtype for dtype in ALL}
 _BY_NAME = {name: dtype for dtype in ALL for name in (dtype.onnx_name, dtype.name)}
-_NATIVE = (float32, uint8, int8, uint16, int16, int32, int64, string, bool_, float16, float64)
+_NATIVE: tuple[DType, ...] = (float32, uint8, int8, uint16, int16, int32, int64, string, bool_, float16, float64)
 _NATIVE += (uint32, uint64, complex64, complex128)
 _BY_STORAGE = {dtype.storage: dtype for dtype in _NATIVE}
 

@@ -1,0 +1,63 @@
+# Sardonyx. `make` alone lists what can be made; everything installs into .venv, once.
+
+PYTHONS = python3 python3.14 python3.13 python3.12 python3.11
+BIN = .venv/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check
+PYTEST = $(BIN)/python -m pytest
+
+.PHONY: help demo check test test-all lint system format wheel clean
+
+help:
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: .venv/.demo ## recognise handwritten digits on every device of this machine
+	@$(BIN)/sardonyx demo
+
+check: lint ## lint, type-check and run the quick tests (under two minutes)
+	@$(PYTEST) -m "not slow and not nightly"
+
+test: system lint ## run everything that a change must pass
+	@$(PYTEST) -m "not nightly"
+
+test-all: system lint ## run every test, the long ones too
+	@$(PYTEST)
+
+lint: .venv/.test
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+system: .venv/.test
+	@$(BIN)/python -m tests.support.system node vulkan
+
+format: .venv/.test ## format the code and sort its imports
+	@$(BIN)/ruff check --fix-only .
+	@$(BIN)/ruff format .
+
+wheel: .venv/.test ## build the wheel into dist/
+	@$(BIN)/python -m build --wheel --no-isolation
+
+clean: ## remove everything that make made
+	@rm -rf .venv dist build .*_cache .hypothesis
+	@find . -name __pycache__ -prune -exec rm -rf {} +
+
+.venv/.test: pyproject.toml | $(BIN)/python
+	@echo "Installing the tests' packages into .venv"
+	@$(PIP) install -q -e '.[test]'
+	@touch $@
+
+.venv/.demo: pyproject.toml | $(BIN)/python
+	@echo "Installing Sardonyx into .venv"
+	@$(PIP) install -qq --only-binary :all: -e '.[gpu,wasm,cli]' 2>/dev/null || { \
+		$(PIP) install -q -e . && for extra in gpu wasm cli; do \
+			$(PIP) install -qq --only-binary :all: -e ".[$$extra]" 2>/dev/null || \
+			echo "Going on without sardonyx[$$extra], which has no wheel for this machine."; \
+		done; }
+	@touch $@
+
+$(BIN)/python:
+	@for python in $(PYTHONS); do \
+		$$python -c 'import sys; assert sys.version_info >= (3, 11)' 2>/dev/null || continue; \
+		$$python -m venv .venv >/dev/null && exit; rm -rf .venv; \
+		echo "$$python cannot make a virtual environment; on Debian: apt-get install python3-venv"; exit 1; \
+	done; echo "Sardonyx needs Python 3.11 or newer; if it has another name: make PYTHONS=..."; exit 1

@@ -1,0 +1,360 @@
+"""What operator expansions compute with: an Array, known or traced.
+
+An expansion is written once against `Array`. If all that it is given is known, its primitives are evaluated with NumPy
+on the spot: that is constant folding and eager execution. Otherwise they are recorded as equations of the active
+`Trace`: that is the compiler's input. Three states, one class:
+
+* `value`: a NumPy array: a constant, a weight, the result of folding;
+* `sizes`: a small object array of integers and symbolic sizes: what `Shape` gives, and arithmetic on it;
+* `equation`: the output of a recorded primitive, or (None) an input of the trace.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.dtypes import DType
+from sardonyx.symbolic import Dim, Guards, Size, hint, poly, product
+
+Shape: TypeAlias = tuple[Size, ...]
+Scalar: TypeAlias = int | float | bool
+
+FOLD_LIMIT = 1 << 16
+"""Elements up to which primitives on constants are evaluated while tracing."""
+
+
+@dataclass(eq=False, slots=True)
+class Array:
+    """A tensor of one element type whose sizes may be symbolic."""
+
+    dtype: DType
+    shape: Shape
+    value: np.ndarray | None = None
+    sizes: np.ndarray | None = None
+    equation: Equation | None = None
+    name: str = ""
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> Size:
+        """The number of elements."""
+        return product(self.shape)
+
+    def __repr__(self) -> str:
+        state = "value" if self.value is not None else "sizes" if self.sizes is not None else "traced"
+        return f"<Array {self.dtype}[{','.join(map(str, self.shape))}] {state}>"
+
+    def __bool__(self) -> bool:
+        raise TypeError("an Array has no truth value while a model is compiled; use primitives.where")
+
+    __hash__ = object.__hash__
+
+    def __add__(self, other: Operand) -> Array:
+        return elementwise("add", self, other)
+
+    def __radd__(self, other: Operand) -> Array:
+        return elementwise("add", other, self)
+
+    def __sub__(self, other: Operand) -> Array:
+        return elementwise("sub", self, other)
+
+    def __rsub__(self, other: Operand) -> Array:
+        return elementwise("sub", other, self)
+
+    def __mul__(self, other: Operand) -> Array:
+        return elementwise("mul", self, other)
+
+    def __rmul__(self, other: Operand) -> Array:
+        return elementwise("mul", other, self)
+
+    def __truediv__(self, other: Operand) -> Array:
+        return elementwise("div", self, other)
+
+    def __rtruediv__(self, other: Operand) -> Array:
+        return elementwise("div", other, self)
+
+    def __mod__(self, other: Operand) -> Array:
+        return elementwise("rem", self, other)
+
+    def __pow__(self, other: Operand) -> Array:
+        return elementwise("pow", self, other)
+
+    def __neg__(self) -> Array:
+        return elementwise("neg", self)
+
+    def __invert__(self) -> Array:
+        return elementwise("not", self)
+
+    def __and__(self, other: Operand) -> Array:
+        return elementwise("and", self, other)
+
+    def __or__(self, other: Operand) -> Array:
+        return elementwise("or", self, other)
+
+    def __xor__(self, other: Operand) -> Array:
+        return elementwise("xor", self, other)
+
+    def __lt__(self, other: Operand) -> Array:
+        return elementwise("lt", self, other)
+
+    def __le__(self, other: Operand) -> Array:
+        return elementwise("le", self, other)
+
+    def __gt__(self, other: Operand) -> Array:
+        return elementwise("gt", self, other)
+
+    def __ge__(self, other: Operand) -> Array:
+        return elementwise("ge", self, other)
+
+
+Operand: TypeAlias = Array | Scalar | Dim
+
+
+def elementwise(function: str, *operands: Operand) -> Array:
+    from sardonyx import primitives
+
+    return primitives.elementwise(function, *operands)
+
+
+@dataclass(eq=False, slots=True)
+class Equation:
+    """One recorded primitive. `origin` is the position of the ONNX node whose expansion recorded it."""
+
+    primitive: Primitive
+    inputs: tuple[Array, ...]
+    params: dict[str, Any]
+    outputs: tuple[Array, ...]
+    origin: int
+
+
+class Primitive:
+    """The contract of a primitive: result types and shapes, and the value by NumPy.
+
+    `pure` primitives with equal inputs and parameters are recorded once. `on_sizes` ones can be evaluated on arrays of
+    symbolic sizes, where NumPy's object arrays do the arithmetic.
+    """
+
+    name: str = ""
+    pure: bool = True
+    on_sizes: bool = False
+
+    infer: Callable[..., Sequence[tuple[DType, Shape]]]
+    numpy: Callable[..., Sequence[np.ndarray]]
+
+
+PRIMITIVES: dict[str, Primitive] = {}
+
+
+def primitive(cls: type[Primitive]) -> Primitive:
+    """Register the one instance of a primitive under its name."""
+    PRIMITIVES[cls.name] = instance = cls()
+    return instance
+
+
+@dataclass(eq=False)
+class Trace:
+    """The equations of one graph for one choice of guards, in the order in which they were recorded."""
+
+    guards: Guards
+    hints: Mapping[str, int] = field(default_factory=dict)
+    inputs: list[Array] = field(default_factory=list)
+    equations: list[Equation] = field(default_factory=list)
+    outputs: list[Array] = field(default_factory=list)
+    origin: int = -1
+    prefix: str = ""
+    feeds: Mapping[int, np.ndarray] = field(default_factory=dict)
+    _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
+    _reads: dict[int, list[Size]] = field(default_factory=dict)
+    _counter: int = 0
+
+    def __enter__(self) -> Trace:
+        self.guards.__enter__()
+        _active.__dict__.setdefault("stack", []).append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _active.stack.pop()
+        self.guards.__exit__()
+
+    def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
+        """A size that only the run will tell; `guess` is its hint unless an earlier run told better."""
+        name = f"{stem}{self.prefix}{self._counter}"
+        self._counter += 1
+        return self.guards.symbol(name, self.hints.get(name, guess))
+
+    def record(self, prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any]) -> tuple[Array, ...]:
+        inputs = tuple(map(self.materialise, inputs))
+        key = (prim.name, tuple(map(id, inputs)), freeze(params)) if prim.pure else None
+        if key is not None and key in self._known:
+            return self._known[key]
+        types = prim.infer(*inputs, **params)
+        return self.append(prim, inputs, params, types, key)
+
+    def append(
+        self,
+        prim: Primitive,
+        inputs: tuple[Array, ...],
+        params: dict[str, Any],
+        types: Sequence[tuple[DType, Shape]],
+        key: Any = None,
+    ) -> tuple[Array, ...]:
+        """Record an equation whose result types are known already."""
+        outputs = tuple(Array(dtype, shape) for dtype, shape in types)
+        equation = Equation(prim, inputs, params, outputs, self.origin)
+        for output in outputs:
+            output.equation = equation
+        self.equations.append(equation)
+        if key is not None:
+            self._known[key] = outputs
+        return outputs
+
+    def read(self, array: Array) -> list[Size]:
+        """The elements of a traced integer Array, as symbols that the run reads from it."""
+        if id(array) in self._reads:
+            return self._reads[id(array)]
+        count = int(product(array.shape))
+        if array.dtype.kind not in ("int", "uint") or count > 64:
+            raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
+        known = evaluate(array)
+        if known is not None:
+            found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
+        else:
+            feed = self.feeds.get(id(array))
+            guesses = [1] * count if feed is None else [int(item) for item in feed.reshape(-1).tolist()]
+            found = [self.fresh_symbol(guess, "?n") for guess in guesses]
+            self.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
+        self._reads[id(array)] = found
+        return found
+
+    def materialise(self, array: Array) -> Array:
+        """The array as something that a kernel can read: sizes become the output of a `sizes` equation."""
+        if array.sizes is None:
+            return array
+        flat = tuple(array.sizes.reshape(-1).tolist())
+        return self.record(PRIMITIVES["sizes"], (), {"sizes": flat, "shape": array.shape, "dtype": array.dtype})[0]
+
+
+_active = threading.local()
+
+
+def active_trace() -> Trace | None:
+    stack: list[Trace] = _active.__dict__.get("stack") or []
+    return stack[-1] if stack else None
+
+
+def freeze(value: Any) -> Any:
+    """A hashable key of a parameter; symbolic sizes are told apart by their polynomials."""
+    if isinstance(value, Dim):
+        return poly(value)
+    if isinstance(value, (tuple, list)):
+        return tuple(map(freeze, value))
+    if isinstance(value, dict):
+        return tuple((name, freeze(item)) for name, item in sorted(value.items()))
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, (bool, int)):
+        return type(value).__name__, value
+    return value
+
+
+def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
+    """Evaluate a primitive now if all that it needs is known, else record it in the active trace."""
+    trace = active_trace()
+    if all(array.value is not None for array in inputs) and (trace is None or (inputs and prim.pure)):
+        types = prim.infer(*inputs, **params)
+        if trace is None or all(_small(shape) for _, shape in types):
+            values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
+            return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, values, strict=True))
+    elif prim.on_sizes and all(array.value is not None or array.sizes is not None for array in inputs):
+        types = prim.infer(*inputs, **params)
+        if all(dtype.kind in ("int", "uint", "bool") and _small(shape) for dtype, shape in types):
+            return _on_sizes(prim, inputs, params, types)
+    if trace is None:
+        raise TypeError(f"primitive {prim.name} needs a trace: some of its inputs are not known")
+    return trace.record(prim, inputs, params)
+
+
+def _small(shape: Shape) -> bool:
+    return all(isinstance(size, int) for size in shape) and hint(product(shape)) <= FOLD_LIMIT
+
+
+def evaluate(array: Array) -> np.ndarray | None:
+    """The value of an Array that depends on constants and sizes alone, its sizes tied to their numbers by guards."""
+    values: dict[int, np.ndarray] = {}
+    stack = [array]
+    while stack:
+        top = stack[-1]
+        if id(top) in values:
+            stack.pop()
+        elif top.value is not None:
+            values[id(top)] = top.value
+        elif top.equation is None or not top.equation.primitive.pure:
+            return None
+        elif waiting := [item for item in top.equation.inputs if id(item) not in values]:
+            stack += waiting
+        else:
+            equation = top.equation
+            results = equation.primitive.numpy(*(values[id(item)] for item in equation.inputs), **equation.params)
+            values.update((id(item), result) for item, result in zip(equation.outputs, results, strict=True))
+    return values[id(array)]
+
+
+def _on_sizes(
+    prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any], types: Sequence[tuple[DType, Shape]]
+) -> tuple[Array, ...]:
+    objects = [array.sizes if array.sizes is not None else as_objects(array) for array in inputs]
+    outputs = []
+    for (dtype, shape), result in zip(types, prim.numpy(*objects, **params), strict=True):
+        known = np.asarray(result)
+        outputs.append(of_sizes(known if known.dtype == object else known.astype(object), dtype, shape))
+    return tuple(outputs)
+
+
+def as_objects(array: Array) -> np.ndarray:
+    assert array.value is not None
+    return array.value if array.dtype is dtypes.bool_ else array.value.astype(object)
+
+
+def of_sizes(known: np.ndarray, dtype: DType, shape: Shape) -> Array:
+    """The Array of these integers, a plain value if none of them is symbolic."""
+    if any(isinstance(size, Dim) for size in known.reshape(-1).tolist()):
+        return Array(dtype, shape, sizes=known)
+    return Array(dtype, shape, value=known.astype(dtype.storage))
+
+
+def constant(value: Any, dtype: DType | None = None) -> Array:
+    """The Array that holds this NumPy array or number."""
+    array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.storage)
+    return Array(dtype or dtypes.of(array.dtype), tuple(array.shape), array)
+
+
+def sizes(items: Sequence[Size], dtype: DType = dtypes.int64) -> Array:
+    """A vector of sizes, as ONNX's Shape gives it."""
+    known = np.empty(len(items), dtype=object)
+    known[:] = items
+    return of_sizes(known, dtype, (len(items),))
+
+
+def known_sizes(array: Array) -> list[Size]:
+    """The elements of a small integer Array that shapes depend on.
+
+    What is not known yet becomes symbols that the run reads (`read`), so asking costs the plan a halt; sizes that went
+    through arithmetic which is not on integers are tied to their numbers by guards.
+    """
+    if array.value is not None:
+        return [int(item) for item in array.value.reshape(-1).tolist()]
+    if array.sizes is not None:
+        return list(array.sizes.reshape(-1).tolist())
+    trace = active_trace()
+    if trace is None:
+        raise TypeError("the elements of this Array are not known")
+    return trace.read(array)

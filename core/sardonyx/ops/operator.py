@@ -1,0 +1,117 @@
+"""The operator: one class in one file that says all there is to say about an ONNX operator.
+
+Attributes are annotated class variables with ONNX's defaults; `expand` spells the operator in primitives; `samples`
+test it on every provider; `upgrades` lift the forms of older operator sets. Defining the class registers it.
+
+    class Gelu(Operator, since=20):
+        "y = x * P(X <= x), X standard normal."
+
+        approximate: str = "none"
+
+        def expand(self, x: Array) -> Array:
+            if self.approximate == "tanh":
+                return 0.5 * x * (1.0 + p.tanh(0.7978845608 * (x + 0.044715 * x * x * x)))
+            return 0.5 * x * (1.0 + p.erf(x * 0.7071067812))
+
+        samples = [sample((3, 4)), sample((3, 4), approximate="tanh")]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sardonyx.array import Array, constant
+from sardonyx.errors import InvalidGraph
+from sardonyx.ir import Graph, Node, Tensor, Value
+
+REGISTRY: dict[tuple[str, str], type[Operator]] = {}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One call that tests an operator: an input is a shape (float32 noise), an array, or None where it is left out."""
+
+    inputs: tuple[Any, ...]
+    attributes: dict[str, Any]
+    outputs: int = 1
+    tolerance: float = 1e-5
+
+    def arrays(self, seed: int = 0) -> list[np.ndarray | None]:
+        rng = np.random.default_rng(seed)
+        return [rng.normal(size=item).astype(np.float32) if isinstance(item, tuple) else item for item in self.inputs]
+
+
+def sample(*inputs: Any, outputs: int = 1, tolerance: float = 1e-5, **attributes: Any) -> Sample:
+    """A `Sample` of these inputs and attributes; `tolerance` is relative to the largest value of the reference."""
+    return Sample(inputs, attributes, outputs, tolerance)
+
+
+Upgrade = Callable[[Node, "Rewriter"], Sequence[Value] | None]
+"""Lifts a node to the form of a later operator set: changes it in place, or gives the values that replace its outputs."""
+
+
+class Rewriter:
+    """What an upgrade makes new nodes with; they come before the node that is lifted."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+
+    def constant(self, array: Any, dtype: type[np.generic] | None = None) -> Value:
+        """A Value that holds this array."""
+        tensor = constant(np.asarray(array, dtype))
+        assert tensor.value is not None
+        return Value("", constant=Tensor.of(tensor.value, tensor.dtype))
+
+    def emit(self, op_type: str, *inputs: Value | None, outputs: int = 1, **attributes: Any) -> list[Value]:
+        """A new node of ai.onnx in its newest form, and its outputs."""
+        from sardonyx.ir.build import node
+
+        made = node(op_type, list(inputs), outputs, attributes)
+        self.nodes.append(made)
+        return made.outputs
+
+
+class Operator:
+    """Base class; see the module's text. `outputs` counts the outputs that the node asks for."""
+
+    domain: ClassVar[str] = ""
+    since: ClassVar[int] = 1
+    attributes: ClassVar[dict[str, Any]] = {}
+    required: ClassVar[frozenset[str]] = frozenset()
+    samples: ClassVar[Sequence[Sample]] = ()
+    upgrades: ClassVar[dict[int, Upgrade]] = {}
+
+    node: Node
+    outputs: int
+
+    expand: Callable[..., Array | Sequence[Array]]
+
+    def __init_subclass__(cls, *, since: int = 1, domain: str = "", name: str = "", abstract: bool = False) -> None:
+        names = [attr for base in cls.__mro__[-2::-1] for attr in vars(base).get("__annotations__", {})]
+        own = [attr for attr in names if attr not in Operator.__annotations__]
+        cls.attributes = {attr: getattr(cls, attr, None) for attr in own}
+        cls.required = frozenset(attr for attr in own if not hasattr(cls, attr))
+        cls.since, cls.domain = since, domain
+        if not abstract:
+            REGISTRY[domain, name or cls.__name__] = cls
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.outputs = sum(1 for output in node.outputs if output.name) or len(node.outputs)
+        for name, attribute in node.attributes.items():
+            if name in self.attributes:
+                value = attribute.value
+                setattr(self, name, tuple(value) if isinstance(value, list) else value)
+        missing = [name for name in self.required if name not in node.attributes]
+        if missing:
+            raise InvalidGraph(f"{node.label} lacks the attribute {missing[0]!r}, which has no default")
+
+    def subgraph(self, name: str) -> Graph:
+        graph = self.node.attribute(name)
+        if not isinstance(graph, Graph):
+            raise InvalidGraph(f"{self.node.label} lacks the graph attribute {name!r}")
+        return graph

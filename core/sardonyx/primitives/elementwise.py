@@ -1,0 +1,244 @@
+"""Element-wise primitives, conversions, and Arrays made from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from sardonyx import dtypes, scalar
+from sardonyx.array import Array, Operand, Primitive, Scalar, Shape, active_trace, bind, constant, primitive
+from sardonyx.dtypes import DType
+from sardonyx.symbolic import Dim, Size, same
+
+Types: TypeAlias = Sequence[tuple[DType, Shape]]
+Values: TypeAlias = Sequence[np.ndarray]
+
+
+class Elementwise(Primitive):
+    name = "elementwise"
+    on_sizes = True
+
+    def infer(self, *inputs: Array, function: str) -> Types:
+        kind = scalar.FUNCTIONS[function]
+        dtype = {"bool": dtypes.bool_, "same": inputs[0].dtype, "select": inputs[-1].dtype}[kind.result]
+        return [(dtype, broadcast_shapes(*(array.shape for array in inputs)))]
+
+    def numpy(self, *arrays: np.ndarray, function: str) -> Values:
+        with np.errstate(all="ignore"):
+            return [np.asarray(scalar.FUNCTIONS[function].numpy(*arrays))]
+
+
+class Cast(Primitive):
+    name = "cast"
+    on_sizes = True
+
+    def infer(self, x: Array, dtype: DType) -> Types:
+        return [(dtype, x.shape)]
+
+    def numpy(self, x: np.ndarray, dtype: DType) -> Values:
+        return [x if x.dtype == object else scalar.cast(x, dtype.storage)]
+
+
+class Bitcast(Primitive):
+    name = "bitcast"
+
+    def infer(self, x: Array, dtype: DType) -> Types:
+        return [(dtype, x.shape)]
+
+    def numpy(self, x: np.ndarray, dtype: DType) -> Values:
+        return [np.ascontiguousarray(x).view(dtype.storage)]
+
+
+class Sizes(Primitive):
+    name = "sizes"
+
+    def infer(self, sizes: Sequence[Size], shape: Shape, dtype: DType) -> Types:
+        return [(dtype, shape)]
+
+    def numpy(self, sizes: Sequence[Size], shape: Shape, dtype: DType) -> Values:
+        return [np.array([int(size) for size in sizes], dtype.storage).reshape([int(size) for size in shape])]
+
+
+class Full(Primitive):
+    name = "full"
+
+    def infer(self, value: Scalar, shape: Shape, dtype: DType) -> Types:
+        return [(dtype, shape)]
+
+    def numpy(self, value: Scalar, shape: Shape, dtype: DType) -> Values:
+        return [np.full(concrete(shape), value, dtype.storage)]
+
+
+class Iota(Primitive):
+    name = "iota"
+
+    def infer(self, axis: int, shape: Shape, dtype: DType) -> Types:
+        return [(dtype, shape)]
+
+    def numpy(self, axis: int, shape: Shape, dtype: DType) -> Values:
+        sizes = concrete(shape)
+        line = np.arange(sizes[axis], dtype=dtype.storage)
+        return [np.broadcast_to(line.reshape([-1 if k == axis else 1 for k in range(len(sizes))]), sizes)]
+
+
+ELEMENTWISE = primitive(Elementwise)
+CAST = primitive(Cast)
+BITCAST = primitive(Bitcast)
+SIZES = primitive(Sizes)
+FULL = primitive(Full)
+IOTA = primitive(Iota)
+
+
+def elementwise(function: str, *operands: Operand) -> Array:
+    """Apply a scalar function to operands that broadcast against one another.
+
+    >>> elementwise("max", constant([1, 5, 3]), 2).value
+    array([2, 5, 3])
+    """
+    known = scalar.FUNCTIONS[function]
+    if len(operands) != known.arity:
+        raise TypeError(f"{function} takes {known.arity} operands, not {len(operands)}")
+    data = operands[1:] if known.result == "select" else operands
+    arrays = _promote(function, data)
+    if arrays[0].dtype.kind not in known.kinds:
+        kinds = ", ".join(sorted(known.kinds))
+        raise TypeError(f"{function} takes elements of kind {kinds}, not {arrays[0].dtype}")
+    if known.result == "select":
+        condition = operands[0]
+        if not isinstance(condition, Array) or condition.dtype is not dtypes.bool_:
+            raise TypeError(f"where takes a bool condition, not {getattr(condition, 'dtype', condition)}")
+        arrays.insert(0, condition)
+    dtype = arrays[-1].dtype
+    if dtype.is_float and not dtype.is_native and function != "where":
+        wide = [cast(array, dtypes.float32) for array in arrays]
+        result = bind(ELEMENTWISE, *wide, function=function)[0]
+        return result if known.result == "bool" else cast(result, dtype)
+    return bind(ELEMENTWISE, *arrays, function=function)[0]
+
+
+def _promote(function: str, operands: Sequence[Operand]) -> list[Array]:
+    dtype = next((operand.dtype for operand in operands if isinstance(operand, Array)), None)
+    if dtype is None:
+        raise TypeError(f"{function} needs an Array among its operands")
+    arrays = []
+    for operand in operands:
+        if not isinstance(operand, Array):
+            operand = literal(operand, dtype)
+        elif operand.dtype is not dtype:
+            raise TypeError(
+                f"{function} takes operands of one dtype, not {dtype} and {operand.dtype}; cast one of them"
+            )
+        arrays.append(operand)
+    return arrays
+
+
+def literal(value: Scalar | Dim, dtype: DType) -> Array:
+    """A 0-d Array of this number, which may be a symbolic size."""
+    if isinstance(value, Dim):
+        trace = active_trace()
+        if trace is None:
+            return constant(int(value), dtype)
+        return bind(SIZES, sizes=(value,), shape=(), dtype=dtype)[0]
+    if not dtype.is_native:
+        return cast(constant(np.float32(value)), dtype)
+    return Array(dtype, (), np.asarray(value, dtype.storage))
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that these broadcast to, as NumPy has it.
+
+    >>> broadcast_shapes((3, 1), (4,))
+    (3, 4)
+    """
+    rank = max(map(len, shapes), default=0)
+    result: list[Size] = []
+    for axis in range(-rank, 0):
+        size: Size = 1
+        for shape in shapes:
+            if -axis > len(shape) or same(shape[axis], size):
+                continue
+            other = shape[axis]
+            if same(size, 1) or size == 1:
+                size = other
+            elif not (other == 1 or other == size):
+                raise ValueError(f"shapes {' and '.join(map(show, shapes))} do not broadcast at axis {axis}")
+        result.append(size)
+    return tuple(result)
+
+
+def show(shape: Shape) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def concrete(shape: Shape) -> tuple[int, ...]:
+    """The sizes as numbers, each tied by a guard."""
+    return tuple(int(size) for size in shape)
+
+
+def cast(x: Array, dtype: DType) -> Array:
+    """Convert elements: float to integer saturates, NaN gives 0, integers wrap."""
+    return x if x.dtype is dtype else bind(CAST, x, dtype=dtype)[0]
+
+
+def bitcast(x: Array, dtype: DType) -> Array:
+    """The same bits as another type of the same width."""
+    if x.dtype.itemsize != dtype.itemsize:
+        raise TypeError(f"bitcast from {x.dtype} to {dtype}: the widths differ")
+    return x if x.dtype is dtype else bind(BITCAST, x, dtype=dtype)[0]
+
+
+def full(shape: Sequence[Size], value: Scalar, dtype: DType) -> Array:
+    """An Array filled with one number."""
+    return bind(FULL, value=value, shape=tuple(shape), dtype=dtype)[0]
+
+
+def iota(shape: Sequence[Size], axis: int, dtype: DType = dtypes.int64) -> Array:
+    """An Array whose elements are their own index along one axis."""
+    return bind(IOTA, axis=axis, shape=tuple(shape), dtype=dtype)[0]
+
+
+def unary(function: str) -> Callable[[Array], Array]:
+    """The scalar function of this name as a function of one Array."""
+
+    def apply(x: Array) -> Array:
+        return elementwise(function, x)
+
+    apply.__name__ = apply.__qualname__ = function
+    apply.__doc__ = f"`{function}` of every element."
+    return apply
+
+
+def binary(function: str) -> Callable[[Operand, Operand], Array]:
+    """The scalar function of this name as a function of two operands that broadcast."""
+
+    def apply(a: Operand, b: Operand) -> Array:
+        return elementwise(function, a, b)
+
+    apply.__name__ = apply.__qualname__ = function
+    apply.__doc__ = f"`{function}` of corresponding elements, broadcast."
+    return apply
+
+
+def where(condition: Array, a: Operand, b: Operand) -> Array:
+    """`a` where the condition holds, else `b`."""
+    return elementwise("where", condition, a, b)
+
+
+minimum, maximum = binary("min"), binary("max")
+equal, not_equal = binary("eq"), binary("ne")
+shift_left, shift_right = binary("shl"), binary("shr")
+isnan, isinf = unary("isnan"), unary("isinf")
+absolute, sign, negative = unary("abs"), unary("sign"), unary("neg")
+floor, ceil, trunc, round_even = unary("floor"), unary("ceil"), unary("trunc"), unary("round")
+sqrt, exp, log, erf = unary("sqrt"), unary("exp"), unary("log"), unary("erf")
+sin, cos, tan = unary("sin"), unary("cos"), unary("tan")
+asin, acos, atan = unary("asin"), unary("acos"), unary("atan")
+sinh, cosh, tanh = unary("sinh"), unary("cosh"), unary("tanh")
+asinh, acosh, atanh = unary("asinh"), unary("acosh"), unary("atanh")
+
+
+def sigmoid(x: Array) -> Array:
+    """1 / (1 + exp(-x))."""
+    return 1.0 / (1.0 + exp(-x))

@@ -1,0 +1,147 @@
+"""Primitives that read or write at computed places: gather, scatter, nonzero."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Array, Primitive, Trace, active_trace, bind, primitive
+from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, show
+from sardonyx.primitives.movement import broadcast_to, normalize_axes
+from sardonyx.symbolic import hint, product
+
+
+class Gather(Primitive):
+    """x[..., i0[k], ..., i1[k], ...]: the axes in `axes` are replaced by the axes of the index Arrays, at `place`."""
+
+    name = "gather"
+    on_sizes = True
+
+    def infer(self, x: Array, *indices: Array, axes: tuple[int, ...], place: int) -> Types:
+        kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
+        return [(x.dtype, (*kept[:place], *indices[0].shape, *kept[place:]))]
+
+    def numpy(self, x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], place: int) -> Values:
+        order = [*axes, *(axis for axis in range(x.ndim) if axis not in axes)]
+        limited = []
+        for axis, index in zip(axes, indices, strict=True):
+            plain = index.astype(np.int64)
+            limited.append(np.clip(plain, 0, max(x.shape[axis] - 1, 0)))
+        rank = indices[0].ndim
+        if any(x.shape[axis] == 0 for axis in axes):
+            shape = (*limited[0].shape, *(x.shape[axis] for axis in order[len(axes) :]))
+            taken = np.zeros(shape, x.dtype)
+        else:
+            taken = x.transpose(order)[tuple(limited)]
+        return [np.moveaxis(taken, range(rank), range(place, place + rank))]
+
+
+class Scatter(Primitive):
+    """A copy of x in which the places that the indices name are overwritten, or combined, in order of the updates.
+
+    The indices have one shape I; the updates have I followed by the axes of x that are not indexed. `reduction` is
+    `none`, `add`, `mul`, `min` or `max`. Updates out of range are dropped.
+    """
+
+    name = "scatter"
+
+    def infer(self, x: Array, updates: Array, *indices: Array, axes: tuple[int, ...], reduction: str) -> Types:
+        return [(x.dtype, x.shape)]
+
+    def numpy(
+        self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], reduction: str
+    ) -> Values:
+        order = [*axes, *(axis for axis in range(x.ndim) if axis not in axes)]
+        result = np.ascontiguousarray(x.transpose(order))
+        result = result.copy() if np.shares_memory(result, x) else result
+        inside = np.ones(indices[0].shape, bool)
+        for axis, index in zip(axes, indices, strict=True):
+            inside &= (index >= 0) & (index < x.shape[axis])
+        where = tuple(index[inside] for index in indices)
+        with np.errstate(all="ignore"):
+            if reduction == "none":
+                result[where] = updates[inside]
+            else:
+                _COMBINE[reduction].at(result, where, updates[inside])
+        return [result.transpose(np.argsort(order))]
+
+
+_COMBINE: dict[str, Any] = {"add": np.add, "mul": np.multiply, "min": np.minimum, "max": np.maximum}
+
+
+class NonZero(Primitive):
+    """The indices of the elements that are not zero, in row-major order: count [1] and indices [rank, count]."""
+
+    name = "nonzero"
+
+    def infer(self, x: Array, count: Any = None) -> Types:
+        return [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))]
+
+    def numpy(self, x: np.ndarray, count: Any = None) -> Values:
+        found = np.stack(np.nonzero(x)) if x.ndim else np.zeros((0, int(x != 0)), np.int64)
+        return [np.array([found.shape[1]], np.int64), found.astype(np.int64)]
+
+
+class Read(Primitive):
+    """Gives the elements of a small integer Array to the symbols in `symbols`: the run continues on the host."""
+
+    name = "read"
+    pure = False
+
+    def infer(self, x: Array, symbols: tuple[str, ...]) -> Types:
+        return []
+
+    def numpy(self, x: np.ndarray, symbols: tuple[str, ...]) -> Values:
+        return []
+
+
+GATHER = primitive(Gather)
+SCATTER = primitive(Scatter)
+NONZERO = primitive(NonZero)
+READ = primitive(Read)
+
+
+def _aligned(indices: Sequence[Array]) -> list[Array]:
+    shape = broadcast_shapes(*(index.shape for index in indices))
+    return [broadcast_to(index, shape) for index in indices]
+
+
+def gather(x: Array, indices: Sequence[Array], axes: Sequence[int], place: int = 0) -> Array:
+    """The elements (or slices) of `x` at indices along `axes`; negative indices must have been resolved.
+
+    The index Arrays broadcast against one another; their axes come at `place` among the axes of `x` that are left.
+    """
+    taken = tuple(axes)
+    if normalize_axes(taken, x.rank) != tuple(sorted(taken)):
+        raise ValueError(f"gather takes axes counted from the front, not {list(axes)}")
+    return bind(GATHER, x, *_aligned(indices), axes=taken, place=place)[0]
+
+
+def scatter(x: Array, updates: Array, indices: Sequence[Array], axes: Sequence[int], reduction: str = "none") -> Array:
+    """`x` with the elements (or slices) at indices along `axes` replaced by, or combined with, the updates."""
+    aligned = _aligned(indices)
+    kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    want = (*aligned[0].shape, *kept)
+    if len(want) != updates.rank or not all(a == b for a, b in zip(want, updates.shape, strict=True)):
+        raise ValueError(f"scatter takes updates of shape {show(want)}, not {show(updates.shape)}")
+    return bind(SCATTER, x, updates, *aligned, axes=tuple(axes), reduction=reduction)[0]
+
+
+def nonzero(x: Array) -> Array:
+    """int64 [rank, count]: the indices of the elements that are not zero; the run tells the count."""
+    trace = active_trace()
+    if x.value is not None or trace is None:
+        return bind(NONZERO, x)[1]
+    x = trace.materialise(x)
+    count = trace.fresh_symbol(max(2, hint(product(x.shape)) // 2))
+    types = NONZERO.infer(x, count=count)
+    found = trace.append(NONZERO, (x,), {"count": count}, types)
+    _read(trace, found[0], [str(count)])
+    return found[1]
+
+
+def _read(trace: Trace, x: Array, symbols: Sequence[str]) -> None:
+    trace.append(READ, (x,), {"symbols": tuple(symbols)}, [])

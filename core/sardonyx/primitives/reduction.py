@@ -1,0 +1,228 @@
+"""Primitives that combine many elements into one: reductions, windows, running sums, sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Array, Primitive, Scalar, bind, primitive
+from sardonyx.dtypes import DType
+from sardonyx.primitives.elementwise import Types, Values, cast
+from sardonyx.primitives.movement import normalize_axes, normalize_axis, reshape
+from sardonyx.symbolic import Size
+
+
+def identity(function: str, dtype: DType) -> Scalar:
+    """What a reduction over nothing gives."""
+    if function in ("sum", "any", "argmax", "argmin"):
+        return 0
+    if function in ("prod", "all"):
+        return 1
+    if dtype.is_float:
+        return float("-inf") if function == "max" else float("inf")
+    if dtype is dtypes.bool_:
+        return function == "min"
+    limits = np.iinfo(dtype.name)
+    return int(limits.min if function == "max" else limits.max)
+
+
+_UFUNC: dict[str, Any] = {
+    "sum": np.add,
+    "prod": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "any": np.logical_or,
+    "all": np.logical_and,
+}
+
+
+class Reduce(Primitive):
+    """Combine along axes, which vanish. Sums of float16 are taken in float32."""
+
+    name = "reduce"
+    on_sizes = True
+
+    def infer(self, x: Array, function: str, axes: tuple[int, ...]) -> Types:
+        dtype = dtypes.int64 if function in ("argmax", "argmin") else x.dtype
+        return [(dtype, tuple(size for axis, size in enumerate(x.shape) if axis not in axes))]
+
+    def numpy(self, x: np.ndarray, function: str, axes: tuple[int, ...]) -> Values:
+        if function in ("argmax", "argmin"):
+            if x.size == 0:
+                return [np.zeros([size for axis, size in enumerate(x.shape) if axis not in axes], np.int64)]
+            return [getattr(np, function)(x, axis=axes[0]).astype(np.int64)]
+        if x.dtype == object:
+            return [np.asarray(_UFUNC[function].reduce(x, axis=axes))]
+        wide = x.astype(np.float32) if x.dtype == np.float16 else x
+        start = identity(function, dtypes.of(wide.dtype))
+        with np.errstate(all="ignore"):
+            result = _UFUNC[function].reduce(wide, axis=axes, dtype=wide.dtype, initial=wide.dtype.type(start))
+        return [np.asarray(result).astype(x.dtype)]
+
+
+class ReduceWindow(Primitive):
+    """Combine the elements under a window that slides over the last axes; the border holds the identity."""
+
+    name = "reduce_window"
+
+    def infer(self, x: Array, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any) -> Types:
+        outer = x.rank - len(window)
+        spatial = tuple(
+            windows(size, *rest)
+            for size, *rest in zip(x.shape[outer:], window, strides, dilations, low, high, strict=True)
+        )
+        dtype = dtypes.int64 if function in ("argmax", "argmin") else x.dtype
+        return [(dtype, (*x.shape[:outer], *spatial))]
+
+    def numpy(
+        self, x: np.ndarray, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any
+    ) -> Values:
+        outer = x.ndim - len(window)
+        border = [(0, 0)] * outer + [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
+        padded = np.pad(x, border, constant_values=identity(function, dtypes.of(x.dtype)))
+        views = window_views(padded, window, strides, dilations)
+        axes = tuple(range(views.ndim - len(window), views.ndim))
+        if function in ("argmax", "argmin"):
+            flat = views.reshape(*views.shape[: axes[0]], -1)
+            return [getattr(np, function)(flat, axis=-1).astype(np.int64)]
+        return [np.asarray(_UFUNC[function].reduce(views, axis=axes, dtype=x.dtype))]
+
+
+def windows(size: Size, window: int, stride: int, dilation: int, low: Size, high: Size) -> Size:
+    """How many places a window has along an axis."""
+    return (size + low + high - (window - 1) * dilation - 1) // stride + 1
+
+
+def window_views(x: np.ndarray, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
+    """A view in which the axes of the window follow those of its places."""
+    outer = x.ndim - len(window)
+    places = [
+        (x.shape[outer + k] - (w - 1) * d - 1) // s + 1 for k, (w, s, d) in enumerate(zip(window, strides, dilations))
+    ]
+    steps = x.strides[:outer] + tuple(step * s for step, s in zip(x.strides[outer:], strides, strict=True))
+    inner = tuple(step * d for step, d in zip(x.strides[outer:], dilations, strict=True))
+    shape = (*x.shape[:outer], *(max(0, place) for place in places), *window)
+    return np.lib.stride_tricks.as_strided(x, shape, steps + inner, writeable=False)
+
+
+class Cumulative(Primitive):
+    """Running `sum` or `prod` along an axis."""
+
+    name = "cumulative"
+
+    def infer(self, x: Array, function: str, axis: int, exclusive: bool, reverse: bool) -> Types:
+        return [(x.dtype, x.shape)]
+
+    def numpy(self, x: np.ndarray, function: str, axis: int, exclusive: bool, reverse: bool) -> Values:
+        line = np.flip(x, axis) if reverse else x
+        total = _UFUNC[function].accumulate(line, axis=axis, dtype=x.dtype) if x.size else line
+        if exclusive and x.shape[axis]:
+            total = np.roll(total, 1, axis)
+            index: list[Any] = [slice(None)] * x.ndim
+            index[axis] = 0
+            total[tuple(index)] = identity(function, dtypes.of(x.dtype))
+        return [np.flip(total, axis) if reverse else total]
+
+
+class Sort(Primitive):
+    """Sorted values along an axis and where they came from (int64); equal elements keep their order."""
+
+    name = "sort"
+
+    def infer(self, x: Array, axis: int, descending: bool) -> Types:
+        return [(x.dtype, x.shape), (dtypes.int64, x.shape)]
+
+    def numpy(self, x: np.ndarray, axis: int, descending: bool) -> Values:
+        if descending:
+            backwards = np.flip(x, axis)
+            order = x.shape[axis] - 1 - np.flip(np.argsort(backwards, axis=axis, kind="stable"), axis)
+        else:
+            order = np.argsort(x, axis=axis, kind="stable")
+        return [np.take_along_axis(x, order, axis), order.astype(np.int64)]
+
+
+REDUCE = primitive(Reduce)
+REDUCE_WINDOW = primitive(ReduceWindow)
+CUMULATIVE = primitive(Cumulative)
+SORT = primitive(Sort)
+
+
+def reduce(x: Array, function: str, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
+    """Combine along axes (all if None) by `sum`, `prod`, `max`, `min`, `any`, `all`, `argmax` or `argmin`.
+
+    >>> from sardonyx.array import constant
+    >>> reduce(constant([[1, 2], [3, 4]]), "sum", [1]).value
+    array([3, 7])
+    """
+    gone = tuple(range(x.rank)) if axes is None else normalize_axes(axes, x.rank)
+    result = bind(REDUCE, x, function=function, axes=gone)[0] if gone else x
+    if keepdims:
+        return reshape(result, [1 if axis in gone else size for axis, size in enumerate(x.shape)])
+    return result
+
+
+def sum_(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
+    """The sum along axes."""
+    return reduce(x, "sum", axes, keepdims)
+
+
+def max_(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
+    """The largest element along axes; NaN if one is there."""
+    return reduce(x, "max", axes, keepdims)
+
+
+def mean(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
+    """The sum along axes divided by the number of elements."""
+    gone = tuple(range(x.rank)) if axes is None else normalize_axes(axes, x.rank)
+    count: Size = 1
+    for axis in gone:
+        count = count * x.shape[axis]
+    return reduce(x, "sum", gone, keepdims) / count
+
+
+def arg(x: Array, function: str, axis: int, keepdims: bool = False, last: bool = False) -> Array:
+    """Where the largest (`argmax`) or smallest element is: the first such place, or the last."""
+    axis = normalize_axis(axis, x.rank)
+    if last:
+        from sardonyx.primitives.movement import flip
+
+        found = cast(reduce(flip(x, [axis]), function, [axis], keepdims), dtypes.int64)
+        return x.shape[axis] - 1 - found
+    return reduce(x, function, [axis], keepdims)
+
+
+def reduce_window(
+    x: Array,
+    function: str,
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    low: Sequence[Size],
+    high: Sequence[Size],
+) -> Array:
+    """Combine what lies under a window sliding over the last axes, `low` and `high` places beyond the border."""
+    return bind(
+        REDUCE_WINDOW,
+        x,
+        function=function,
+        window=tuple(window),
+        strides=tuple(strides),
+        dilations=tuple(dilations),
+        low=tuple(low),
+        high=tuple(high),
+    )[0]
+
+
+def cumulative(x: Array, function: str, axis: int, exclusive: bool = False, reverse: bool = False) -> Array:
+    """Running `sum` or `prod` along an axis; `exclusive` leaves the element itself out."""
+    axis = normalize_axis(axis, x.rank)
+    return bind(CUMULATIVE, x, function=function, axis=axis, exclusive=exclusive, reverse=reverse)[0]
+
+
+def sort(x: Array, axis: int, descending: bool = False) -> tuple[Array, Array]:
+    """Sorted values and their int64 indices along an axis, stable."""
+    values, indices = bind(SORT, x, axis=normalize_axis(axis, x.rank), descending=descending)
+    return values, indices

@@ -1,0 +1,164 @@
+"""Scalar functions: the vocabulary in which kernels compute, with the NumPy function that defines each.
+
+Arithmetic where ONNX is silent: integers wrap; integer division truncates and gives 0 by zero; shifts by the width or
+more give 0; minimum and maximum hand on NaN. Every backend has a table with a row for each function here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class ScalarFunction:
+    """`result` is `same` (as the operands), `bool` or `select` (as the second operand); `kinds` are the operands'."""
+
+    name: str
+    arity: int
+    result: str
+    kinds: frozenset[str]
+    numpy: Callable[..., Any]
+
+
+def _divide(a: Any, b: Any, out: Any = None) -> Any:
+    if a.dtype.kind == "f":
+        return np.divide(a, b, out=out)
+    if a.dtype == object:
+        return np.floor_divide(a, b)
+    zero = b == 0
+    quotient = np.floor_divide(a, np.where(zero, 1, b))
+    if a.dtype.kind == "i":
+        quotient += ((a < 0) != (b < 0)) & (quotient * b != a)
+    return _store(np.where(zero, 0, quotient).astype(a.dtype), out)
+
+
+def _remainder(a: Any, b: Any, out: Any = None) -> Any:
+    if a.dtype.kind == "f":
+        return np.fmod(a, b, out=out)
+    if a.dtype == object:
+        return np.remainder(a, b)
+    zero = b == 0
+    return _store(np.where(zero, 0, np.fmod(a, np.where(zero, 1, b))).astype(a.dtype), out)
+
+
+def _power(a: Any, b: Any, out: Any = None) -> Any:
+    if a.dtype.kind in "fc":
+        return np.power(a, b, out=out)
+    if a.dtype.kind == "u":
+        return np.power(a, b, out=out)
+    magnitude = np.power(a, np.maximum(b, 0))
+    inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b & 1, -1, 1), 0))
+    return _store(np.where(b < 0, inverse, magnitude).astype(a.dtype), out)
+
+
+def _shift(ufunc: np.ufunc) -> Callable[..., Any]:
+    def shift(a: Any, b: Any, out: Any = None) -> Any:
+        width = a.dtype.itemsize * 8
+        return _store(np.where(b < width, ufunc(a, b % width), 0).astype(a.dtype), out)
+
+    return shift
+
+
+def _erf(x: Any, out: Any = None) -> Any:
+    """Abramowitz and Stegun 7.1.5 and 7.1.23 by way of `math.erf`, which is exact to double precision."""
+    return _store(np.asarray(_MATH_ERF(x), dtype=x.dtype), out)
+
+
+_MATH_ERF = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def _round(x: Any, out: Any = None) -> Any:
+    return np.rint(x, out=out)
+
+
+def _where(condition: Any, a: Any, b: Any, out: Any = None) -> Any:
+    return _store(np.where(condition, a, b), out)
+
+
+def _store(result: Any, out: Any) -> Any:
+    if out is None:
+        return result
+    np.copyto(out, result)
+    return out
+
+
+FLOAT = frozenset({"float"})
+NUMBER = frozenset({"float", "int", "uint"})
+INTEGER = frozenset({"int", "uint"})
+BITS = frozenset({"int", "uint", "bool"})
+ANY = frozenset({"float", "int", "uint", "bool"})
+
+_TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
+    ("add", 2, "same", NUMBER, np.add),
+    ("sub", 2, "same", NUMBER, np.subtract),
+    ("mul", 2, "same", NUMBER, np.multiply),
+    ("div", 2, "same", NUMBER, _divide),
+    ("rem", 2, "same", NUMBER, _remainder),
+    ("pow", 2, "same", NUMBER, _power),
+    ("min", 2, "same", NUMBER, np.minimum),
+    ("max", 2, "same", NUMBER, np.maximum),
+    ("and", 2, "same", BITS, np.bitwise_and),
+    ("or", 2, "same", BITS, np.bitwise_or),
+    ("xor", 2, "same", BITS, np.bitwise_xor),
+    ("shl", 2, "same", INTEGER, _shift(np.left_shift)),
+    ("shr", 2, "same", INTEGER, _shift(np.right_shift)),
+    ("eq", 2, "bool", ANY, np.equal),
+    ("ne", 2, "bool", ANY, np.not_equal),
+    ("lt", 2, "bool", ANY, np.less),
+    ("le", 2, "bool", ANY, np.less_equal),
+    ("gt", 2, "bool", ANY, np.greater),
+    ("ge", 2, "bool", ANY, np.greater_equal),
+    ("where", 3, "select", ANY, _where),
+    ("not", 1, "same", BITS, np.invert),
+    ("neg", 1, "same", NUMBER, np.negative),
+    ("abs", 1, "same", NUMBER, np.abs),
+    ("sign", 1, "same", NUMBER, np.sign),
+    ("isnan", 1, "bool", FLOAT, np.isnan),
+    ("isinf", 1, "bool", FLOAT, np.isinf),
+    ("floor", 1, "same", FLOAT, np.floor),
+    ("ceil", 1, "same", FLOAT, np.ceil),
+    ("trunc", 1, "same", FLOAT, np.trunc),
+    ("round", 1, "same", FLOAT, _round),
+    ("sqrt", 1, "same", FLOAT, np.sqrt),
+    ("exp", 1, "same", FLOAT, np.exp),
+    ("log", 1, "same", FLOAT, np.log),
+    ("sin", 1, "same", FLOAT, np.sin),
+    ("cos", 1, "same", FLOAT, np.cos),
+    ("tan", 1, "same", FLOAT, np.tan),
+    ("asin", 1, "same", FLOAT, np.arcsin),
+    ("acos", 1, "same", FLOAT, np.arccos),
+    ("atan", 1, "same", FLOAT, np.arctan),
+    ("sinh", 1, "same", FLOAT, np.sinh),
+    ("cosh", 1, "same", FLOAT, np.cosh),
+    ("tanh", 1, "same", FLOAT, np.tanh),
+    ("asinh", 1, "same", FLOAT, np.arcsinh),
+    ("acosh", 1, "same", FLOAT, np.arccosh),
+    ("atanh", 1, "same", FLOAT, np.arctanh),
+    ("erf", 1, "same", FLOAT, _erf),
+]
+
+FUNCTIONS = {row[0]: ScalarFunction(*row) for row in _TABLE}
+
+
+def cast(array: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert: float to integer saturates and NaN gives 0, integers wrap, anything but zero is true.
+
+    >>> cast(np.array([3e9, -7.9, np.nan], np.float32), np.dtype("int32"))
+    array([2147483647,         -7,          0], dtype=int32)
+    """
+    if array.dtype.kind == "f" and dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        wide = array.astype(np.float64)
+        result = np.where(np.isnan(wide), 0.0, np.trunc(wide))
+        inside = (result >= float(info.min)) & (result < float(info.max))
+        limits = np.where(result > 0, info.max, info.min).astype(dtype)
+        return np.where(inside, np.where(inside, result, 0.0).astype(dtype), limits)
+    if dtype.kind == "b":
+        return array != 0
+    with np.errstate(all="ignore"):
+        return array.astype(dtype)

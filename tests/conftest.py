@@ -1,0 +1,25 @@
+"""What holds for every test: a quiet Vulkan, and the fixtures that several folders use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.support import build_wheel
+from tests.support.needs import quieten_vulkan
+
+quieten_vulkan()
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """A generator of random numbers that gives the same ones in every run."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def wheel() -> Path:
+    """The wheel that the working tree builds."""
+    return build_wheel()

@@ -1,0 +1,49 @@
+"""What a model's outputs should be, and how near is near enough."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+
+from .catalogue import MODELS, Model, path
+from .feeds import inputs
+
+Array = npt.NDArray[Any]
+
+
+def reference(id: str, seed: int = 0) -> list[Array]:
+    """Return onnxruntime's outputs for `inputs(id, seed)`, graph optimizations off: they change 8-bit arithmetic."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(path(id), options, providers=["CPUExecutionProvider"])
+    outputs: list[Array] = session.run(None, inputs(id, seed))
+    return outputs
+
+
+def assert_close(id: str, found: Sequence[Array], expected: Sequence[Array]) -> None:
+    """Assert that the outputs have the expected dtypes and shapes, and agree as closely as the list asks."""
+    assert len(found) == len(expected), f"{id}: {len(found)} outputs, expected {len(expected)}"
+    for index, (one, other) in enumerate(zip(found, expected)):
+        where = f"{id}, output {index}"
+        assert one.dtype == other.dtype, f"{where}: {one.dtype}, expected {other.dtype}"
+        assert one.shape == other.shape, f"{where}: {list(one.shape)}, expected {list(other.shape)}"
+        _assert_near(where, one.astype(np.float64).ravel(), other.astype(np.float64).ravel(), MODELS[id])
+
+
+def _assert_near(where: str, found: Array, expected: Array, model: Model) -> None:
+    finite = np.isfinite(expected)
+    np.testing.assert_array_equal(found[~finite], expected[~finite], where)
+    found, expected = found[finite], expected[finite]
+    assert np.isfinite(found).all(), f"{where}: values that are not finite"
+    error = np.abs(found - expected).max(initial=0)
+    if model.tolerance is not None:
+        error /= np.abs(expected).max(initial=1)
+        assert error <= model.tolerance, f"{where}: off by {error:.2e} of the largest value"
+    elif error > 1e-6:
+        cosine = found @ expected / (np.linalg.norm(found) * np.linalg.norm(expected))
+        assert cosine >= model.cosine, f"{where}: cosine {cosine:.5f}, expected at least {model.cosine}"

@@ -1,0 +1,87 @@
+"""The wheel: what it holds, and that it installs and runs beside nothing but NumPy."""
+
+from __future__ import annotations
+
+import email
+import subprocess
+import sys
+import tomllib
+import venv
+from collections.abc import Iterator
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from tests.support.wheel import ROOT
+
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = [ROOT / folder for folder in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+
+RUN = """
+import sardonyx
+"""
+
+
+@pytest.fixture(scope="module")
+def contents(wheel: Path) -> Iterator[ZipFile]:
+    with ZipFile(wheel) as archive:
+        yield archive
+
+
+def read(contents: ZipFile, name: str) -> str:
+    """The text of a file of the wheel's dist-info folder."""
+    (path,) = (path for path in contents.namelist() if path.endswith(f".dist-info/{name}"))
+    return contents.read(path).decode()
+
+
+def test_is_pure_and_small(wheel: Path) -> None:
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert wheel.stat().st_size < 2_000_000  # a page downloads it
+
+
+def test_holds_every_file_of_the_packages_and_no_others(contents: ZipFile) -> None:
+    sources = {
+        path.relative_to(package.parent).as_posix()
+        for package in PACKAGES
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    included = set(PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values())
+    found = {name for name in contents.namelist() if ".dist-info/" not in name}
+    assert found == sources | included
+
+
+def test_metadata(contents: ZipFile) -> None:
+    metadata = email.message_from_string(read(contents, "METADATA"))
+    required = [line for line in metadata.get_all("Requires-Dist", []) if "extra ==" not in line]
+    assert required == ["numpy>=1.24"]
+    assert metadata["License-Expression"] == "Apache-2.0"
+    assert read(contents, "licenses/LICENSE") == (ROOT / "LICENSE").read_text()
+
+
+def test_entry_points(contents: ZipFile) -> None:
+    points = read(contents, "entry_points.txt")
+    project = PYPROJECT["project"]
+    for group in (project["scripts"], *project["entry-points"].values()):
+        for name, target in group.items():
+            assert f"{name} = {target}" in points
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "numpy",
+    [
+        "numpy",
+        pytest.param(
+            "numpy==1.24.*",
+            marks=pytest.mark.skipif(sys.version_info >= (3, 12), reason="NumPy 1.24 has no wheel for this Python"),
+        ),
+    ],
+)
+def test_runs_in_an_environment_of_its_own(wheel: Path, numpy: str, tmp_path: Path) -> None:
+    environment = venv.EnvBuilder(with_pip=True, symlinks=sys.platform != "win32")
+    environment.create(tmp_path / "venv")
+    python = environment.ensure_directories(tmp_path / "venv").env_exe
+    subprocess.run([python, "-m", "pip", "install", "-qq", str(wheel), numpy], check=True)
+    subprocess.run([python, "-I", "-W", "error", "-c", RUN], check=True, cwd=tmp_path)

@@ -1,0 +1,43 @@
+"""The wheel inside Pyodide, and the harness that takes it there."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support import require, run_in_pyodide
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def _pyodide() -> None:
+    require("pyodide")
+
+
+def test_imports_beside_numpy() -> None:
+    printed = run_in_pyodide("""
+        import numpy, sardonyx, sys
+        from importlib.metadata import entry_points, version
+        print(sys.platform, numpy.__version__, version("sardonyx"))
+        print(*sorted(entry_points(group="sardonyx.execution_providers").names))
+    """)
+    from sardonyx.version import __version__
+
+    assert printed.splitlines() == [
+        f"emscripten 2.0.2 {__version__}",
+        "NumpyExecutionProvider WasmExecutionProvider WebGpuExecutionProvider",
+    ]
+
+
+def test_files_and_numpy_arithmetic() -> None:
+    code = "import numpy; print(numpy.frombuffer(open('words', 'rb').read(), '<u4').sum(), end='')"
+    assert run_in_pyodide(code, {"words": bytes([1, 0, 0, 0, 2, 1, 0, 0])}) == "259"
+
+
+@pytest.mark.parametrize(
+    ("code", "complaint"),
+    [("import sys; sys.exit(3)", "exited with 3"), ("1 / 0", "ZeroDivisionError"), ("a b", "SyntaxError")],
+)
+def test_failures_reach_the_host(code: str, complaint: str) -> None:
+    with pytest.raises(RuntimeError, match=complaint):
+        run_in_pyodide(code)

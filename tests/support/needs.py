@@ -1,0 +1,94 @@
+"""What tests need from the machine beyond Python packages: how to see that it is there, and where Debian has it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+
+CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
+
+
+@dataclass(frozen=True)
+class Need:
+    """`missing()` says in words what is not there, or None; `packages` are Debian's names for it."""
+
+    missing: Callable[[], str | None]
+    packages: tuple[str, ...]
+
+
+def require(name: str) -> None:
+    """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
+
+    `name` is a key of `NEEDS`: `node`, `vulkan`, `browser` or `pyodide`. May be called at module level.
+    """
+    if reason := lacks(name):
+        if CI:
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason, allow_module_level=True)
+
+
+@cache
+def lacks(name: str) -> str | None:
+    """Say what is missing for `name` and how to get it, or return None."""
+    need = NEEDS[name]
+    reason = need.missing()
+    return reason and f"{reason} (on Debian: apt-get install {' '.join(need.packages)})"
+
+
+def _no_node() -> str | None:
+    if not shutil.which("node") or not shutil.which("npm"):
+        return "node or npm is not on the path"
+    version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
+    return None if int(version.lstrip("v").split(".")[0]) >= 18 else f"node is {version}, tests need 18 or newer"
+
+
+def _no_vulkan() -> str | None:
+    quieten_vulkan()
+    try:
+        import wgpu
+    except ImportError:
+        return "the package wgpu is not installed"
+    backends = {adapter.info["backend_type"] for adapter in wgpu.gpu.enumerate_adapters_sync()}
+    return None if "Vulkan" in backends else f"wgpu finds no Vulkan device, only {sorted(backends)}"
+
+
+def _no_browser() -> str | None:
+    try:
+        import playwright  # noqa: F401
+    except ImportError:
+        return "the package playwright is not installed"
+    return None if shutil.which("chromium") else "chromium is not on the path"
+
+
+def _no_pyodide() -> str | None:
+    from tests.pyodide.assemble import assemble
+
+    if reason := _no_node():
+        return reason
+    try:
+        assemble()
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        return f"Pyodide cannot be assembled: {error}"
+    return None
+
+
+NEEDS = {
+    "node": Need(_no_node, ("nodejs", "npm")),
+    "vulkan": Need(_no_vulkan, ("mesa-vulkan-drivers", "libvulkan1")),
+    "browser": Need(_no_browser, ("chromium",)),
+    "pyodide": Need(_no_pyodide, ("nodejs", "npm")),
+}
+
+
+@cache
+def quieten_vulkan() -> None:
+    """Give Mesa the runtime folder whose absence it complains about on standard error."""
+    if "XDG_RUNTIME_DIR" not in os.environ:
+        os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="sardonyx-runtime-")
