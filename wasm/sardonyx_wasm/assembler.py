@@ -7,10 +7,10 @@
             f.store(f.y + at, f.a * f32.load(f.x + at) + f32.load(f.y + at))
     m.to_bytes()
 
-An `Expr` is a type and the code that leaves such a value on the stack. Operators are the signed instructions, checked
-against both types; every other instruction is an attribute of its type: `i32.lt_u(a, b)`, `f32.sqrt(x)`,
-`f32x4.relaxed_madd(a, b, c)`, `i8x16.extract_lane_u(v, lane=3)`. Python numbers become constants. Vectors are typed by
-their lanes (`f32x4`, `i16x8`, ...; `x.as_(i32x4)` looks at the same bits in another way) and plain `v128` fits them all.
+An `Expr` is a type and the code that leaves such a value on the stack. Operators are the signed instructions; both
+operands must have one type. Every other instruction is an attribute of its type: `i32.lt_u(a, b)`, `f32.sqrt(x)`,
+`f32x4.relaxed_madd(a, b, c)`, `i32.load8_u(p, offset=3)`, `i8x16.extract_lane_u(v, lane=3)`. Python numbers become
+constants. Vectors are typed by their lanes; `x.as_(i32x4)` sees the same bits as others, and plain `v128` fits all.
 
 An expression is evaluated where it is used and as often as it is used: `f.let(expr)` evaluates it once, now.
 Statements (`f.store`, `f.set`, `f.loop`, ...) are methods of the function that is being built.
@@ -18,140 +18,88 @@ Statements (`f.store`, `f.set`, `f.loop`, ...) are methods of the function that 
 
 from __future__ import annotations
 
-import math
-import operator
-import struct
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
-from functools import lru_cache
+from itertools import groupby
 from typing import Any, TypeAlias
 
-from .opcodes import CONTROL, INSTRUCTIONS, Instruction, sleb, uleb
+from . import opcodes
+from .opcodes import CONTROL, INSTRUCTIONS, VALUE_TYPES, Instruction, section, text, uleb, vector
 
-Builder: TypeAlias = "Callable[..., Expr]"
-
-# Python's operator -> the instruction that it means: the first of these names that the type has.
+# Python's operator -> the instruction that it means: the first of these that the type has.
 _OPERATORS = {
     "+": ("add",), "-": ("sub",), "*": ("mul",), "/": ("div",), "&": ("and",), "|": ("or",), "^": ("xor",),
     "<<": ("shl",), ">>": ("shr_s",), "==": ("eq",), "!=": ("ne",), "<": ("lt", "lt_s"), "<=": ("le", "le_s"),
-    ">": ("gt", "gt_s"), ">=": ("ge", "ge_s"), "neg": ("neg",), "~": ("not",), "abs": ("abs",),
+    ">": ("gt", "gt_s"), ">=": ("ge", "ge_s"), "unary -": ("neg",), "~": ("not",), "abs": ("abs",),
 }  # fmt: skip
 
 
 class ValueType:
-    """A type of WebAssembly, or one view of the lanes of v128; its instructions are its attributes.
+    """A type of WebAssembly, or a view of the lanes of v128; its instructions are its attributes.
 
-    >>> f32.const(-0.0).code.hex(), i32x4.add(i32x4.const(1), i32x4.const(1, 2, 3, 4)).type
-    ('4300000080', i32x4)
+    >>> f32.sqrt(f32.const(2)), i32x4.const(1, 2, 3, 4).type
+    (<Expr f32 43 00 00 00 40 91>, i32x4)
     """
 
-    def __init__(self, name: str, code: int, kind: str, bits: int, lanes: int = 1) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
+        code, _, bits, lanes = VALUE_TYPES[name]
         self.code = bytes([code])
-        self.is_vector = code == 0x7B
-        self.kind = kind
-        self.bits_per_lane = bits
-        self.lanes = lanes
-        self._operators: dict[str, Builder] = {}
+        self.is_vector = code == opcodes.V128
+        self.size = bits * lanes // 8
+        self._builders: dict[str, Builder] = {}
 
     def const(self, *values: float) -> Expr:
-        """The constant; a vector takes one value for all lanes or one for each.
-
-        Integers may be given signed or unsigned; floats are rounded to nearest, and a NaN keeps its sign.
-        """
-        lanes = values * self.lanes if len(values) == 1 else values
-        if not self.kind:
-            raise TypeError(f"{self.name} has no constants of its own; use i32x4.const, ... or v128.bits")
-        if len(lanes) != self.lanes:
-            raise ValueError(f"{self.name}.const takes 1 or {self.lanes} values, not {len(lanes)}")
-        return self._literal(b"".join(map(self._pack, lanes)))
+        """The constant; a vector takes one value for all its lanes, or one for each. Floats are rounded to nearest."""
+        return Expr(self, opcodes.constant(self.name, *values))
 
     def bits(self, pattern: int) -> Expr:
-        """The constant with exactly these bits: `f32.bits(0x7FC00001)`."""
-        return self._literal(pattern.to_bytes(self.bits_per_lane * self.lanes // 8, "little"))
+        """The constant of exactly these bits: `f32.bits(0x7FC00001)` is a NaN with a payload."""
+        return Expr(self, opcodes.bit_pattern(self.name, pattern.to_bytes(self.size, "little")))
 
-    def _literal(self, payload: bytes) -> Expr:
-        if self.is_vector:
-            return Expr(self, CONTROL["v128.const"] + payload)
-        if self.kind == "i":
-            payload = sleb(int.from_bytes(payload, "little", signed=True))
-        return Expr(self, CONTROL[f"{self.name}.const"] + payload)
-
-    def _pack(self, value: float) -> bytes:
-        bits = self.bits_per_lane
-        if self.kind == "f":
-            try:
-                return struct.pack("<f" if bits == 32 else "<d", value)
-            except OverflowError:
-                raise ValueError(f"{value!r} is too large for {self.name}; use math.inf") from None
-            except struct.error:
-                raise TypeError(f"{self.name} is not made from {value!r}") from None
-        try:
-            integer = operator.index(value)  # type: ignore[arg-type]
-        except TypeError:
-            raise TypeError(f"{self.name} is not made from {value!r}; use an integer") from None
-        if not -(1 << bits - 1) <= integer < 1 << bits:
-            raise ValueError(f"{integer} does not fit {self.name}")
-        return (integer & (1 << bits) - 1).to_bytes(bits // 8, "little")
-
-    def _find(self, name: str) -> Builder | None:
-        own, any_lanes = f"{self.name}.{name}", f"v128.{name}"
-        if own in INSTRUCTIONS:
-            return _builder(INSTRUCTIONS[own])
-        if self.is_vector and any_lanes in INSTRUCTIONS:
-            return _builder(INSTRUCTIONS[any_lanes], self)
+    def find(self, name: str) -> Builder | None:
+        """What builds the instruction of this name, if this type has it; a vector has those of v128 too."""
+        for prefix in (self.name, "v128") if self.is_vector else (self.name,):
+            if f"{prefix}.{name}" in INSTRUCTIONS:
+                return _builder(INSTRUCTIONS[f"{prefix}.{name}"], self)
         return None
 
     def __getattr__(self, name: str) -> Builder:
-        builder = None if name.startswith("__") else self._find(name.removesuffix("_"))
+        builder = None if name.startswith("__") else self.find(name.removesuffix("_"))
         if builder is None:
-            raise AttributeError(f"{self.name} has no instruction {name!r}")
+            raise AttributeError(f"{self.__dict__.get('name')} has no instruction {name!r}")
         setattr(self, name, builder)
         return builder
 
     def operator(self, symbol: str) -> Builder:
-        """What Python's operator `symbol` builds from operands of this type."""
-        found = self._operators.get(symbol)
-        if found is None:
-            found = next(filter(None, map(self._find, _OPERATORS[symbol])), None)
-            if found is None:
-                remedy = f"; use {self.name}.div_s or {self.name}.div_u" if symbol == "/" and self.kind == "i" else ""
-                raise TypeError(f"{self.name} has no operator {symbol}{remedy}")
-            self._operators[symbol] = found
-        return found
+        """What Python's operator builds from operands of this type."""
+        builder = self._builders.get(symbol)
+        if builder is None:
+            builder = next(filter(None, map(self.find, _OPERATORS[symbol])), None)
+            if builder is None:
+                remedy = f"; use {self}.div_s or {self}.div_u" if symbol == "/" and self in (i32, i64) else ""
+                raise TypeError(f"{self} has no operator {symbol}{remedy}")
+            self._builders[symbol] = builder
+        return builder
 
     def __repr__(self) -> str:
         return self.name
 
 
-i32 = ValueType("i32", 0x7F, "i", 32)
-i64 = ValueType("i64", 0x7E, "i", 64)
-f32 = ValueType("f32", 0x7D, "f", 32)
-f64 = ValueType("f64", 0x7C, "f", 64)
-v128 = ValueType("v128", 0x7B, "", 128)
-i8x16 = ValueType("i8x16", 0x7B, "i", 8, 16)
-i16x8 = ValueType("i16x8", 0x7B, "i", 16, 8)
-i32x4 = ValueType("i32x4", 0x7B, "i", 32, 4)
-i64x2 = ValueType("i64x2", 0x7B, "i", 64, 2)
-f32x4 = ValueType("f32x4", 0x7B, "f", 32, 4)
-f64x2 = ValueType("f64x2", 0x7B, "f", 64, 2)
-void = ValueType("void", 0x40, "", 0)  # the type of what leaves nothing on the stack
-
-TYPES = {t.name: t for t in (i32, i64, f32, f64, v128, i8x16, i16x8, i32x4, i64x2, f32x4, f64x2)}
+i32, i64, f32, f64 = ValueType("i32"), ValueType("i64"), ValueType("f32"), ValueType("f64")
+v128, i8x16, i16x8, i32x4 = ValueType("v128"), ValueType("i8x16"), ValueType("i16x8"), ValueType("i32x4")
+i64x2, f32x4, f64x2, void = ValueType("i64x2"), ValueType("f32x4"), ValueType("f64x2"), ValueType("void")
+TYPES = {t.name: t for t in (i32, i64, f32, f64, v128, i8x16, i16x8, i32x4, i64x2, f32x4, f64x2, void)}
 
 
-def _binary(symbol: str, swapped: bool = False) -> Callable[[Expr, Any], Expr]:
-    if swapped:
+def _binary(symbol: str, reflected: bool = False) -> Callable[[Expr, Any], Expr]:
+    if reflected:
         return lambda self, other: self.type.operator(symbol)(other, self)
     return lambda self, other: self.type.operator(symbol)(self, other)
 
 
 class Expr:
-    """A value of `type`, as the code that leaves it on the stack.
-
-    `<`, `>>` and the like are signed; `i32.lt_u(a, b)`, `i32.shr_u(a, 3)` are the unsigned ones.
-    """
+    """A value of `type`, as the code that leaves it on the stack. `<`, `>>` and the like are the signed forms."""
 
     __slots__ = ("code", "type")
 
@@ -162,24 +110,24 @@ class Expr:
     def as_(self, lanes: ValueType) -> Expr:
         """The same 128 bits seen as other lanes; costs nothing."""
         if not (self.type.is_vector and lanes.is_vector):
-            raise TypeError(f"as_ is for vectors: {self.type} cannot be seen as {lanes}; use {lanes}.reinterpret_...")
+            raise TypeError(f"as_ is for vectors: {self.type} cannot be seen as {lanes}")
         return Expr(lanes, self.code)
 
-    __add__, __radd__ = _binary("+"), _binary("+", swapped=True)
-    __sub__, __rsub__ = _binary("-"), _binary("-", swapped=True)
-    __mul__, __rmul__ = _binary("*"), _binary("*", swapped=True)
-    __truediv__, __rtruediv__ = _binary("/"), _binary("/", swapped=True)
-    __and__, __rand__ = _binary("&"), _binary("&", swapped=True)
-    __or__, __ror__ = _binary("|"), _binary("|", swapped=True)
-    __xor__, __rxor__ = _binary("^"), _binary("^", swapped=True)
-    __lshift__, __rshift__ = _binary("<<"), _binary(">>")
+    __add__, __radd__ = _binary("+"), _binary("+", reflected=True)
+    __sub__, __rsub__ = _binary("-"), _binary("-", reflected=True)
+    __mul__, __rmul__ = _binary("*"), _binary("*", reflected=True)
+    __truediv__, __rtruediv__ = _binary("/"), _binary("/", reflected=True)
+    __and__, __rand__ = _binary("&"), _binary("&", reflected=True)
+    __or__, __ror__ = _binary("|"), _binary("|", reflected=True)
+    __xor__, __rxor__ = _binary("^"), _binary("^", reflected=True)
+    __lshift__, __rshift__ = _binary("<<"), _binary(">>", reflected=True)
     __lt__, __le__, __gt__, __ge__ = _binary("<"), _binary("<="), _binary(">"), _binary(">=")
     __eq__ = _binary("==")  # type: ignore[assignment]
     __ne__ = _binary("!=")  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     def __neg__(self) -> Expr:
-        return 0 - self if self.type in (i32, i64) else self.type.operator("neg")(self)
+        return 0 - self if self.type in (i32, i64) else self.type.operator("unary -")(self)
 
     def __invert__(self) -> Expr:
         return self ^ -1 if self.type in (i32, i64) else self.type.operator("~")(self)
@@ -188,111 +136,59 @@ class Expr:
         return self.type.operator("abs")(self)
 
     def __bool__(self) -> bool:
-        raise TypeError("an expression has no truth value while it is being built; use f.if_, f.if_expr or f.select")
+        raise TypeError("an expression has no truth value while it is built; use f.if_, f.if_expr or f.select")
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.type} {self.code.hex(' ')}>"
 
 
-Operand: TypeAlias = "Expr | float"
+Operand: TypeAlias = Expr | float
+Builder: TypeAlias = Callable[..., Expr]
 
 
 class Variable(Expr):
-    """A local or a global: reading it is an expression, `f.set` and (for locals) `f.tee` assign it."""
+    """A local or a global: reading it is an expression, `f.set` and (locals) `f.tee` assign it."""
 
-    __slots__ = ("name", "scope", "setter", "teer")
+    __slots__ = ("name", "owner", "setter", "teer")
 
-    def __init__(self, scope: str, type: ValueType, index: int, name: str, owner: object) -> None:  # noqa: A002
+    def __init__(self, type: ValueType, index: int, name: str, owner: Function | None = None) -> None:  # noqa: A002
+        scope = "local" if owner else "global"
         super().__init__(type, CONTROL[f"{scope}.get"] + uleb(index))
-        self.name = name
-        self.scope = owner
+        self.name = name or f"{scope} {index}"
+        self.owner = owner
         self.setter = CONTROL[f"{scope}.set"] + uleb(index)
-        self.teer = CONTROL["local.tee"] + uleb(index) if scope == "local" else b""
-
-
-@lru_cache(4096)
-def _integer_code(type: ValueType, value: int) -> bytes:  # noqa: A002
-    return type.const(value).code
+        self.teer = CONTROL["local.tee"] + uleb(index)
 
 
 def _code(value: Operand, expected: ValueType, where: str) -> bytes:
     """The code of an operand; a Python number becomes a constant of the expected type."""
-    if isinstance(value, Expr):
-        given = value.type
-        if given is expected or (given.is_vector and expected.is_vector and v128 in (given, expected)):
-            return value.code
-        raise TypeError(f"{where} has type {given}, expected {expected}")
-    return _integer_code(expected, value) if type(value) is int else expected.const(value).code
+    if not isinstance(value, Expr):
+        return (opcodes.integer if type(value) is int else opcodes.constant)(expected.name, value)
+    given = value.type
+    if given is expected or (given.is_vector and expected.is_vector and (given is v128 or expected is v128)):
+        return value.code
+    raise TypeError(f"{where} has type {given}, expected {expected}")
 
 
-def _memory(instruction: Instruction, offset: int = 0, align: int = 0) -> bytes:
-    align = align or instruction.width
-    if align.bit_count() != 1 or align > instruction.width:
-        raise ValueError(f"{instruction.name}: align={align} is not a power of two up to {instruction.width}")
-    if not 0 <= offset < 1 << 32:
-        raise ValueError(f"{instruction.name}: offset={offset} is outside 0..4294967295")
-    return uleb(align.bit_length() - 1) + uleb(offset)
-
-
-def _lane(instruction: Instruction, lane: int) -> bytes:
-    prefix = instruction.name.partition(".")[0]
-    count = 16 // instruction.width if instruction.width else TYPES[prefix].lanes
-    if not 0 <= lane < count:
-        raise ValueError(f"{instruction.name}: lane={lane} is outside 0..{count - 1}")
-    return bytes([lane])
-
-
-def _lanes(instruction: Instruction, lanes: Sequence[int]) -> bytes:
-    if len(lanes) != 16 or not all(0 <= lane < 32 for lane in lanes):
-        raise ValueError(f"{instruction.name}: lanes={lanes} are not 16 numbers in 0..31")
-    return bytes(lanes)
-
-
-# How each immediate is encoded, and the keywords that give it.
-_IMMEDIATES: dict[str, tuple[Callable[..., bytes], tuple[str, ...]]] = {
-    "memory": (_memory, ("offset", "align")),
-    "lane": (_lane, ("lane",)),
-    "lanes": (_lanes, ("lanes",)),
-    "index": (lambda instruction, index: uleb(index), ("index",)),
-    "zero": (lambda instruction: b"\x00", ()),
-}
-
-
-def _immediates(instruction: Instruction, given: dict[str, Any]) -> bytes:
-    encoded = instruction.code
-    left = dict(given)
-    for kind in instruction.immediates:
-        encode, keywords = _IMMEDIATES[kind]
-        encoded += encode(instruction, **{key: left.pop(key) for key in keywords if key in left})
-    if left:
-        raise TypeError(f"{instruction.name} has no immediate {next(iter(left))!r}")
-    return encoded
-
-
-def _builder(instruction: Instruction, lanes: ValueType | None = None) -> Builder:
-    """The function that builds `instruction`; a v128 result gets the type `lanes`, or that of a vector operand."""
-    name, types = instruction.name, tuple(TYPES[operand] for operand in instruction.operands)
-    result = TYPES[instruction.result] if instruction.result else void
-    wanted = [key for kind in instruction.immediates for key in _IMMEDIATES[kind][1] if key not in ("offset", "align")]
-    plain = b"" if wanted else _immediates(instruction, {})
+def _builder(instruction: Instruction, lanes: ValueType = v128) -> Builder:
+    """The function that builds `instruction`; a v128 result takes the lanes asked for, else those of an operand."""
+    name, operand_types, result = instruction.name, [TYPES[t] for t in instruction.operands], TYPES[instruction.result]
+    plain = b"" if {"lane", "lanes", "index"} & {*instruction.immediates} else opcodes.encode(instruction, {})
 
     def build(*operands: Operand, **immediates: Any) -> Expr:
-        if len(operands) != len(types):
-            raise TypeError(f"{name} takes {len(types)} operands, not {len(operands)}")
+        if len(operands) != len(operand_types):
+            raise TypeError(f"{name} takes {len(operand_types)} operands, not {len(operands)}")
         code = b""
-        kind = result
-        for position, (value, expected) in enumerate(zip(operands, types), 1):
+        for position, (value, expected) in enumerate(zip(operands, operand_types), 1):
             if isinstance(value, Expr) and value.type is expected:
                 code += value.code
             else:
                 code += _code(value, expected, f"{name}: operand {position}")
+        kind = result
         if kind is v128:
-            kind = lanes or next((v.type for v in operands if isinstance(v, Expr) and v.type.is_vector), v128)
-        if immediates or wanted:
-            if missing := [key for key in wanted if key not in immediates]:
-                raise TypeError(f"{name} needs {missing[0]}=")
-            return Expr(kind, code + _immediates(instruction, immediates))
-        return Expr(kind, code + plain)
+            vectors = [v.type for v in operands if isinstance(v, Expr) and v.type.is_vector]
+            kind = vectors[0] if lanes is v128 and vectors else lanes
+        return Expr(kind, code + (opcodes.encode(instruction, immediates) if immediates or not plain else plain))
 
     return build
 
@@ -300,9 +196,350 @@ def _builder(instruction: Instruction, lanes: ValueType | None = None) -> Builde
 def op(name: str, *operands: Operand, **immediates: Any) -> Expr:
     """The instruction of this name: `op("i32.atomic.rmw.add", address, 1, offset=8)`.
 
-    Immediates are keywords: `offset`, `align` (bytes) of memory accesses, `lane`, `lanes` (of a shuffle), `index`.
-    One without a result has the type `void` and is executed by `f.do`.
+    Immediates are keywords: `offset` and `align` (bytes) of a memory access, `lane`, `lanes` (of a shuffle), `index`
+    (of a segment). An instruction without a result has type `void` and is executed by `f.do`.
     """
     if name not in INSTRUCTIONS:
         raise ValueError(f"{name!r} is not an instruction")
     return _builder(INSTRUCTIONS[name])(*operands, **immediates)
+
+
+class Callee:
+    """A function of a module; calling it builds the expression of the call: `f.set(y, exp(x))`."""
+
+    def __init__(self, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType], code: bytes) -> None:
+        self.name = name
+        self.signature = dict(params)
+        self.results = tuple(results)
+        self._call = code
+
+    def __call__(self, *operands: Operand) -> Expr:
+        """The call as an expression; without a result it is `void`, for `f.do`."""
+        if len(self.results) > 1:
+            raise TypeError(f"{self.name} has {len(self.results)} results; use f.call(..., into=locals)")
+        return Expr(self.results[0] if self.results else void, self.code(*operands))
+
+    def code(self, *operands: Operand) -> bytes:
+        """The code of a call, whatever it leaves on the stack."""
+        if len(operands) != len(self.signature):
+            raise TypeError(f"{self.name} takes {len(self.signature)} operands, not {len(operands)}")
+        pairs = zip(operands, self.signature.items())
+        return b"".join(_code(v, t, f"{self.name}: operand {name!r}") for v, (name, t) in pairs) + self._call
+
+
+class Label:
+    """What `f.br` leaves (a block, an if, a counted loop) or starts again (`f.repeat`)."""
+
+
+class Function(Callee):
+    """A function being built, in a `with`: its parameters are its attributes, its statements its methods."""
+
+    def __init__(self, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType], index: int) -> None:
+        super().__init__(name, params, results, CONTROL["call"] + uleb(index))
+        self.index = index
+        self._body: bytearray | None = bytearray()
+        self._encoded = b""
+        self._locals: list[ValueType] = []
+        self._labels: list[Label] = []
+        self._if_end = -1
+        if hidden := [name for name in params if name in dir(self)]:
+            raise ValueError(f"{self.name}: the parameter {hidden[0]!r} would hide a method; rename it")
+        self._params = {name: Variable(t, i, name, self) for i, (name, t) in enumerate(params.items())}
+
+    def __enter__(self) -> Function:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._encoded, self._body = self._encode(), None
+
+    def __getattr__(self, name: str) -> Variable:
+        try:
+            return self.__dict__["_params"][name]  # type: ignore[no-any-return]
+        except KeyError:
+            raise AttributeError(f"function {self.__dict__.get('name')!r} has no parameter {name!r}") from None
+
+    @property
+    def params(self) -> tuple[Variable, ...]:
+        """The parameters in order: `n, a, x, y = f.params`."""
+        return tuple(self._params.values())
+
+    def local(self, type: ValueType, name: str = "", init: Operand | None = None) -> Variable:  # noqa: A002
+        """A new local: assigned `init` here, else 0 from the start of the function."""
+        variable = Variable(type, len(self._params) + len(self._locals), name, self)
+        self._locals.append(type)
+        if init is not None:
+            self.set(variable, init)
+        return variable
+
+    def let(self, value: Expr, name: str = "") -> Variable:
+        """A new local that holds `value`, evaluated once, here."""
+        return self.local(value.type, name, value)
+
+    def set(self, variable: Variable, value: Operand) -> None:
+        """`variable = value`."""
+        self._emit(self._value(variable, value) + variable.setter)
+
+    def tee(self, variable: Variable, value: Operand) -> Expr:
+        """The expression that assigns `value` to a local and has that value."""
+        return Expr(variable.type, self._value(variable, value) + variable.teer)
+
+    def _value(self, variable: Variable, value: Operand) -> bytes:
+        if variable.owner not in (self, None):
+            raise ValueError(f"{self.name}: {variable.name!r} is a local of another function")
+        return _code(value, variable.type, f"{self.name}: the value of {variable.name!r}")
+
+    def _emit(self, code: bytes) -> None:
+        if self._body is None:
+            raise ValueError(f"function {self.name!r} is complete and takes no more statements")
+        self._body += code
+
+    def store(self, address: Operand, value: Expr, *, bits: int | None = None, offset: int = 0, align: int = 0) -> None:
+        """Store `value` at `address + offset`; `bits` = 8, 16 or 32 stores only the low bits of an integer."""
+        store = getattr(value.type, "store" if bits is None else f"store{bits}")
+        self._emit(store(address, value, offset=offset, align=align).code)
+
+    def do(self, expr: Expr) -> None:
+        """Execute `expr` here; its result, if it has one, is dropped."""
+        self._emit(expr.code + (b"" if expr.type is void else CONTROL["drop"]))
+
+    def call(self, callee: Callee, *operands: Operand, into: Sequence[Variable] = ()) -> None:
+        """Call here; the results go `into` variables, or are dropped."""
+        if into and tuple(v.type for v in into) != callee.results:
+            raise TypeError(f"{callee.name} has results {callee.results}, not {tuple(v.type for v in into)}")
+        ends = [v.setter for v in reversed(into)] or [CONTROL["drop"]] * len(callee.results)
+        self._emit(callee.code(*operands) + b"".join(ends))
+
+    def return_(self, *values: Operand) -> None:
+        """Return the values, one for each result."""
+        if len(values) != len(self.results):
+            raise TypeError(f"{self.name} returns {len(self.results)} values, not {len(values)}")
+        pairs = enumerate(zip(values, self.results), 1)
+        self._emit(b"".join(_code(v, t, f"{self.name}: result {i}") for i, (v, t) in pairs) + CONTROL["return"])
+
+    def trap(self) -> None:
+        """Stop the program, should it come here."""
+        self._emit(CONTROL["unreachable"])
+
+    def select(self, condition: Operand, yes: Operand, no: Operand) -> Expr:
+        """`yes` where `condition` (i32) is not 0, else `no`; both are evaluated."""
+        kind, codes = _alternatives("select", yes, no)
+        return Expr(kind, b"".join(codes) + _code(condition, i32, "select: condition") + CONTROL["select"])
+
+    def if_expr(self, condition: Operand, yes: Operand, no: Operand) -> Expr:
+        """`yes` where `condition` (i32) is not 0, else `no`; only that one is evaluated."""
+        kind, (then, otherwise) = _alternatives("if_expr", yes, no)
+        opening = _code(condition, i32, "if_expr: condition") + CONTROL["if"] + kind.code
+        return Expr(kind, opening + then + CONTROL["else"] + otherwise + CONTROL["end"])
+
+    @contextmanager
+    def _nest(self, opening: bytes) -> Iterator[Label]:
+        self._emit(opening)
+        self._labels.append(Label())
+        yield self._labels[-1]
+        self._labels.pop()
+        self._emit(CONTROL["end"])
+
+    def block(self) -> AbstractContextManager[Label]:
+        """A block that `f.br(label)` leaves."""
+        return self._nest(CONTROL["block"] + void.code)
+
+    def repeat(self) -> AbstractContextManager[Label]:
+        """A block that `f.br(label)` starts again; reaching its end leaves it."""
+        return self._nest(CONTROL["loop"] + void.code)
+
+    @contextmanager
+    def if_(self, condition: Operand) -> Iterator[Label]:
+        """A block for where `condition` (i32) is not 0; `f.br(label)` leaves it."""
+        with self._nest(_code(condition, i32, f"{self.name}: if_") + CONTROL["if"] + void.code) as label:
+            yield label
+        self._if_end = len(self._body or b"")
+
+    @contextmanager
+    def else_(self) -> Iterator[Label]:
+        """The other branch of the `f.if_` block that ended just before."""
+        if not self._body or self._if_end != len(self._body):
+            raise ValueError(f"{self.name}: else_ must follow the block of an if_ directly")
+        self._body.pop()  # the `end` of the if
+        with self._nest(CONTROL["else"]) as label:
+            yield label
+
+    @contextmanager
+    def while_(self, condition: Expr) -> Iterator[Label]:
+        """Repeat the block while `condition` (i32), evaluated before each turn, is not 0; `f.br(label)` leaves it."""
+        opening = _code(condition, i32, f"{self.name}: while_") + CONTROL["if"] + void.code
+        with self._nest(opening) as label, self.repeat() as again:
+            yield label
+            self.br_if(again, condition)
+
+    @contextmanager
+    def loop(
+        self, index: Variable, start: Operand, stop: Operand, *, step: Operand = 1, unsigned: bool = False
+    ) -> Iterator[Label]:
+        """`for index in range(start, stop, step)`; `f.br(label)` leaves it.
+
+        `stop` is evaluated once, but a local is read at each turn. A `step` that is an expression must be positive.
+        Addresses above 2 GiB compare right only with `unsigned`. `index` ends as the first value past the range.
+        """
+        if not isinstance(step, Expr) and step == 0:
+            raise ValueError(f"{self.name}: a loop's step cannot be 0")
+        if isinstance(stop, Expr) and not isinstance(stop, Variable):
+            stop = self.let(stop)
+        compare = "lt" if isinstance(step, Expr) or step > 0 else "gt"
+        self.set(index, start)
+        with self.while_(getattr(index.type, compare + ("_u" if unsigned else "_s"))(index, stop)) as label:
+            yield label
+            self.set(index, index + step)
+
+    def _depth(self, label: Label) -> bytes:
+        if label not in self._labels:
+            raise ValueError(f"{self.name}: the block of this label has ended, or belongs to another function")
+        return uleb(len(self._labels) - 1 - self._labels.index(label))
+
+    def br(self, label: Label) -> None:
+        """Leave the label's block, or start it again if it is `f.repeat`'s."""
+        self._emit(CONTROL["br"] + self._depth(label))
+
+    def br_if(self, label: Label, condition: Operand) -> None:
+        """`f.br(label)` where `condition` (i32) is not 0."""
+        self._emit(_code(condition, i32, f"{self.name}: br_if") + CONTROL["br_if"] + self._depth(label))
+
+    def br_table(self, index: Operand, labels: Sequence[Label], default: Label) -> None:
+        """`f.br(labels[index])`, or `f.br(default)` where there is no such label."""
+        targets = vector(map(self._depth, labels)) + self._depth(default)
+        self._emit(_code(index, i32, f"{self.name}: br_table") + CONTROL["br_table"] + targets)
+
+    def _encode(self) -> bytes:
+        """The entry of the code section."""
+        runs = [(len(list(run)), code) for code, run in groupby(t.code for t in self._locals)]
+        # With results, the end is reached only past a return; `unreachable` tells the validator.
+        end = CONTROL["unreachable"] + CONTROL["end"] if self.results else CONTROL["end"]
+        code = vector(uleb(count) + kind for count, kind in runs) + bytes(self._body or b"") + end
+        return uleb(len(code)) + code
+
+
+def _alternatives(where: str, yes: Operand, no: Operand) -> tuple[ValueType, tuple[bytes, bytes]]:
+    kind = next((operand.type for operand in (yes, no) if isinstance(operand, Expr)), None)
+    if kind is None:
+        raise TypeError(f"{where}: two Python numbers have no type; use i32.const, f32.const, ... for one of them")
+    return kind, (_code(yes, kind, f"{where}: operand 2"), _code(no, kind, f"{where}: operand 3"))
+
+
+class Module:
+    """Functions, globals, segments and what is imported and exported; `to_bytes` is the binary.
+
+    The memory is left open until then, since one host wants it shared and another does not.
+    """
+
+    def __init__(self, name: str = "", memory: Memory = Memory()) -> None:  # noqa: B008 - immutable
+        self.name = name
+        self.memory = memory
+        self.exports: dict[str, Callee] = {}
+        self.imports: list[tuple[str, str, bytes]] = []  # namespace, name, kind and type
+        self._types: dict[bytes, int] = {}
+        self._callees: list[Callee] = []
+        self._functions: list[Function] = []
+        self._globals: list[bytes] = []
+        self._global_count = 0
+        self._elements: list[bytes] = []
+        self._data: list[bytes] = []
+        self._custom: list[bytes] = []
+
+    def type(self, params: Sequence[ValueType], results: Sequence[ValueType]) -> int:
+        """The index of a function type."""
+        code = b"\x60" + vector(t.code for t in params) + vector(t.code for t in results)
+        return self._types.setdefault(code, len(self._types))
+
+    def import_function(
+        self, namespace: str, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType] = ()
+    ) -> Callee:
+        """A function that the host provides; imports come before the module's own functions."""
+        if self._functions:
+            raise ValueError(f"import {name!r} before the first function: imports have the first indices")
+        index = len(self._callees)
+        self.imports.append((namespace, name, b"\x00" + uleb(self.type([*params.values()], results))))
+        self._callees.append(Callee(name, params, results, CONTROL["call"] + uleb(index)))
+        return self._callees[-1]
+
+    def import_global(self, namespace: str, name: str, type: ValueType, mutable: bool = False) -> Variable:  # noqa: A002
+        """A global that the host provides; imports come before the module's own globals."""
+        if self._globals:
+            raise ValueError(f"import {name!r} before the first global: imports have the first indices")
+        self.imports.append((namespace, name, b"\x03" + type.code + bytes([mutable])))
+        self._global_count += 1
+        return Variable(type, self._global_count - 1, name)
+
+    def import_table(self, namespace: str, name: str, minimum: int) -> None:
+        """The table of functions that `pointer` calls go through, of at least `minimum` entries."""
+        self.imports.append((namespace, name, b"\x01\x70\x00" + uleb(minimum)))
+
+    def global_(self, type: ValueType, init: Operand, name: str = "", mutable: bool = True) -> Variable:  # noqa: A002
+        """A global of the module; `init` is a constant."""
+        self._globals.append(type.code + bytes([mutable]) + _code(init, type, f"global {name}") + CONTROL["end"])
+        self._global_count += 1
+        return Variable(type, self._global_count - 1, name)
+
+    def function(
+        self, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType] = (), *, export: bool = False
+    ) -> Function:
+        """A new function, to be written in a `with` block; it may call itself and those before it."""
+        function = Function(name, params, results, len(self._callees))
+        self._callees.append(function)
+        self._functions.append(function)
+        if export:
+            self.export(function)
+        return function
+
+    def pointer(self, params: Mapping[str, ValueType], results: Sequence[ValueType] = ()) -> Callee:
+        """What calls through the table: its last operand (i32) is the index of the function there."""
+        code = CONTROL["call_indirect"] + uleb(self.type([*params.values()], results)) + b"\x00"
+        return Callee("pointer", {**params, "index": i32}, results, code)
+
+    def export(self, function: Callee, name: str = "") -> None:
+        """Export a function under its name, or another."""
+        if self.exports.setdefault(name or function.name, function) is not function:
+            raise ValueError(f"two functions are exported as {name or function.name!r}")
+
+    def elements(self, offset: Operand, functions: Sequence[Callee]) -> None:
+        """Fill the table from `offset` (a constant or an imported global) with functions when the module starts."""
+        indices = vector(uleb(self._callees.index(f)) for f in functions)
+        self._elements.append(b"\x00" + _code(offset, i32, "elements: offset") + CONTROL["end"] + indices)
+
+    def data(self, payload: bytes, offset: Operand | None = None) -> int:
+        """A data segment: copied to `offset` (a constant or an imported global) at the start, or by memory.init.
+
+        Returns the `index` that memory.init and data.drop take.
+        """
+        where = b"\x01" if offset is None else b"\x00" + _code(offset, i32, "data: offset") + CONTROL["end"]
+        self._data.append(where + uleb(len(payload)) + payload)
+        return len(self._data) - 1
+
+    def custom(self, name: str, payload: bytes) -> None:
+        """A custom section, which engines ignore."""
+        self._custom.append(section(0, text(name) + payload))
+
+    def to_bytes(self, memory: Memory | None = None) -> bytes:
+        """The module in WebAssembly's binary format, with another `memory` if one is given."""
+        memory = memory or self.memory
+        own_memory, imports, exports = [memory.to_bytes()], list(self.imports), []
+        if memory.import_from:
+            imports.insert(0, (*memory.import_from, b"\x02" + own_memory.pop()))
+        else:
+            exports.append(text("memory") + b"\x02\x00")
+        indices = {id(callee): uleb(index) for index, callee in enumerate(self._callees)}
+        types = [uleb(self.type([*f.signature.values()], f.results)) for f in self._functions]
+        exports += [text(name) + b"\x00" + indices[id(callee)] for name, callee in self.exports.items()]
+        names = vector(indices[id(callee)] + text(callee.name) for callee in self._callees)
+        sections = {
+            1: list(self._types),
+            2: [text(namespace) + text(name) + kind for namespace, name, kind in imports],
+            3: types,
+            5: own_memory,
+            6: self._globals,
+            7: exports,
+            9: self._elements,
+            12: self._data and None,
+            10: [f.encoded for f in self._functions],
+            11: self._data,
+        }
+        ...

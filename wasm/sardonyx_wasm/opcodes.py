@@ -13,10 +13,12 @@ https://github.com/WebAssembly/threads/blob/main/proposals/threads/Overview.md f
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
@@ -29,19 +31,19 @@ class Lanes(NamedTuple):
     lanes: int
 
 
-# The binary format knows one v128; its operands here are told apart by their lanes.
+V128 = 0x7B  # the binary format's one vector type; here its operands are told apart by their lanes
 VALUE_TYPES = {
     "i32": Lanes(0x7F, "i", 32, 1),
     "i64": Lanes(0x7E, "i", 64, 1),
     "f32": Lanes(0x7D, "f", 32, 1),
     "f64": Lanes(0x7C, "f", 64, 1),
-    "v128": Lanes(0x7B, "", 128, 1),
-    "i8x16": Lanes(0x7B, "i", 8, 16),
-    "i16x8": Lanes(0x7B, "i", 16, 8),
-    "i32x4": Lanes(0x7B, "i", 32, 4),
-    "i64x2": Lanes(0x7B, "i", 64, 2),
-    "f32x4": Lanes(0x7B, "f", 32, 4),
-    "f64x2": Lanes(0x7B, "f", 64, 2),
+    "v128": Lanes(V128, "", 128, 1),
+    "i8x16": Lanes(V128, "i", 8, 16),
+    "i16x8": Lanes(V128, "i", 16, 8),
+    "i32x4": Lanes(V128, "i", 32, 4),
+    "i64x2": Lanes(V128, "i", 64, 2),
+    "f32x4": Lanes(V128, "f", 32, 4),
+    "f64x2": Lanes(V128, "f", 64, 2),
     "void": Lanes(0x40, "", 0, 0),  # the block type of what leaves nothing on the stack
 }
 
@@ -79,7 +81,7 @@ class Instruction(NamedTuple):
     name: str
     code: bytes
     operands: tuple[str, ...]
-    result: str | None
+    result: str
     immediates: tuple[str, ...]
     width: int
 
@@ -318,6 +320,40 @@ def sleb(value: int) -> bytes:
     return bytes(encoded)
 
 
+def vector(items: Iterable[bytes]) -> bytes:
+    """Encoded items, preceded by their number."""
+    items = list(items)
+    return uleb(len(items)) + b"".join(items)
+
+
+def text(string: str) -> bytes:
+    """A name: UTF-8, preceded by the number of its bytes."""
+    encoded = string.encode()
+    return uleb(len(encoded)) + encoded
+
+
+def section(number: int, payload: bytes) -> bytes:
+    """A section of a module, or a subsection of a custom section."""
+    return bytes([number]) + uleb(len(payload)) + payload
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A module's memory, in pages of 64 KiB; `import_from=None` defines it in the module and exports it as "memory"."""
+
+    minimum: int = 1
+    maximum: int | None = None
+    shared: bool = False
+    import_from: tuple[str, str] | None = ("env", "memory")
+
+    def to_bytes(self) -> bytes:
+        """The type's encoding."""
+        if self.shared and self.maximum is None:
+            raise ValueError("a shared memory needs a maximum")
+        flags = (self.maximum is not None) | self.shared << 1
+        return bytes([flags]) + uleb(self.minimum) + (b"" if self.maximum is None else uleb(self.maximum))
+
+
 def _natural_alignment(prefix: str, name: str) -> int:
     """Bytes touched by one access: load16_u 2, load8x8_s (eight lanes of one byte) 8, plain load the type's width."""
     found = re.search(r"(?:load|store|rmw|wait)(\d+)(x\d+)?", name)
@@ -334,7 +370,7 @@ def _instructions(rows: list[_Row], lead: bytes) -> Iterator[Instruction]:
                 f"{prefix}.{name}",
                 lead + (uleb(code) if lead else bytes([code])),
                 tuple(operands.split()),
-                result.strip() or None,
+                result.strip() or "void",
                 tuple(immediates.split()),
                 _natural_alignment(prefix, name) if immediates.startswith("memory") else 0,
             )
@@ -345,10 +381,109 @@ INSTRUCTIONS: dict[str, Instruction] = {
     for rows, lead in (
         (_PLAIN, b""),
         (_SATURATING_AND_BULK, b"\xfc"),
-        (_SIMD, b"\xfd"),
-        (_RELAXED_SIMD, b"\xfd"),
+        (_SIMD + _RELAXED_SIMD, b"\xfd"),
         (_ATOMIC, b"\xfe"),
     )
     for instruction in _instructions(rows, lead)
     if not instruction.name.endswith(".-")
 }
+
+
+def _lane_bytes(type_name: str, value: float) -> bytes:
+    _, kind, bits, _ = VALUE_TYPES[type_name]
+    try:
+        if kind == "f":
+            return struct.pack("<f" if bits == 32 else "<d", value)
+        integer = operator.index(value)  # type: ignore[arg-type]
+    except OverflowError:
+        raise ValueError(f"{value!r} is too large for {type_name}; use math.inf") from None
+    except (TypeError, struct.error):
+        raise TypeError(f"{value!r} is no constant of type {type_name}") from None
+    if not -(1 << bits - 1) <= integer < 1 << bits:
+        raise ValueError(f"{integer} does not fit {type_name}")
+    return (integer % (1 << bits)).to_bytes(bits // 8, "little")
+
+
+def bit_pattern(type_name: str, payload: bytes) -> bytes:
+    """The instruction that pushes the constant of these little-endian bytes."""
+    lanes = VALUE_TYPES[type_name]
+    if lanes.code == V128:
+        return CONTROL["v128.const"] + payload
+    if lanes.kind == "i":
+        payload = sleb(int.from_bytes(payload, "little", signed=True))
+    return CONTROL[f"{type_name}.const"] + payload
+
+
+def constant(type_name: str, *values: float) -> bytes:
+    """The instruction that pushes a constant; a vector takes one value for all its lanes, or one for each.
+
+    Raises TypeError for what is no number of that kind, ValueError for what does not fit.
+
+    >>> constant("i32", 0xFFFFFFFF).hex(), constant("f32", -0.0).hex()
+    ('417f', '4300000080')
+    """
+    lanes = VALUE_TYPES[type_name]
+    if not lanes.kind:
+        raise TypeError(f"{type_name} has no constants; use i32x4.const, f32x4.const, ... or v128.bits")
+    if len(values) == 1:
+        values *= lanes.lanes
+    if len(values) != lanes.lanes:
+        raise ValueError(f"{type_name}.const takes 1 or {lanes.lanes} values, not {len(values)}")
+    return bit_pattern(type_name, b"".join(_lane_bytes(type_name, value) for value in values))
+
+
+@functools.lru_cache(4096)
+def integer(type_name: str, value: int) -> bytes:
+    """`constant` for what most constants are, remembered."""
+    return constant(type_name, value)
+
+
+def _memory(instruction: Instruction, offset: int = 0, align: int = 0) -> bytes:
+    align = align or instruction.width
+    if align.bit_count() != 1 or align > instruction.width:
+        raise ValueError(f"{instruction.name}: align={align} is not a power of two up to {instruction.width}")
+    if not 0 <= offset < 1 << 32:
+        raise ValueError(f"{instruction.name}: offset={offset} is outside 0..4294967295")
+    return uleb(align.bit_length() - 1) + uleb(offset)
+
+
+def _lane(instruction: Instruction, lane: int) -> bytes:
+    count = VALUE_TYPES[instruction.name.partition(".")[0]].lanes
+    count = 16 // instruction.width if instruction.width else count
+    if not 0 <= lane < count:
+        raise ValueError(f"{instruction.name}: lane={lane} is outside 0..{count - 1}")
+    return bytes([lane])
+
+
+def _shuffle(instruction: Instruction, lanes: Sequence[int]) -> bytes:
+    if len(lanes) != 16 or not all(0 <= lane < 32 for lane in lanes):
+        raise ValueError(f"{instruction.name}: lanes={lanes} are not 16 numbers in 0..31")
+    return bytes(lanes)
+
+
+# Kind of immediate -> how it is encoded, the keywords that it needs, those that it may have.
+_IMMEDIATES: dict[str, tuple[Callable[..., bytes], tuple[str, ...], tuple[str, ...]]] = {
+    "memory": (_memory, (), ("offset", "align")),
+    "lane": (_lane, ("lane",), ()),
+    "lanes": (_shuffle, ("lanes",), ()),
+    "index": (lambda instruction, index: uleb(index), ("index",), ()),
+    "zero": (lambda instruction: b"\x00", (), ()),
+}
+
+
+def encode(instruction: Instruction, immediates: Mapping[str, Any]) -> bytes:
+    """The instruction with its immediates, in bytes.
+
+    >>> encode(INSTRUCTIONS["f32.load"], {"offset": 300}).hex()
+    '2a02ac02'
+    """
+    code = instruction.code
+    unused = dict(immediates)
+    for kind in instruction.immediates:
+        encoder, needed, optional = _IMMEDIATES[kind]
+        if missing := [key for key in needed if key not in unused]:
+            raise TypeError(f"{instruction.name} needs {missing[0]}=")
+        code += encoder(instruction, **{key: unused.pop(key) for key in needed + optional if key in unused})
+    if unused:
+        raise TypeError(f"{instruction.name} has no immediate {next(iter(unused))!r}")
+    return code

@@ -1,0 +1,1 @@
+"""From an ONNX graph to a plan: trace, partition, fuse, lower, schedule."""

@@ -1,0 +1,105 @@
+"""What an execution provider brings: a Provider that says what it can run, and a Device that runs it.
+
+A backend imports core, never the reverse; core finds it by the entry point group `sardonyx.execution_providers`, whose
+entries are Provider objects (or functions that return one).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from sardonyx.dtypes import DType
+
+ALIGNMENT = 256
+"""Every buffer starts at a multiple of this many bytes in its chunk, and its room is a multiple of 4 bytes."""
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a buffer lies: in which chunk of device memory, at which byte, with how many bytes of room."""
+
+    chunk: Any
+    offset: int
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call of a piece of code: its number in the list that the device was given, and how it is called in profiles."""
+
+    code: int
+    label: str = ""
+
+
+class Executable(Protocol):
+    """The compiled code of one plan on one device."""
+
+    def bind(
+        self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
+    ) -> Callable[[], None]:
+        """Prepare a segment's launches, each with its buffers (those read, then those written) and parameters.
+
+        The result runs them in order; it is called many times, by one thread at a time. Work may go on after it
+        returns; `Device.download` and `Device.synchronize` wait.
+        """
+        ...
+
+
+class Device(Protocol):
+    """Memory and a compiler. All methods may be called from any thread."""
+
+    def allocate(self, nbytes: int) -> Any:
+        """A chunk of device memory; `nbytes` may be 0. The contents are undefined."""
+        ...
+
+    def free(self, chunk: Any) -> None: ...
+
+    def upload(self, address: Address, array: np.ndarray) -> None:
+        """Copy a C-contiguous array's bytes to the device."""
+        ...
+
+    def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+        """A new array with the device's bytes."""
+        ...
+
+    def copy(self, source: Address, target: Address) -> None:
+        """Copy `source.nbytes` bytes within this device."""
+        ...
+
+    def synchronize(self) -> None:
+        """Wait until all work handed to the device is done."""
+        ...
+
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
+        """Compile code (in the provider's `form`) that these segments, runs of consecutive launches, use."""
+        ...
+
+
+class Provider(Protocol):
+    """An execution provider, as the partitioner sees it."""
+
+    name: str
+    form: str
+    """`program` where the device takes `compiler.program.Program`, `kernel` where it takes `Kernel` and `Routine`."""
+    max_buffers: int
+    """How many buffers one launch may bind."""
+    routines: frozenset[str]
+    """Primitives that the device runs as Routines of its own instead of generated code (form `kernel` only)."""
+
+    def available(self) -> bool:
+        """Whether `device` can be expected to work here; cheap, imports nothing heavy."""
+        ...
+
+    def supports(
+        self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
+    ) -> bool:
+        """Whether a primitive on these element types runs here."""
+        ...
+
+    def device(self, options: Mapping[str, str]) -> Device:
+        """The device for these provider options; equal options give the same device."""
+        ...

@@ -1,0 +1,98 @@
+"""Where a model's bytes come from: files mapped into memory, buffers, and the data files that a model names."""
+
+from __future__ import annotations
+
+import mmap
+import ntpath
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
+from sardonyx.serde.wire import Buffer
+
+_STRANGERS: tuple[tuple[int, bytes, str], ...] = (
+    (0, b"version https://git-lfs", "a Git LFS pointer, not the model itself; `git lfs pull` fetches the model"),
+    (0, b"<!", "an HTML page, not an ONNX model; look at what was downloaded"),
+    (0, b"<html", "an HTML page, not an ONNX model; look at what was downloaded"),
+    (0, b"<?xml", "an XML file, not an ONNX model"),
+    (0, b"<", "ONNX's text form; `sardonyx.ir.text.parse_model` reads it"),
+    (0, b"{", "a JSON file, not an ONNX model"),
+    (0, b"PK\x03\x04", "a ZIP archive (PyTorch saves those), not an ONNX model"),
+    (0, b"\x1f\x8b", "compressed with gzip; decompress it first"),
+    (0, b"\x93NUMPY", "a NumPy array, not an ONNX model"),
+    (0, b"\x89HDF", "an HDF5 file (Keras saves those), not an ONNX model"),
+    (0, b"GGUF", "a GGUF file, not an ONNX model"),
+    (4, b"ORTM", "in ORT's own format; Sardonyx reads .onnx files"),
+    (4, b"TFL3", "a TensorFlow Lite model, not an ONNX model"),
+)
+
+
+def refuse_strangers(data: Buffer, name: str) -> None:
+    """Raises InvalidProtobuf for an empty file, and for one whose first bytes say that it is something else."""
+    if not len(data):
+        raise InvalidProtobuf(f"{name} is empty")
+    start = bytes(data[:64])
+    for offset, magic, what in _STRANGERS:
+        if start[offset:].lower().startswith(magic.lower()):
+            raise InvalidProtobuf(f"{name} is {what}")
+
+
+def open_file(path: str | os.PathLike[str]) -> Buffer:
+    """The bytes of a file, mapped where the system can do that; NoSuchFile names the path."""
+    try:
+        with open(path, "rb") as file:
+            if sys.platform != "emscripten":  # there a mapping is a copy
+                try:
+                    return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                except (ValueError, OSError):  # an empty file, or one that cannot be mapped
+                    pass
+            return file.read()
+    except FileNotFoundError:
+        raise NoSuchFile(f"{os.fspath(path)} does not exist") from None
+    except IsADirectoryError:
+        raise NoSuchFile(f"{os.fspath(path)} is a folder; name the .onnx file in it") from None
+    except (OSError, ValueError) as error:
+        raise Fail(f"{os.fspath(path)} cannot be read: {error}") from error
+
+
+class DataFiles:
+    """The files beside a model that hold its external data: given in memory, or found in the model's folder."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, given: Mapping[str, Buffer] | None = None) -> None:
+        self._path = None if path is None else Path(path)
+        self._opened: dict[str, Buffer] = dict(given or {})
+
+    def view(self, location: str, offset: int, length: int) -> memoryview:
+        """`length` bytes of a file; ValueError says which are missing, or why the file is out of bounds."""
+        if location not in self._opened:
+            self._opened[location] = open_file(self._find(location))
+        view = memoryview(self._opened[location]).cast("B")
+        if offset < 0 or offset + length > len(view):
+            raise ValueError(
+                f"bytes {offset} to {offset + length} of '{location}' are asked for, which has {len(view)} bytes"
+            )
+        return view[offset : offset + length]
+
+    def _find(self, location: str) -> str:
+        pure = PurePosixPath(location)
+        outside = pure.is_absolute() or ".." in pure.parts or ntpath.splitdrive(location)[0] or "\\" in location
+        if outside or not pure.parts or "\0" in location:
+            raise ValueError(f"external data must lie in the model's folder; '{location}' does not")
+        if self._path is None:
+            raise InvalidArgument(f"the model's data lies in '{location}'; read it by its path, or give folder= or files=")
+        folder = self._path if self._path.is_dir() else self._path.parent
+        path = folder / pure
+        # Caches keep the files elsewhere under links, the model's own among them: its true folder is as good.
+        homes = {os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path))}
+        real = os.path.realpath(path)
+        if not any(os.path.commonpath((home, real)) == home for home in homes if self._same_drive(home, real)):
+            raise ValueError(f"external data must lie in the model's folder; '{location}' is a link to {real}")
+        if not os.path.isfile(real):
+            raise NoSuchFile(f"the model's data file {path} does not exist")
+        return real
+
+    @staticmethod
+    def _same_drive(one: str, other: str) -> bool:
+        return os.path.splitdrive(one)[0] == os.path.splitdrive(other)[0]
