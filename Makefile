@@ -17,10 +17,10 @@ check: lint ## lint, type-check and run the quick tests (under two minutes)
 	@$(PYTEST) -m "not slow and not nightly"
 
 test: system lint ## run everything that a change must pass
-	@$(PYTEST) -m "not nightly"
+	@$(PYTEST) -n 2 -m "not nightly"
 
 test-all: system lint ## run every test, the long ones too
-	@$(PYTEST)
+	@$(PYTEST) -n 2
 
 lint: .venv/.test
 	@$(BIN)/ruff check .
@@ -28,7 +28,7 @@ lint: .venv/.test
 	@$(BIN)/mypy
 
 system: .venv/.test
-	@$(BIN)/python -m tests.support.system node vulkan
+	@$(BIN)/python -m tests.support.system node webgpu
 
 format: .venv/.test ## format the code and sort its imports
 	@$(BIN)/ruff check --fix-only .
@@ -43,13 +43,13 @@ clean: ## remove everything that make made
 
 .venv/.test: pyproject.toml | $(BIN)/python
 	@echo "Installing the tests' packages into .venv"
-	@$(PIP) install -q -e '.[test]'
+	@$(PIP) install -qq -e '.[test]'
 	@touch $@
 
 .venv/.demo: pyproject.toml | $(BIN)/python
 	@echo "Installing Sardonyx into .venv"
 	@$(PIP) install -qq --only-binary :all: -e '.[gpu,wasm,cli]' 2>/dev/null || { \
-		$(PIP) install -q -e . && for extra in gpu wasm cli; do \
+		$(PIP) install -qq -e . && for extra in gpu wasm cli; do \
 			$(PIP) install -qq --only-binary :all: -e ".[$$extra]" 2>/dev/null || \
 			echo "Going on without sardonyx[$$extra], which has no wheel for this machine."; \
 		done; }

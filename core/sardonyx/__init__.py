@@ -1,1 +1,69 @@
-"""Sardonyx: ONNX models in browsers, on boards and on desktops."""
+"""Sardonyx runs ONNX models in browsers, on boards and on desktops, with onnxruntime's API.
+
+    import sardonyx as ort
+
+    session = ort.InferenceSession("model.onnx")
+    outputs = session.run(None, {"input": array})
+
+Importing it costs little more than importing NumPy: what a name needs is imported when the name is used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.version import __version__
+
+if TYPE_CHECKING:
+    from sardonyx import errors as errors
+    from sardonyx.options import (
+        ExecutionMode,
+        ExecutionOrder,
+        GraphOptimizationLevel,
+        ModelMetadata,
+        NodeArg,
+        RunOptions,
+        SessionOptions,
+    )
+    from sardonyx.providers import available as get_available_providers
+    from sardonyx.session import InferenceSession
+
+_HOMES = {
+    "ExecutionMode": "options",
+    "ExecutionOrder": "options",
+    "GraphOptimizationLevel": "options",
+    "InferenceSession": "session",
+    "ModelMetadata": "options",
+    "NodeArg": "options",
+    "RunOptions": "options",
+    "SessionOptions": "options",
+    "get_available_providers": "providers:available",
+}
+
+__all__ = [
+    "ExecutionMode",
+    "ExecutionOrder",
+    "GraphOptimizationLevel",
+    "InferenceSession",
+    "ModelMetadata",
+    "NodeArg",
+    "RunOptions",
+    "SessionOptions",
+    "__version__",
+    "get_available_providers",
+]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sardonyx' has no attribute {name!r}")
+    module, _, attribute = home.partition(":")
+    value = getattr(importlib.import_module(f"sardonyx.{module}"), attribute or name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -171,7 +171,10 @@ class Trace:
     outputs: list[Array] = field(default_factory=list)
     origin: int = -1
     prefix: str = ""
-    feeds: Mapping[int, np.ndarray] = field(default_factory=dict)
+    feeds: dict[int, np.ndarray] = field(default_factory=dict)
+    nested: bool = False
+    input_reads: dict[int, list[Size]] = field(default_factory=dict)
+    """Symbols that the elements of trace inputs define: the host reads them before the run."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _reads: dict[int, list[Size]] = field(default_factory=dict)
     _counter: int = 0
@@ -231,7 +234,10 @@ class Trace:
             feed = self.feeds.get(id(array))
             guesses = [1] * count if feed is None else [int(item) for item in feed.reshape(-1).tolist()]
             found = [self.fresh_symbol(guess, "?n") for guess in guesses]
-            self.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
+            if array.equation is None:
+                self.input_reads[id(array)] = found
+            else:
+                self.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
         self._reads[id(array)] = found
         return found
 

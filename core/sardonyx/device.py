@@ -58,6 +58,10 @@ class Device(Protocol):
 
     def free(self, chunk: Any) -> None: ...
 
+    def constant(self, array: np.ndarray) -> Address:
+        """Device memory that holds an array for good, or a view of the array where device and host share memory."""
+        ...
+
     def upload(self, address: Address, array: np.ndarray) -> None:
         """Copy a C-contiguous array's bytes to the device."""
         ...

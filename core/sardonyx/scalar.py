@@ -6,12 +6,14 @@ more give 0; minimum and maximum hand on NaN. Every backend has a table with a r
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from sardonyx.special import erf
+from sardonyx.symbolic import Size, maximum, minimum
 
 
 @dataclass(frozen=True)
@@ -29,47 +31,56 @@ def _divide(a: Any, b: Any, out: Any = None) -> Any:
     if a.dtype.kind == "f":
         return np.divide(a, b, out=out)
     if a.dtype == object:
-        return np.floor_divide(a, b)
+        return _SIZE_QUOTIENT(a, b)
     zero = b == 0
-    quotient = np.floor_divide(a, np.where(zero, 1, b))
+    quotient = np.floor_divide(a, b + zero)
     if a.dtype.kind == "i":
-        quotient += ((a < 0) != (b < 0)) & (quotient * b != a)
-    return _store(np.where(zero, 0, quotient).astype(a.dtype), out)
+        quotient = quotient + (((a < 0) != (b < 0)) & (quotient * b != a))
+    return _store(quotient * ~zero, out)
 
 
 def _remainder(a: Any, b: Any, out: Any = None) -> Any:
     if a.dtype.kind == "f":
         return np.fmod(a, b, out=out)
     if a.dtype == object:
-        return np.remainder(a, b)
+        return a - b * _SIZE_QUOTIENT(a, b)
     zero = b == 0
-    return _store(np.where(zero, 0, np.fmod(a, np.where(zero, 1, b))).astype(a.dtype), out)
+    return _store(np.fmod(a, b + zero) * ~zero, out)
+
+
+def _size_quotient(a: Size, b: Size) -> Size:
+    """Division of sizes as of integers: truncated, by zero 0. What may be negative leaves a guard."""
+    if isinstance(b, int) and b == 0:
+        return 0
+    return a // b if (a >= 0) == (b >= 0) else -(-a // b)
+
+
+_SIZE_QUOTIENT = np.frompyfunc(_size_quotient, 2, 1)
+
+
+def _extreme(ufunc: np.ufunc, of_sizes: Callable[[Size, Size], Size]) -> Callable[..., Any]:
+    sizes = np.frompyfunc(of_sizes, 2, 1)
+
+    def extreme(a: Any, b: Any, out: Any = None) -> Any:
+        return sizes(a, b) if a.dtype == object else ufunc(a, b, out=out)
+
+    return extreme
 
 
 def _power(a: Any, b: Any, out: Any = None) -> Any:
-    if a.dtype.kind in "fc":
+    if a.dtype.kind in "fcuO":
         return np.power(a, b, out=out)
-    if a.dtype.kind == "u":
-        return np.power(a, b, out=out)
-    magnitude = np.power(a, np.maximum(b, 0))
+    magnitude = np.power(a, np.maximum(b, 0, dtype=b.dtype))
     inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b & 1, -1, 1), 0))
     return _store(np.where(b < 0, inverse, magnitude).astype(a.dtype), out)
 
 
 def _shift(ufunc: np.ufunc) -> Callable[..., Any]:
     def shift(a: Any, b: Any, out: Any = None) -> Any:
-        width = a.dtype.itemsize * 8
-        return _store(np.where(b < width, ufunc(a, b % width), 0).astype(a.dtype), out)
+        inside = (b >= 0) & (b < a.dtype.itemsize * 8)
+        return _store(ufunc(a, b * inside) * inside, out)
 
     return shift
-
-
-def _erf(x: Any, out: Any = None) -> Any:
-    """Abramowitz and Stegun 7.1.5 and 7.1.23 by way of `math.erf`, which is exact to double precision."""
-    return _store(np.asarray(_MATH_ERF(x), dtype=x.dtype), out)
-
-
-_MATH_ERF = np.vectorize(math.erf, otypes=[np.float64])
 
 
 def _round(x: Any, out: Any = None) -> Any:
@@ -100,8 +111,8 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("div", 2, "same", NUMBER, _divide),
     ("rem", 2, "same", NUMBER, _remainder),
     ("pow", 2, "same", NUMBER, _power),
-    ("min", 2, "same", NUMBER, np.minimum),
-    ("max", 2, "same", NUMBER, np.maximum),
+    ("min", 2, "same", NUMBER, _extreme(np.minimum, minimum)),
+    ("max", 2, "same", NUMBER, _extreme(np.maximum, maximum)),
     ("and", 2, "same", BITS, np.bitwise_and),
     ("or", 2, "same", BITS, np.bitwise_or),
     ("xor", 2, "same", BITS, np.bitwise_xor),
@@ -139,7 +150,7 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("asinh", 1, "same", FLOAT, np.arcsinh),
     ("acosh", 1, "same", FLOAT, np.arccosh),
     ("atanh", 1, "same", FLOAT, np.arctanh),
-    ("erf", 1, "same", FLOAT, _erf),
+    ("erf", 1, "same", FLOAT, erf),
 ]
 
 FUNCTIONS = {row[0]: ScalarFunction(*row) for row in _TABLE}
@@ -156,7 +167,7 @@ def cast(array: Any, dtype: np.dtype[Any]) -> Any:
         wide = array.astype(np.float64)
         result = np.where(np.isnan(wide), 0.0, np.trunc(wide))
         inside = (result >= float(info.min)) & (result < float(info.max))
-        limits = np.where(result > 0, info.max, info.min).astype(dtype)
+        limits = np.where(result > 0, *np.array([info.max, info.min], dtype))
         return np.where(inside, np.where(inside, result, 0.0).astype(dtype), limits)
     if dtype.kind == "b":
         return array != 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from types import ModuleType
 
 import sardonyx
 
@@ -16,13 +17,20 @@ print(*sorted(modules - sys.stdlib_module_names))
 """
 
 
-def test_every_exported_name_exists_and_is_documented() -> None:
-    for name in sardonyx.__all__:
-        thing = getattr(sardonyx, name)
-        assert not callable(thing) or thing.__doc__, f"sardonyx.{name} has no docstring"
+def test_every_public_name_is_exported_and_documented() -> None:
+    exported = set(getattr(sardonyx, "__all__", ()))
+    visible = {name for name, thing in vars(sardonyx).items() if name[0] != "_" and not hidden(thing)}
+    assert visible <= exported
+    undocumented = {name for name in exported if callable(thing := getattr(sardonyx, name)) and not thing.__doc__}
+    assert not undocumented
+
+
+def hidden(thing: object) -> bool:
+    """Whether `thing` is a submodule, or the `annotations` of a future import."""
+    return isinstance(thing, ModuleType) or type(thing).__module__ == "__future__"
 
 
 def test_import_brings_numpy_alone() -> None:
     command = [sys.executable, "-I", "-c", FOREIGN]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["numpy", "sardonyx"]
+    assert set(done.stdout.split()) <= {"numpy", "sardonyx"}

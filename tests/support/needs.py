@@ -17,16 +17,16 @@ CI = os.environ.get("CI", "").lower() not in ("", "0", "false")
 
 @dataclass(frozen=True)
 class Need:
-    """`missing()` says in words what is not there, or None; `packages` are Debian's names for it."""
+    """`missing()` says in words what is not there, or None; `packages` are those of Debian that bring it."""
 
     missing: Callable[[], str | None]
-    packages: tuple[str, ...]
+    packages: tuple[str, ...] = ()
 
 
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `vulkan`, `browser` or `pyodide`. May be called at module level.
+    `name` is a key of `NEEDS`: `node`, `webgpu`, `browser` or `pyodide`. May be called at module level.
     """
     if reason := lacks(name):
         if CI:
@@ -39,7 +39,9 @@ def lacks(name: str) -> str | None:
     """Say what is missing for `name` and how to get it, or return None."""
     need = NEEDS[name]
     reason = need.missing()
-    return reason and f"{reason} (on Debian: apt-get install {' '.join(need.packages)})"
+    if reason and need.packages:
+        reason += f" (on Debian: apt-get install {' '.join(need.packages)})"
+    return reason
 
 
 def _no_node() -> str | None:
@@ -49,14 +51,14 @@ def _no_node() -> str | None:
     return None if int(version.lstrip("v").split(".")[0]) >= 18 else f"node is {version}, tests need 18 or newer"
 
 
-def _no_vulkan() -> str | None:
+def _no_webgpu() -> str | None:
     quieten_vulkan()
     try:
         import wgpu
     except ImportError:
         return "the package wgpu is not installed"
     backends = {adapter.info["backend_type"] for adapter in wgpu.gpu.enumerate_adapters_sync()}
-    return None if "Vulkan" in backends else f"wgpu finds no Vulkan device, only {sorted(backends)}"
+    return None if backends & {"Vulkan", "Metal", "D3D12"} else "wgpu finds no device of Vulkan, Metal or D3D12"
 
 
 def _no_browser() -> str | None:
@@ -70,7 +72,7 @@ def _no_browser() -> str | None:
 def _no_pyodide() -> str | None:
     from tests.pyodide.assemble import assemble
 
-    if reason := _no_node():
+    if reason := lacks("node"):
         return reason
     try:
         assemble()
@@ -81,9 +83,9 @@ def _no_pyodide() -> str | None:
 
 NEEDS = {
     "node": Need(_no_node, ("nodejs", "npm")),
-    "vulkan": Need(_no_vulkan, ("mesa-vulkan-drivers", "libvulkan1")),
+    "webgpu": Need(_no_webgpu, ("mesa-vulkan-drivers", "libvulkan1")),
     "browser": Need(_no_browser, ("chromium",)),
-    "pyodide": Need(_no_pyodide, ("nodejs", "npm")),
+    "pyodide": Need(_no_pyodide),
 }
 
 

@@ -1,6 +1,6 @@
 """Install with apt what the tests need from the system; where that is not possible, say what is missing.
 
-python -m tests.support.system node vulkan
+python -m tests.support.system node webgpu
 """
 
 from __future__ import annotations

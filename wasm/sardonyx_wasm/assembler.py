@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, TypeAlias
 
@@ -103,7 +104,7 @@ class Expr:
 
     __slots__ = ("code", "type")
 
-    def __init__(self, type: ValueType, code: bytes) -> None:  # noqa: A002 - the field's name
+    def __init__(self, type: ValueType, code: bytes) -> None:
         self.type = type
         self.code = code
 
@@ -120,7 +121,7 @@ class Expr:
     __and__, __rand__ = _binary("&"), _binary("&", reflected=True)
     __or__, __ror__ = _binary("|"), _binary("|", reflected=True)
     __xor__, __rxor__ = _binary("^"), _binary("^", reflected=True)
-    __lshift__, __rshift__ = _binary("<<"), _binary(">>", reflected=True)
+    __lshift__, __rshift__ = _binary("<<"), _binary(">>")
     __lt__, __le__, __gt__, __ge__ = _binary("<"), _binary("<="), _binary(">"), _binary(">=")
     __eq__ = _binary("==")  # type: ignore[assignment]
     __ne__ = _binary("!=")  # type: ignore[assignment]
@@ -151,7 +152,7 @@ class Variable(Expr):
 
     __slots__ = ("name", "owner", "setter", "teer")
 
-    def __init__(self, type: ValueType, index: int, name: str, owner: Function | None = None) -> None:  # noqa: A002
+    def __init__(self, type: ValueType, index: int, name: str, owner: Function | None = None) -> None:
         scope = "local" if owner else "global"
         super().__init__(type, CONTROL[f"{scope}.get"] + uleb(index))
         self.name = name or f"{scope} {index}"
@@ -183,7 +184,8 @@ def _builder(instruction: Instruction, lanes: ValueType = v128) -> Builder:
             if isinstance(value, Expr) and value.type is expected:
                 code += value.code
             else:
-                code += _code(value, expected, f"{name}: operand {position}")
+                wanted = lanes if expected is v128 and not isinstance(value, Expr) else expected
+                code += _code(value, wanted, f"{name}: operand {position}")
         kind = result
         if kind is v128:
             vectors = [v.type for v in operands if isinstance(v, Expr) and v.type.is_vector]
@@ -236,13 +238,12 @@ class Function(Callee):
 
     def __init__(self, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType], index: int) -> None:
         super().__init__(name, params, results, CONTROL["call"] + uleb(index))
-        self.index = index
-        self._body: bytearray | None = bytearray()
-        self._encoded = b""
+        self._body = bytearray()
+        self._encoded: bytes | None = None  # the code section's entry, once complete
         self._locals: list[ValueType] = []
         self._labels: list[Label] = []
         self._if_end = -1
-        if hidden := [name for name in params if name in dir(self)]:
+        if hidden := [name for name in params if name in self.__dict__ or hasattr(Function, name)]:
             raise ValueError(f"{self.name}: the parameter {hidden[0]!r} would hide a method; rename it")
         self._params = {name: Variable(t, i, name, self) for i, (name, t) in enumerate(params.items())}
 
@@ -251,7 +252,7 @@ class Function(Callee):
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            self._encoded, self._body = self._encode(), None
+            self._encoded = self._encode()
 
     def __getattr__(self, name: str) -> Variable:
         try:
@@ -264,7 +265,7 @@ class Function(Callee):
         """The parameters in order: `n, a, x, y = f.params`."""
         return tuple(self._params.values())
 
-    def local(self, type: ValueType, name: str = "", init: Operand | None = None) -> Variable:  # noqa: A002
+    def local(self, type: ValueType, name: str = "", init: Operand | None = None) -> Variable:
         """A new local: assigned `init` here, else 0 from the start of the function."""
         variable = Variable(type, len(self._params) + len(self._locals), name, self)
         self._locals.append(type)
@@ -290,7 +291,7 @@ class Function(Callee):
         return _code(value, variable.type, f"{self.name}: the value of {variable.name!r}")
 
     def _emit(self, code: bytes) -> None:
-        if self._body is None:
+        if self._encoded is not None:
             raise ValueError(f"function {self.name!r} is complete and takes no more statements")
         self._body += code
 
@@ -353,12 +354,12 @@ class Function(Callee):
         """A block for where `condition` (i32) is not 0; `f.br(label)` leaves it."""
         with self._nest(_code(condition, i32, f"{self.name}: if_") + CONTROL["if"] + void.code) as label:
             yield label
-        self._if_end = len(self._body or b"")
+        self._if_end = len(self._body)
 
     @contextmanager
     def else_(self) -> Iterator[Label]:
         """The other branch of the `f.if_` block that ended just before."""
-        if not self._body or self._if_end != len(self._body):
+        if self._if_end != len(self._body):
             raise ValueError(f"{self.name}: else_ must follow the block of an if_ directly")
         self._body.pop()  # the `end` of the if
         with self._nest(CONTROL["else"]) as label:
@@ -409,12 +410,17 @@ class Function(Callee):
         targets = vector(map(self._depth, labels)) + self._depth(default)
         self._emit(_code(index, i32, f"{self.name}: br_table") + CONTROL["br_table"] + targets)
 
-    def _encode(self) -> bytes:
+    def to_bytes(self) -> bytes:
         """The entry of the code section."""
+        if self._encoded is None:
+            raise ValueError(f"function {self.name!r} is not complete: its `with` block has not ended")
+        return self._encoded
+
+    def _encode(self) -> bytes:
         runs = [(len(list(run)), code) for code, run in groupby(t.code for t in self._locals)]
         # With results, the end is reached only past a return; `unreachable` tells the validator.
         end = CONTROL["unreachable"] + CONTROL["end"] if self.results else CONTROL["end"]
-        code = vector(uleb(count) + kind for count, kind in runs) + bytes(self._body or b"") + end
+        code = vector(uleb(count) + kind for count, kind in runs) + self._body + end
         return uleb(len(code)) + code
 
 
@@ -425,59 +431,83 @@ def _alternatives(where: str, yes: Operand, no: Operand) -> tuple[ValueType, tup
     return kind, (_code(yes, kind, f"{where}: operand 2"), _code(no, kind, f"{where}: operand 3"))
 
 
-class Module:
-    """Functions, globals, segments and what is imported and exported; `to_bytes` is the binary.
+@dataclass(frozen=True)
+class Memory:
+    """A module's memory, in pages of 64 KiB; `import_from=None` defines it in the module and exports it as "memory"."""
 
-    The memory is left open until then, since one host wants it shared and another does not.
+    minimum: int = 1
+    maximum: int | None = None
+    shared: bool = False
+    import_from: tuple[str, str] | None = ("env", "memory")
+
+    def to_bytes(self) -> bytes:
+        """The type's encoding."""
+        if self.shared and self.maximum is None:
+            raise ValueError("a shared memory needs a maximum")
+        flags = (self.maximum is not None) | self.shared << 1
+        return bytes([flags]) + uleb(self.minimum) + (b"" if self.maximum is None else uleb(self.maximum))
+
+
+class Module:
+    """Functions with what they import, export and hold; `to_bytes` is the binary.
+
+    Whether the memory is shared stays open until then, since hosts differ. Data and function pointers are relative to
+    the imported globals env.__memory_base and env.__table_base, as in Emscripten's side modules, so that any number of
+    modules live in one memory.
     """
 
-    def __init__(self, name: str = "", memory: Memory = Memory()) -> None:  # noqa: B008 - immutable
+    def __init__(self, name: str = "", memory: Memory = Memory()) -> None:
         self.name = name
         self.memory = memory
         self.exports: dict[str, Callee] = {}
-        self.imports: list[tuple[str, str, bytes]] = []  # namespace, name, kind and type
+        self.imports: list[tuple[str, str]] = []  # namespace and name, in order, without memory and table
+        self.pointers: list[Callee] = []
+        self.data_size, self.data_align, self.uses_table = 0, 1, False
+        self._import_types: list[bytes] = []
         self._types: dict[bytes, int] = {}
         self._callees: list[Callee] = []
         self._functions: list[Function] = []
+        self._types_of: dict[Function, bytes] = {}
+        self._variables: list[Variable] = []
         self._globals: list[bytes] = []
-        self._global_count = 0
-        self._elements: list[bytes] = []
-        self._data: list[bytes] = []
+        self._data = bytearray()
+        self._segments: list[bytes] = []
         self._custom: list[bytes] = []
 
-    def type(self, params: Sequence[ValueType], results: Sequence[ValueType]) -> int:
-        """The index of a function type."""
-        code = b"\x60" + vector(t.code for t in params) + vector(t.code for t in results)
-        return self._types.setdefault(code, len(self._types))
+    def _type(self, params: Mapping[str, ValueType], results: Sequence[ValueType]) -> bytes:
+        code = b"\x60" + vector(t.code for t in params.values()) + vector(t.code for t in results)
+        return uleb(self._types.setdefault(code, len(self._types)))
+
+    def _import(self, namespace: str, name: str, type_code: bytes, own: Sequence[object]) -> None:
+        if own:
+            raise ValueError(f"import {name!r} earlier: imports have the first indices, and one of the module's exists")
+        self.imports.append((namespace, name))
+        self._import_types.append(type_code)
 
     def import_function(
         self, namespace: str, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType] = ()
     ) -> Callee:
-        """A function that the host provides; imports come before the module's own functions."""
-        if self._functions:
-            raise ValueError(f"import {name!r} before the first function: imports have the first indices")
-        index = len(self._callees)
-        self.imports.append((namespace, name, b"\x00" + uleb(self.type([*params.values()], results))))
-        self._callees.append(Callee(name, params, results, CONTROL["call"] + uleb(index)))
+        """A function of the host; imports come before the module's own functions."""
+        self._import(namespace, name, b"\x00" + self._type(params, results), self._functions)
+        self._callees.append(Callee(name, params, results, CONTROL["call"] + uleb(len(self._callees))))
         return self._callees[-1]
 
-    def import_global(self, namespace: str, name: str, type: ValueType, mutable: bool = False) -> Variable:  # noqa: A002
-        """A global that the host provides; imports come before the module's own globals."""
-        if self._globals:
-            raise ValueError(f"import {name!r} before the first global: imports have the first indices")
-        self.imports.append((namespace, name, b"\x03" + type.code + bytes([mutable])))
-        self._global_count += 1
-        return Variable(type, self._global_count - 1, name)
+    def import_global(self, namespace: str, name: str, type: ValueType, mutable: bool = False) -> Variable:
+        """A global of the host; imports come before the module's own globals."""
+        self._import(namespace, name, b"\x03" + type.code + bytes([mutable]), self._globals)
+        self._variables.append(Variable(type, len(self._variables), name))
+        return self._variables[-1]
 
-    def import_table(self, namespace: str, name: str, minimum: int) -> None:
-        """The table of functions that `pointer` calls go through, of at least `minimum` entries."""
-        self.imports.append((namespace, name, b"\x01\x70\x00" + uleb(minimum)))
-
-    def global_(self, type: ValueType, init: Operand, name: str = "", mutable: bool = True) -> Variable:  # noqa: A002
+    def global_(self, name: str, type: ValueType, init: Operand, mutable: bool = True) -> Variable:
         """A global of the module; `init` is a constant."""
-        self._globals.append(type.code + bytes([mutable]) + _code(init, type, f"global {name}") + CONTROL["end"])
-        self._global_count += 1
-        return Variable(type, self._global_count - 1, name)
+        self._globals.append(type.code + bytes([mutable]) + _code(init, type, f"global {name!r}") + CONTROL["end"])
+        self._variables.append(Variable(type, len(self._variables), name))
+        return self._variables[-1]
+
+    def _base(self, name: str) -> Variable:
+        if ("env", name) not in self.imports:
+            self.import_global("env", name, i32)
+        return next(variable for variable in self._variables if variable.name == name)
 
     def function(
         self, name: str, params: Mapping[str, ValueType], results: Sequence[ValueType] = (), *, export: bool = False
@@ -486,60 +516,78 @@ class Module:
         function = Function(name, params, results, len(self._callees))
         self._callees.append(function)
         self._functions.append(function)
+        self._types_of[function] = self._type(params, results)
         if export:
             self.export(function)
         return function
-
-    def pointer(self, params: Mapping[str, ValueType], results: Sequence[ValueType] = ()) -> Callee:
-        """What calls through the table: its last operand (i32) is the index of the function there."""
-        code = CONTROL["call_indirect"] + uleb(self.type([*params.values()], results)) + b"\x00"
-        return Callee("pointer", {**params, "index": i32}, results, code)
 
     def export(self, function: Callee, name: str = "") -> None:
         """Export a function under its name, or another."""
         if self.exports.setdefault(name or function.name, function) is not function:
             raise ValueError(f"two functions are exported as {name or function.name!r}")
 
-    def elements(self, offset: Operand, functions: Sequence[Callee]) -> None:
-        """Fill the table from `offset` (a constant or an imported global) with functions when the module starts."""
-        indices = vector(uleb(self._callees.index(f)) for f in functions)
-        self._elements.append(b"\x00" + _code(offset, i32, "elements: offset") + CONTROL["end"] + indices)
+    def pointer(self, function: Callee) -> Expr:
+        """The index (i32) of the function in the table, for `indirect` calls."""
+        if function not in self.pointers:
+            self.pointers.append(function)
+        self.uses_table = True
+        return self._base("__table_base") + self.pointers.index(function)
 
-    def data(self, payload: bytes, offset: Operand | None = None) -> int:
-        """A data segment: copied to `offset` (a constant or an imported global) at the start, or by memory.init.
+    def indirect(self, params: Mapping[str, ValueType], results: Sequence[ValueType] = ()) -> Callee:
+        """What calls any function of this type: its last operand, `pointer`, says which."""
+        self.uses_table = True
+        code = CONTROL["call_indirect"] + self._type(params, results) + b"\x00"
+        return Callee("indirect", {**params, "pointer": i32}, results, code)
 
-        Returns the `index` that memory.init and data.drop take.
-        """
-        where = b"\x01" if offset is None else b"\x00" + _code(offset, i32, "data: offset") + CONTROL["end"]
-        self._data.append(where + uleb(len(payload)) + payload)
-        return len(self._data) - 1
+    def data(self, payload: bytes, align: int = 16) -> Expr:
+        """The address (i32) of these bytes, which are in memory from the start."""
+        self._data += bytes(-len(self._data) % align) + payload
+        self.data_size, self.data_align = len(self._data), max(self.data_align, align)
+        return self._base("__memory_base") + (len(self._data) - len(payload))
+
+    def segment(self, payload: bytes) -> int:
+        """The `index` of bytes that `op("memory.init", ...)` copies into the memory."""
+        self._segments.append(b"\x01" + uleb(len(payload)) + payload)
+        return len(self._segments) - 1
 
     def custom(self, name: str, payload: bytes) -> None:
-        """A custom section, which engines ignore."""
+        """Add a custom section, which engines ignore."""
         self._custom.append(section(0, text(name) + payload))
 
-    def to_bytes(self, memory: Memory | None = None) -> bytes:
-        """The module in WebAssembly's binary format, with another `memory` if one is given."""
+    def to_bytes(self, memory: Memory | None = None, prologue: bytes = b"") -> bytes:
+        """The module in WebAssembly's binary format, with another `memory` if given, `prologue` its first section."""
         memory = memory or self.memory
-        own_memory, imports, exports = [memory.to_bytes()], list(self.imports), []
+        index = {callee: uleb(i) for i, callee in enumerate(self._callees)}
+        imports = [(*names, kind) for names, kind in zip(self.imports, self._import_types)]
+        exports = [text(name) + b"\x00" + index[callee] for name, callee in self.exports.items()]
         if memory.import_from:
-            imports.insert(0, (*memory.import_from, b"\x02" + own_memory.pop()))
+            imports.append((*memory.import_from, b"\x02" + memory.to_bytes()))
         else:
             exports.append(text("memory") + b"\x02\x00")
-        indices = {id(callee): uleb(index) for index, callee in enumerate(self._callees)}
-        types = [uleb(self.type([*f.signature.values()], f.results)) for f in self._functions]
-        exports += [text(name) + b"\x00" + indices[id(callee)] for name, callee in self.exports.items()]
-        names = vector(indices[id(callee)] + text(callee.name) for callee in self._callees)
+        if self.uses_table:
+            imports.append(("env", "__indirect_function_table", b"\x01\x70\x00" + uleb(len(self.pointers))))
+        elements, segments = [], list(self._segments)
+        if self.pointers:
+            slots = vector(index[callee] for callee in self.pointers)
+            elements.append(b"\x00" + self._base("__table_base").code + CONTROL["end"] + slots)
+        if self._data:
+            start = b"\x00" + self._base("__memory_base").code + CONTROL["end"]
+            segments.append(start + uleb(len(self._data)) + self._data)
         sections = {
             1: list(self._types),
             2: [text(namespace) + text(name) + kind for namespace, name, kind in imports],
-            3: types,
-            5: own_memory,
+            3: [self._types_of[function] for function in self._functions],
+            5: [] if memory.import_from else [memory.to_bytes()],
             6: self._globals,
             7: exports,
-            9: self._elements,
-            12: self._data and None,
-            10: [f.encoded for f in self._functions],
-            11: self._data,
+            9: elements,
+            10: [function.to_bytes() for function in self._functions],
+            11: segments,
         }
-        ...
+        encoded = {number: section(number, vector(items)) for number, items in sections.items() if items}
+        if segments:
+            encoded[9] = encoded.get(9, b"") + section(12, uleb(len(segments)))  # their number, before the code
+        names = section(0, text(self.name)) if self.name else b""
+        names += section(1, vector(index[callee] + text(callee.name) for callee in self._callees))
+        body = [encoded[number] for number in sorted(encoded)]
+        return b"".join([b"\0asm\x01\0\0\0", prologue, *body, section(0, text("name") + names), *self._custom])

@@ -18,7 +18,6 @@ import operator
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 
@@ -298,6 +297,8 @@ def uleb(value: int) -> bytes:
     >>> uleb(624485).hex()
     'e58e26'
     """
+    if value < 0x80:
+        return bytes((value,))
     encoded = bytearray()
     while value > 0x7F:
         encoded.append(value & 0x7F | 0x80)
@@ -335,23 +336,6 @@ def text(string: str) -> bytes:
 def section(number: int, payload: bytes) -> bytes:
     """A section of a module, or a subsection of a custom section."""
     return bytes([number]) + uleb(len(payload)) + payload
-
-
-@dataclass(frozen=True)
-class Memory:
-    """A module's memory, in pages of 64 KiB; `import_from=None` defines it in the module and exports it as "memory"."""
-
-    minimum: int = 1
-    maximum: int | None = None
-    shared: bool = False
-    import_from: tuple[str, str] | None = ("env", "memory")
-
-    def to_bytes(self) -> bytes:
-        """The type's encoding."""
-        if self.shared and self.maximum is None:
-            raise ValueError("a shared memory needs a maximum")
-        flags = (self.maximum is not None) | self.shared << 1
-        return bytes([flags]) + uleb(self.minimum) + (b"" if self.maximum is None else uleb(self.maximum))
 
 
 def _natural_alignment(prefix: str, name: str) -> int:

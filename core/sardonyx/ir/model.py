@@ -20,8 +20,8 @@ from sardonyx.ir.types import DimLike, TensorType, ValueType
 class Tensor:
     """A constant. `array()` is a read-only view wherever the bytes allow it; nothing is read before it is asked for.
 
-    The array has `dtype.storage` as its NumPy type: bfloat16, float8 and 4-bit values are the integers that encode them,
-    one element to an integer.
+    The array has `dtype.storage` as its NumPy type: bfloat16, float8 and 4-bit values are the integers that encode
+    them, one element to an integer. It may be unaligned, for files align nothing.
     """
 
     dtype: DType

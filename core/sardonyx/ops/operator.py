@@ -87,6 +87,8 @@ class Operator:
 
     node: Node
     outputs: int
+    environment: dict[int, Any]
+    """The Arrays known where the node stands, by the identity of their Values: what subgraphs capture."""
 
     expand: Callable[..., Array | Sequence[Array]]
 

@@ -77,10 +77,11 @@ class NonZero(Primitive):
 
     name = "nonzero"
 
-    def infer(self, x: Array, count: Any = None) -> Types:
+    def infer(self, x: Array) -> Types:
+        count = 0 if x.value is None else int(np.count_nonzero(x.value))
         return [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))]
 
-    def numpy(self, x: np.ndarray, count: Any = None) -> Values:
+    def numpy(self, x: np.ndarray) -> Values:
         found = np.stack(np.nonzero(x)) if x.ndim else np.zeros((0, int(x != 0)), np.int64)
         return [np.array([found.shape[1]], np.int64), found.astype(np.int64)]
 
@@ -137,11 +138,6 @@ def nonzero(x: Array) -> Array:
         return bind(NONZERO, x)[1]
     x = trace.materialise(x)
     count = trace.fresh_symbol(max(2, hint(product(x.shape)) // 2))
-    types = NONZERO.infer(x, count=count)
-    found = trace.append(NONZERO, (x,), {"count": count}, types)
-    _read(trace, found[0], [str(count)])
+    found = trace.append(NONZERO, (x,), {}, [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))])
+    trace.append(READ, (found[0],), {"symbols": (str(count),)}, [])
     return found[1]
-
-
-def _read(trace: Trace, x: Array, symbols: Sequence[str]) -> None:
-    trace.append(READ, (x,), {"symbols": tuple(symbols)}, [])

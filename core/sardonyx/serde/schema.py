@@ -6,7 +6,7 @@ What is neither read nor written (training information, segments, device placeme
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 WIRE = {"int": VARINT, "float": FIXED32, "double": FIXED64, "string": BYTES, "bytes": BYTES, "view": BYTES}
@@ -155,12 +155,15 @@ message TensorShapeProto.Dimension
 
 
 class Message:
-    """One message: its fields by name, and by the tags that may announce them in a file."""
+    """One message: its fields by name, and by the tags that announce them in a file (name, kind, label, message)."""
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.fields: dict[str, Field] = {}
-        self.by_tag: dict[int, Field] = {}
+        self.by_tag: Tags = {}
+
+
+Tags: TypeAlias = dict[int, tuple[str, str, str, Message | None]]
 
 
 class Field(NamedTuple):
@@ -187,9 +190,10 @@ def _parse(text: str) -> dict[str, Message]:
             child = messages.get(kind)
             field = Field(name, "" if child else kind, label[0] if label else "", int(number), child)
             message.fields[name] = field
-            message.by_tag[field.tag] = field
+            tags = {field.tag}
             if label and not child:  # lists of numbers come packed or one by one, whatever the schema says
-                message.by_tag[field.number << 3 | BYTES] = message.by_tag[field.number << 3 | WIRE[kind]] = field
+                tags |= {field.number << 3 | BYTES, field.number << 3 | WIRE[kind]}
+            message.by_tag.update(dict.fromkeys(tags, (name, field.kind, field.label, child)))
     return messages
 
 

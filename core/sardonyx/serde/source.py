@@ -12,31 +12,32 @@ from pathlib import Path, PurePosixPath
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 from sardonyx.serde.wire import Buffer
 
+_PAGE = "a page of HTML, not an ONNX model; the download gave something else than the file"
 _STRANGERS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"version https://git-lfs", "a Git LFS pointer, not the model itself; `git lfs pull` fetches the model"),
-    (0, b"<!", "an HTML page, not an ONNX model; look at what was downloaded"),
-    (0, b"<html", "an HTML page, not an ONNX model; look at what was downloaded"),
+    (0, b"<!", _PAGE),
+    (0, b"<html", _PAGE),
     (0, b"<?xml", "an XML file, not an ONNX model"),
     (0, b"<", "ONNX's text form; `sardonyx.ir.text.parse_model` reads it"),
     (0, b"{", "a JSON file, not an ONNX model"),
     (0, b"PK\x03\x04", "a ZIP archive (PyTorch saves those), not an ONNX model"),
-    (0, b"\x1f\x8b", "compressed with gzip; decompress it first"),
+    (0, b"\x1f\x8b", "a gzip archive; unpack it first"),
     (0, b"\x93NUMPY", "a NumPy array, not an ONNX model"),
     (0, b"\x89HDF", "an HDF5 file (Keras saves those), not an ONNX model"),
     (0, b"GGUF", "a GGUF file, not an ONNX model"),
-    (4, b"ORTM", "in ORT's own format; Sardonyx reads .onnx files"),
+    (4, b"ORTM", "a model in onnxruntime's own format (.ort); its .onnx file is needed"),
     (4, b"TFL3", "a TensorFlow Lite model, not an ONNX model"),
 )
 
 
-def refuse_strangers(data: Buffer, name: str) -> None:
-    """Raises InvalidProtobuf for an empty file, and for one whose first bytes say that it is something else."""
+def refuse_strangers(data: Buffer) -> None:
+    """Raises InvalidProtobuf where there are no bytes, and where the first of them say that this is something else."""
     if not len(data):
-        raise InvalidProtobuf(f"{name} is empty")
+        raise InvalidProtobuf("no bytes at all, so no ONNX model")
     start = bytes(data[:64])
     for offset, magic, what in _STRANGERS:
         if start[offset:].lower().startswith(magic.lower()):
-            raise InvalidProtobuf(f"{name} is {what}")
+            raise InvalidProtobuf(f"this is {what}")
 
 
 def open_file(path: str | os.PathLike[str]) -> Buffer:
@@ -81,7 +82,9 @@ class DataFiles:
         if outside or not pure.parts or "\0" in location:
             raise ValueError(f"external data must lie in the model's folder; '{location}' does not")
         if self._path is None:
-            raise InvalidArgument(f"the model's data lies in '{location}'; read it by its path, or give folder= or files=")
+            raise InvalidArgument(
+                f"the model's data lies in '{location}'; read it by its path, or give folder= or files="
+            )
         folder = self._path if self._path.is_dir() else self._path.parent
         path = folder / pure
         # Caches keep the files elsewhere under links, the model's own among them: its true folder is as good.

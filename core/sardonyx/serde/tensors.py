@@ -1,16 +1,17 @@
-"""Tensors: from TensorProto's many layouts to arrays when they are asked for, and back to raw bytes."""
+"""Tensors: from TensorProto's layouts to arrays at the moment they are asked for, and back to raw bytes."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, errors
 from sardonyx.dtypes import DType
-from sardonyx.errors import InvalidProtobuf, NotImplemented
+from sardonyx.errors import InvalidProtobuf, SardonyxError
 from sardonyx.ir.model import Tensor
 from sardonyx.ir.types import TensorType
 from sardonyx.serde import wire
@@ -32,7 +33,10 @@ _FIELDS = {
 
 
 def read_tensor(record: Record, files: DataFiles) -> Tensor:
-    """The tensor of a TensorProto. Its numbers stay where they are until `array()`; that there are enough is checked."""
+    """The tensor of a TensorProto: a view where the layout allows it, decoded by `array()` where it does not.
+
+    Unaligned views are common, for protobuf aligns nothing. InvalidProtobuf where the bytes are too few or too many.
+    """
     name = record.get("name", "")
     try:
         shape = tuple(record.get("dims", ()))
@@ -40,91 +44,116 @@ def read_tensor(record: Record, files: DataFiles) -> Tensor:
             raise ValueError(f"rank {len(shape)} is above {MAX_RANK}")
         if shape and min(shape) < 0:
             raise ValueError(f"dimension {min(shape)} is negative")
-        number = record.get("data_type", 0)
-        dtype = dtypes.by_number(number)
+        dtype = dtypes.by_number(record.get("data_type", 0))
         if dtype is None:
-            raise NotImplemented(f"Tensor '{name}': element type {number} is unknown")
-        load = partial(_load, name, dtype, shape, _content(record, dtype, shape, files))
+            raise errors.NotImplemented(f"Tensor '{name}': element type {record.get('data_type', 0)} is unknown")
+        load = partial(_load, name, shape, _flat(record, dtype, shape, files))
+    except SardonyxError:
+        raise
     except ValueError as error:
-        if isinstance(error, wire.InvalidProtobuf):
-            raise
         raise InvalidProtobuf(f"Tensor '{name}': {error}") from None
-    metadata = {entry.get("key", ""): entry.get("value", "") for entry in record.get("metadata_props", ())}
-    return Tensor(dtype, shape, load, name, record.get("doc_string", ""), metadata)
+    return Tensor(dtype, shape, load, name, record.get("doc_string", ""), pairs(record.get("metadata_props", ())))
 
 
-def _content(record: Record, dtype: DType, shape: tuple[int, ...], files: DataFiles) -> Any:
-    """What `_load` makes the array of: raw bytes, or a list from a typed field."""
+def _flat(record: Record, dtype: DType, shape: tuple[int, ...], files: DataFiles) -> Callable[[], np.ndarray]:
+    """What makes the flat array, once it is clear that the bytes are there."""
     size = math.prod(shape)
     needed = (size * dtype.bits + 7) // 8
     field = _FIELDS.get(dtype, "int32_data")
     if record.get("data_location") == 1:
-        where = {entry.get("key", ""): entry.get("value", "") for entry in record.get("external_data", ())}
+        where = pairs(record.get("external_data", ()))
         length = int(where.get("length", needed))
-        source = f"external data in '{where.get('location', '')}'"
-        content: memoryview | list[Any] = files.view(where.get("location", ""), int(where.get("offset", 0)), length)
-    elif "raw_data" in record and not (record.get(field) and not record["raw_data"]):
-        source, content = "raw_data", record["raw_data"]
+        field = f"external data in '{where.get('location', '')}'"
+        content = files.view(where.get("location", ""), int(where.get("offset", 0)), length)
+    elif record.get("raw_data") or field not in record:
+        field, content = "raw_data", record.get("raw_data", memoryview(b""))
+    elif dtype is dtypes.string:
+        return partial(_strings, record[field], size)
     else:
-        source, content = field, record.get(field, [])
-    if isinstance(content, memoryview):
-        if dtype is dtypes.string:
-            raise ValueError(f"strings cannot stand in {source}; ONNX puts them into string_data")
-        if len(content) != needed:
-            raise ValueError(f"{TensorType(dtype, shape)} needs {needed} bytes, its {source} has {len(content)}")
-        return content
-    present = len(content) if dtype is dtypes.string else sum(map(len, content))
-    # A number takes at least a byte; how many there are is known only once they are decoded.
-    least = needed if dtype.is_float and field != "int32_data" else min(size, needed)
-    if present < (size if dtype is dtypes.string else least):
-        raise ValueError(f"{TensorType(dtype, shape)} has {size} elements, its {source} is shorter")
-    return content
+        chunks = record[field]
+        content = chunks[0] if len(chunks) == 1 else memoryview(b"".join(chunks))
+        if field not in ("float_data", "double_data"):  # those hold the same bytes as raw_data
+            if len(content) < (size * min(dtype.bits, 8) + 7) // 8:
+                raise ValueError(f"{TensorType(dtype, shape)} has {size} elements, its {field} has fewer")
+            return partial(_integers, content, dtype, size)
+    if dtype is dtypes.string and size:
+        raise ValueError(f"strings belong into string_data, not into {field}")
+    if len(content) != needed:
+        raise ValueError(f"{TensorType(dtype, shape)} needs {needed} bytes, its {field} has {len(content)}")
+    return partial(_raw, content, dtype, size)
 
 
-def _load(name: str, dtype: DType, shape: tuple[int, ...], content: Any) -> np.ndarray:
+def _load(name: str, shape: tuple[int, ...], flat: Callable[[], np.ndarray]) -> np.ndarray:
     try:
-        flat = _raw(content, dtype, shape) if isinstance(content, memoryview) else _typed(content, dtype, shape)
-        array = flat.reshape(shape)
+        array = flat().reshape(shape)
     except ValueError as error:
         raise InvalidProtobuf(f"Tensor '{name}': {error}") from None
     array.flags.writeable = False
     return array
 
 
-def _raw(content: memoryview, dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    if not len(content):
+def _raw(content: memoryview, dtype: DType, size: int) -> np.ndarray:
+    if not size:
         return np.empty(0, dtype.storage)
     if dtype.bits < 8:
-        return unpack(np.frombuffer(content, np.uint8), dtype, math.prod(shape))
+        return unpack(np.frombuffer(content, np.uint8), dtype, size)
     if dtype is dtypes.bool_:
-        return np.frombuffer(content, np.uint8) != 0
+        return np.frombuffer(content, np.uint8).astype(bool)
     return np.frombuffer(content, dtype.storage.newbyteorder("<"))
 
 
-def _typed(content: list[Any], dtype: DType, shape: tuple[int, ...]) -> np.ndarray:
-    size = math.prod(shape)
-    if dtype is dtypes.string:
-        flat = np.empty(len(content), object)
-        flat[:] = [as_text(element) for element in content]
+def _integers(content: memoryview, dtype: DType, size: int) -> np.ndarray:
+    """A typed field of varints: numbers that wrap, the bits of small floats, or bytes of packed elements."""
+    if dtype is dtypes.bool_:
+        words = wire.numbers("int", content) != 0
     else:
-        field = _FIELDS.get(dtype, "int32_data")
-        kind = {"float_data": "float", "double_data": "double"}.get(field, "int")
-        packed = content[0] if len(content) == 1 else memoryview(b"".join(content))
-        storage = dtype.storage.str if dtype.is_int and dtype.bits >= 8 else "<i8"
-        found = wire.numbers(kind, packed, storage)
-        if dtype.bits < 8 and dtype.kind != "string":
-            flat = unpack(found.astype(np.uint8), dtype, size) if len(found) * dtype.bits >= 0 else found
-        elif dtype.kind == "complex":
-            flat = found[: len(found) // 2 * 2].view(dtype.storage)
-        elif dtype is dtypes.bool_:
-            flat = found != 0
-        elif field == "int32_data" and dtype.is_float:
-            flat = found.astype(f"u{dtype.itemsize}").view(dtype.storage)
-        else:
-            flat = found
-    if len(flat) != size:
-        raise ValueError(f"{TensorType(dtype, shape)} has {size} elements, its data has {len(flat)}")
+        words = wire.numbers("int", content, f"<u{dtype.itemsize}")
+    needed = size if dtype.bits >= 8 else (size * dtype.bits + 7) // 8
+    if len(words) != needed:
+        raise ValueError(f"{needed} numbers are needed for {size} elements of {dtype}, there are {len(words)}")
+    return words.view(dtype.storage) if dtype.bits >= 8 else unpack(words, dtype, size)
+
+
+def _strings(content: list[bytes], size: int) -> np.ndarray:
+    if len(content) != size:
+        raise ValueError(f"its shape has {size} elements, string_data has {len(content)}")
+    flat = np.empty(size, object)
+    flat[:] = [as_text(element) for element in content]
     return flat
+
+
+def raw_bytes(tensor: Tensor) -> memoryview:
+    """The bytes of `raw_data`, a view of the tensor's array where that is contiguous. Strings have none."""
+    array = np.ascontiguousarray(tensor.array()).reshape(-1)
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8)
+    return (pack(array, tensor.dtype.bits) if tensor.dtype.bits < 8 else array).data
+
+
+def unpack(packed: np.ndarray, dtype: DType, size: int) -> np.ndarray:
+    """One element a byte, from elements of 2 or 4 bits that fill each byte from its low end: [n] to [size].
+
+    >>> unpack(np.array([0x2F], np.uint8), dtypes.int4, 2)
+    array([-1,  2], dtype=int8)
+    """
+    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
+    values = (packed[:, None] >> shifts & np.uint8((1 << dtype.bits) - 1)).reshape(-1)[:size]
+    if dtype.kind == "int":
+        sign = np.uint8(1 << dtype.bits - 1)
+        values = (values ^ sign) - sign
+    return values.view(dtype.storage)
+
+
+def pack(values: np.ndarray, bits: int) -> np.ndarray:
+    """The inverse of `unpack`: uint8 [size] to [n], the last byte filled up with zeros.
+
+    >>> pack(np.array([0xFF, 0x02], np.uint8), 4)
+    array([47], dtype=uint8)
+    """
+    each = 8 // bits
+    rows = np.zeros((-(-len(values) // each), each), np.uint8)
+    rows.reshape(-1)[: len(values)] = values & np.uint8((1 << bits) - 1)
+    packed: np.ndarray = np.bitwise_or.reduce(rows << np.arange(0, 8, bits, dtype=np.uint8), axis=1)
+    return packed
 
 
 def as_text(data: bytes) -> str | bytes:
@@ -133,3 +162,8 @@ def as_text(data: bytes) -> str | bytes:
         return data.decode()
     except UnicodeDecodeError:
         return data
+
+
+def pairs(entries: Any) -> dict[str, str]:
+    """A list of StringStringEntryProtos as the dictionary that it stands for."""
+    return {entry.get("key", ""): entry.get("value", "") for entry in entries}

@@ -1,7 +1,7 @@
 """Protobuf's wire format: bytes to records and back, by the tables of `schema`.
 
-A record is a dictionary from field names to values; lists hold repeated fields, records hold messages. Neither direction
-recurses, so a file may nest as deeply as it likes and gets an error.
+A record is a dictionary from field names to values; lists hold repeated fields, records hold messages. Neither
+direction recurses, so a file that nests too deeply gets an error.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf
-from sardonyx.serde.schema import BYTES, FIXED32, FIXED64, VARINT, Field, Message
+from sardonyx.serde.schema import BYTES, FIXED32, FIXED64, VARINT, Field, Message, Tags
 
 Record: TypeAlias = dict[str, Any]
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
@@ -35,7 +35,7 @@ def decode(data: Buffer, message: Message) -> Record:
     """The record in these bytes; InvalidProtobuf names the message and the byte at which they make no sense."""
     view = memoryview(data)
     root: Record = {}
-    stack: list[tuple[Record, dict[int, Field], int, Field]] = []
+    stack: list[tuple[Record, Tags, int, str]] = []
     record, by_tag, end = root, message.by_tag, len(view)
     pos = streak = last = 0
     try:
@@ -56,7 +56,7 @@ def decode(data: Buffer, message: Message) -> Record:
             if field is None:
                 pos = _skip(data, tag, pos, end, by_tag)
                 continue
-            name, kind, label, _, child = field
+            name, kind, label, child = field
             wire = tag & 7
             value: Any
             if wire == BYTES:
@@ -77,7 +77,7 @@ def decode(data: Buffer, message: Message) -> Record:
                         value = record.setdefault(name, value)
                     if len(stack) == DEPTH:
                         raise ValueError(f"messages nest more than {DEPTH} deep")
-                    stack.append((record, by_tag, end, field))
+                    stack.append((record, by_tag, end, name))
                     record, by_tag, end = value, child.by_tag, stop
                     continue
                 elif kind == "bytes":
@@ -122,13 +122,13 @@ def decode(data: Buffer, message: Message) -> Record:
         reason = str(error) if isinstance(error, ValueError) else "the bytes end inside a field"
         if isinstance(error, UnicodeDecodeError):
             reason = f"'{name}' is not UTF-8"
-        raise InvalidProtobuf(f"{_place(message, root, stack)}, byte {pos}: {reason}") from None
+        raise InvalidProtobuf(f"{_place(message, stack)}, byte {pos}: {reason}") from None
 
 
-def _place(message: Message, record: Record, stack: list[tuple[Record, dict[int, Field], int, Field]]) -> str:
+def _place(message: Message, stack: list[tuple[Record, Tags, int, str]]) -> str:
     place = message.name
-    for record, _, _, field in stack:
-        place += f".{field.name}" + (f"[{len(record[field.name]) - 1}]" if field.label else "")
+    for record, _, _, name in stack:
+        place += f".{name}" + (f"[{len(record[name]) - 1}]" if isinstance(record[name], list) else "")
     return place
 
 
@@ -143,9 +143,9 @@ def _varint(data: Buffer, pos: int) -> tuple[int, int]:
     raise ValueError("a number has more than ten bytes")
 
 
-def _skip(data: Buffer, tag: int, pos: int, end: int, by_tag: dict[int, Field]) -> int:
+def _skip(data: Buffer, tag: int, pos: int, end: int, by_tag: Tags) -> int:
     wire, number = tag & 7, tag >> 3
-    known = next((field.name for field in by_tag.values() if field.number == number), "")
+    known = next((field[0] for other, field in by_tag.items() if other >> 3 == number), "")
     if known or not number:
         raise ValueError(f"'{known}' has wire type {wire}" if known else "a field has the number 0")
     if wire == VARINT:
@@ -198,7 +198,10 @@ def _run(view: memoryview, pos: int, tag: int, kind: str) -> tuple[np.ndarray, i
 
 
 def numbers(kind: str, packed: memoryview, storage: str = "<i8") -> np.ndarray:
-    """The numbers of a packed list: float32, float64 or, wrapped to `storage`, integers [n]; ValueError for other bytes."""
+    """The numbers of a packed list: float32, float64 or, wrapped to `storage`, integers [n].
+
+    ValueError where the bytes are no such list.
+    """
     if kind != "int":
         if len(packed) % _STRUCTS[kind].size:
             raise ValueError(f"{len(packed)} bytes are no whole number of {kind}s")
@@ -240,7 +243,7 @@ def _varints(raw: np.ndarray) -> np.ndarray:
 def encode(thing: Any, message: Message, describe: Callable[[Message, Any], Record]) -> list[bytes | memoryview]:
     """The bytes of a message, in pieces. `describe` gives a thing's record, in which messages are again things.
 
-    The pieces are found from the last to the first: so every length is known where it is written, and nothing is copied.
+    The pieces are found from the last to the first: so every length is known where it is written, nothing is copied.
     """
     pieces: list[bytes | memoryview] = []
     written = 0
@@ -250,7 +253,7 @@ def encode(thing: Any, message: Message, describe: Callable[[Message, Any], Reco
         field, value = next(fields, (None, None))
         if field is None:
             stack.pop()
-            new = [varint(tag) + varint(written - before)] if tag else []
+            new: list[bytes | memoryview] = [varint(tag) + varint(written - before)] if tag else []
         elif field.message:
             if len(stack) > DEPTH:
                 raise InvalidGraph(f"the model nests more than {DEPTH} messages deep")
@@ -284,7 +287,7 @@ def _field(field: Field, value: Any) -> list[bytes | memoryview]:
         return [data, varint(field.number << 3 | BYTES) + varint(len(data))]
     tag = varint(field.tag)
     if field.kind == "int":
-        return [tag + varint(value)]
+        return [tag + varint(int(value))]
     if field.kind in _STRUCTS:
         return [tag + _STRUCTS[field.kind].pack(value)]
     if field.kind == "view":

@@ -1,0 +1,194 @@
+"""The last step of lowering: merge loop axes, turn polynomials into Index data, number the parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from sardonyx import dtypes
+from sardonyx.compiler.kernel import Kernel
+from sardonyx.compiler.sizes import SizeTable
+from sardonyx.symbolic import ZERO, Monomial, Poly, symbol
+
+if TYPE_CHECKING:
+    from sardonyx.compiler.lower import KernelBuilder
+
+
+def finish(b: KernelBuilder, name: str) -> tuple[Kernel, list[Poly]]:
+    """The kernel that a builder describes, and its parameters as polynomials of sizes."""
+    polys = [detail if function == "index" else detail[1] for function, _, _, detail in b.nodes if function in _INDEXED]
+    polys += [place for _, place, _ in b.stores]
+    space, renamed = _merge(b.space, "i", polys)
+    reduce, inner = _merge(b.reduce, "r", polys)
+    renamed |= inner
+    writer = _Writer(b, renamed, len(space))
+    extents = [writer.table.size(extent) for extent in space]
+    inner_extents = [writer.table.size(extent) for extent in reduce]
+    folds = [[function, dtype, writer.node(value)] for function, dtype, value in b.folds]
+    stores = [[len(b.reads) + buffer, writer.index(place), writer.node(value)] for buffer, place, value in b.stores]
+    kernel = Kernel(
+        name,
+        tuple(array.dtype.name for array in b.reads),
+        tuple(array.dtype.name for array in b.writes),
+        len(writer.table.params),
+        tuple(extents),
+        tuple(inner_extents),
+        tuple(folds),
+        tuple(writer.nodes),
+        tuple(stores),
+    )
+    return kernel, writer.table.params
+
+
+_INDEXED = ("index", "load")
+
+
+def _merge(axes: list[Poly], letter: str, polys: list[Poly]) -> tuple[list[Poly], dict[str, Poly]]:
+    """Join neighbouring axes that all indices walk as one: the new extents, and what each old axis is now.
+
+    A merged pair `a, b` becomes one axis: every index has `a` only as `size_b * stride * a + stride * b`, so putting 0
+    for `a` and the merged axis for `b` is exact.
+    """
+    extents: list[Poly] = []
+    renamed: dict[str, Poly] = {}
+    names: list[str] = []
+    for k, extent in enumerate(axes):
+        name = f"{letter}{k}"
+        if names and all(_walks_as_one(poly, names[-1], name, extent) for poly in polys):
+            extents[-1] = extents[-1] * extent
+            renamed[names[-1]] = ZERO
+            names[-1] = name
+        else:
+            extents.append(extent)
+            names.append(name)
+    for k, name in enumerate(names):
+        renamed[name] = symbol(f"{letter}{k}")
+    return extents, renamed
+
+
+def _walks_as_one(index: Poly, outer: str, inner: str, size: Poly) -> bool:
+    strides = [_stride(index, name) for name in (outer, inner)]
+    return strides[0] is not None and strides[1] is not None and strides[0] == strides[1] * size
+
+
+def _stride(index: Poly, name: str) -> Poly | None:
+    """The factor of an axis in an index, or None where the index is not linear in it."""
+    stride: dict[Monomial, int] = {}
+    for monomial, factor in index.terms:
+        if name in monomial:
+            rest = list(monomial)
+            rest.remove(name)
+            if any(_is_loop(atom) for atom in rest):
+                return None
+            stride[tuple(rest)] = factor
+        elif any(not isinstance(atom, str) and name in _symbols(atom) for atom in monomial):
+            return None
+    return sum((Poly(((monomial, factor),)) for monomial, factor in stride.items()), ZERO)
+
+
+def _symbols(atom: Any) -> set[str]:
+    found: set[str] = set()
+    for part in atom[1:]:
+        found |= part.symbols()
+    return found
+
+
+def _is_loop(atom: Any) -> bool:
+    """Whether an atom changes inside a kernel: a loop axis, a data-dependent integer, or an expression of one."""
+    names = {atom} if isinstance(atom, str) else _symbols(atom)
+    return any(name[0] in "ire" and name[1:].isdigit() for name in names)
+
+
+class _Writer:
+    """Copies nodes in the order in which they are needed, so that unused ones vanish."""
+
+    def __init__(self, b: KernelBuilder, renamed: dict[str, Poly], inner: int) -> None:
+        self.b = b
+        self.renamed = renamed
+        self.inner = inner
+        self.table = SizeTable()
+        self.nodes: list[list[Any]] = []
+        self._done: dict[int, int] = {}
+        self._interned: dict[Any, int] = {}
+
+    def node(self, number: int) -> int:
+        stack = [number]
+        while stack:
+            top = stack[-1]
+            if top in self._done:
+                stack.pop()
+                continue
+            function, dtype, operands, detail = self.b.nodes[top]
+            needed = [*operands, *self._data_nodes(function, detail)]
+            if waiting := [operand for operand in reversed(needed) if operand not in self._done]:
+                stack += waiting
+                continue
+            if function == "index":
+                self._done[top] = self._value(self.index(detail))
+                continue
+            if function == "load":
+                detail = [detail[0], self.index(detail[1])]
+            self._done[top] = self._add(function, dtype, [self._done[operand] for operand in operands], detail)
+        return self._done[number]
+
+    def _data_nodes(self, function: str, detail: Any) -> list[int]:
+        if function not in _INDEXED:
+            return []
+        names = (detail if function == "index" else detail[1]).symbols()
+        return sorted(int(name[1:]) for name in names if name[0] == "e" and name[1:].isdigit())
+
+    def _add(self, function: str, dtype: str, operands: list[int], detail: Any) -> int:
+        key = repr((function, dtype, operands, detail))
+        if key not in self._interned:
+            self._interned[key] = len(self.nodes)
+            self.nodes.append([function, dtype, operands, detail])
+        return self._interned[key]
+
+    def _value(self, index: list[Any]) -> int:
+        return self._add("index", dtypes.int32.name, [], index)
+
+    def index(self, value: Poly) -> list[Any]:
+        """The Index of a polynomial over the axes as they were before merging."""
+        return self._index(value.substitute(self.renamed))
+
+    def _index(self, value: Poly) -> list[Any]:
+        offset = ZERO
+        axes: dict[int, Poly] = {}
+        extra: dict[int, Poly] = {}
+        for monomial, factor in value.terms:
+            loops = [atom for atom in monomial if _is_loop(atom)]
+            stride = Poly(((tuple(atom for atom in monomial if not _is_loop(atom)), factor),))
+            if not loops:
+                offset = offset + stride
+            elif len(loops) == 1 and isinstance(loops[0], str) and loops[0][0] in "ir":
+                axis = int(loops[0][1:]) + (self.inner if loops[0][0] == "r" else 0)
+                axes[axis] = axes.get(axis, ZERO) + stride
+            else:
+                node = self._product(loops)
+                extra[node] = extra.get(node, ZERO) + stride
+        size = self.table.size
+        return [
+            size(offset),
+            [[axis, size(stride)] for axis, stride in sorted(axes.items())],
+            [[node, size(stride)] for node, stride in extra.items()],
+        ]
+
+    def _product(self, atoms: list[Any]) -> int:
+        result: int | None = None
+        for atom in atoms:
+            node = self._atom(atom)
+            result = node if result is None else self._add("mul", dtypes.int32.name, [result, node], None)
+        assert result is not None
+        return result
+
+    def _atom(self, atom: Any) -> int:
+        if isinstance(atom, str):
+            if atom[0] == "e":
+                return self.node(int(atom[1:]))
+            return self._value(self._index(symbol(atom)))
+        name, a, b = atom
+        operands = [self._value(self._index(a)), self._value(self._index(b))]
+        return self._add(_INTEGER[name], dtypes.int32.name, operands, None)
+
+
+_INTEGER = {"floordiv": "div", "mod": "rem", "min": "min", "max": "max"}
+"""Exact because `KernelBuilder` keeps dividends from being negative."""

@@ -1,0 +1,169 @@
+"""Fusion: which Arrays are written to memory, and which vanish into the kernels that read them.
+
+An Array is written if something needs it whole (an output, a Routine, another device, control flow), if it is the
+result of a reduction that its reader cannot take as an epilogue, or if computing it again for each of its readers
+would cost more than reading it back. Movement is never written for its own sake: it is index arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from sardonyx.array import Array, Equation
+from sardonyx.compiler.lower import ELEMENT, FOLD
+from sardonyx.symbolic import hint, product
+
+MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "concat", "flip"})
+FREE = frozenset({"full", "iota", "sizes"})
+REREAD = frozenset({"dot_general", "conv_general", "reduce_window", "gather"})
+"""Primitives that read an element of their operand many times, or not at all."""
+DEAR = frozenset(
+    "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow sqrt div rem".split()  # noqa: SIM905
+)
+COST_OF_A_CALL = 6
+COST_OF_MEMORY = 4
+"""What an element costs to write and read again, in additions: above it, sharing beats computing twice."""
+MOST_NODES = 48
+"""Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
+
+
+@dataclass
+class Fusion:
+    """`written` are the Arrays with buffers; `core` maps the Array that a kernel writes to the reduction it folds."""
+
+    written: set[int] = field(default_factory=set)
+    core: dict[int, Array] = field(default_factory=dict)
+
+    def is_written(self, array: Array) -> bool:
+        return id(array) in self.written
+
+
+@dataclass
+class _Work:
+    """What it takes to compute an element from written Arrays: cost, operations, buffers, a reduction to fold."""
+
+    cost: int
+    operations: int
+    buffers: frozenset[int]
+    core: Array | None = None
+
+
+def fuse(
+    equations: list[Equation],
+    outputs: Iterable[Array],
+    device_of: dict[int, int],
+    routines: list[frozenset[str]],
+    most_buffers: list[int],
+) -> Fusion:
+    """Decide for every Array; `device_of` gives an equation's device, and the other lists are per device."""
+    return _Fuser(equations, device_of, routines, most_buffers).run(outputs)
+
+
+class _Fuser:
+    def __init__(
+        self,
+        equations: list[Equation],
+        device_of: dict[int, int],
+        routines: list[frozenset[str]],
+        most_buffers: list[int],
+    ) -> None:
+        self.equations = equations
+        self.device_of = device_of
+        self.routines = routines
+        self.most_buffers = most_buffers
+        self.result = Fusion()
+        self.work: dict[int, _Work] = {}
+        self.readers: dict[int, list[Equation]] = {}
+        for equation in equations:
+            for array in equation.inputs:
+                self.readers.setdefault(id(array), []).append(equation)
+
+    def run(self, outputs: Iterable[Array]) -> Fusion:
+        for array in outputs:
+            self.result.written.add(id(array))
+        for equation in self.equations:
+            if not self._generated(equation):
+                self.result.written.update(map(id, equation.outputs))
+                self.result.written.update(id(array) for array in equation.inputs)
+        for equation in self.equations:
+            if self._generated(equation):
+                self._visit(equation)
+        return self.result
+
+    def _generated(self, equation: Equation) -> bool:
+        name = equation.primitive.name
+        return (name in ELEMENT or name in FOLD) and name not in self.routines[self.device_of[id(equation)]]
+
+    def _visit(self, equation: Equation) -> None:
+        (output,) = equation.outputs
+        name = equation.primitive.name
+        device = self.device_of[id(equation)]
+        parts = [self._operand(array, equation) for array in equation.inputs]
+        buffers = frozenset().union(*(part.buffers for part in parts))
+        if len(buffers) >= self.most_buffers[device] and name != "concat":
+            for array, part in zip(equation.inputs, parts, strict=True):
+                if len(part.buffers) > 1:
+                    self._write(array, part)
+            parts = [self._operand(array, equation) for array in equation.inputs]
+            buffers = frozenset().union(*(part.buffers for part in parts))
+        core = next((part.core for part in parts if part.core is not None), None)
+        work = _Work(
+            sum(part.cost for part in parts) + _cost(equation),
+            sum(part.operations for part in parts) + (name not in MOVEMENT),
+            buffers,
+            output if name in FOLD else core,
+        )
+        self.work[id(output)] = work
+        if self._must_write(output, work, device, name):
+            self._write(output, work)
+
+    def _operand(self, array: Array, reader: Equation) -> _Work:
+        """The work of computing an operand inside its reader; writes it first if it should not be there."""
+        if array.equation is None or self.result.is_written(array):
+            free = array.value is not None and array.value.size == 1
+            return _Work(0, 0, frozenset() if free else frozenset({id(array)}))
+        work = self.work[id(array)]
+        if self._fits(array, work, reader):
+            return work
+        self._write(array, work)
+        return _Work(0, 0, frozenset({id(array)}))
+
+    def _fits(self, array: Array, work: _Work, reader: Equation) -> bool:
+        name = reader.primitive.name
+        if work.core is not None:
+            one_to_one = name in ("elementwise", "cast", "bitcast", "reshape", "transpose")
+            same_count = hint(product(array.shape)) == hint(product(reader.outputs[0].shape))
+            others = [x for x in reader.inputs if x is not array and id(x) in self.work]
+            alone = all(self.result.is_written(x) or self.work[id(x)].core is None for x in others)
+            return one_to_one and same_count and alone and reader.inputs.count(array) == 1
+        if name in REREAD:
+            return work.cost <= 1
+        times = max(1, hint(product(reader.outputs[0].shape)) // max(1, hint(product(array.shape))))
+        if name == "broadcast" or (name == "elementwise" and times > 1):
+            return work.cost <= COST_OF_MEMORY
+        return work.operations < MOST_NODES
+
+    def _must_write(self, output: Array, work: _Work, device: int, name: str) -> bool:
+        if self.result.is_written(output) or name == "concat":
+            return True
+        readers = self.readers.get(id(output), [])
+        if any(self.device_of[id(reader)] != device for reader in readers):
+            return True
+        if work.core is not None:
+            return len(readers) != 1
+        return len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
+
+    def _write(self, array: Array, work: _Work) -> None:
+        self.result.written.add(id(array))
+        if work.core is not None:
+            self.result.core[id(array)] = work.core
+
+
+def _cost(equation: Equation) -> int:
+    name = equation.primitive.name
+    if name in MOVEMENT or name in FREE or name == "bitcast":
+        return 0
+    if name == "elementwise":
+        return COST_OF_A_CALL if equation.params["function"] in DEAR else 1
+    return 2 if name == "gather" else 1

@@ -1,0 +1,103 @@
+"""Kernels: an index space, scalar expressions over it, optionally a reduction with an epilogue. Plain data.
+
+A kernel's `nodes` are in static single assignment, each `[function, dtype, operands, detail]`, operands being the
+numbers of earlier nodes:
+
+    const   detail: the number ("nan", "inf", "-inf" as text)
+    index   an int32; detail: an Index
+    load    detail: [buffer, Index]
+    acc     detail: number of the fold whose result this is
+    cast, bitcast, and the scalar functions of `sardonyx.scalar`
+
+An Index is `[offset, [[axis, stride], ...], [[node, stride], ...]]`: offset plus axes times strides plus int32 nodes
+times strides. Axes count through `space`, then `reduce`. Offsets, strides and extents are Sizes: an integer, or "p3"
+for the fourth parameter. Folds are `[function, dtype, node]` with function one of `identity`'s; `argmax` and `argmin`
+give the int32 index along the reduction axes in row-major order. Buffers are numbered, those read first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+Detail = Any
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """`stores` are `[buffer, Index, node]`; what depends on reduction axes may reach a store only through a fold."""
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    params: int
+    space: tuple[Any, ...]
+    reduce: tuple[Any, ...]
+    folds: tuple[Any, ...]
+    nodes: tuple[Any, ...]
+    stores: tuple[Any, ...]
+
+    def json(self) -> dict[str, Any]:
+        return {"kind": "kernel", **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Kernel:
+        return cls(*(_frozen(data[f.name]) for f in fields(cls)))
+
+    @property
+    def key(self) -> str:
+        """A digest of all but the name: equal kernels share their compiled code."""
+        parts = [value for name, value in asdict(self).items() if name != "name"]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+    def depths(self) -> list[int]:
+        """For every node: 0 if it depends on no reduction axis or fold, 1 on a reduction axis, 2 on a fold's result."""
+        result: list[int] = []
+        inner = len(self.space)
+        for function, _, operands, detail in self.nodes:
+            depth = max((result[operand] for operand in operands), default=0)
+            if function == "acc":
+                depth = 2
+            elif function in ("index", "load"):
+                _, axes, extra = detail if function == "index" else detail[1]
+                if any(axis >= inner for axis, _ in axes):
+                    depth = max(depth, 1)
+                depth = max([depth, *(result[node] for node, _ in extra)])
+            result.append(depth)
+        return result
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A primitive that a device runs by a function of its own, on whole buffers.
+
+    `attributes` are the primitive's parameters and `inputs` and `outputs` the shapes of its operands; sizes in them are
+    "p3" for the fourth parameter where they are not integers.
+    """
+
+    name: str
+    primitive: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    params: int
+    attributes: Any
+    inputs: tuple[Any, ...]
+    outputs: tuple[Any, ...]
+
+    def json(self) -> dict[str, Any]:
+        return {"kind": "routine", **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Routine:
+        return cls(*(_frozen(data[f.name]) for f in fields(cls)))
+
+    @property
+    def key(self) -> str:
+        parts = [value for name, value in asdict(self).items() if name != "name"]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]

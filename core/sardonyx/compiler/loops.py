@@ -1,0 +1,145 @@
+"""From kernels to programs: one run of the program per point of the kernel's space, loops for the reduction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sardonyx import dtypes
+from sardonyx.compiler.kernel import Kernel
+from sardonyx.compiler.program import Builder, Program, Value, call, const
+from sardonyx.primitives.reduction import identity
+
+
+def program(kernel: Kernel) -> Program:
+    """The program that computes a kernel."""
+    return _Loops(kernel).program()
+
+
+class _Loops:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.b = Builder(kernel.reads, kernel.writes)
+        self.params = [self.b.param() for _ in range(kernel.params)]
+        self.axes = [self.b.grid(k) for k in range(len(kernel.space))]
+        self.values: dict[int, Value] = {}
+        self.accumulators: list[Value] = []
+        self.depths = kernel.depths()
+        self.uses = self._count_uses()
+
+    def program(self) -> Program:
+        kernel, b = self.kernel, self.b
+        self._let_shared(0)
+        if kernel.folds:
+            self._fold()
+            self._let_shared(2)
+        for buffer, place, node in kernel.stores:
+            b.store(buffer, self.index(place), self.node(node))
+        return b.program(kernel.name, [self.size(extent) for extent in kernel.space])
+
+    def _count_uses(self) -> list[int]:
+        kernel = self.kernel
+        uses = [0] * len(kernel.nodes)
+        indices = [place for _, place, _ in kernel.stores]
+        for function, _, operands, detail in kernel.nodes:
+            for operand in operands:
+                uses[operand] += 1
+            if function in ("index", "load"):
+                indices.append(detail if function == "index" else detail[1])
+        for _, _, extra in indices:
+            for node, _ in extra:
+                uses[node] += 1
+        for node in [*(store[2] for store in kernel.stores), *(fold[2] for fold in kernel.folds)]:
+            uses[node] += 1
+        return uses
+
+    def _let_shared(self, depth: int) -> None:
+        """Variables for the nodes of one depth that are used more than once, or by deeper loops."""
+        crossing = self._used_deeper(depth)
+        for number, (function, _, _, _) in enumerate(self.kernel.nodes):
+            if self.depths[number] != depth or function in ("const", "acc"):
+                continue
+            if self.uses[number] > 1 or number in crossing:
+                self.values[number] = self.b.let(self.node(number))
+
+    def _used_deeper(self, depth: int) -> set[int]:
+        found: set[int] = set()
+        for number, (_, _, operands, _) in enumerate(self.kernel.nodes):
+            if self.depths[number] != depth:
+                found.update(operand for operand in operands if self.depths[operand] == depth)
+        return found
+
+    def size(self, size: int | str) -> Value:
+        return self.params[int(size[1:])] if isinstance(size, str) else const("int32", size)
+
+    def index(self, index: Any) -> Value:
+        offset, axes, extra = index
+        total: Value | None = None
+        terms = [(self.axes[axis], stride) for axis, stride in axes]
+        terms += [(self.node(node), stride) for node, stride in extra]
+        for value, stride in terms:
+            part = value if stride == 1 else value * self.size(stride)
+            total = part if total is None else total + part
+        if total is None:
+            return self.size(offset)
+        if offset == 0:
+            return total
+        return total + self.size(offset)
+
+    def node(self, number: int) -> Value:
+        if number not in self.values:
+            self.values[number] = self._expression(*self.kernel.nodes[number])
+        return self.values[number]
+
+    def _expression(self, function: str, dtype: str, operands: list[int], detail: Any) -> Value:
+        if function == "const":
+            return Value(["const", dtype, detail])
+        if function == "index":
+            return self.index(detail)
+        if function == "load":
+            return self.b.load(detail[0], self.index(detail[1]))
+        if function == "acc":
+            return self.accumulators[int(detail)]
+        values = [self.node(operand) for operand in operands]
+        if function in ("cast", "bitcast"):
+            return Value([function, dtype, values[0].code])
+        return call(function, *values)
+
+    def _fold(self) -> None:
+        """The reduction loops: outermost axis first; `argmax` keeps the best element and where it was."""
+        b, kernel = self.b, self.kernel
+        best: list[Value] = []
+        for function, dtype, _ in kernel.folds:
+            start = identity(_ELEMENT.get(function, function), dtypes.by_name(dtype))
+            best.append(b.let(const(dtype, start)))
+            self.accumulators.append(b.let(const("int32", 0)) if function in _ELEMENT else best[-1])
+        self._loop(list(kernel.reduce), const("int32", 0), best)
+
+    def _loop(self, extents: list[Any], position: Value, best: list[Value]) -> None:
+        if extents:
+            with self.b.loop(self.size(extents[0])) as k:
+                self.axes.append(k)
+                place = position * self.size(extents[0]) + k if len(self.axes) > len(self.kernel.space) + 1 else k
+                self._loop(extents[1:], place, best)
+            return
+        self._let_shared(1)
+        for (function, _, node), value, found in zip(self.kernel.folds, best, self.accumulators, strict=True):
+            element = self.node(node)
+            if function in _ELEMENT:
+                self._keep_best(function, element, value, found, position)
+            else:
+                self.b.set(value, call(_COMBINE[function], value, element))
+
+    def _keep_best(self, function: str, element: Value, value: Value, found: Value, position: Value) -> None:
+        b = self.b
+        element = b.let(element)
+        better = element > value if function == "argmax" else element < value
+        if dtypes.by_name(element.dtype).is_float:
+            better = better | (call("isnan", element) & ~call("isnan", value))
+        first = call("eq", position, const("int32", 0))
+        with b.if_(better | first):
+            b.set(value, element)
+            b.set(found, position)
+
+
+_ELEMENT = {"argmax": "max", "argmin": "min"}
+_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}

@@ -1,0 +1,309 @@
+"""From a trace to a plan: kernels in order, copies between devices, buffers with lifetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sardonyx import plan as plans
+from sardonyx.array import PRIMITIVES, Array, Equation, Trace
+from sardonyx.compiler import layout, loops
+from sardonyx.compiler.fuse import Fusion, fuse
+from sardonyx.compiler.kernel import Routine
+from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
+from sardonyx.compiler.routines import ROUTINES
+from sardonyx.compiler.sizes import SizeTable
+from sardonyx.device import Provider
+from sardonyx.dtypes import DType
+from sardonyx.symbolic import ZERO, Dim, Poly, hint, poly, product
+
+LAST = 1 << 60
+
+
+@dataclass
+class WeightTable:
+    """Names for constants; the same array has the same name in every plan of a session."""
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    _names: dict[int, str] = field(default_factory=dict)
+
+    def name(self, array: np.ndarray) -> str:
+        if id(array) not in self._names:
+            name = f"w{len(self.arrays)}"
+            self._names[id(array)] = name
+            self.arrays[name] = array
+        return self._names[id(array)]
+
+
+def live_equations(trace: Trace) -> list[Equation]:
+    """The equations that the outputs, or the host, need."""
+    needed = {id(array) for array in trace.outputs}
+    kept = []
+    for equation in reversed(trace.equations):
+        if not equation.outputs or any(id(array) in needed for array in equation.outputs):
+            needed.update(map(id, equation.inputs))
+            kept.append(equation)
+    return kept[::-1]
+
+
+class Scheduler:
+    """Builds one plan. `device_of` numbers the provider of each equation."""
+
+    def __init__(
+        self, trace: Trace, providers: Sequence[Provider], device_of: dict[int, int], weights: WeightTable
+    ) -> None:
+        self.trace = trace
+        self.providers = providers
+        self.device_of = device_of
+        self.weights = weights
+        self.equations = live_equations(trace)
+        self.fusion: Fusion = fuse(
+            self.equations,
+            trace.outputs,
+            device_of,
+            [provider.routines for provider in providers],
+            [provider.max_buffers for provider in providers],
+        )
+        self.steps: list[plans.Step] = []
+        self.codes: list[dict[str, Any]] = []
+        self._code_numbers: dict[Any, int] = {}
+        self.buffers: list[plans.Buffer] = []
+        self.lives: list[list[int]] = []
+        self.room: list[int] = []
+        self.elements: list[Poly] = []
+        self._numbers: dict[tuple[int, int], int] = {}
+        self._homes: dict[int, int] = {}
+        self._keep: list[Array] = []
+        self.epoch = 0
+        self.used_weights: dict[str, np.ndarray] = {}
+        self.subplans: list[plans.Plan] = []
+
+    # ---- buffers
+
+    def make_buffer(self, array: Array, device: int, elements: Poly | None = None, weight: str | None = None) -> int:
+        shape = [poly(size).json() for size in array.shape]
+        room = elements if elements is not None else poly(product(array.shape))
+        self.buffers.append(plans.Buffer(device, array.dtype.name, shape, room.json(), self.epoch, weight=weight))
+        self.elements.append(room)
+        step = len(self.steps)
+        self.lives.append([step, step])
+        count = hint(product(array.shape))
+        self.room.append(count * array.dtype.itemsize)
+        number = len(self.buffers) - 1
+        self._numbers[id(array), device] = number
+        self._keep.append(array)
+        return number
+
+    def buffer(self, array: Array, device: int) -> int:
+        """The buffer of a written Array, an input or a constant on a device; copies it there if need be."""
+        number = self._numbers.get((id(array), device))
+        if number is None:
+            if array.value is not None:
+                name = self.weights.name(array.value)
+                self.used_weights[name] = array.value
+                number = self.make_buffer(array, device, weight=name)
+            elif array.equation is None:
+                number = self.make_buffer(array, device)
+                self.lives[number][0] = -1
+                self.buffers[number].epoch = 0
+            else:
+                source = self.buffer(array, self._homes[id(array)])
+                number = self.make_buffer(array, device, self.elements[source])
+                self.steps.append(plans.Copy(source, number))
+        self.lives[number][1] = max(self.lives[number][1], len(self.steps))
+        return number
+
+    def output_buffer(self, array: Array, device: int, elements: Poly | None = None) -> int:
+        self._homes[id(array)] = device
+        return self.make_buffer(array, device, elements)
+
+    # ---- steps
+
+    def plan(
+        self, inputs: Sequence[str], outputs: Sequence[str], symbols: dict[str, list[list[int]]], nodes: Sequence[str]
+    ) -> plans.Plan:
+        """The plan, with the names of its inputs and outputs, where its symbols come from, and its nodes' labels."""
+        for equation in self.equations:
+            self._step(equation)
+        results = [self._output(array) for array in self.trace.outputs]
+        for number in results:
+            self.lives[number][1] = LAST
+        self._layout()
+        homes = [
+            [
+                self._numbers[id(array), device]
+                for device in range(len(self.providers))
+                if (id(array), device) in self._numbers
+            ]
+            for array in self.trace.inputs
+        ]
+        reads = [[str(size) for size in self.trace.input_reads.get(id(array), [])] for array in self.trace.inputs]
+        return plans.Plan(
+            [provider.name for provider in self.providers],
+            [_port(*item) for item in zip(inputs, self.trace.inputs, homes, reads, strict=True)],
+            [
+                _port(name, array, [number], [])
+                for name, array, number in zip(outputs, self.trace.outputs, results, strict=True)
+            ],
+            symbols,
+            [[polynomial.json(), relation, truth] for polynomial, relation, truth in self.trace.guards],
+            self.buffers,
+            self.codes,
+            self.steps,
+            list(nodes),
+            weights=self.used_weights,
+            plans=self.subplans,
+        )
+
+    def _output(self, array: Array) -> int:
+        home = self._homes.get(id(array))
+        if home is None:
+            home = next((d for d in range(len(self.providers)) if (id(array), d) in self._numbers), 0)
+        return self.buffer(array, home)
+
+    def _step(self, equation: Equation) -> None:
+        name = equation.primitive.name
+        device = self.device_of[id(equation)]
+        if name in STEPS:
+            STEPS[name](self, equation, device)
+        elif name in self.providers[device].routines:
+            self._routine(equation, device)
+        elif name in ELEMENT or name in FOLD:
+            if self.fusion.is_written(equation.outputs[0]):
+                self._kernel(equation, device)
+        else:
+            self._program(equation, device)
+
+    def _kernel(self, equation: Equation, device: int) -> None:
+        (output,) = equation.outputs
+        core = self.fusion.core.get(id(output))
+        target = self.output_buffer(output, device)
+        if equation.primitive.name == "concat":
+            axis, start = equation.params["axis"], ZERO
+            for x in equation.inputs:
+                b = KernelBuilder(self._is_buffer)
+                b.store(output, x, axis, start)
+                self._launch(b, "concat", device, [target], equation.origin)
+                start = start + poly(x.shape[axis])
+            return
+        b = KernelBuilder(self._is_buffer, core)
+        b.store_root(output)
+        self._launch(b, kernel_name(b, equation), device, [target], equation.origin)
+
+    def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
+        kernel, params = b.kernel(name)
+        code: Any = kernel
+        if self.providers[device].form == "program":
+            code = loops.program(kernel)
+        reads = [self.buffer(array, device) for array in b.reads]
+        self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+
+    def launch(self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int) -> None:
+        key = (device, type(code).__name__, code.key)
+        if key not in self._code_numbers:
+            self._code_numbers[key] = len(self.codes)
+            self.codes.append({"device": device, **code.json()})
+        for number in buffers:
+            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
+        self.steps.append(plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device))
+
+    def _is_buffer(self, array: Array) -> bool:
+        return array.equation is None or self.fusion.is_written(array)
+
+    def _routine(self, equation: Equation, device: int) -> None:
+        table = SizeTable(literal=1 << 62)
+        reads = [self.buffer(array, device) for array in equation.inputs]
+        rooms = OUTPUT_ROOM.get(equation.primitive.name)
+        shapes = [[poly(size) for size in array.shape] for array in equation.outputs]
+        if rooms:
+            shapes = [[rooms(equation, k)] for k in range(len(shapes))]
+        writes = [
+            self.output_buffer(array, device, rooms(equation, k) if rooms else None)
+            for k, array in enumerate(equation.outputs)
+        ]
+        code = Routine(
+            equation.primitive.name,
+            equation.primitive.name,
+            tuple(array.dtype.name for array in equation.inputs),
+            tuple(array.dtype.name for array in equation.outputs),
+            0,
+            encode(equation.params, table),
+            tuple([table.size(poly(size)) for size in array.shape] for array in equation.inputs),
+            tuple([table.size(size) for size in shape] for shape in shapes),
+        )
+        code = replace(code, params=len(table.params))
+        self.launch(code, reads + writes, table.params, [equation.origin], device)
+
+    def _program(self, equation: Equation, device: int) -> None:
+        program, params = ROUTINES[equation.primitive.name](equation)
+        reads = [self.buffer(array, device) for array in equation.inputs]
+        rooms = OUTPUT_ROOM.get(equation.primitive.name)
+        writes = [
+            self.output_buffer(array, device, rooms(equation, k) if rooms else None)
+            for k, array in enumerate(equation.outputs)
+        ]
+        self.launch(program, reads + writes, params, [equation.origin], device)
+
+    def _layout(self) -> None:
+        groups: dict[tuple[int, int], list[int]] = {}
+        for number, buffer in enumerate(self.buffers):
+            if buffer.weight is None:
+                groups.setdefault((buffer.device, buffer.epoch), []).append(number)
+        for numbers in groups.values():
+            lives = [layout.Lifetime(self.lives[n][0], self.lives[n][1], self.room[n]) for n in numbers]
+            for number, below in zip(numbers, layout.beneath(lives), strict=True):
+                self.buffers[number].beneath = [numbers[k] for k in below]
+
+
+def _port(name: str, array: Array, buffers: list[int], symbols: list[str]) -> plans.Port:
+    return plans.Port(name, array.dtype.name, [poly(size).json() for size in array.shape], buffers, symbols)
+
+
+def _nonzero_room(equation: Equation, k: int) -> Poly:
+    (x,) = equation.inputs
+    return poly(product(x.shape) * x.rank) if k else poly(1)
+
+
+OUTPUT_ROOM = {"nonzero": _nonzero_room}
+"""Elements that outputs may need, where their shapes tell only what the run finds."""
+
+
+def encode(value: Any, table: SizeTable) -> Any:
+    """A primitive's parameters as JSON; `Routine` says how."""
+    if isinstance(value, DType):
+        return {"dtype": value.name}
+    if isinstance(value, Dim):
+        return {"size": table.size(value.poly)}
+    if isinstance(value, dict):
+        return {name: encode(item, table) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item, table) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return {"float": str(value)}
+    return value
+
+
+def kernel_name(b: KernelBuilder, equation: Equation) -> str:
+    """What a kernel does, in a few words: its fold, and the functions that are not arithmetic of indices."""
+    words = [b.core.equation.primitive.name] if b.core is not None and b.core.equation is not None else []
+    for function, _, _, _ in b.nodes:
+        if function in PRIMITIVES or function in ("const", "index", "load", "acc", "cast"):
+            continue
+        if function not in words:
+            words.append(function)
+    return "_".join(words[:5]) or equation.primitive.name
+
+
+def _read(s: Scheduler, equation: Equation, device: int) -> None:
+    (x,) = equation.inputs
+    home = s._homes.get(id(x), device)
+    number = s.buffer(x, home)
+    s.steps.append(plans.Read(number, list(equation.params["symbols"])))
+    s.epoch += 1
+
+
+STEPS = {"read": _read}
+"""Primitives that are steps of the plan itself."""

@@ -1,0 +1,28 @@
+"""Sizes that reach code at run time: polynomials numbered as parameters."""
+
+from __future__ import annotations
+
+from sardonyx.symbolic import Poly
+
+LITERAL = 4
+"""Integers up to this one are written into code, larger ones become parameters: kernels that differ only in their
+sizes are then one kernel."""
+
+
+class SizeTable:
+    """Gives each polynomial a parameter, the same to equal ones."""
+
+    def __init__(self, literal: int = LITERAL) -> None:
+        self.params: list[Poly] = []
+        self._literal = literal
+        self._known: dict[Poly, str] = {}
+
+    def size(self, value: Poly) -> int | str:
+        """The integer, or the parameter's name (`p3`)."""
+        number = value.constant
+        if number is not None and abs(number) <= self._literal:
+            return number
+        if value not in self._known:
+            self._known[value] = f"p{len(self.params)}"
+            self.params.append(value)
+        return self._known[value]

@@ -1,0 +1,64 @@
+"""Names for files: every Value of a graph has one, and within its sight no other Value has the same."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from sardonyx.ir.model import Graph, Value
+
+
+def new_names(graph: Graph) -> dict[int, str]:
+    """By `id(value)`, the names of those Values that cannot keep their own: it is empty, or taken within sight.
+
+    Inputs and outputs choose first. An unused output with an empty name keeps it.
+    """
+    found: dict[int, str] = {}
+    seen: set[int] = set()
+    used: set[int] | None = None
+    counts: dict[str, int] = {}
+    pending: list[tuple[Graph, tuple[set[str], ...]]] = [(graph, ())]
+    for current, outer in pending:
+        own: set[str] = set()
+        sight = (*outer, own)
+        unnamed: list[Value] = []
+        for value in _values(current):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+            if not value.name:
+                unnamed.append(value)
+                continue
+            if any(value.name in names for names in sight):
+                found[id(value)] = _fresh(value.name, sight, counts)
+            own.add(found.get(id(value), value.name))
+        for value in unnamed:
+            if used is None:
+                used = _used(graph)
+            if id(value) in used or value.producer is None:
+                found[id(value)] = _fresh("value", sight, counts)
+                own.add(found[id(value)])
+        pending.extend((inner, sight) for node in current.nodes for inner in node.subgraphs())
+    return found
+
+
+def _values(graph: Graph) -> chain[Value]:
+    sparse = (value for value, _ in graph.sparse_initializers)
+    made = chain.from_iterable(node.outputs for node in graph.nodes)
+    return chain(graph.inputs, graph.outputs, graph.initializers, sparse, made)
+
+
+def _used(graph: Graph) -> set[int]:
+    used = set(map(id, graph.outputs))
+    for node in graph.all_nodes():
+        used.update(map(id, node.inputs))
+        for inner in node.subgraphs():
+            used.update(map(id, inner.outputs))
+    return used
+
+
+def _fresh(name: str, sight: tuple[set[str], ...], counts: dict[str, int]) -> str:
+    number = counts.get(name, 1)
+    while any(f"{name}_{number}" in names for names in sight):
+        number += 1
+    counts[name] = number + 1
+    return f"{name}_{number}"

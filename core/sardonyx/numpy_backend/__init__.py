@@ -1,0 +1,58 @@
+"""The NumPy execution provider: always there, on every platform that has Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from sardonyx.device import Device
+from sardonyx.dtypes import DType
+
+
+class NumpyProvider:
+    """Runs every primitive: kernels as chains of NumPy calls on views, the rest by NumPy functions."""
+
+    name = "NumpyExecutionProvider"
+    form = "kernel"
+    max_buffers = 1 << 30
+    routines = frozenset(
+        {
+            "dot_general",
+            "conv_general",
+            "reduce_window",
+            "pad",
+            "gather",
+            "scatter",
+            "cumulative",
+            "sort",
+            "nonzero",
+        }
+    )
+
+    def available(self) -> bool:
+        return True
+
+    def supports(
+        self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
+    ) -> bool:
+        return all(dtype.kind != "string" for dtype in (*inputs, *outputs))
+
+    def device(self, options: Mapping[str, str]) -> Device:
+        return _device()
+
+    def describe(self) -> dict[str, str]:
+        """What `sardonyx info` prints."""
+        import numpy
+
+        return {"numpy": numpy.__version__}
+
+
+@cache
+def _device() -> Device:
+    from sardonyx.numpy_backend.device import NumpyDevice
+
+    return NumpyDevice()
+
+
+provider = NumpyProvider()

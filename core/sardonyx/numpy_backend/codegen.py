@@ -1,0 +1,205 @@
+"""Kernels as Python source: loads are views, every node is one NumPy call, the last writes to the output.
+
+`factory(kernel)` compiles a function of buffers and parameters. It makes the views, and evaluates once what depends on
+indices alone; the function that it returns runs the rest. Arrays have the rank of space and reduction together, with
+size 1 along axes on which they do not depend; a chain of nodes with one reader each is computed in the output itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes, scalar
+from sardonyx.compiler.kernel import Kernel
+from sardonyx.device import Address
+from sardonyx.numpy_backend.memory import flat, strided
+from sardonyx.primitives.reduction import identity
+
+Maker = Callable[[Sequence[Address], Sequence[int]], Callable[[], None]]
+
+
+def factory(kernel: Kernel) -> Maker:
+    """The function that binds a kernel to buffers and parameters."""
+    return _compiled(source(kernel))
+
+
+@lru_cache(maxsize=4096)
+def _compiled(text: str) -> Maker:
+    scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast, "axis_index": axis_index}
+    scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
+    scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
+    exec(text, scope)
+    maker: Maker = scope["make"]
+    return maker
+
+
+def axis_index(rank: int, axis: int, size: int) -> np.ndarray:
+    """0..size - 1 along one of `rank` axes."""
+    return np.arange(size).reshape([size if k == axis else 1 for k in range(rank)])
+
+
+def source(kernel: Kernel) -> str:
+    """The Python source of `make(buffers, p)`."""
+    return _Writer(kernel).text()
+
+
+class _Writer:
+    def __init__(self, kernel: Kernel) -> None:
+        self.kernel = kernel
+        self.extents = [*kernel.space, *kernel.reduce]
+        self.rank = len(self.extents)
+        self.setup: list[str] = []
+        self.body: list[str] = []
+        self.fixed = [False] * len(kernel.nodes)
+        self.uses = [0] * len(kernel.nodes)
+        self.occupant: int | None = None
+
+    def text(self) -> str:
+        kernel = self.kernel
+        for axis, extent in enumerate(self.extents):
+            self.setup.append(f"d{axis} = {self.size(extent)}")
+        ((buffer, place, value),) = kernel.stores
+        self._count_uses(value)
+        self._output(buffer, place)
+        depths = kernel.depths()
+        for depth in (0, 1, 2):
+            for number, node in enumerate(kernel.nodes):
+                if depths[number] == depth:
+                    self._node(number, node, number == value and depths[value] != 1)
+            if depth == 1:
+                self._fold()
+        if self.occupant != value:
+            self.body.append(f"np.copyto(out, n{value})")
+        lines = ["def make(buffers, p):"]
+        lines += [f"    {line}" for line in self.setup]
+        lines += ["    def run():", *(f"        {line}" for line in self.body), "    return run"]
+        return "\n".join(lines)
+
+    def _count_uses(self, value: int) -> None:
+        for function, _, operands, detail in self.kernel.nodes:
+            indices = [detail] if function == "index" else [detail[1]] if function == "load" else []
+            for operand in [*operands, *(node for _, _, extra in indices for node, _ in extra)]:
+                self.uses[operand] += 1
+        for _, _, node in self.kernel.folds:
+            self.uses[node] += 1
+        self.uses[value] += 1
+
+    def size(self, size: int | str) -> str:
+        return f"p[{size[1:]}]" if isinstance(size, str) else str(size)
+
+    def _output(self, buffer: int, target: Any) -> None:
+        offset, axes, _ = target
+        strides = dict(map(tuple, axes))
+        shape = [f"d{axis}" for axis in range(len(self.kernel.space))] + ["1"] * len(self.kernel.reduce)
+        steps = [self.size(strides.get(axis, 0)) for axis in range(self.rank)]
+        self.dtype = self.kernel.writes[buffer - len(self.kernel.reads)]
+        place = f"{self.size(offset)}, ({_tuple(shape)}), ({_tuple(steps)})"
+        self.setup.append(f"out = strided(buffers[{buffer}], t_{self.dtype}, {place})")
+
+    def _node(self, number: int, node: Any, last: bool) -> None:
+        function, dtype, operands, detail = node
+        fixed = all(self.fixed[operand] for operand in operands)
+        if function == "load":
+            code, view = self._load(dtype, detail)
+            (self.setup if view else self.body).append(f"n{number} = {code}")
+            return
+        if function == "acc":
+            self.body.append(f"n{number} = acc{detail}")
+            return
+        if function == "const":
+            code = _literal(dtype, detail)
+        elif function == "index":
+            code = self._index(detail)
+            fixed = all(self.fixed[k] for k, _ in detail[2])
+        elif function == "cast":
+            code = f"cast(n{operands[0]}, t_{dtype})"
+        elif function == "bitcast":
+            code = f"n{operands[0]}.view(t_{dtype})"
+        else:
+            arguments = ", ".join(f"n{operand}" for operand in operands)
+            out = "" if fixed else self._destination(number, dtype, operands, last)
+            code = f"f_{function}({arguments}{out})"
+        self.fixed[number] = fixed
+        (self.setup if fixed else self.body).append(f"n{number} = {code}")
+
+    def _destination(self, number: int, dtype: str, operands: list[int], last: bool) -> str:
+        """`, out=out` where the output's memory is free to hold this node."""
+        for operand in operands:
+            self.uses[operand] -= 1
+        free = self.occupant is None or (self.occupant in operands and self.uses[self.occupant] == 0)
+        if dtype != self.dtype or not free or (self.kernel.folds and not last):
+            return ""
+        if not last and self.uses[number] != 1:
+            return ""
+        self.occupant = number
+        return ", out=out"
+
+    def _load(self, dtype: str, detail: Any) -> tuple[str, bool]:
+        """The code of a load, and whether it is a view that can be made once."""
+        buffer, (offset, axes, extra) = detail
+        if extra:
+            self.setup.append(f"b{buffer} = flat(buffers[{buffer}], t_{dtype})")
+            fixed = all(self.fixed[node] for node, _ in extra)
+            index = self._index([offset, axes, extra])
+            if fixed:
+                name = f"x{len(self.setup)}"
+                self.setup.append(f"{name} = {index}")
+                index = name
+            return f"b{buffer}.take({index}, mode='clip')", False
+        strides = dict(map(tuple, axes))
+        shape = [f"d{axis}" if axis in strides else "1" for axis in range(self.rank)]
+        steps = [self.size(strides.get(axis, 0)) for axis in range(self.rank)]
+        arguments = f"{self.size(offset)}, ({_tuple(shape)}), ({_tuple(steps)})"
+        return f"strided(buffers[{buffer}], t_{dtype}, {arguments})", True
+
+    def _index(self, index: Any) -> str:
+        offset, axes, extra = index
+        terms = [self.size(offset)] if offset != 0 or not (axes or extra) else []
+        for axis, stride in axes:
+            terms.append(f"axis_index({self.rank}, {axis}, d{axis}) * {self.size(stride)}")
+        terms += [f"n{node} * {self.size(stride)}" for node, stride in extra]
+        return f"np.asarray({' + '.join(terms)}, np.int64)"
+
+    def _fold(self) -> None:
+        for number, (function, dtype, node) in enumerate(self.kernel.folds):
+            inner = [f"d{axis}" for axis in range(len(self.kernel.space), self.rank)]
+            axes = _tuple([str(axis) for axis in range(len(self.kernel.space), self.rank)])
+            if not inner:
+                value = f"n{node}" if not function.startswith("arg") else f"np.zeros_like(n{node}, np.int32)"
+                self.body.append(f"acc{number} = {value}")
+                continue
+            wide = f"np.broadcast_to(n{node}, (*np.shape(n{node})[:{len(self.kernel.space)}], {_tuple(inner)}))"
+            outer = f"*np.shape(n{node})[:{len(self.kernel.space)}]"
+            if function.startswith("arg"):
+                line = f"{wide}.reshape({outer}, {' * '.join(inner)}).{function}(-1)"
+                ones = ", ".join(["1"] * len(inner))
+                self.body.append(f"acc{number} = np.asarray({line}, np.int32).reshape({outer}, {ones})")
+                continue
+            start = _literal(dtype, identity(function, dtypes.by_name(dtype)))
+            self.body.append(
+                f"acc{number} = np.{_UFUNC[function]}.reduce({wide}, axis=({axes}), keepdims=True, "
+                f"dtype=t_{dtype}, initial={start})"
+            )
+
+
+_UFUNC = {
+    "sum": "add",
+    "prod": "multiply",
+    "max": "maximum",
+    "min": "minimum",
+    "any": "logical_or",
+    "all": "logical_and",
+}
+
+
+def _tuple(items: Sequence[str]) -> str:
+    return "".join(f"{item}, " for item in items)
+
+
+def _literal(dtype: str, number: Any) -> str:
+    text = f"float({str(number)!r})" if isinstance(number, float) or isinstance(number, str) else str(number)
+    return f"t_{dtype}.type({text})"

@@ -1,0 +1,79 @@
+"""The host's memory as a device: chunks are byte arrays, buffers are views of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx.compiler.kernel import Kernel, Routine
+from sardonyx.device import ALIGNMENT, Address, Executable, Launch
+from sardonyx.numpy_backend.codegen import factory
+from sardonyx.numpy_backend.memory import view
+from sardonyx.numpy_backend.routines import bind_routine
+
+Bound = Callable[[], None]
+
+
+class NumpyDevice:
+    """Implements `sardonyx.device.Device`."""
+
+    name = "numpy"
+
+    def allocate(self, nbytes: int) -> np.ndarray:
+        raw = np.empty(nbytes + ALIGNMENT, np.uint8)
+        start = -raw.ctypes.data % ALIGNMENT
+        return raw[start : start + nbytes]
+
+    def free(self, chunk: Any) -> None:
+        """Nothing to do: the last view of a chunk frees it."""
+
+    def constant(self, array: np.ndarray) -> Address:
+        data = np.ascontiguousarray(array)
+        return Address(data.reshape(-1).view(np.uint8), 0, data.nbytes)
+
+    def upload(self, address: Address, array: np.ndarray) -> None:
+        flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        address.chunk[address.offset : address.offset + flat.size] = flat
+
+    def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+        return view(address, dtype, shape).copy()
+
+    def copy(self, source: Address, target: Address) -> None:
+        target.chunk[target.offset : target.offset + source.nbytes] = source.chunk[
+            source.offset : source.offset + source.nbytes
+        ]
+
+    def synchronize(self) -> None:
+        """Nothing to do: every call has finished when it returns."""
+
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
+        return NumpyExecutable(codes, segments)
+
+
+class NumpyExecutable:
+    """Code as Python functions that make bound functions."""
+
+    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> None:
+        self.makers = [self._maker(code) for code in codes]
+        self.segments = segments
+
+    def _maker(self, code: Any) -> Callable[[Sequence[Address], Sequence[int]], Bound]:
+        if isinstance(code, Kernel):
+            return factory(code)
+        assert isinstance(code, Routine)
+        return lambda buffers, params: bind_routine(code, buffers, params)
+
+    def bind(self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]) -> Bound:
+        calls = [
+            self.makers[launch.code](addresses, values)
+            for launch, addresses, values in zip(self.segments[segment], buffers, params, strict=True)
+        ]
+
+        def run() -> None:
+            with np.errstate(all="ignore"):
+                for call in calls:
+                    call()
+
+        return run

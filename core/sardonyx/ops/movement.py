@@ -1,0 +1,305 @@
+"""Movement: operators that give the elements of their operands in another order or number."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx import primitives as p
+from sardonyx.array import Array, known_sizes
+from sardonyx.ir import Node
+from sardonyx.ops.lift import defaulted, each, renamed, to_input
+from sardonyx.ops.operator import Operator, Rewriter, sample
+from sardonyx.ops.shape import known_axes
+from sardonyx.symbolic import Size
+
+FAR = 1 << 31
+"""Bounds of slices from here on mean `to the end`; they are never compared with a symbolic size."""
+
+
+class Transpose(Operator, since=25):
+    """Axis k of the result is axis `perm[k]` of the operand; all axes reversed if there is no `perm`."""
+
+    perm: tuple[int, ...] | None = None
+
+    def expand(self, x: Array) -> Array:
+        return p.transpose(x, self.perm)
+
+    samples = [
+        sample((2, 3, 4)),
+        sample((2, 3, 4), perm=[1, 0, 2]),
+        sample((), perm=[]),
+        sample((0, 2)),
+        sample(np.array([[1, 2, 3]], np.uint8)),
+    ]
+
+
+class Expand(Operator, since=13):
+    """Broadcast to this shape, or to the shape that both broadcast to."""
+
+    def expand(self, x: Array, shape: Array) -> Array:
+        return p.broadcast_to(x, p.broadcast_shapes(x.shape, tuple(known_sizes(shape))))
+
+    samples = [
+        sample((3, 1), np.array([3, 4])),
+        sample((3, 1), np.array([2, 1, 6])),
+        sample((3, 1), np.array([1])),
+        sample((), np.array([2, 0])),
+        sample(np.array([True, False]), np.array([2, 2])),
+    ]
+
+
+def _tile_repeats(node: Node, make: Rewriter) -> None:
+    """Tile(x, tiles, axis) -> Tile(x, repeats), where repeats is `tiles` at `axis` and 1 elsewhere."""
+    x, tiles, axis = node.inputs
+    (rank,) = make.emit("Shape", *make.emit("Shape", x))
+    (ones,) = make.emit("ConstantOfShape", rank, value=np.array([1]))
+    places = [make.emit("Reshape", *make.emit("Cast", item, to=7), make.constant([1]))[0] for item in (axis, tiles)]
+    node.inputs = [x, *make.emit("ScatterElements", ones, *places)]
+
+
+class Tile(Operator, since=13):
+    """The operand repeated `repeats[k]` times along axis k."""
+
+    def expand(self, x: Array, repeats: Array) -> Array:
+        times = known_sizes(repeats)
+        if len(times) != x.rank:
+            raise ValueError(f"repeats {times} has {len(times)} elements, but the operand has rank {x.rank}")
+        before: list[Size] = []
+        wide: list[Size] = []
+        for size, count in zip(x.shape, times, strict=True):
+            if not (isinstance(count, int) and count == 1):
+                before.append(1)
+                wide.append(count)
+            before.append(size)
+            wide.append(size)
+        tiled = p.broadcast_to(p.reshape(x, before), wide)
+        return p.reshape(tiled, [size * count for size, count in zip(x.shape, times, strict=True)])
+
+    upgrades = {6: _tile_repeats}
+
+    samples = [
+        sample((2, 3), np.array([2, 1])),
+        sample((2, 3), np.array([1, 1])),
+        sample((2, 3), np.array([3, 2])),
+        sample((2, 3), np.array([0, 2])),
+        sample((), np.array([], np.int64)),
+    ]
+
+
+class Concat(Operator, since=13):
+    """The operands joined along an axis."""
+
+    axis: int
+
+    def expand(self, *operands: Array) -> Array:
+        return p.concat(operands, self.axis)
+
+    upgrades = {4: defaulted("axis", 1)}
+
+    samples = [
+        sample((2, 3), (1, 3), axis=0),
+        sample((2, 3), (2, 1), (2, 0), axis=-1),
+        sample((2,), axis=0),
+        sample(np.array([1, 2]), np.array([3]), axis=0),
+    ]
+
+
+def _count_outputs(node: Node, make: Rewriter) -> None:
+    """Split(x) -> Split(x, num_outputs=as many as the node has)."""
+    if len(node.inputs) < 2 or node.inputs[1] is None:
+        defaulted("num_outputs", len(node.outputs))(node, make)
+
+
+class Split(Operator, since=18):
+    """Consecutive parts along an axis: of the sizes `split`, or `num_outputs` alike but for a smaller last one."""
+
+    axis: int = 0
+    num_outputs: int | None = None
+
+    def expand(self, x: Array, split: Array | None = None) -> list[Array]:
+        axis = p.normalize_axis(self.axis, x.rank)
+        size = x.shape[axis]
+        if split is None:
+            count = self.num_outputs or len(self.node.outputs)
+            part = (size + count - 1) // count
+            starts = [at if (at := k * part) <= size else size for k in range(count)] + [size]
+            parts = [b - a for a, b in pairwise(starts)]
+        else:
+            parts = known_sizes(split)
+            starts = list(accumulate(parts, initial=0))
+            if not starts[-1] == size:
+                raise ValueError(f"split {parts} adds up to {starts[-1]}, but axis {axis} has size {size}")
+        return [p.slice_axis(x, axis, start, part) for start, part in zip(starts, parts, strict=False)]
+
+    upgrades = {13: to_input("split", 1), 18: _count_outputs}
+
+    samples = [
+        sample((6, 2), outputs=3, num_outputs=3),
+        sample((2, 7), outputs=3, axis=1, num_outputs=3),
+        sample((2, 7), np.array([3, 0, 4]), outputs=3, axis=-1),
+        sample((0, 2), outputs=2, num_outputs=2),
+    ]
+
+
+class Slice(Operator, since=13):
+    """Elements `starts[k]` to `ends[k]` of axis `axes[k]`, every `steps[k]`-th, by Python's rules for slices."""
+
+    def expand(
+        self, x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
+    ) -> Array:
+        firsts, lasts = known_sizes(starts), known_sizes(ends)
+        places = list(range(len(firsts))) if axes is None else known_axes(axes)
+        strides = [1] * len(firsts) if steps is None else known_axes(steps)
+        if not len(firsts) == len(lasts) == len(places) == len(strides):
+            raise ValueError(f"starts {firsts}, ends {lasts}, axes {places} and steps {strides} differ in length")
+        begin: list[Size] = [0] * x.rank
+        sizes, every = list(x.shape), [1] * x.rank
+        for place, first, last, step in zip(places, firsts, lasts, strides, strict=True):
+            axis = p.normalize_axis(place, x.rank)
+            begin[axis], sizes[axis] = slice_bounds(x.shape[axis], first, last, step)
+            every[axis] = step
+        return p.slice_(x, begin, sizes, every)
+
+    upgrades = {10: each(to_input("starts", 1), to_input("ends", 2), to_input("axes", 3))}
+
+    samples = [
+        sample((5, 4), np.array([1, 0]), np.array([4, 3])),
+        sample((5, 4), np.array([1]), np.array([2**63 - 1]), np.array([-1])),
+        sample((5, 4), np.array([-1]), np.array([-(2**63)]), np.array([0]), np.array([-2])),
+        sample((5, 4), np.array([-3, 3]), np.array([-1, 0]), np.array([0, 1]), np.array([1, -1])),
+        sample((5, 4), np.array([4]), np.array([1]), np.array([0])),
+        sample((5, 4), np.array([9], np.int32), np.array([-9], np.int32), np.array([0], np.int32)),
+        sample((7,), np.array([10]), np.array([-10]), np.array([0]), np.array([-3])),
+        sample((0, 4), np.array([0]), np.array([5]), np.array([0])),
+    ]
+
+
+def slice_bounds(size: Size, first: Size, last: Size, step: int) -> tuple[Size, Size]:
+    """Where Python's slice first:last:step of an axis starts, and how many elements it has.
+
+    >>> slice_bounds(10, -3, 1 << 63, 2), slice_bounds(10, 20, -20, -4)
+    ((7, 2), (9, 3))
+    """
+    if step == 0:
+        raise ValueError("a slice has a step of 0; use a positive or a negative one")
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    first, last = _clamped(first, size, low, high), _clamped(last, size, low, high)
+    length = last - first if step > 0 else first - last
+    if not length >= 0:
+        return 0, 0
+    return first, (length + abs(step) - 1) // abs(step)
+
+
+def _clamped(place: Size, size: Size, low: int, high: Size) -> Size:
+    if isinstance(place, int) and abs(place) >= FAR:
+        return high if place > 0 else low
+    if place < 0:
+        place = place + size
+    if place <= low:
+        return low
+    return place if place <= high else high
+
+
+def _value_to_input(node: Node, make: Rewriter) -> None:
+    """Pad(x, pads, value=v) -> Pad(x, pads, v as an element of x's type)."""
+    value = node.attributes.pop("value", None)
+    if value is not None and value.value != 0:
+        node.inputs += make.emit("CastLike", make.constant(value.value, np.float32), node.inputs[0])
+
+
+class Pad(Operator, since=25):
+    """A border of `pads` elements (a cut where negative): a constant, or the operand reflected, stretched, wrapped."""
+
+    mode: str = "constant"
+
+    def expand(self, x: Array, pads: Array, value: Array | None = None, axes: Array | None = None) -> Array:
+        widths = known_sizes(pads)
+        places = list(range(x.rank)) if axes is None else [p.normalize_axis(axis, x.rank) for axis in known_axes(axes)]
+        if len(widths) != 2 * len(places):
+            raise ValueError(f"pads {widths} has {len(widths)} elements, but {2 * len(places)} are needed")
+        low: list[Size] = [0] * x.rank
+        high: list[Size] = [0] * x.rank
+        for axis, before, after in zip(places, widths[: len(places)], widths[len(places) :], strict=True):
+            cut = [-width if width < 0 else 0 for width in (before, after)]
+            x = p.slice_axis(x, axis, cut[0], x.shape[axis] - cut[0] - cut[1])
+            low[axis], high[axis] = before + cut[0], after + cut[1]
+        if self.mode == "constant":
+            return _pad_constant(x, low, high, value)
+        for axis in places:
+            if not (isinstance(low[axis], int) and isinstance(high[axis], int) and low[axis] == high[axis] == 0):
+                x = p.gather(x, [self._source(x.shape[axis], low[axis], high[axis])], [axis], axis)
+        return x
+
+    def _source(self, size: Size, low: Size, high: Size) -> Array:
+        """Which element of an axis of this size each element of the padded axis is a copy of."""
+        place = p.iota((low + size + high,), 0) - low
+        if self.mode == "edge":
+            return p.minimum(p.maximum(place, 0), size - 1)
+        if self.mode == "wrap":
+            return (place % size + size) % size
+        if self.mode == "reflect":
+            period = 2 * size - 2 if size != 1 else 1
+            place = (place % period + period) % period
+            return p.minimum(place, period - place)
+        raise ValueError(f"mode {self.mode!r} is unknown; use constant, reflect, edge or wrap")
+
+    upgrades = {2: renamed("paddings", "pads"), 11: each(to_input("pads", 1), _value_to_input)}
+
+    samples = [
+        sample((3, 4), np.array([1, 0, 2, 3])),
+        sample((3, 4), np.array([0, 1, 0, 2]), np.array(1.5, np.float32)),
+        sample((3, 4), np.array([2, 1]), None, np.array([-1])),
+        sample((3, 4), np.array([-1, 1, 0, -2])),
+        sample((3, 4), np.array([2, 3, 1, 2]), mode="reflect"),
+        sample((3, 4), np.array([2, 3, 1, 2]), mode="edge"),
+        sample((3, 4), np.array([2, 3, 1, 2]), mode="wrap"),
+        sample((0, 2), np.array([1, 0, 1, 0])),
+        sample(np.array([1, 2], np.int64), np.array([1, 1]), np.array(7)),
+        sample(np.array([True]), np.array([1, 1]), np.array(True)),
+    ]
+
+
+def _pad_constant(x: Array, low: list[Size], high: list[Size], value: Array | None) -> Array:
+    if value is None:
+        return p.pad(x, low, high)
+    if value.value is not None and value.dtype.is_native:
+        return p.pad(x, low, high, value.value.reshape(()).item())
+    inside = p.pad(p.full(x.shape, True, dtypes.bool_), low, high)
+    return p.where(inside, p.pad(x, low, high), p.reshape(value, ()))
+
+
+class DepthToSpace(Operator, since=28):
+    """Blocks of channels [N, C * b * b, H, W] become blocks of the image [N, C, H * b, W * b]."""
+
+    blocksize: int
+    mode: str = "DCR"
+
+    def expand(self, x: Array) -> Array:
+        n, c, h, w = x.shape
+        b = self.blocksize
+        if self.mode == "CRD":
+            parts = p.transpose(p.reshape(x, (n, c // (b * b), b, b, h, w)), [0, 1, 4, 2, 5, 3])
+        else:
+            parts = p.transpose(p.reshape(x, (n, b, b, c // (b * b), h, w)), [0, 3, 4, 1, 5, 2])
+        return p.reshape(parts, (n, c // (b * b), h * b, w * b))
+
+    samples = [sample((1, 8, 2, 3), blocksize=2), sample((2, 4, 1, 2), blocksize=2, mode="CRD")]
+
+
+class SpaceToDepth(Operator, since=28):
+    """Blocks of the image [N, C, H * b, W * b] become blocks of channels [N, b * b * C, H, W]."""
+
+    blocksize: int
+    mode: str = "DCR"
+
+    def expand(self, x: Array) -> Array:
+        n, c, h, w = x.shape
+        b = self.blocksize
+        order = [0, 1, 3, 5, 2, 4] if self.mode == "CRD" else [0, 3, 5, 1, 2, 4]
+        parts = p.transpose(p.reshape(x, (n, c, h // b, b, w // b, b)), order)
+        return p.reshape(parts, (n, c * (b * b), h // b, w // b))
+
+    samples = [sample((1, 2, 4, 6), blocksize=2), sample((2, 1, 3, 3), blocksize=3)]

@@ -1,0 +1,1 @@
+"""Rewriting of ONNX graphs: upgrades, and named rules in levels."""

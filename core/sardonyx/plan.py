@@ -1,0 +1,186 @@
+"""The plan: what a run does, as plain data.
+
+A plan is what is left of a model when all decisions are taken: buffers with lifetimes, code, and a flat list of steps.
+It holds for all sizes that satisfy its guards. It needs no compiler and no ONNX to be replayed: `Plan.from_json` and an
+executor are enough, in Python or in a page. Sizes are nested lists over `+ * floordiv mod min max` and symbols.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.errors import InvalidArgument
+
+VERSION = 1
+"""Raised whenever a plan of the old schema would be read wrongly."""
+
+Expression: TypeAlias = Any
+"""An integer, a symbol, or `[operator, operand, ...]`."""
+
+
+@dataclass
+class Buffer:
+    """A range of a device's memory. `epoch` is the chunk it lies in: one per halt of the plan (see `Read`).
+
+    `beneath` lists the buffers of the same chunk that end before it starts; its offset is the maximum of their ends, so
+    that the layout is valid for any sizes. `weight` names a constant, which lies outside the chunks. `elements` is how
+    many there is room for, which may be more than the shape tells.
+    """
+
+    device: int
+    dtype: str
+    shape: list[Expression]
+    elements: Expression
+    epoch: int = 0
+    beneath: list[int] = field(default_factory=list)
+    weight: str | None = None
+
+
+@dataclass
+class Launch:
+    """Run code number `code` on `buffers`: those it reads, then those it writes."""
+
+    code: int
+    buffers: list[int]
+    params: list[Expression]
+    origins: list[int]
+    device: int
+    do: str = "launch"
+
+
+@dataclass
+class Copy:
+    """Copy a buffer to one of another device."""
+
+    source: int
+    target: int
+    do: str = "copy"
+
+
+@dataclass
+class Read:
+    """Halt, and give the elements of an integer buffer to symbols. What follows lies in the next epoch."""
+
+    buffer: int
+    symbols: list[str]
+    do: str = "read"
+
+
+@dataclass
+class Branch:
+    """Run one of two sub-plans, by a bool buffer."""
+
+    condition: int
+    then: int
+    other: int
+    operands: list[int]
+    results: list[int]
+    symbols: list[str]
+    do: str = "branch"
+
+
+@dataclass
+class Loop:
+    """ONNX's Loop: at most `trips` times (a buffer, or -1), as long as the `condition` (a buffer, or -1) holds.
+
+    The sub-plan takes iteration number, condition, carried values and captured values; it gives the condition, the
+    carried values and one slice of each scan output.
+    """
+
+    trips: int
+    condition: int
+    body: int
+    carried: list[int]
+    captured: list[int]
+    results: list[int]
+    symbols: list[str]
+    do: str = "loop"
+
+
+Step: TypeAlias = Launch | Copy | Read | Branch | Loop
+_STEPS: dict[str, type[Any]] = {"launch": Launch, "copy": Copy, "read": Read, "branch": Branch, "loop": Loop}
+
+
+@dataclass
+class Port:
+    """An input or output: a name, a type, and the buffers that hold it, one for each device that needs it."""
+
+    name: str
+    dtype: str
+    shape: list[Expression]
+    buffers: list[int]
+    symbols: list[str] = field(default_factory=list)
+    """The symbols that the elements of an input define, where shapes depend on them."""
+
+
+@dataclass
+class Plan:
+    """See the module's text. `guards` are `[expression, "==" or ">=", truth]`: expression relation 0 is true or not.
+
+    `symbols` maps each symbol that input shapes define to the `[input, axis]` pairs that all have its value; others are
+    defined by the elements of an input (`Port.symbols`), by `Read` steps, or by a surrounding plan. `nodes` are the labels of the ONNX nodes that `Launch.origins` number.
+    """
+
+    devices: list[str]
+    inputs: list[Port]
+    outputs: list[Port]
+    symbols: dict[str, list[list[int]]]
+    guards: list[list[Any]]
+    buffers: list[Buffer]
+    codes: list[dict[str, Any]]
+    steps: list[Step]
+    nodes: list[str] = field(default_factory=list)
+    placement: list[int] = field(default_factory=list)
+    weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    plans: list[Plan] = field(default_factory=list)
+
+    def to_json(self) -> str:
+        """The whole plan as text; weights are base64."""
+        return json.dumps(self._data())
+
+    def _data(self) -> dict[str, Any]:
+        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        for name in ("inputs", "outputs", "buffers", "steps"):
+            data[name] = [asdict(item) for item in data[name]]
+        data["weights"] = {name: _encode(array) for name, array in self.weights.items()}
+        data["plans"] = [plan._data() for plan in self.plans]
+        return {"version": VERSION, **data}
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """The plan that `to_json` wrote."""
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise InvalidArgument(f"this is no plan: {error}") from error
+        if not isinstance(data, dict) or data.get("version") != VERSION:
+            found = data.get("version") if isinstance(data, dict) else None
+            raise InvalidArgument(f"this plan has schema version {found}; this release reads {VERSION}: compile anew")
+        return cls._of(data)
+
+    @classmethod
+    def _of(cls, data: dict[str, Any]) -> Plan:
+        kept = {f.name: data[f.name] for f in fields(cls)}
+        for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
+            kept[name] = [kind(**item) for item in data[name]]
+        kept["steps"] = [_STEPS[item["do"]](**item) for item in data["steps"]]
+        kept["weights"] = {name: _decode(item) for name, item in data["weights"].items()}
+        kept["plans"] = [cls._of(item) for item in data["plans"]]
+        return cls(**kept)
+
+
+def _encode(array: np.ndarray) -> list[Any]:
+    text = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    return [dtypes.of(array.dtype).name, list(array.shape), text]
+
+
+def _decode(item: list[Any]) -> np.ndarray:
+    name, shape, text = item
+    return np.frombuffer(base64.b64decode(text), dtypes.by_name(name).storage).reshape(shape)

@@ -1,0 +1,191 @@
+"""The session: a model, ready to run, with onnxruntime's interface."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import providers
+from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.schedule import WeightTable
+from sardonyx.errors import InvalidArgument, RuntimeException
+from sardonyx.executor import Executor, GuardError, Weights
+from sardonyx.ir import TensorType, Value
+from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
+from sardonyx.passes.pipeline import prepare
+from sardonyx.plan import Plan
+from sardonyx.serde.reader import read
+
+MOST_PLANS = 8
+"""Specialisations kept per session; the least recently used one goes."""
+MOST_RETRIES = 16
+"""How often one run may find other data-dependent sizes than its plan was made for."""
+
+
+class InferenceSession:
+    """A model on execution providers, in the order in which they are to be tried.
+
+    >>> import numpy as np
+    >>> from sardonyx import InferenceSession
+    >>> from sardonyx.testing import relu_model
+    >>> InferenceSession(relu_model()).run(None, {"x": np.array([-1, 2], np.float32)})
+    [array([0., 2.], dtype=float32)]
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | os.PathLike[str] | bytes,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self._options = sess_options or SessionOptions()
+        self._model = read(path_or_bytes)
+        self._chosen = _resolve(providers, provider_options)
+        self._devices = [provider.device(options) for provider, options in self._chosen]
+        graph = prepare(self._model, self._options).graph
+        self._weights = Weights()
+        self._compiler = Compiler(graph, [provider for provider, _ in self._chosen], WeightTable())
+        self._executors: list[Executor] = []
+        self._hints: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self.compiled = 0
+        """How many plans were made."""
+        if all(isinstance(size, int) for value in self._compiler.inputs for size in value.shape or (None,)):
+            self._compile([_blank(value) for value in self._compiler.inputs])
+
+    # ---- running
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        run_options: RunOptions | None = None,
+    ) -> list[np.ndarray]:
+        """The outputs of these names (all if None) for arrays by input name."""
+        names = [value.name for value in self._compiler.graph.outputs]
+        for name in output_names or ():
+            if name not in names:
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, names))}")
+        results = self._run(self._feeds(input_feed))
+        return results if not output_names else [results[names.index(name)] for name in output_names]
+
+    def _feeds(self, feed: Mapping[str, Any]) -> list[np.ndarray]:
+        inputs = self._compiler.inputs
+        known = [value.name for value in inputs]
+        for name in feed:
+            if name not in known:
+                raise InvalidArgument(f"the model has no input {name!r}; it has {', '.join(map(repr, known))}")
+        return [_feed(value, feed) for value in inputs]
+
+    def _run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
+        hints: dict[str, int] = {}
+        for _ in range(MOST_RETRIES):
+            for executor in list(self._executors):
+                try:
+                    results = executor.run(feeds)
+                except GuardError as error:
+                    hints.update(error.symbols)
+                else:
+                    self._touch(executor)
+                    return results
+            self._compile(feeds, hints)
+        raise RuntimeException(f"the sizes that depend on data did not settle in {MOST_RETRIES} runs")
+
+    def _touch(self, executor: Executor) -> None:
+        if self._executors[:1] != [executor]:
+            with self._lock:
+                if executor in self._executors:
+                    self._executors.remove(executor)
+                self._executors.insert(0, executor)
+
+    def _compile(self, feeds: list[np.ndarray], hints: Mapping[str, int] | None = None) -> Executor:
+        with self._lock:
+            plan = self._compiler.compile(feeds, hints)
+            executor = Executor(plan, self._devices, self._weights)
+            self.compiled += 1
+            self._executors.insert(0, executor)
+            del self._executors[MOST_PLANS:]
+            return executor
+
+    @property
+    def plans(self) -> list[Plan]:
+        """The plans made so far, the one used last first."""
+        return [executor.plan for executor in self._executors]
+
+    # ---- facts
+
+    def get_inputs(self) -> list[NodeArg]:
+        initialized = {value.name for value in self._model.graph.initializers}
+        return [_node_arg(value) for value in self._model.graph.inputs if value.name not in initialized]
+
+    def get_outputs(self) -> list[NodeArg]:
+        return [_node_arg(value) for value in self._model.graph.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        initialized = {value.name for value in self._model.graph.initializers}
+        return [_node_arg(value) for value in self._model.graph.inputs if value.name in initialized]
+
+    def get_providers(self) -> list[str]:
+        return [provider.name for provider, _ in self._chosen]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        return {provider.name: dict(options) for provider, options in self._chosen}
+
+    def get_session_options(self) -> SessionOptions:
+        return self._options
+
+    def get_modelmeta(self) -> ModelMetadata:
+        model = self._model
+        return ModelMetadata(
+            model.producer_name,
+            model.graph.name,
+            model.domain,
+            model.doc,
+            model.graph.doc,
+            model.model_version,
+            dict(model.metadata),
+        )
+
+
+def _resolve(names: Any, options: Any) -> list[Any]:
+    return providers.resolve(names, options)
+
+
+def _blank(value: Value) -> np.ndarray:
+    """An array of an input's declared type; only its shape and type are looked at."""
+    assert value.dtype is not None
+    shape = [size for size in value.shape or () if isinstance(size, int)]
+    return np.broadcast_to(np.zeros((), value.dtype.storage), shape)
+
+
+def _feed(value: Value, feed: Mapping[str, Any]) -> np.ndarray:
+    """The array that is fed to an input, checked against its declared type."""
+    if value.name not in feed:
+        raise InvalidArgument(f"input {value.name!r} ({value.type}) is missing from the feed")
+    array = np.asarray(feed[value.name])
+    want = value.dtype
+    if want is not None and array.dtype != want.storage:
+        raise InvalidArgument(f"input {value.name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
+    shape = value.shape
+    if shape is None:
+        return np.ascontiguousarray(array).reshape(array.shape)
+    if len(shape) != array.ndim:
+        raise InvalidArgument(f"input {value.name!r} wants rank {len(shape)} ({value.type}), not {list(array.shape)}")
+    for axis, (size, given) in enumerate(zip(shape, array.shape, strict=True)):
+        if isinstance(size, int) and size != given:
+            raise InvalidArgument(f"input {value.name!r} wants {value.type}, but axis {axis} is {given}, not {size}")
+    return np.ascontiguousarray(array).reshape(array.shape)
+
+
+def _node_arg(value: Value) -> NodeArg:
+    kind = value.type
+    if isinstance(kind, TensorType):
+        name = kind.dtype.onnx_name if kind.dtype else "?"
+        return NodeArg(value.name, f"tensor({name})", list(kind.shape or ()))
+    return NodeArg(value.name, str(kind), [])

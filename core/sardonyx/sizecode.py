@@ -1,0 +1,94 @@
+"""Size expressions of a plan, compiled to one Python function."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+Evaluator = Callable[[Mapping[str, int]], tuple[Any, ...]]
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
+    """The value of one expression.
+
+    >>> evaluate(["+", 1, ["*", 2, "s"]], {"s": 3})
+    7
+    """
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return symbols[expression]
+    name, first, *rest = expression
+    result = evaluate(first, symbols)
+    for item in rest:
+        result = _OPERATORS[name](result, evaluate(item, symbols))
+    return int(result)
+
+
+def symbols_of(expression: Any) -> set[str]:
+    """The symbols in an expression."""
+    found: set[str] = set()
+    stack = [expression]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, str):
+            found.add(item)
+        elif isinstance(item, list):
+            stack += item[1:]
+    return found
+
+
+def compile_all(expressions: Sequence[Any]) -> Evaluator:
+    """A function from symbols to the values of all expressions; equal ones are computed once.
+
+    >>> compile_all([1, "?n0", ["floordiv", "s", 2]])({"?n0": 5, "s": 7})
+    (1, 5, 3)
+    """
+    if all(isinstance(expression, int) for expression in expressions):
+        values = tuple(expressions)
+        return lambda symbols: values
+    symbols = sorted(set().union(*map(symbols_of, expressions)))
+    names = {symbol: f"x{k}" for k, symbol in enumerate(symbols)}
+    lines = ["def evaluate(symbols):"]
+    lines += [f"    {name} = symbols[{symbol!r}]" for symbol, name in names.items()]
+    known: dict[str, str] = {}
+    items = []
+    for expression in expressions:
+        text = _rename(expression, names)
+        if isinstance(expression, list) and text not in known:
+            known[text] = f"t{len(known)}"
+            lines.append(f"    {known[text]} = {text}")
+        items.append(known.get(text, text))
+    lines.append(f"    return ({', '.join(items)},)")
+    scope: dict[str, Any] = {"div": _OPERATORS["floordiv"], "mod": _OPERATORS["mod"]}
+    exec("\n".join(lines), scope)
+    evaluator: Evaluator = scope["evaluate"]
+    return evaluator
+
+
+def _rename(expression: Any, names: Mapping[str, str]) -> str:
+    """Python source with the operators that need care as calls."""
+    if isinstance(expression, str):
+        return names[expression]
+    if isinstance(expression, int):
+        return f"({expression})" if expression < 0 else str(expression)
+    name, *rest = expression
+    parts = [_rename(item, names) for item in rest]
+    if name in ("min", "max"):
+        return f"{name}({', '.join(parts)})"
+    if name in ("floordiv", "mod"):
+        number = rest[1]
+        if isinstance(number, int) and number > 0:
+            return f"({parts[0]} {'//' if name == 'floordiv' else '%'} {number})"
+        return f"{'div' if name == 'floordiv' else 'mod'}({parts[0]}, {parts[1]})"
+    return f"({f' {name} '.join(parts)})"

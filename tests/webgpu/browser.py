@@ -1,0 +1,150 @@
+"""A `Gpu` in headless Chromium, driven by Playwright: the shaders meet Tint and SwiftShader as well as naga."""
+
+from __future__ import annotations
+
+import base64
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sardonyx.errors import EngineError
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Dispatch, Shader
+
+ARGUMENTS = [
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan",
+    "--no-sandbox",
+]
+
+PAGE = """<!doctype html><script type="module">
+const adapter = await navigator.gpu.requestAdapter();
+const device = await adapter.requestDevice();
+const objects = [];
+const keep = (object) => objects.push(object) - 1;
+const { COMPUTE } = GPUShaderStage, { STORAGE, UNIFORM, COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;
+const layoutOf = (kinds) => device.createBindGroupLayout({
+  entries: kinds.map((buffer, binding) => ({ binding, visibility: COMPUTE, buffer })) });
+const storage = (count) => layoutOf(Array(count).fill({ type: "storage" }));
+const uniform = layoutOf([{ type: "uniform", hasDynamicOffset: true }]);
+const toBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+const toText = (bytes) => { let text = ""; for (const byte of bytes) text += String.fromCharCode(byte); return btoa(text); };
+const cached = (make) => { const known = new Map(); return (key) => known.get(key) ?? known.set(key, make(key)).get(key); };
+const storageOf = cached(storage);
+const group = (layout, bindings) => keep(device.createBindGroup({ layout, entries: bindings.map(([id, offset, size], binding) =>
+  ({ binding, resource: { buffer: objects[id], offset, size } })) }));
+
+const calls = {
+  info: () => ({ ...Object.fromEntries(["vendor", "architecture", "device", "description"].map((k) => [k, adapter.info[k]])) }),
+  buffer: (size, isUniform) =>
+    keep(device.createBuffer({ size, usage: (isUniform ? UNIFORM : STORAGE) | COPY_SRC | COPY_DST })),
+  destroy: (id) => objects[id].destroy(),
+  write: (id, offset, text) => device.queue.writeBuffer(objects[id], offset, toBytes(text)),
+  async read(id, offset, size) {
+    const staging = device.createBuffer({ size, usage: MAP_READ | COPY_DST });
+    const encoder = device.createCommandEncoder();
+    encoder.copyBufferToBuffer(objects[id], offset, staging, 0, size);
+    device.queue.submit([encoder.finish()]);
+    await staging.mapAsync(GPUMapMode.READ);
+    const text = toText(new Uint8Array(staging.getMappedRange()));
+    staging.destroy();
+    return text;
+  },
+  copy(from, fromOffset, to, toOffset, size) {
+    const encoder = device.createCommandEncoder();
+    encoder.copyBufferToBuffer(objects[from], fromOffset, objects[to], toOffset, size);
+    device.queue.submit([encoder.finish()]);
+  },
+  async pipelines(shaders) {
+    return Promise.all(shaders.map(async ([label, code, buffers]) => {
+      const module = device.createShaderModule({ label, code });
+      for (const { type, lineNum, message } of (await module.getCompilationInfo()).messages)
+        if (type === "error") throw Error(`${label}, line ${lineNum}: ${message}: ${code.split("\\n")[lineNum - 1]}`);
+      const layout = device.createPipelineLayout({ bindGroupLayouts: [storageOf(buffers), uniform] });
+      return keep(await device.createComputePipelineAsync({ label, layout, compute: { module, entryPoint: "main" } }));
+    }));
+  },
+  storage_group: (bindings) => group(storageOf(bindings.length), bindings),
+  params_group: (id, size) => group(uniform, [[id, 0, size]]),
+  submit(params, dispatches) {
+    const encoder = device.createCommandEncoder(), compute = encoder.beginComputePass();
+    for (const [pipeline, storageGroup, offset, x, y] of dispatches) {
+      compute.setPipeline(objects[pipeline]);
+      compute.setBindGroup(0, objects[storageGroup]);
+      compute.setBindGroup(1, objects[params], [offset]);
+      compute.dispatchWorkgroups(x, y);
+    }
+    compute.end();
+    device.queue.submit([encoder.finish()]);
+  },
+};
+globalThis.call = async ([name, ...parameters]) => {
+  device.pushErrorScope("validation");
+  let result, thrown;
+  try { result = await calls[name](...parameters); } catch (error) { thrown = String(error); }
+  const error = (await device.popErrorScope())?.message ?? thrown;
+  return error === undefined ? { result: result ?? null } : { error };
+};
+globalThis.ready = true;
+</script>"""
+
+
+@contextmanager
+def open_browser() -> Iterator[BrowserGpu]:
+    """Start Chromium with a software adapter; close it afterwards."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        page = browser.new_page()
+        page.route("http://127.0.0.1/", lambda route: route.fulfill(body=PAGE, content_type="text/html"))
+        page.goto("http://127.0.0.1/")
+        page.wait_for_function("globalThis.ready")
+        yield BrowserGpu(page)
+        browser.close()
+
+
+class BrowserGpu:
+    """Buffers, pipelines and groups are numbers of objects that the page keeps."""
+
+    limits: Mapping[str, int] = DEFAULT_LIMITS
+
+    def __init__(self, page: Any) -> None:
+        self._page = page
+        info = self._call("info")
+        self.adapter = Adapter(info["architecture"], info["vendor"], "browser", info["description"])
+
+    def _call(self, *parameters: Any) -> Any:
+        answer = self._page.evaluate("(parameters) => call(parameters)", list(parameters))
+        if "error" in answer:
+            raise EngineError(f"WebGPU refused {parameters[0]}: {answer['error']}")
+        return answer["result"]
+
+    def buffer(self, nbytes: int, uniform: bool = False) -> Any:
+        return self._call("buffer", nbytes, uniform)
+
+    def destroy(self, buffer: Any) -> None:
+        self._call("destroy", buffer)
+
+    def write(self, buffer: Any, offset: int, data: memoryview) -> None:
+        self._call("write", buffer, offset, base64.b64encode(data).decode())
+
+    def read(self, buffer: Any, offset: int, nbytes: int) -> Callable[[], Any]:
+        data = bytearray(base64.b64decode(self._call("read", buffer, offset, nbytes)))
+        return lambda: data
+
+    def copy(self, source: Binding, target: Binding) -> None:
+        self._call("copy", source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
+
+    def pipelines(self, shaders: Sequence[Shader]) -> list[Any]:
+        return list(self._call("pipelines", [list(shader) for shader in shaders]))
+
+    def storage_group(self, bindings: Sequence[Binding]) -> Any:
+        return self._call("storage_group", [list(binding) for binding in bindings])
+
+    def params_group(self, buffer: Any, nbytes: int) -> Any:
+        return self._call("params_group", buffer, nbytes)
+
+    def submit(self, params: Any, dispatches: Sequence[Dispatch]) -> None:
+        self._call("submit", params, [list(dispatch) for dispatch in dispatches])

@@ -1,0 +1,129 @@
+"""Hosts run WebAssembly modules on one linear memory that NumPy sees without a copy.
+
+`host()` is the one of this platform: wasmtime natively, the interpreter's own WebAssembly engine in Pyodide. Weights
+and arenas are allocated in its memory once, as addresses that fit an i32; compiled functions get addresses and write
+there.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from sardonyx.errors import EngineError
+
+from ..assembler import Callee, Expr, Module, f32, f32x4, f64, i32, i64
+
+Bytes = npt.NDArray[np.uint8]
+
+
+class LoadedModule(Protocol):
+    """A compiled module on a host's memory."""
+
+    def function(self, name: str) -> Callable[..., Any]:
+        """An exported function of numbers, for any thread: takes Python's and returns one, or None.
+
+        An i32 may be given signed or unsigned; results are signed. Raises `EngineError` if there is no such function
+        and, natively, where it traps; in Pyodide a trap ends the interpreter.
+        """
+        ...
+
+
+class Host(Protocol):
+    """One linear memory and a compiler for modules that use it; every method may be called by any thread."""
+
+    name: str
+    features: frozenset[str]
+    """Of "simd", "relaxed-simd", and "threads": functions of one module may run at the same time."""
+
+    def allocate(self, nbytes: int, align: int = 64) -> int:
+        """The address of `nbytes` of uninitialised memory; `align` is a power of two. Raises MemoryError."""
+        ...
+
+    def free(self, address: int) -> None:
+        """Give back what `allocate` returned. Arrays over it must not be used any more."""
+        ...
+
+    def memory_view(self) -> Bytes:
+        """The memory as it is now, up to 2 GiB of it in Pyodide. Growing does not invalidate older views."""
+        ...
+
+    def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """A C-contiguous array over memory at `address`, without a copy."""
+        ...
+
+    def address_of(self, array: npt.NDArray[Any]) -> int | None:
+        """Where the array's first element lies in this memory, None if it lies elsewhere."""
+        ...
+
+    def load(self, module: Module) -> LoadedModule:
+        """Compile a module; it imports nothing but the memory and what `Module.data` and `Module.pointer` need."""
+        ...
+
+
+def is_callable(function: Callee) -> bool:
+    """Whether Python can call it: only numbers go in, at most one comes out."""
+    types = {*function.signature.values(), *function.results}
+    return types <= {i32, i64, f32, f64} and len(function.results) <= 1
+
+
+def exported(module: Module, name: str) -> Callee:
+    """The exported function of this name; raises EngineError if there is none that Python can call."""
+    names = sorted(name for name, function in module.exports.items() if is_callable(function))
+    if name not in names:
+        raise EngineError(f"module {module.name!r} has no function {name!r} for Python to call, only {names}")
+    return module.exports[name]
+
+
+def _probe(expr: Expr) -> bytes:
+    module = Module()
+    with module.function("probe", {}) as f:
+        f.do(expr)
+    return module.to_bytes()
+
+
+_ZERO = f32x4.const(0.0)
+PROBES = {"simd": _probe(_ZERO + _ZERO), "relaxed-simd": _probe(f32x4.relaxed_madd(_ZERO, _ZERO, _ZERO))}
+"""Feature -> a module that is valid where it exists."""
+
+_IN_PYODIDE = sys.platform == "emscripten"
+_lock = threading.Lock()
+_host: Host | None = None
+
+
+def available() -> bool:
+    """Whether this platform has a host; imports nothing."""
+    if _IN_PYODIDE:
+        return find_spec("js") is not None
+    has_code_generator = sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+    return has_code_generator and find_spec("wasmtime") is not None
+
+
+def host() -> Host:
+    """The host of this process.
+
+    Raises RuntimeError where none exists, with the remedy.
+    """
+    global _host
+    with _lock:
+        if _host is None:
+            _host = _make_host()
+        return _host
+
+
+def _make_host() -> Host:
+    if _IN_PYODIDE:
+        from .pyodide import PyodideHost
+
+        return PyodideHost()
+    if not available():
+        raise RuntimeError("WebAssembly needs wasmtime on a 64-bit x86 or Arm processor: pip install sardonyx[wasm]")
+    from .wasmtime import WasmtimeHost
+
+    return WasmtimeHost()

@@ -1,0 +1,259 @@
+"""Native host: wasmtime. One engine, one shared memory, and for each module a pool of instances.
+
+A store of wasmtime serves one thread at a time, so every call takes an instance (in a store of its own) from the pool
+and puts it back: as many calls run at once as there are threads, on one memory.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import os
+import struct
+import sys
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import wasmtime
+from sardonyx.errors import EngineError
+from wasmtime import _ffi as ffi
+
+from ..assembler import Callee, Memory, Module
+from . import PROBES, Bytes, cache, exported, is_callable
+from .allocator import Allocator
+
+_PAGE = 1 << 16
+_MAXIMUM = (1 << 16) - 1  # pages: without the last one, every end address fits 32 bits too
+_GROWTH = 1 << 24  # pages that nobody touches cost nothing
+_DISCARD = 1 << 20
+_MADV_DONTNEED = 4
+
+# Arguments and results share 16-byte slots, little-endian; of an i32 argument only the low half is read.
+_ARGUMENT = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
+_RESULT = {"i32": "i12x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
+
+# A function object of our own: without argument types it takes prepared pointers as they are, a third faster.
+_call_unchecked = ffi.dll["wasmtime_func_call_unchecked"]
+_call_unchecked.restype = ctypes.c_void_p
+
+
+class _SharedMemory(wasmtime.SharedMemory):
+    """A shared memory that can be imported: wasmtime-py 50 hands over the address of the pointer, and crashes."""
+
+    def _as_extern(self) -> Any:
+        union = ffi.wasmtime_extern_union(sharedmemory=self.ptr())
+        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, union)
+
+
+def _close_with(owner: object, *owned: Any) -> None:
+    """Close what `owner` owns when it dies, or before the interpreter clears the modules that closing needs."""
+    for item in owned:
+        weakref.finalize(owner, item.close)
+
+
+def _engine(parallel: bool = True) -> wasmtime.Engine:
+    config = wasmtime.Config()
+    config.shared_memory = True
+    config.wasm_threads = True
+    config.wasm_relaxed_simd = True
+    config.memory_reservation = 1 << 32  # growing never moves the memory; page faults check the bounds
+    config.memory_may_move = False
+    config.parallel_compilation = parallel
+    return wasmtime.Engine(config)
+
+
+class WasmtimeHost:
+    """The native host; `maximum` limits its memory, in pages of 64 KiB."""
+
+    name = "wasmtime"
+
+    def __init__(self, maximum: int = _MAXIMUM) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._loaded: weakref.WeakValueDictionary[bytes, WasmtimeModule] = weakref.WeakValueDictionary()
+        self.engine = _engine()
+        self._maximum = maximum
+        memory_type = wasmtime.MemoryType(wasmtime.Limits(1, maximum), shared=True)
+        self.memory = _SharedMemory(self.engine, memory_type)
+        _close_with(self, self.memory, self.engine)
+        self._base = ctypes.addressof(self.memory.data_ptr().contents)
+        self._buffer = self._see()
+        self._allocator = Allocator(_PAGE, maximum * _PAGE, self._grow, self._release)  # address 0 stays unused
+        self.features = frozenset({"threads", *filter(self._accepts, PROBES)})
+
+    def _accepts(self, feature: str) -> bool:
+        try:
+            wasmtime.Module.validate(self.engine, PROBES[feature])
+        except wasmtime.WasmtimeError:
+            return False
+        return True
+
+    def _see(self) -> ctypes.Array[ctypes.c_uint8]:
+        buffer = (ctypes.c_uint8 * self.memory.data_len()).from_address(self._base)
+        vars(buffer)["host"] = self  # arrays over the buffer keep the memory alive
+        return buffer
+
+    def _grow(self, end: int) -> int:
+        if end > len(self._buffer):
+            size = min(-(-end // _GROWTH) * _GROWTH, self._maximum * _PAGE)
+            self.memory.grow((size - len(self._buffer)) // _PAGE)
+            self._buffer = self._see()
+        return len(self._buffer)
+
+    def _release(self, start: int, end: int) -> None:
+        """Give whole pages of a large range back to the operating system."""
+        start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
+        if end - start >= _DISCARD and sys.platform == "linux":
+            address, size = ctypes.c_void_p(self._base + start), ctypes.c_size_t(end - start)
+            ctypes.CDLL(None).madvise(address, size, _MADV_DONTNEED)
+
+    def allocate(self, nbytes: int, align: int = 64) -> int:
+        return self._allocator.allocate(nbytes, align)
+
+    def free(self, address: int) -> None:
+        self._allocator.free(address)
+
+    def memory_view(self) -> Bytes:
+        return np.ctypeslib.as_array(self._buffer)
+
+    def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        return np.ndarray(shape, dtype, memoryview(self._buffer), address)
+
+    def address_of(self, array: npt.NDArray[Any]) -> int | None:
+        address: int = array.__array_interface__["data"][0] - self._base
+        return address if 0 <= address < len(self._buffer) else None
+
+    def load(self, module: Module) -> WasmtimeModule:
+        data = module.to_bytes(Memory(1, self._maximum, shared=True))
+        key = hashlib.sha256(data).digest() + version("wasmtime").encode()
+        with self._lock:
+            loaded = self._loaded.get(key)
+            if loaded is None:
+                loaded = self._loaded[key] = WasmtimeModule(self, module, self._compile(key, data))
+            return loaded
+
+    def _compile(self, key: bytes, data: bytes) -> wasmtime.Module:
+        artifact = cache.read(key)
+        if artifact is not None:
+            try:
+                return wasmtime.Module.deserialize(self.engine, artifact)
+            except wasmtime.WasmtimeError:
+                pass  # made for another processor
+        try:
+            if os.getpid() == self._process:
+                compiled = wasmtime.Module(self.engine, data)
+            else:  # the compiler's threads did not survive the fork, and waiting for them would never end
+                serial = wasmtime.Module(_engine(parallel=False), data)
+                compiled = wasmtime.Module.deserialize(self.engine, serial.serialize())
+        except wasmtime.WasmtimeError as error:
+            raise EngineError(f"wasmtime cannot compile this module: {error}") from None
+        cache.write(key, bytes(compiled.serialize()))
+        return compiled
+
+
+class WasmtimeModule:
+    """A compiled module and its pool of instances: as many as calls have run at the same time."""
+
+    def __init__(self, host: WasmtimeHost, module: Module, compiled: wasmtime.Module) -> None:
+        self._host = host
+        self._module = module
+        self._compiled = compiled
+        _close_with(self, compiled)
+        self._data = 0
+        if module.data_size:
+            self._data = host.allocate(module.data_size, module.data_align)
+            weakref.finalize(self, host.free, self._data)
+        self._idle = deque([self._instantiate()])
+
+    def _instantiate(self) -> _Instance:
+        return _Instance(self._host.engine, self._host.memory, self._compiled, self._module, self._data)
+
+    def function(self, name: str) -> Callable[..., Any]:
+        exported(self._module, name)
+
+        def call(*arguments: float) -> Any:
+            try:
+                instance = self._idle.pop()
+            except IndexError:
+                instance = self._instantiate()
+            try:
+                return instance.functions[name](*arguments)
+            finally:
+                self._idle.append(instance)
+
+        return call
+
+
+class _Instance:
+    """A module in a store of its own, which only one thread may use at a time."""
+
+    def __init__(
+        self, engine: wasmtime.Engine, memory: _SharedMemory, compiled: wasmtime.Module, module: Module, data: int
+    ) -> None:
+        store = wasmtime.Store(engine)
+        _close_with(self, store)
+        i32 = wasmtime.GlobalType(wasmtime.ValType.i32(), False)
+        functions = wasmtime.TableType(wasmtime.ValType.funcref(), wasmtime.Limits(len(module.pointers), None))
+        given: dict[tuple[str, str | None], Any] = {
+            ("env", "memory"): memory,
+            ("env", "__memory_base"): wasmtime.Global(store, i32, wasmtime.Val.i32(ctypes.c_int32(data).value)),
+            ("env", "__table_base"): wasmtime.Global(store, i32, wasmtime.Val.i32(0)),
+            ("env", "__indirect_function_table"): wasmtime.Table(store, functions, None),
+        }
+        wanted = [(item.module, item.name) for item in compiled.imports]
+        if missing := [name for name in wanted if name not in given]:
+            raise EngineError(f"module {module.name!r} imports {missing[0]}, which this host does not provide")
+        exports = wasmtime.Instance(store, compiled, [given[name] for name in wanted]).exports(store)
+        self.functions = {
+            name: _Entry(store, exports[name], callee) for name, callee in module.exports.items() if is_callable(callee)
+        }
+
+
+class _Entry:
+    """An exported function of one instance, called in about 1 us; wasmtime-py's own call needs 15 us and more.
+
+    `wasmtime_func_call_unchecked` trusts that the slots hold what the function takes: they are packed by the
+    signature from which the function was built.
+    """
+
+    def __init__(self, store: wasmtime.Store, function: Any, callee: Callee) -> None:
+        self._name = callee.name
+        self._pack = struct.Struct("<" + "".join(_ARGUMENT[t.name] for t in callee.signature.values())).pack_into
+        self._unpack = struct.Struct("<" + "".join(_RESULT[t.name] for t in callee.results)).unpack_from
+        self._has_result = bool(callee.results)
+        self._function = function._func
+        self._slots = (ffi.wasmtime_val_raw_t * max(len(callee.signature), 1))()
+        self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
+        self._call = functools.partial(
+            _call_unchecked,
+            store._context(),
+            ctypes.byref(self._function),
+            self._slots,
+            ctypes.c_size_t(len(self._slots)),
+            ctypes.byref(self._trap),
+        )
+
+    def __call__(self, *arguments: float) -> Any:
+        try:
+            self._pack(self._slots, 0, *arguments)
+        except struct.error as error:
+            raise TypeError(f"function {self._name!r} called with {arguments}: {error}") from None
+        failure = self._call()
+        if failure or self._trap:
+            self._fail(failure)
+        return self._unpack(self._slots)[0] if self._has_result else None
+
+    def _fail(self, error: int | None) -> NoReturn:
+        if error:
+            reason = str(wasmtime.WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(ffi.wasmtime_error_t))))
+        else:
+            reason = wasmtime.Trap._from_ptr(ctypes.cast(self._trap, ctypes.POINTER(ffi.wasm_trap_t))).message
+            ctypes.memset(ctypes.byref(self._trap), 0, ctypes.sizeof(self._trap))
+        raise EngineError(f"function {self._name!r} failed: {reason}")

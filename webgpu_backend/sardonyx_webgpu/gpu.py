@@ -1,0 +1,119 @@
+"""What the backend asks of WebGPU; wgpu-py gives it natively (`native`), a browser's `navigator.gpu` can too.
+
+Buffers, pipelines and groups are opaque. Nothing here is thread-safe but waiting in what `Gpu.read` returns: the device
+holds one lock around the rest. What WebGPU refuses is raised as `errors.EngineError`, never printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+Buffer: TypeAlias = Any
+Pipeline: TypeAlias = Any
+Group: TypeAlias = Any
+
+DEFAULT_LIMITS: Mapping[str, int] = {
+    "maxBindGroups": 4,
+    "maxBindingsPerBindGroup": 1000,
+    "maxBufferSize": 1 << 28,
+    "maxComputeInvocationsPerWorkgroup": 256,
+    "maxComputeWorkgroupSizeX": 256,
+    "maxComputeWorkgroupSizeY": 256,
+    "maxComputeWorkgroupSizeZ": 64,
+    "maxComputeWorkgroupStorageSize": 16384,
+    "maxComputeWorkgroupsPerDimension": 65535,
+    "maxDynamicUniformBuffersPerPipelineLayout": 8,
+    "maxDynamicStorageBuffersPerPipelineLayout": 4,
+    "maxStorageBufferBindingSize": 1 << 27,
+    "maxStorageBuffersPerShaderStage": 8,
+    "maxUniformBufferBindingSize": 1 << 16,
+    "maxUniformBuffersPerShaderStage": 12,
+    "minStorageBufferOffsetAlignment": 256,
+    "minUniformBufferOffsetAlignment": 256,
+}
+"""What every WebGPU device grants without being asked (https://www.w3.org/TR/webgpu/#limits), as far as it matters here."""
+
+
+@dataclass(frozen=True)
+class Adapter:
+    """The physical device and its driver; `kind` is WebGPU's word for it, `CPU` for a software device."""
+
+    name: str
+    vendor: str = ""
+    backend: str = ""
+    driver: str = ""
+    kind: str = ""
+
+    @property
+    def is_software(self) -> bool:
+        """Whether shaders run on the CPU, as on llvmpipe or SwiftShader."""
+        return self.kind == "CPU" or any(word in self.name.lower() for word in ("llvmpipe", "swiftshader", "warp"))
+
+
+class Shader(NamedTuple):
+    """A compute shader: entry point `main`, `buffers` read_write storage bindings in group 0, parameters in group 1."""
+
+    name: str
+    wgsl: str
+    buffers: int
+
+
+class Binding(NamedTuple):
+    """A range of a buffer, in bytes."""
+
+    buffer: Buffer
+    offset: int
+    nbytes: int
+
+
+class Dispatch(NamedTuple):
+    """One dispatch of x times y workgroups; `params` is where its parameters start in the parameters' buffer."""
+
+    pipeline: Pipeline
+    group: Group
+    params: int
+    x: int
+    y: int
+
+
+class Gpu(Protocol):
+    """A WebGPU device with its queue."""
+
+    adapter: Adapter
+    limits: Mapping[str, int]
+
+    def buffer(self, nbytes: int, uniform: bool = False) -> Buffer:
+        """A new buffer of a multiple of 4 bytes."""
+        ...
+
+    def destroy(self, buffer: Buffer) -> None: ...
+
+    def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
+        """Queue a copy of these bytes, a multiple of 4, into the buffer."""
+        ...
+
+    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[], Any]:
+        """Queue a copy of these bytes to the host; the result waits for it and gives it as a new writable buffer."""
+        ...
+
+    def copy(self, source: Binding, target: Binding) -> None:
+        """Queue a copy of `source.nbytes` bytes within one buffer or between two."""
+        ...
+
+    def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
+        """Compile shaders; an error names the shader and the line."""
+        ...
+
+    def storage_group(self, bindings: Sequence[Binding]) -> Group:
+        """Group 0 of a dispatch."""
+        ...
+
+    def params_group(self, buffer: Buffer, nbytes: int) -> Group:
+        """Group 1: a window of `nbytes` into a uniform buffer, which `Dispatch.params` moves."""
+        ...
+
+    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+        """Queue dispatches, in order, as one compute pass."""
+        ...

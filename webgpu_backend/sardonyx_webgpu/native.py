@@ -1,0 +1,176 @@
+"""WebGPU outside a browser: wgpu-py on Vulkan, Metal or Direct3D 12. The only module that knows wgpu."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from typing import Any
+
+import wgpu
+
+from sardonyx.errors import EngineError, EPFail
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
+
+REMEDY = (
+    "install a Vulkan, Metal or Direct3D 12 driver (on Debian the packages mesa-vulkan-drivers and libvulkan1 bring"
+    " those of Intel, AMD, Raspberry Pi and a software one), or use CPUExecutionProvider"
+)
+
+
+def request(options: Mapping[str, str]) -> NativeGpu:
+    """The GPU that provider options and the environment ask for.
+
+    `adapter` (or the variable SARDONYX_ADAPTER): part of the adapter's name, in any case; `power_preference`:
+    `high-performance` (the default) or `low-power`; `limits`: `default` for what every WebGPU device grants, `max` for
+    all that this adapter has. Raises EPFail where there is no such adapter.
+    """
+    adapter = _adapter(options)
+    granted = {name: int(adapter.limits[_dashed(name)]) for name in DEFAULT_LIMITS}
+    if options.get("limits", "default") != "max":
+        granted = {
+            name: (max if name.startswith("min") else min)(default, granted[name])
+            for name, default in DEFAULT_LIMITS.items()
+        }
+    with _errors("the device"):
+        device = adapter.request_device_sync(required_limits={_dashed(name): n for name, n in granted.items()})
+    return NativeGpu(device, describe(adapter), granted)
+
+
+def _adapter(options: Mapping[str, str]) -> Any:
+    wanted = options.get("adapter") or os.environ.get("SARDONYX_ADAPTER", "")
+    if not wanted:
+        try:
+            preference = options.get("power_preference", "high-performance")
+            return wgpu.gpu.request_adapter_sync(power_preference=preference)
+        except RuntimeError as error:
+            raise EPFail(f"WebGpuExecutionProvider: no GPU was found ({error}): {REMEDY}") from error
+    adapters = wgpu.gpu.enumerate_adapters_sync()
+    for adapter in adapters:
+        if wanted.lower() in adapter.summary.lower():
+            return adapter
+    found = ", ".join(repr(adapter.summary) for adapter in adapters)
+    choice = f"choose one of {found}" if found else REMEDY
+    raise EPFail(f"WebGpuExecutionProvider: no adapter has {wanted!r} in its name: {choice}")
+
+
+def describe(adapter: Any) -> Adapter:
+    """What wgpu says about an adapter."""
+    info = adapter.info
+    return Adapter(info["device"], info["vendor"], info["backend_type"], info["description"], info["adapter_type"])
+
+
+def _dashed(name: str) -> str:
+    """wgpu-py's spelling of a limit.
+
+    >>> _dashed("maxComputeWorkgroupSizeX")
+    'max-compute-workgroup-size-x'
+    """
+    return re.sub("[A-Z]", lambda letter: f"-{letter[0].lower()}", name)
+
+
+@contextmanager
+def _errors(what: str) -> Iterator[None]:
+    try:
+        yield
+    except wgpu.GPUError as error:
+        message = str(error).removeprefix("Validation Error\n\nCaused by:\n")
+        raise EngineError(f"WebGPU refused {what}: {message.strip()}") from error
+
+
+class NativeGpu:
+    """A `Gpu` by wgpu-py."""
+
+    def __init__(self, device: Any, adapter: Adapter, limits: Mapping[str, int]) -> None:
+        self.adapter = adapter
+        self.limits = limits
+        self._device = device
+        self._queue = device.queue
+        self._storage_layout = cache(self._make_storage_layout)
+        entry = {"type": "uniform", "has_dynamic_offset": True}
+        self._params_layout = self._layout([entry])
+        self._pipeline_layout = cache(self._make_pipeline_layout)
+
+    def _layout(self, entries: Sequence[Mapping[str, Any]]) -> Any:
+        visibility = wgpu.ShaderStage.COMPUTE
+        listed = [{"binding": k, "visibility": visibility, "buffer": dict(entry)} for k, entry in enumerate(entries)]
+        return self._device.create_bind_group_layout(entries=listed)
+
+    def _make_storage_layout(self, buffers: int) -> Any:
+        return self._layout([{"type": "storage"}] * buffers)
+
+    def _make_pipeline_layout(self, buffers: int) -> Any:
+        layouts = [self._storage_layout(buffers), self._params_layout]
+        return self._device.create_pipeline_layout(bind_group_layouts=layouts)
+
+    def buffer(self, nbytes: int, uniform: bool = False) -> Buffer:
+        kind = wgpu.BufferUsage.UNIFORM if uniform else wgpu.BufferUsage.STORAGE
+        with _errors(f"a buffer of {nbytes} bytes"):
+            return self._device.create_buffer(
+                size=nbytes, usage=kind | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+            )
+
+    def destroy(self, buffer: Buffer) -> None:
+        buffer.destroy()
+
+    def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
+        with _errors(f"a write of {data.nbytes} bytes"):
+            self._queue.write_buffer(buffer, offset, data)
+
+    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[], Any]:
+        with _errors(f"a read of {nbytes} bytes"):
+            usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
+            staging = self._device.create_buffer(size=nbytes, usage=usage)
+            self.copy(Binding(buffer, offset, nbytes), Binding(staging, 0, nbytes))
+            mapped = staging.map_async(wgpu.MapMode.READ)
+
+        def wait() -> Any:
+            with _errors(f"a read of {nbytes} bytes"):
+                mapped.sync_wait()
+                data = staging.read_mapped()
+                staging.destroy()
+                return data
+
+        return wait
+
+    def copy(self, source: Binding, target: Binding) -> None:
+        with _errors(f"a copy of {source.nbytes} bytes"):
+            encoder = self._device.create_command_encoder()
+            encoder.copy_buffer_to_buffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
+            self._queue.submit([encoder.finish()])
+
+    def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
+        return [self._pipeline(shader) for shader in shaders]
+
+    def _pipeline(self, shader: Shader) -> Pipeline:
+        with _errors(f"the shader of {shader.name!r}"):
+            module = self._device.create_shader_module(label=shader.name, code=shader.wgsl)
+            layout = self._pipeline_layout(shader.buffers)
+            compute = {"module": module, "entry_point": "main"}
+            return self._device.create_compute_pipeline(label=shader.name, layout=layout, compute=compute)
+
+    def storage_group(self, bindings: Sequence[Binding]) -> Group:
+        return self._group(self._storage_layout(len(bindings)), bindings)
+
+    def params_group(self, buffer: Buffer, nbytes: int) -> Group:
+        return self._group(self._params_layout, [Binding(buffer, 0, nbytes)])
+
+    def _group(self, layout: Any, bindings: Sequence[Binding]) -> Group:
+        resources = ({"buffer": buffer, "offset": offset, "size": nbytes} for buffer, offset, nbytes in bindings)
+        entries = [{"binding": k, "resource": resource} for k, resource in enumerate(resources)]
+        with _errors("a bind group"):
+            return self._device.create_bind_group(layout=layout, entries=entries)
+
+    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+        with _errors("a compute pass"):
+            encoder = self._device.create_command_encoder()
+            compute = encoder.begin_compute_pass()
+            for pipeline, group, offset, x, y in dispatches:
+                compute.set_pipeline(pipeline)
+                compute.set_bind_group(0, group)
+                compute.set_bind_group(1, params, [offset])
+                compute.dispatch_workgroups(x, y)
+            compute.end()
+            self._queue.submit([encoder.finish()])
