@@ -12,7 +12,7 @@ on the spot: that is constant folding and eager execution. Otherwise they are re
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -134,6 +134,8 @@ class Equation:
     params: dict[str, Any]
     outputs: tuple[Array, ...]
     origin: int
+    bodies: tuple[Any, ...] = ()
+    """The traced sub-plans of control flow."""
 
 
 class Primitive:
@@ -162,21 +164,28 @@ def primitive(cls: type[Primitive]) -> Primitive:
 
 @dataclass(eq=False)
 class Trace:
-    """The equations of one graph for one choice of guards, in the order in which they were recorded."""
+    """The equations of one graph for one choice of guards, in the order in which they were recorded.
+
+    A trace inside another one (the body of a Loop) takes what it uses of the outer one as inputs of its own: `lifted`
+    pairs those with the outer Arrays. `labels` names the ONNX nodes; `origin` is the number of the current one.
+    """
 
     guards: Guards
-    hints: Mapping[str, int] = field(default_factory=dict)
+    outer: Trace | None = None
     inputs: list[Array] = field(default_factory=list)
     equations: list[Equation] = field(default_factory=list)
     outputs: list[Array] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
     origin: int = -1
-    prefix: str = ""
     feeds: dict[int, np.ndarray] = field(default_factory=dict)
-    nested: bool = False
+    lifted: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     input_reads: dict[int, list[Size]] = field(default_factory=dict)
     """Symbols that the elements of trace inputs define: the host reads them before the run."""
+    fresh: set[str] = field(default_factory=set)
+    """Symbols that only the run defines."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _reads: dict[int, list[Size]] = field(default_factory=dict)
+    _own: set[int] = field(default_factory=set)
     _counter: int = 0
 
     def __enter__(self) -> Trace:
@@ -188,11 +197,23 @@ class Trace:
         _active.stack.pop()
         self.guards.__exit__()
 
+    @property
+    def depth(self) -> int:
+        return 0 if self.outer is None else self.outer.depth + 1
+
+    def input(self, dtype: DType, shape: Shape, name: str = "") -> Array:
+        """A new input."""
+        array = Array(dtype, shape, name=name)
+        self.inputs.append(array)
+        self._own.add(id(array))
+        return array
+
     def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
-        """A size that only the run will tell; `guess` is its hint unless an earlier run told better."""
-        name = f"{stem}{self.prefix}{self._counter}"
+        """A size that only the run will tell; `guess` stands for it unless an earlier run told better."""
+        name = f"{stem}{self._counter}" if self.outer is None else f"{stem}{self._counter}_{self.depth}"
         self._counter += 1
-        return self.guards.symbol(name, self.hints.get(name, guess))
+        self.fresh.add(name)
+        return self.guards.symbol(name, self.guards.hints.get(name, guess))
 
     def record(self, prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any]) -> tuple[Array, ...]:
         inputs = tuple(map(self.materialise, inputs))
@@ -212,20 +233,38 @@ class Trace:
     ) -> tuple[Array, ...]:
         """Record an equation whose result types are known already."""
         outputs = tuple(Array(dtype, shape) for dtype, shape in types)
-        equation = Equation(prim, inputs, params, outputs, self.origin)
+        equation = Equation(prim, tuple(map(self.materialise, inputs)), params, outputs, self.origin)
         for output in outputs:
             output.equation = equation
+            self._own.add(id(output))
         self.equations.append(equation)
         if key is not None:
             self._known[key] = outputs
         return outputs
 
+    def materialise(self, array: Array) -> Array:
+        """The Array as something that a kernel of this trace can read.
+
+        Sizes become the output of a `sizes` equation, Arrays of the outer trace inputs of this one.
+        """
+        if array.value is not None or id(array) in self._own:
+            return array
+        if array.sizes is not None:
+            flat = tuple(array.sizes.reshape(-1).tolist())
+            return self.record(PRIMITIVES["sizes"], (), {"sizes": flat, "shape": array.shape, "dtype": array.dtype})[0]
+        if id(array) not in self.lifted:
+            if self.outer is None:
+                raise TypeError(f"{array} belongs to no trace that is active")
+            self.lifted[id(array)] = (self.input(array.dtype, array.shape, array.name), array)
+        return self.lifted[id(array)][0]
+
     def read(self, array: Array) -> list[Size]:
         """The elements of a traced integer Array, as symbols that the run reads from it."""
+        array = self.materialise(array)
         if id(array) in self._reads:
             return self._reads[id(array)]
         count = int(product(array.shape))
-        if array.dtype.kind not in ("int", "uint") or count > 64:
+        if array.dtype.kind not in ("int", "uint", "bool") or count > 64:
             raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
         known = evaluate(array)
         if known is not None:
@@ -240,13 +279,6 @@ class Trace:
                 self.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
         self._reads[id(array)] = found
         return found
-
-    def materialise(self, array: Array) -> Array:
-        """The array as something that a kernel can read: sizes become the output of a `sizes` equation."""
-        if array.sizes is None:
-            return array
-        flat = tuple(array.sizes.reshape(-1).tolist())
-        return self.record(PRIMITIVES["sizes"], (), {"sizes": flat, "shape": array.shape, "dtype": array.dtype})[0]
 
 
 _active = threading.local()

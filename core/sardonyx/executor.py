@@ -7,10 +7,13 @@ number of threads may run one plan, each in a frame of its own.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from itertools import zip_longest
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -20,8 +23,27 @@ from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Device, Executable
 from sardonyx.device import Launch as Code
+from sardonyx.errors import InvalidGuard, RuntimeException
 from sardonyx.sizecode import Evaluator, compile_all, symbols_of
-from sardonyx.symbolic import guard_text
+from sardonyx.symbolic import evaluate, guard_text
+
+MOST_PLANS = 8
+"""Plans kept per function; the least recently used one goes."""
+MOST_RETRIES = 16
+"""How often one run may find other data-dependent sizes than its plan was made for."""
+
+
+@dataclass(frozen=True)
+class Handle:
+    """A tensor on a device, valid as long as the frame that holds it."""
+
+    device: int
+    address: Address
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+Feed: TypeAlias = np.ndarray | Handle
 
 
 class GuardError(Exception):
@@ -78,6 +100,9 @@ class _Epoch:
     params: Evaluator | None = None
 
 
+HALTS = (plans.Read, plans.Branch, plans.Loop)
+
+
 class Frame:
     """Memory and bound launches for one run at a time."""
 
@@ -86,6 +111,69 @@ class Frame:
         self.addresses: list[Address | None] = []
         self.symbols: list[dict[str, int] | None] = [None] * epochs
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
+
+
+class Function:
+    """A graph with all the plans made for it: a model, or the body of control flow."""
+
+    def __init__(
+        self,
+        known: Sequence[plans.Plan],
+        devices: Sequence[Device],
+        weights: Weights,
+        compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
+    ) -> None:
+        self._devices = devices
+        self._weights = weights
+        self._compiler = compiler
+        self._lock = threading.Lock()
+        self.executors = [Executor(plan, devices, weights) for plan in known]
+        self.compiled = len(self.executors)
+        """How many plans were made."""
+
+    def call(
+        self,
+        feeds: Sequence[Feed],
+        symbols: Mapping[str, int] | None = None,
+        compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
+    ) -> tuple[list[Handle], Callable[[], None]]:
+        """The outputs, and what releases them. Makes a new plan where none is for these sizes."""
+        hints = dict(symbols or {})
+        for _ in range(MOST_RETRIES):
+            broken = "no plan was made yet"
+            for executor in list(self.executors):
+                frame = executor.frame()
+                try:
+                    results = executor.call(frame, feeds, symbols)
+                except GuardError as error:
+                    executor.release(frame)
+                    hints.update(error.symbols)
+                    broken = str(error)
+                except BaseException:
+                    executor.release(frame)
+                    raise
+                else:
+                    self._touch(executor)
+                    return results, partial(executor.release, frame)
+            self._add(hints, compiler or self._compiler, broken)
+        raise RuntimeException(f"the sizes that depend on data did not settle in {MOST_RETRIES} runs")
+
+    def _add(
+        self, hints: Mapping[str, int], compiler: Callable[[Mapping[str, int]], plans.Plan] | None, broken: str
+    ) -> None:
+        if compiler is None:
+            raise InvalidGuard(f"the plan is not for these sizes, and there is no compiler here: {broken}")
+        with self._lock:
+            self.executors.insert(0, Executor(compiler(hints), self._devices, self._weights))
+            self.compiled += 1
+            del self.executors[MOST_PLANS:]
+
+    def _touch(self, executor: Executor) -> None:
+        if self.executors[0] is not executor:
+            with self._lock:
+                if executor in self.executors:
+                    self.executors.remove(executor)
+                    self.executors.insert(0, executor)
 
 
 class Executor:
@@ -97,10 +185,14 @@ class Executor:
         self._weights = weights or Weights()
         self._epochs = self._split()
         self._executables = [self._load(k) for k in range(len(devices))]
+        self._functions = [
+            Function(plans_, devices, self._weights, compiler)
+            for plans_, compiler in zip_longest(plan.functions, plan.compilers)
+        ]
+        self._shapes = [compile_all(buffer.shape) for buffer in plan.buffers]
         self._free: list[Frame] = []
         self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
-        self._outputs = [compile_all(port.shape) for port in plan.outputs]
 
     # ---- preparation
 
@@ -119,12 +211,12 @@ class Executor:
                 last.launches.append(step)
             else:
                 epoch.items.append(step)
-                if isinstance(step, plans.Read):
+                if isinstance(step, HALTS):
                     epochs.append(_Epoch())
         for number, buffer in enumerate(self.plan.buffers):
             if buffer.weight is None:
                 epochs[buffer.epoch].buffers.append(number)
-        known = set(self.plan.symbols).union(*(port.symbols for port in self.plan.inputs))
+        known = self._symbols_at_start()
         waiting = list(self.plan.guards)
         for epoch in epochs:
             epoch.guards = [guard for guard in waiting if symbols_of(guard[0]) <= known]
@@ -133,8 +225,8 @@ class Executor:
             epoch.layout = _layout(self.plan, epoch.buffers)
             epoch.params = compile_all([p for s in epoch.segments for launch in s.launches for p in launch.params])
             for item in epoch.items:
-                if isinstance(item, plans.Read):
-                    known.update(item.symbols)
+                if isinstance(item, HALTS):
+                    known.update(str(name[0]) if isinstance(name, list) else name for name in item.symbols)
         return epochs
 
     def _load(self, device: int) -> Executable | None:
@@ -154,21 +246,64 @@ class Executor:
         labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
         return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
 
+    def _symbols_at_start(self) -> set[str]:
+        """All symbols but those that halts define."""
+        every = set().union(*(symbols_of(guard[0]) for guard in self.plan.guards))
+        for step in self.plan.steps:
+            if isinstance(step, HALTS):
+                every.difference_update(str(name[0]) if isinstance(name, list) else name for name in step.symbols)
+        return every
+
     # ---- running
 
-    def run(self, feeds: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for feeds in the order of the plan's inputs, C-contiguous and of the right dtypes."""
-        symbols = self._bind_symbols(feeds)
+    def frame(self) -> Frame:
+        """A frame for one run; give it back with `release`."""
         with self._lock:
-            frame = self._free.pop() if self._free else Frame(len(self._epochs))
-        try:
-            return self._run(frame, feeds, symbols)
-        finally:
-            with self._lock:
-                self._free.append(frame)
+            return self._free.pop() if self._free else Frame(len(self._epochs))
 
-    def _bind_symbols(self, feeds: Sequence[np.ndarray]) -> dict[str, int]:
-        symbols: dict[str, int] = {}
+    def release(self, frame: Frame) -> None:
+        with self._lock:
+            self._free.append(frame)
+
+    def call(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int] | None = None) -> list[Handle]:
+        """The outputs for feeds in the order of the plan's inputs: they lie in the frame until it is released.
+
+        `outer` are the symbols of the surrounding plan. Raises `GuardError` where the plan is not for these sizes.
+        """
+        symbols = self._bind_symbols(feeds, dict(outer or {}))
+        results: list[tuple[Handle, int]] = []
+        held: list[Callable[[], None]] = []
+        try:
+            for number, epoch in enumerate(self._epochs):
+                self._enter(frame, number, symbols)
+                if number == 0:
+                    self._feed(frame, feeds)
+                for handle, target in results:
+                    self._move(handle, self.plan.buffers[target].device, self._address(frame, target))
+                results = []
+                while held:
+                    held.pop()()
+                launches = iter(frame.launches[number])
+                for item in epoch.items:
+                    if isinstance(item, _Segment):
+                        next(launches)()
+                    elif isinstance(item, plans.Copy):
+                        target = self.plan.buffers[item.target].device
+                        self._move(self._handle(frame, item.source, symbols), target, self._address(frame, item.target))
+                    elif isinstance(item, plans.Read):
+                        values = self._values(frame, item.buffer, len(item.symbols))
+                        symbols.update(zip(item.symbols, values, strict=True))
+                    else:
+                        run = self._branch if isinstance(item, plans.Branch) else self._loop
+                        handles = run(frame, item, symbols, held)
+                        symbols.update((name, handles[k].shape[axis]) for name, k, axis in item.symbols)
+                        results = list(zip(handles, item.results, strict=True))
+        finally:
+            while held:
+                held.pop()()
+        return [self._handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
+
+    def _bind_symbols(self, feeds: Sequence[Feed], symbols: dict[str, int]) -> dict[str, int]:
         for name, places in self.plan.symbols.items():
             sizes = {feeds[k].shape[axis] for k, axis in places}
             if len(sizes) != 1:
@@ -176,30 +311,90 @@ class Executor:
             symbols[name] = sizes.pop()
         for port, feed in zip(self.plan.inputs, feeds, strict=True):
             if port.symbols:
-                symbols.update(zip(port.symbols, (int(item) for item in feed.reshape(-1).tolist()), strict=True))
+                values = self.fetch(feed).reshape(-1).tolist()
+                symbols.update(zip(port.symbols, map(int, values), strict=True))
         for k, (port, feed) in enumerate(zip(self.plan.inputs, feeds, strict=True)):
             if self._inputs[k](symbols) != feed.shape:
                 raise GuardError(f"{port.name} has the shape {list(feed.shape)}", symbols)
         return symbols
 
-    def _run(self, frame: Frame, feeds: Sequence[np.ndarray], symbols: dict[str, int]) -> list[np.ndarray]:
-        for number, epoch in enumerate(self._epochs):
-            self._enter(frame, number, symbols)
-            if number == 0:
-                self._upload(frame, feeds)
-            launches = iter(frame.launches[number])
-            for item in epoch.items:
-                if isinstance(item, _Segment):
-                    next(launches)()
-                elif isinstance(item, plans.Copy):
-                    self._copy(frame, item, symbols)
-                elif isinstance(item, plans.Read):
-                    values = self._download(frame, item.buffer, (len(item.symbols),))
-                    symbols.update(zip(item.symbols, (int(value) for value in values.tolist()), strict=True))
-        return [
-            self._download(frame, port.buffers[0], evaluate(symbols))
-            for port, evaluate in zip(self.plan.outputs, self._outputs, strict=True)
-        ]
+    def fetch(self, feed: Feed) -> np.ndarray:
+        """A tensor as an array of the host."""
+        if isinstance(feed, Handle):
+            return self.devices[feed.device].download(feed.address, feed.dtype, feed.shape)
+        return feed
+
+    def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
+        for port, feed in zip(self.plan.inputs, feeds, strict=True):
+            for k in port.buffers:
+                self._move(feed, self.plan.buffers[k].device, self._address(frame, k))
+
+    def _move(self, source: Feed, device: int, target: Address) -> None:
+        if isinstance(source, Handle) and source.device == device:
+            nbytes = math.prod(source.shape) * source.dtype.itemsize
+            self.devices[device].copy(Address(source.address.chunk, source.address.offset, -(-nbytes // 4) * 4), target)
+        else:
+            self.devices[device].upload(target, self.fetch(source))
+
+    def _handle(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Handle:
+        stored = self.plan.buffers[buffer]
+        shape = self._shapes[buffer](symbols)
+        return Handle(stored.device, self._address(frame, buffer), dtypes.by_name(stored.dtype).storage, shape)
+
+    def _values(self, frame: Frame, buffer: int, count: int) -> list[int]:
+        """The first elements of an integer buffer."""
+        stored = self.plan.buffers[buffer]
+        dtype = dtypes.by_name(stored.dtype).storage
+        found = self.devices[stored.device].download(self._address(frame, buffer), dtype, (count,))
+        return [int(value) for value in found.tolist()]
+
+    # ---- control flow
+
+    def _branch(
+        self, frame: Frame, step: plans.Branch, symbols: dict[str, int], held: list[Callable[[], None]]
+    ) -> list[Handle]:
+        (condition,) = self._values(frame, step.condition, 1)
+        chosen = 0 if condition else 1
+        operands = [self._handle(frame, k, symbols) for k in step.operands[chosen]]
+        results, release = self._functions[step.functions[chosen]].call(operands, symbols)
+        held.append(release)
+        return results
+
+    def _loop(
+        self, frame: Frame, step: plans.Loop, symbols: dict[str, int], held: list[Callable[[], None]]
+    ) -> list[Handle]:
+        most = self._values(frame, step.trips, 1)[0] if step.trips >= 0 else None
+        going = step.condition < 0 or bool(self._values(frame, step.condition, 1)[0])
+        captured = [self._handle(frame, k, symbols) for k in step.captured]
+        carried = [self._handle(frame, k, symbols) for k in step.carried]
+        scans: list[list[np.ndarray]] = [[] for _ in step.results[len(carried) :]]
+        function = self._functions[step.function]
+        count = 0
+        while going and (most is None or count < most):
+            feeds: list[Feed] = [np.array(count, np.int64), np.array(going, np.bool_), *carried, *captured]
+            results, release = function.call(feeds, symbols)
+            while held:
+                held.pop()()
+            held.append(release)
+            if step.condition >= 0:
+                going = bool(self.fetch(results[0]).item())
+            carried = results[1 : 1 + len(carried)]
+            for line, handle in zip(scans, results[1 + len(carried) :], strict=True):
+                line.append(self.fetch(handle))
+            count += 1
+        return [*carried, *(self._stacked(k, line, step, symbols) for k, line in enumerate(scans))]
+
+    def _stacked(self, number: int, line: list[np.ndarray], step: plans.Loop, symbols: Mapping[str, int]) -> Handle:
+        """A scan output, on the host device of the last provider."""
+        stored = self.plan.buffers[step.results[number - (len(step.results) - len(step.carried))]]
+        dtype = dtypes.by_name(stored.dtype).storage
+        if line and any(item.shape != line[0].shape for item in line):
+            raise RuntimeException("the slices of a scan output differ in shape from iteration to iteration")
+        rest = [0 if symbols_of(size) - symbols.keys() else evaluate(size, symbols) for size in stored.shape[1:]]
+        array = np.stack(line) if line else np.empty((0, *rest), dtype)
+        device = self.devices[stored.device]
+        address = device.constant(np.ascontiguousarray(array))
+        return Handle(stored.device, address, dtype, array.shape)
 
     def _enter(self, frame: Frame, number: int, symbols: dict[str, int]) -> None:
         """Lay out and bind an epoch, unless the frame was bound for these sizes already."""
@@ -250,22 +445,6 @@ class Executor:
         address = frame.addresses[buffer]
         assert address is not None, f"buffer {buffer} is used before its epoch"
         return address
-
-    def _upload(self, frame: Frame, feeds: Sequence[np.ndarray]) -> None:
-        for port, feed in zip(self.plan.inputs, feeds, strict=True):
-            for k in port.buffers:
-                self.devices[self.plan.buffers[k].device].upload(self._address(frame, k), feed)
-
-    def _download(self, frame: Frame, buffer: int, shape: tuple[int, ...]) -> np.ndarray:
-        stored = self.plan.buffers[buffer]
-        dtype = dtypes.by_name(stored.dtype).storage
-        return self.devices[stored.device].download(self._address(frame, buffer), dtype, shape)
-
-    def _copy(self, frame: Frame, step: plans.Copy, symbols: Mapping[str, int]) -> None:
-        source, target = self.plan.buffers[step.source], self.plan.buffers[step.target]
-        shape = compile_all(source.shape)(symbols)
-        array = self._download(frame, step.source, shape)
-        self.devices[target.device].upload(self._address(frame, step.target), array)
 
 
 def _layout(plan: plans.Plan, numbers: list[int]) -> Callable[[Mapping[str, int]], Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeAlias
 
@@ -75,32 +75,38 @@ class Read:
 
 @dataclass
 class Branch:
-    """Run one of two sub-plans, by a bool buffer."""
+    """Halt, and call the first function if the bool in `condition` is true, else the second.
+
+    `operands` are the buffers that each of them takes, `results` those that receive what it gives, which lie in the
+    next epoch. `symbols` are `[symbol, result, axis]`: sizes that the results' shapes define.
+    """
 
     condition: int
-    then: int
-    other: int
-    operands: list[int]
+    functions: list[int]
+    operands: list[list[int]]
     results: list[int]
-    symbols: list[str]
+    symbols: list[list[Any]]
     do: str = "branch"
 
 
 @dataclass
 class Loop:
-    """ONNX's Loop: at most `trips` times (a buffer, or -1), as long as the `condition` (a buffer, or -1) holds.
+    """Halt, and call a function at most `trips` times (a buffer, or -1), while `condition` (a buffer, or -1) holds.
 
-    The sub-plan takes iteration number, condition, carried values and captured values; it gives the condition, the
-    carried values and one slice of each scan output.
+    Without a condition, the one that the function gives is ignored.
+
+    It takes the iteration (int64), the condition, the carried values and the captured ones; it gives the condition, the
+    carried values and a slice of each scan output. `results` and `symbols` as in `Branch`; all slices of a scan output
+    are stacked.
     """
 
     trips: int
     condition: int
-    body: int
+    function: int
     carried: list[int]
     captured: list[int]
     results: list[int]
-    symbols: list[str]
+    symbols: list[list[Any]]
     do: str = "loop"
 
 
@@ -122,10 +128,12 @@ class Port:
 
 @dataclass
 class Plan:
-    """See the module's text. `guards` are `[expression, "==" or ">=", truth]`: expression relation 0 is true or not.
+    """What one graph does on `devices`, which are numbered in that order.
 
-    `symbols` maps each symbol that input shapes define to the `[input, axis]` pairs that all have its value; others are
-    defined by the elements of an input (`Port.symbols`), by `Read` steps, or by a surrounding plan. `nodes` are the labels of the ONNX nodes that `Launch.origins` number.
+    `guards` are `[expression, "==" or ">=", truth]`: whether the relation to 0 holds. `symbols` maps each symbol that
+    input shapes define to the `[input, axis]` pairs that all have its value; others are defined by the elements of an
+    input (`Port.symbols`), by halts, or by the surrounding plan. `nodes` are labels of ONNX nodes, which
+    `Launch.origins` number, and `placement` is their device, -1 where nothing is left of a node.
     """
 
     devices: list[str]
@@ -139,18 +147,21 @@ class Plan:
     nodes: list[str] = field(default_factory=list)
     placement: list[int] = field(default_factory=list)
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
-    plans: list[Plan] = field(default_factory=list)
+    functions: list[list[Plan]] = field(default_factory=list)
+    """The sub-plans of control flow: for each function the plans that were made so far."""
+    compilers: list[Callable[[Mapping[str, int]], Plan]] = field(default_factory=list, repr=False, compare=False)
+    """What makes further plans of the functions; a plan that was read has none."""
 
     def to_json(self) -> str:
         """The whole plan as text; weights are base64."""
         return json.dumps(self._data())
 
     def _data(self) -> dict[str, Any]:
-        data = {f.name: getattr(self, f.name) for f in fields(self)}
+        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "compilers"}
         for name in ("inputs", "outputs", "buffers", "steps"):
             data[name] = [asdict(item) for item in data[name]]
         data["weights"] = {name: _encode(array) for name, array in self.weights.items()}
-        data["plans"] = [plan._data() for plan in self.plans]
+        data["functions"] = [[plan._data() for plan in plans] for plans in self.functions]
         return {"version": VERSION, **data}
 
     @classmethod
@@ -167,12 +178,12 @@ class Plan:
 
     @classmethod
     def _of(cls, data: dict[str, Any]) -> Plan:
-        kept = {f.name: data[f.name] for f in fields(cls)}
+        kept = {f.name: data[f.name] for f in fields(cls) if f.name != "compilers"}
         for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
             kept[name] = [kind(**item) for item in data[name]]
         kept["steps"] = [_STEPS[item["do"]](**item) for item in data["steps"]]
         kept["weights"] = {name: _decode(item) for name, item in data["weights"].items()}
-        kept["plans"] = [cls._of(item) for item in data["plans"]]
+        kept["functions"] = [[cls._of(item) for item in plans] for plans in data["functions"]]
         return cls(**kept)
 
 

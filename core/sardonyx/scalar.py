@@ -103,6 +103,7 @@ NUMBER = frozenset({"float", "int", "uint"})
 INTEGER = frozenset({"int", "uint"})
 BITS = frozenset({"int", "uint", "bool"})
 ANY = frozenset({"float", "int", "uint", "bool"})
+ALL = ANY | {"string"}
 
 _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("add", 2, "same", NUMBER, np.add),
@@ -118,13 +119,13 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("xor", 2, "same", BITS, np.bitwise_xor),
     ("shl", 2, "same", INTEGER, _shift(np.left_shift)),
     ("shr", 2, "same", INTEGER, _shift(np.right_shift)),
-    ("eq", 2, "bool", ANY, np.equal),
-    ("ne", 2, "bool", ANY, np.not_equal),
+    ("eq", 2, "bool", ALL, np.equal),
+    ("ne", 2, "bool", ALL, np.not_equal),
     ("lt", 2, "bool", ANY, np.less),
     ("le", 2, "bool", ANY, np.less_equal),
     ("gt", 2, "bool", ANY, np.greater),
     ("ge", 2, "bool", ANY, np.greater_equal),
-    ("where", 3, "select", ANY, _where),
+    ("where", 3, "select", ALL, _where),
     ("not", 1, "same", BITS, np.invert),
     ("neg", 1, "same", NUMBER, np.negative),
     ("abs", 1, "same", NUMBER, np.abs),
@@ -156,8 +157,15 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
 FUNCTIONS = {row[0]: ScalarFunction(*row) for row in _TABLE}
 
 
+def is_text(array: Any) -> bool:
+    """Whether an object array holds strings; else it holds sizes."""
+    return any(isinstance(item, str) for item in array.flat)
+
+
 def cast(array: Any, dtype: np.dtype[Any]) -> Any:
     """Convert: float to integer saturates and NaN gives 0, integers wrap, anything but zero is true.
+
+    Strings are parsed as numbers, `INF` and `NaN` in any case; numbers are written as NumPy prints them.
 
     >>> cast(np.array([3e9, -7.9, np.nan], np.float32), np.dtype("int32"))
     array([2147483647,         -7,          0], dtype=int32)
@@ -169,6 +177,10 @@ def cast(array: Any, dtype: np.dtype[Any]) -> Any:
         inside = (result >= float(info.min)) & (result < float(info.max))
         limits = np.where(result > 0, *np.array([info.max, info.min], dtype))
         return np.where(inside, np.where(inside, result, 0.0).astype(dtype), limits)
+    if dtype.kind == "O":
+        return array.astype(str).astype(object)
+    if array.dtype.kind == "O" and is_text(array):
+        array = array.astype(np.float64) if dtype.kind in "fc" else np.vectorize(int, otypes=[dtype])(array)
     if dtype.kind == "b":
         return array != 0
     with np.errstate(all="ignore"):

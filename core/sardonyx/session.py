@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,18 +11,13 @@ import numpy as np
 from sardonyx import providers
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import WeightTable
-from sardonyx.errors import InvalidArgument, RuntimeException
-from sardonyx.executor import Executor, GuardError, Weights
+from sardonyx.errors import InvalidArgument
+from sardonyx.executor import Function, Weights
 from sardonyx.ir import TensorType, Value
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
 from sardonyx.serde.reader import read
-
-MOST_PLANS = 8
-"""Specialisations kept per session; the least recently used one goes."""
-MOST_RETRIES = 16
-"""How often one run may find other data-dependent sizes than its plan was made for."""
 
 
 class InferenceSession:
@@ -49,15 +43,10 @@ class InferenceSession:
         self._chosen = _resolve(providers, provider_options)
         self._devices = [provider.device(options) for provider, options in self._chosen]
         graph = prepare(self._model, self._options).graph
-        self._weights = Weights()
         self._compiler = Compiler(graph, [provider for provider, _ in self._chosen], WeightTable())
-        self._executors: list[Executor] = []
-        self._hints: dict[str, int] = {}
-        self._lock = threading.Lock()
-        self.compiled = 0
-        """How many plans were made."""
-        if all(isinstance(size, int) for value in self._compiler.inputs for size in value.shape or (None,)):
-            self._compile([_blank(value) for value in self._compiler.inputs])
+        known = all(isinstance(size, int) for value in self._compiler.inputs for size in value.shape or (None,))
+        plans = [self._compiler.compile([_blank(value) for value in self._compiler.inputs])] if known else []
+        self._function = Function(plans, self._devices, Weights())
 
     # ---- running
 
@@ -84,39 +73,21 @@ class InferenceSession:
         return [_feed(value, feed) for value in inputs]
 
     def _run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
-        hints: dict[str, int] = {}
-        for _ in range(MOST_RETRIES):
-            for executor in list(self._executors):
-                try:
-                    results = executor.run(feeds)
-                except GuardError as error:
-                    hints.update(error.symbols)
-                else:
-                    self._touch(executor)
-                    return results
-            self._compile(feeds, hints)
-        raise RuntimeException(f"the sizes that depend on data did not settle in {MOST_RETRIES} runs")
-
-    def _touch(self, executor: Executor) -> None:
-        if self._executors[:1] != [executor]:
-            with self._lock:
-                if executor in self._executors:
-                    self._executors.remove(executor)
-                self._executors.insert(0, executor)
-
-    def _compile(self, feeds: list[np.ndarray], hints: Mapping[str, int] | None = None) -> Executor:
-        with self._lock:
-            plan = self._compiler.compile(feeds, hints)
-            executor = Executor(plan, self._devices, self._weights)
-            self.compiled += 1
-            self._executors.insert(0, executor)
-            del self._executors[MOST_PLANS:]
-            return executor
+        handles, release = self._function.call(feeds, None, lambda hints: self._compiler.compile(feeds, hints))
+        try:
+            return [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
+        finally:
+            release()
 
     @property
     def plans(self) -> list[Plan]:
-        """The plans made so far, the one used last first."""
-        return [executor.plan for executor in self._executors]
+        """The plans kept so far, the one used last first."""
+        return [executor.plan for executor in self._function.executors]
+
+    @property
+    def compiled(self) -> int:
+        """How many plans were made."""
+        return self._function.compiled
 
     # ---- facts
 

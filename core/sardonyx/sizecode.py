@@ -2,37 +2,10 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Evaluator = Callable[[Mapping[str, int]], tuple[Any, ...]]
-
-_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": operator.add,
-    "*": operator.mul,
-    "floordiv": lambda a, b: a // b if b else 0,
-    "mod": lambda a, b: a % b if b else 0,
-    "min": min,
-    "max": max,
-}
-
-
-def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
-    """The value of one expression.
-
-    >>> evaluate(["+", 1, ["*", 2, "s"]], {"s": 3})
-    7
-    """
-    if isinstance(expression, int):
-        return expression
-    if isinstance(expression, str):
-        return symbols[expression]
-    name, first, *rest = expression
-    result = evaluate(first, symbols)
-    for item in rest:
-        result = _OPERATORS[name](result, evaluate(item, symbols))
-    return int(result)
 
 
 def symbols_of(expression: Any) -> set[str]:
@@ -70,10 +43,18 @@ def compile_all(expressions: Sequence[Any]) -> Evaluator:
             lines.append(f"    {known[text]} = {text}")
         items.append(known.get(text, text))
     lines.append(f"    return ({', '.join(items)},)")
-    scope: dict[str, Any] = {"div": _OPERATORS["floordiv"], "mod": _OPERATORS["mod"]}
+    scope: dict[str, Any] = {"div": _divide, "mod": _remainder}
     exec("\n".join(lines), scope)
     evaluator: Evaluator = scope["evaluate"]
     return evaluator
+
+
+def _divide(a: int, b: int) -> int:
+    return a // b if b else 0
+
+
+def _remainder(a: int, b: int) -> int:
+    return a % b if b else 0
 
 
 def _rename(expression: Any, names: Mapping[str, str]) -> str:

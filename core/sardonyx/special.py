@@ -31,7 +31,7 @@ def erf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     return result
 
 
-def _erf32(x: np.ndarray) -> np.ndarray:
+def _erf32(x: np.ndarray) -> Any:
     """tanh of atanh(erf(x)) = x + x P(x^2), P of least relative error up to 4; at `_SATURATION` the result is 1.
 
     The slope of tanh makes up for the size of P: what is lost in the polynomial hardly shows in the result.
@@ -43,7 +43,7 @@ def _erf32(x: np.ndarray) -> np.ndarray:
     return np.tanh(argument, out=argument)
 
 
-def _erf64(x: np.ndarray) -> np.ndarray:
+def _erf64(x: np.ndarray) -> Any:
     """W. J. Cody, Rational Chebyshev approximations for the error function, Math. Comp. 23 (1969), 631-637."""
     y = np.minimum(np.abs(x), 6.0)
     result = np.copysign(1.0 - np.exp(-y * y) * (_horner(_C, y) / _horner(_D, y)), x)

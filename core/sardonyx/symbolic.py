@@ -1,9 +1,9 @@
-"""Sizes as polynomials over a model's symbolic dimensions, with the value they have in the call at hand.
+"""Sizes as polynomials over a model's symbolic dimensions.
 
 A `Poly` is exact integer algebra in a normal form, so equal sizes are equal objects: `12 * (b * s * 32)` is
-`384 * b * s`. A `Dim` is a Poly with a hint, the number it stands for in the call that is being traced. Python code
-may compare Dims like numbers: what the algebra can prove costs nothing, anything else is decided by the hint and
-leaves a guard, so that a plan knows for which other sizes it holds.
+`384 * b * s`. A `Dim` is a Poly that Python code may use and compare like a number: what the algebra can prove costs
+nothing; anything else is decided by the numbers of the call at hand, which the active `Guards` know, and leaves a guard
+there, so that a plan knows for which other sizes it holds.
 
 >>> guards = Guards()
 >>> s = guards.symbol("s", 7)
@@ -18,6 +18,7 @@ s != 1
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
@@ -177,7 +178,7 @@ class Poly:
         """
         parts = []
         for monomial, factor in self.terms:
-            atoms = [a if isinstance(a, str) else [a[0], a[1].json(), a[2].json()] for a in monomial]
+            atoms: list[Any] = [a if isinstance(a, str) else [a[0], a[1].json(), a[2].json()] for a in monomial]
             if factor != 1 or not atoms:
                 atoms.insert(0, factor)
             parts.append(atoms[0] if len(atoms) == 1 else ["*", *atoms])
@@ -295,29 +296,55 @@ def to_text(expression: Any, inner: bool = False) -> str:
     return f"({text})" if inner and name != "*" else text
 
 
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
+    """The value of an expression.
+
+    >>> evaluate(["+", 1, ["*", 2, "s"]], {"s": 3})
+    7
+    """
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return symbols[expression]
+    name, first, *rest = expression
+    result = evaluate(first, symbols)
+    for item in rest:
+        result = _OPERATORS[name](result, evaluate(item, symbols))
+    return result
+
+
 class Dim:
     """A size that is not the same in every call."""
 
-    __slots__ = ("hint", "poly")
+    __slots__ = ("poly",)
 
-    def __init__(self, poly: Poly, hint: int) -> None:
+    def __init__(self, poly: Poly) -> None:
         self.poly = poly
-        self.hint = hint
 
     def __add__(self, other: Size) -> Size:
-        return _size(self.poly + poly(other), self.hint + hint(other))
+        return size(self.poly + poly(other))
 
     def __radd__(self, other: Size) -> Size:
         return self + other
 
     def __sub__(self, other: Size) -> Size:
-        return _size(self.poly - poly(other), self.hint - hint(other))
+        return size(self.poly - poly(other))
 
     def __rsub__(self, other: Size) -> Size:
-        return _size(poly(other) - self.poly, hint(other) - self.hint)
+        return size(poly(other) - self.poly)
 
     def __mul__(self, other: Size) -> Size:
-        return _size(self.poly * poly(other), self.hint * hint(other))
+        return size(self.poly * poly(other))
 
     def __rmul__(self, other: Size) -> Size:
         return self * other
@@ -326,18 +353,16 @@ class Dim:
         return self * -1
 
     def __floordiv__(self, other: Size) -> Size:
-        divisor = hint(other)
-        return _size(self.poly.floordiv(poly(other)), self.hint // divisor if divisor else 0)
+        return size(self.poly.floordiv(poly(other)))
 
     def __rfloordiv__(self, other: Size) -> Size:
-        return _size(poly(other).floordiv(self.poly), hint(other) // self.hint if self.hint else 0)
+        return size(poly(other).floordiv(self.poly))
 
     def __mod__(self, other: Size) -> Size:
-        divisor = hint(other)
-        return _size(self.poly.mod(poly(other)), self.hint % divisor if divisor else 0)
+        return size(self.poly.mod(poly(other)))
 
     def __rmod__(self, other: Size) -> Size:
-        return _size(poly(other).mod(self.poly), hint(other) % self.hint if self.hint else 0)
+        return size(poly(other).mod(self.poly))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, (int, Dim)) and _decide(self - other, "==")
@@ -365,8 +390,9 @@ class Dim:
 
     def __index__(self) -> int:
         """The number; whoever asks for it ties the plan to it."""
-        _decide(self - self.hint, "==")
-        return self.hint
+        number = hint(self)
+        _decide(self - number, "==")
+        return number
 
     __int__ = __index__
 
@@ -382,24 +408,25 @@ def poly(size: Size) -> Poly:
     return size.poly if isinstance(size, Dim) else constant(int(size))
 
 
-def hint(size: Size) -> int:
-    """The size in the call at hand."""
-    return size.hint if isinstance(size, Dim) else int(size)
-
-
-def _size(polynomial: Poly, value: int) -> Size:
+def size(polynomial: Poly) -> Size:
+    """The size of a polynomial: an integer if it has no symbol."""
     number = polynomial.constant
-    return Dim(polynomial, value) if number is None else number
+    return Dim(polynomial) if number is None else number
+
+
+def hint(size: Size) -> int:
+    """The size in the call at hand, as the active guards know it: for estimates, since no guard is left."""
+    return active_guards().value(size.poly) if isinstance(size, Dim) else int(size)
 
 
 def minimum(a: Size, b: Size) -> Size:
     """The smaller size, as an expression: no guard is left."""
-    return _size(apply("min", poly(a), poly(b)), min(hint(a), hint(b)))
+    return size(apply("min", poly(a), poly(b)))
 
 
 def maximum(a: Size, b: Size) -> Size:
     """The larger size, as an expression: no guard is left."""
-    return _size(apply("max", poly(a), poly(b)), max(hint(a), hint(b)))
+    return size(apply("max", poly(a), poly(b)))
 
 
 def same(a: Size, b: Size) -> bool:
@@ -426,13 +453,26 @@ _active = threading.local()
 
 
 class Guards:
-    """Decisions that a trace took by looking at sizes. As a context manager it records those of this thread."""
+    """The numbers that symbols have in one call, and the decisions that a trace took by looking at sizes.
 
-    def __init__(self) -> None:
+    As a context manager it is the one that this thread's comparisons ask.
+    """
+
+    def __init__(self, hints: Mapping[str, int] | None = None) -> None:
+        self.hints = dict(hints or {})
         self.facts: dict[tuple[Poly, str], bool] = {}
+        self._values: dict[Poly, int] = {}
 
     def symbol(self, name: str, value: int) -> Dim:
-        return Dim(symbol(name), value)
+        """A new symbol and its number."""
+        self.hints[name] = value
+        return Dim(symbol(name))
+
+    def value(self, polynomial: Poly) -> int:
+        """The number of a polynomial."""
+        if polynomial not in self._values:
+            self._values[polynomial] = evaluate(polynomial.json(), self.hints)
+        return self._values[polynomial]
 
     def __enter__(self) -> Guards:
         stack = _active.__dict__.setdefault("stack", [])
@@ -451,9 +491,10 @@ class Guards:
     def __str__(self) -> str:
         return "\n".join(guard_text(polynomial.json(), relation, truth) for polynomial, relation, truth in self)
 
-    def decide(self, polynomial: Poly, relation: str, value: int) -> bool:
-        truth = value == 0 if relation == "==" else value >= 0
-        return self.facts.setdefault((polynomial, relation), truth)
+    def decide(self, polynomial: Poly, relation: str) -> bool:
+        """Whether a polynomial is 0, or at least 0; the answer becomes a guard."""
+        value = self.value(polynomial)
+        return self.facts.setdefault((polynomial, relation), value == 0 if relation == "==" else value >= 0)
 
 
 def guard_text(expression: Any, relation: str, truth: bool) -> str:
@@ -472,8 +513,11 @@ def guard_text(expression: Any, relation: str, truth: bool) -> str:
 
 
 class _NoGuards(Guards):
-    def decide(self, polynomial: Poly, relation: str, value: int) -> bool:
+    def decide(self, polynomial: Poly, relation: str) -> bool:
         raise UndecidedSizeError(guard_text(polynomial.json(), relation, True))
+
+    def value(self, polynomial: Poly) -> int:
+        raise UndecidedSizeError(f"the number of {polynomial} is not known")
 
 
 UNDECIDED = _NoGuards()
@@ -492,6 +536,11 @@ def _decide(difference: Size, relation: str) -> bool:
     elif (polynomial - ONE).is_nonnegative() or (polynomial.scaled(-1) - ONE).is_nonnegative():
         return False
     elif polynomial.terms[-1][1] < 0:
-        polynomial, difference = polynomial.scaled(-1), -difference
+        polynomial = polynomial.scaled(-1)
+    return active_guards().decide(polynomial, relation)
+
+
+def active_guards() -> Guards:
+    """The guards that this thread's comparisons ask; `UNDECIDED` where there are none."""
     stack: list[Guards] = _active.__dict__.get("stack") or [UNDECIDED]
-    return stack[-1].decide(polynomial, relation, hint(difference))
+    return stack[-1]

@@ -28,10 +28,14 @@ def interpret(graph: Graph, environment: Environment) -> list[Array]:
         if id(value) not in environment and value.constant is not None:
             environment[id(value)] = of_tensor(value.constant)
     trace = active_trace()
-    for number, node in enumerate(graph.nodes):
-        if trace is not None and not trace.nested:
-            trace.origin = number
+    origin = trace.origin if trace else -1
+    for node in graph.nodes:
+        if trace is not None:
+            trace.origin = len(trace.labels)
+            trace.labels.append(node.label)
         expand(node, environment)
+    if trace is not None:
+        trace.origin = origin
     return [_operand(value, environment, "the graph's output") for value in graph.outputs]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,6 +18,8 @@ from sardonyx.compiler.routines import ROUTINES
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
+from sardonyx.errors import NotImplemented, RuntimeException
+from sardonyx.primitives.control import Body
 from sardonyx.symbolic import ZERO, Dim, Poly, hint, poly, product
 
 LAST = 1 << 60
@@ -79,7 +81,8 @@ class Scheduler:
         self._keep: list[Array] = []
         self.epoch = 0
         self.used_weights: dict[str, np.ndarray] = {}
-        self.subplans: list[plans.Plan] = []
+        self.functions: list[list[plans.Plan]] = []
+        self.compilers: list[Any] = []
 
     # ---- buffers
 
@@ -122,13 +125,34 @@ class Scheduler:
 
     # ---- steps
 
-    def plan(
-        self, inputs: Sequence[str], outputs: Sequence[str], symbols: dict[str, list[list[int]]], nodes: Sequence[str]
-    ) -> plans.Plan:
-        """The plan, with the names of its inputs and outputs, where its symbols come from, and its nodes' labels."""
+    def function(self, body: Body, trace: Trace) -> int:
+        """The number of a new function: the body of control flow, with what makes further plans of it."""
+
+        def compile_body(symbols: Mapping[str, int]) -> plans.Plan:
+            again = trace if symbols is trace.guards.hints else body.trace(symbols)
+            if len(again.inputs) != len(trace.inputs):
+                raise RuntimeException(
+                    "for other sizes a body of control flow uses other values; this cannot be run yet"
+                )
+            names = [array.name for array in again.inputs]
+            return schedule(again, self.providers, self.weights, names, [""] * len(again.outputs), body.symbols)
+
+        self.functions.append([compile_body(trace.guards.hints)])
+        self.compilers.append(compile_body)
+        return len(self.functions) - 1
+
+    def at_home(self, array: Array) -> int:
+        """The buffer of a written Array on the device that made it, or any that has it."""
+        home = self._homes.get(id(array))
+        if home is None:
+            home = next((d for d in range(len(self.providers)) if (id(array), d) in self._numbers), 0)
+        return self.buffer(array, home)
+
+    def plan(self, inputs: Sequence[str], outputs: Sequence[str], symbols: dict[str, list[list[int]]]) -> plans.Plan:
+        """The plan, with the names of its inputs and outputs, and where its symbols come from."""
         for equation in self.equations:
             self._step(equation)
-        results = [self._output(array) for array in self.trace.outputs]
+        results = [self.at_home(array) for array in self.trace.outputs]
         for number in results:
             self.lives[number][1] = LAST
         self._layout()
@@ -153,16 +177,20 @@ class Scheduler:
             self.buffers,
             self.codes,
             self.steps,
-            list(nodes),
-            weights=self.used_weights,
-            plans=self.subplans,
+            self.trace.labels,
+            self._placement(),
+            self.used_weights,
+            self.functions,
+            self.compilers,
         )
 
-    def _output(self, array: Array) -> int:
-        home = self._homes.get(id(array))
-        if home is None:
-            home = next((d for d in range(len(self.providers)) if (id(array), d) in self._numbers), 0)
-        return self.buffer(array, home)
+    def _placement(self) -> list[int]:
+        """The device of every ONNX node, -1 for one that nothing is left of."""
+        placement = [-1] * len(self.trace.labels)
+        for equation in self.equations:
+            if equation.origin >= 0:
+                placement[equation.origin] = self.device_of[id(equation)]
+        return placement
 
     def _step(self, equation: Equation) -> None:
         name = equation.primitive.name
@@ -299,11 +327,85 @@ def kernel_name(b: KernelBuilder, equation: Equation) -> str:
 
 def _read(s: Scheduler, equation: Equation, device: int) -> None:
     (x,) = equation.inputs
-    home = s._homes.get(id(x), device)
-    number = s.buffer(x, home)
-    s.steps.append(plans.Read(number, list(equation.params["symbols"])))
+    s.steps.append(plans.Read(s.at_home(x), list(equation.params["symbols"])))
     s.epoch += 1
 
 
-STEPS = {"read": _read}
+def _branch(s: Scheduler, equation: Equation, device: int) -> None:
+    condition, operands = s.at_home(equation.inputs[0]), []
+    functions, homes = [], []
+    for body, trace in equation.bodies:
+        functions.append(s.function(body, trace))
+        homes.append(_output_devices(s.functions[-1][0]))
+        operands.append([s.at_home(array) for array in body.captured])
+    step = plans.Branch(condition, functions, operands, [], [])
+    _finish(s, step, equation, homes[0])
+
+
+def _loop(s: Scheduler, equation: Equation, device: int) -> None:
+    ((body, trace),) = equation.bodies
+    params = equation.params
+    inputs = [s.at_home(array) for array in equation.inputs]
+    first = params["trips"] + params["condition"]
+    trips = inputs[0] if params["trips"] else -1
+    condition = inputs[first - 1] if params["condition"] else -1
+    last = first + params["carried"]
+    function = s.function(body, trace)
+    step = plans.Loop(trips, condition, function, inputs[first:last], inputs[last:], [], [])
+    _finish(s, step, equation, _output_devices(s.functions[-1][0])[1:])
+
+
+def _output_devices(plan: plans.Plan) -> list[int]:
+    return [plan.buffers[port.buffers[0]].device for port in plan.outputs]
+
+
+def _finish(s: Scheduler, step: plans.Branch | plans.Loop, equation: Equation, homes: list[int]) -> None:
+    """Append a step that halts; its results are the first buffers of the next epoch."""
+    s.steps.append(step)
+    s.epoch += 1
+    defined: set[str] = set()
+    for k, (array, home) in enumerate(zip(equation.outputs, homes, strict=True)):
+        step.results.append(s.output_buffer(array, home))
+        for axis, size in enumerate(array.shape):
+            name = str(size)
+            if isinstance(size, Dim) and name in s.trace.fresh and name not in defined:
+                defined.add(name)
+                step.symbols.append([name, k, axis])
+
+
+STEPS = {"read": _read, "branch": _branch, "loop": _loop}
 """Primitives that are steps of the plan itself."""
+
+
+def schedule(
+    trace: Trace,
+    providers: Sequence[Provider],
+    weights: WeightTable,
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    symbols: dict[str, list[list[int]]],
+) -> plans.Plan:
+    """Partition a trace among providers and make its plan."""
+    with trace.guards:
+        return Scheduler(trace, providers, partition(trace, providers), weights).plan(inputs, outputs, symbols)
+
+
+def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
+    """The provider of every equation: whole ONNX nodes go to the first provider that can do all of them."""
+    able: dict[int, list[bool]] = {}
+    for equation in trace.equations:
+        row = able.setdefault(equation.origin, [True] * len(providers))
+        if equation.primitive.name in STEPS:
+            continue
+        dtypes_in = [array.dtype for array in equation.inputs]
+        dtypes_out = [array.dtype for array in equation.outputs]
+        for k, provider in enumerate(providers):
+            row[k] = row[k] and provider.supports(equation.primitive.name, dtypes_in, dtypes_out, equation.params)
+    chosen = {}
+    for origin, row in able.items():
+        if True not in row:
+            label = trace.labels[origin] if origin >= 0 else "the graph"
+            names = ", ".join(provider.name for provider in providers)
+            raise NotImplemented(f"{label}: none of {names} can run it; add NumpyExecutionProvider to the providers")
+        chosen[origin] = row.index(True)
+    return {id(equation): chosen[equation.origin] for equation in trace.equations}

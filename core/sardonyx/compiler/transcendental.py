@@ -142,7 +142,7 @@ def parts(value: Fraction, *bits: int) -> list[float]:
     """
     found = []
     for count in bits:
-        unit = Fraction(2) ** (math.floor(math.log2(value)) + 1 - count)
+        unit = Fraction(2) ** (math.frexp(value)[1] - count)
         found.append(float(value // unit * unit))
         value %= unit
     return [*found, float(value)]
@@ -158,7 +158,14 @@ class _Body(Builder):
         self.bits = "int64" if self.wide else "int32"
         self.width, self.mantissa, self.bias = (64, 52, 1023) if self.wide else (32, 23, 127)
         self.sign = -(1 << (self.width - 1))
-        self.nan, self.inf = self.number(math.nan), self.number(math.inf)
+
+    @property
+    def nan(self) -> Value:
+        return self.number(math.nan)
+
+    @property
+    def inf(self) -> Value:
+        return self.number(math.inf)
 
     def number(self, value: float | Fraction) -> Value:
         return const(self.dtype, value)
@@ -241,9 +248,10 @@ class _Body(Builder):
         high = self.let(x - n * middle)
         low = self.let(n * last - (x - high - n * middle))
         r = self.let(high - low)
-        tail = self.let(high - r - low)
-        # Outside the domain, where r is wrong, the results must stay in theirs.
-        r = self.let(where(call("abs", r) < 0.8, r, self.number(0)))
+        # Outside the domain r is wrong, but sine and cosine must stay in theirs.
+        valid = self.let(call("abs", r) < 0.8)
+        tail = self.let(where(valid, high - r - low, self.number(0)))
+        r = self.let(where(valid, r, self.number(0)))
         z = self.let(r * r)
         h = self.let(z * 0.5)
         w = self.let(1 - h)

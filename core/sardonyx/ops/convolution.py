@@ -9,7 +9,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array
-from sardonyx.ops.operator import Operator, sample
+from sardonyx.ops.operator import sample
 from sardonyx.ops.sliding import Border, Sliding, reach
 from sardonyx.symbolic import Size, maximum
 

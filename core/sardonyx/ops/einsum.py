@@ -37,13 +37,10 @@ class Einsum(Operator, since=28):
         result = _labels(right if arrow else _implied_result(left), _ellipsis_rank(terms))
         terms = _without_stretched(terms)
         last = {label: k for k, term in enumerate(terms) for label in term.labels}
-        total = Term(terms[0].array, terms[0].labels)
-        for k, term in enumerate(terms):
-            later = {*result, *(label for label in last if last[label] > k)}
-            if k == 0:
-                total = _summed(term, later)
-            else:
-                total = _product(total, _summed(term, {*later, *total.labels}), later)
+        total = _summed(terms[0], {*result, *(label for label in last if last[label] > 0)})
+        for k, term in enumerate(terms[1:], 1):
+            kept = {*result, *(label for label in last if last[label] > k)}
+            total = _product(total, _summed(term, {*kept, *total.labels}), kept)
         absent = [label for label in result if label not in total.labels]
         if absent:
             raise ValueError(f"equation {self.equation!r} has {absent[0]!r} in its result, but in no operand")

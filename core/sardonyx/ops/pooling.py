@@ -97,8 +97,8 @@ class AveragePool(Pool, since=22):
                 size, before, after = size + low[k] + high[k], 0, after - high[k]
             dtype = dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
             ones = constant(np.ones(size), dtype) if isinstance(size, int) else p.full((size,), 1, dtype)
-            names = ("window", "strides", "dilations")
-            axis = p.reduce_window(ones, "sum", *([windows[name][k]] for name in names), [before], [after])
+            steps = {name: [windows[name][k]] for name in ("window", "strides", "dilations")}
+            axis = p.reduce_window(ones, "sum", **steps, low=[before], high=[after])
             total = p.reshape(axis, (*axis.shape, *[1] * (x.rank - 3 - k))) * total
         return total
 

@@ -10,7 +10,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
 from sardonyx.ops.lift import to_input
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size, product, same
+from sardonyx.symbolic import Size, poly, product, same
 
 
 def known_axes(axes: Array) -> list[int]:
@@ -57,12 +57,12 @@ class Reshape(Operator, since=25):
         left = list(x.shape)
         result: list[Size] = []
         for axis, size in enumerate(wanted):
-            if not self.allowzero and isinstance(size, int) and size == 0:
+            if not self.allowzero and _keeps(size):
                 if axis >= x.rank:
                     raise ValueError(f"shape {wanted} keeps size {axis} of {p.show(x.shape)}, which has no such axis")
                 size = x.shape[axis]
             result.append(size)
-        unknown = [axis for axis, size in enumerate(result) if isinstance(size, int) and size == -1]
+        unknown = [axis for axis, size in enumerate(result) if size == -1]
         if len(unknown) > 1:
             raise ValueError(f"shape {wanted} has more than one -1")
         if unknown:
@@ -81,6 +81,11 @@ class Reshape(Operator, since=25):
         sample((0, 3), np.array([3, 0, 0]), allowzero=1),
         sample(np.array([[True, False]]), np.array([2, 1])),
     ]
+
+
+def _keeps(size: Size) -> bool:
+    """Whether this is the 0 that keeps a size; an expression of other sizes is taken for a size, without a guard."""
+    return (isinstance(size, int) or not poly(size).is_nonnegative()) and size == 0
 
 
 def _quotient(sizes: Sequence[Size], divisors: Sequence[Size]) -> Size:

@@ -42,6 +42,7 @@ from sardonyx.primitives.elementwise import (
     log,
     maximum,
     minimum,
+    native,
     negative,
     not_equal,
     round_even,
@@ -57,6 +58,7 @@ from sardonyx.primitives.elementwise import (
     tanh,
     trunc,
     where,
+    widen,
 )
 from sardonyx.primitives.indexing import (
     gather,
@@ -132,6 +134,7 @@ __all__ = [
     "maximum",
     "mean",
     "minimum",
+    "native",
     "negative",
     "nonzero",
     "normalize_axes",
@@ -164,5 +167,6 @@ __all__ = [
     "trunc",
     "unsqueeze",
     "where",
+    "widen",
     "windows",
 ]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx import dtypes, scalar
-from sardonyx.array import Array, Operand, Primitive, Scalar, Shape, active_trace, bind, constant, primitive
+from sardonyx.array import Array, Operand, Primitive, Scalar, Shape, active_trace, bind, constant, of_sizes, primitive
 from sardonyx.dtypes import DType
 from sardonyx.symbolic import Dim, Size, same
 
@@ -38,7 +38,7 @@ class Cast(Primitive):
         return [(dtype, x.shape)]
 
     def numpy(self, x: np.ndarray, dtype: DType) -> Values:
-        return [x if x.dtype == object else scalar.cast(x, dtype.storage)]
+        return [x if dtype.is_int and x.dtype == object and not scalar.is_text(x) else scalar.cast(x, dtype.storage)]
 
 
 class Bitcast(Primitive):
@@ -110,12 +110,10 @@ def elementwise(function: str, *operands: Operand) -> Array:
         if not isinstance(condition, Array) or condition.dtype is not dtypes.bool_:
             raise TypeError(f"where takes a bool condition, not {getattr(condition, 'dtype', condition)}")
         arrays.insert(0, condition)
-    dtype = arrays[-1].dtype
-    if dtype.is_float and not dtype.is_native and function != "where":
-        wide = [cast(array, dtypes.float32) for array in arrays]
-        result = bind(ELEMENTWISE, *wide, function=function)[0]
-        return result if known.result == "bool" else cast(result, dtype)
-    return bind(ELEMENTWISE, *arrays, function=function)[0]
+    if known.result == "select":
+        return bind(ELEMENTWISE, *arrays, function=function)[0]
+    result = bind(ELEMENTWISE, *map(native, arrays), function=function)[0]
+    return result if known.result == "bool" else cast(result, arrays[0].dtype)
 
 
 def _promote(function: str, operands: Sequence[Operand]) -> list[Array]:
@@ -140,6 +138,8 @@ def literal(value: Scalar | Dim, dtype: DType) -> Array:
         trace = active_trace()
         if trace is None:
             return constant(int(value), dtype)
+        if dtype.is_int:
+            return of_sizes(np.array(value, dtype=object), dtype, ())
         return bind(SIZES, sizes=(value,), shape=(), dtype=dtype)[0]
     if not dtype.is_native:
         return cast(constant(np.float32(value)), dtype)
@@ -178,8 +178,25 @@ def concrete(shape: Shape) -> tuple[int, ...]:
 
 
 def cast(x: Array, dtype: DType) -> Array:
-    """Convert elements: float to integer saturates, NaN gives 0, integers wrap."""
-    return x if x.dtype is dtype else bind(CAST, x, dtype=dtype)[0]
+    """Convert elements: float to integer saturates, NaN gives 0, integers wrap; strings are parsed and written."""
+    if x.dtype is dtype:
+        return x
+    if x.dtype.is_native and dtype.is_native:
+        return bind(CAST, x, dtype=dtype)[0]
+    from sardonyx.primitives.formats import decode, encode
+
+    known = x if x.dtype.is_native else decode(x)
+    return cast(known, dtype) if dtype.is_native else encode(known, dtype)
+
+
+def native(x: Array) -> Array:
+    """The Array itself, or, if its floats are of a type that NumPy lacks, in float32."""
+    return cast(x, dtypes.float32) if x.dtype.is_float and not x.dtype.is_native else x
+
+
+def widen(x: Array) -> Array:
+    """Floats of 16 bits or fewer as float32, anything else as it is: what statistics are computed in."""
+    return cast(x, dtypes.float32) if x.dtype.is_float and x.dtype.bits <= 16 else x
 
 
 def bitcast(x: Array, dtype: DType) -> Array:
@@ -191,6 +208,8 @@ def bitcast(x: Array, dtype: DType) -> Array:
 
 def full(shape: Sequence[Size], value: Scalar, dtype: DType) -> Array:
     """An Array filled with one number."""
+    if not dtype.is_native:
+        return cast(full(shape, value, dtypes.float32), dtype)
     return bind(FULL, value=value, shape=tuple(shape), dtype=dtype)[0]
 
 

@@ -10,9 +10,9 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Array, Primitive, Scalar, bind, primitive
 from sardonyx.dtypes import DType
-from sardonyx.primitives.elementwise import Types, Values, cast
+from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, native, widen
 from sardonyx.primitives.movement import normalize_axes, normalize_axis, reshape
-from sardonyx.symbolic import Size
+from sardonyx.symbolic import Size, product
 
 
 def identity(function: str, dtype: DType) -> Scalar:
@@ -158,7 +158,10 @@ def reduce(x: Array, function: str, axes: Sequence[int] | None = None, keepdims:
     array([3, 7])
     """
     gone = tuple(range(x.rank)) if axes is None else normalize_axes(axes, x.rank)
-    result = bind(REDUCE, x, function=function, axes=gone)[0] if gone else x
+    result = x
+    if gone:
+        result = bind(REDUCE, native(x), function=function, axes=gone)[0]
+        result = result if function in ("argmax", "argmin") else cast(result, x.dtype)
     if keepdims:
         return reshape(result, [1 if axis in gone else size for axis, size in enumerate(x.shape)])
     return result
@@ -175,12 +178,10 @@ def max_(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) ->
 
 
 def mean(x: Array, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
-    """The sum along axes divided by the number of elements."""
+    """The sum along axes divided by the number of elements; 16-bit floats are summed and divided in float32."""
     gone = tuple(range(x.rank)) if axes is None else normalize_axes(axes, x.rank)
-    count: Size = 1
-    for axis in gone:
-        count = count * x.shape[axis]
-    return reduce(x, "sum", gone, keepdims) / count
+    total = reduce(widen(x), "sum", gone, keepdims)
+    return cast(total / product(x.shape[axis] for axis in gone), x.dtype)
 
 
 def arg(x: Array, function: str, axis: int, keepdims: bool = False, last: bool = False) -> Array:
@@ -190,7 +191,7 @@ def arg(x: Array, function: str, axis: int, keepdims: bool = False, last: bool =
         from sardonyx.primitives.movement import flip
 
         found = cast(reduce(flip(x, [axis]), function, [axis], keepdims), dtypes.int64)
-        return x.shape[axis] - 1 - found
+        return elementwise("sub", x.shape[axis] - 1, found)
     return reduce(x, function, [axis], keepdims)
 
 
@@ -204,9 +205,9 @@ def reduce_window(
     high: Sequence[Size],
 ) -> Array:
     """Combine what lies under a window sliding over the last axes, `low` and `high` places beyond the border."""
-    return bind(
+    result = bind(
         REDUCE_WINDOW,
-        x,
+        native(x),
         function=function,
         window=tuple(window),
         strides=tuple(strides),
@@ -214,15 +215,17 @@ def reduce_window(
         low=tuple(low),
         high=tuple(high),
     )[0]
+    return result if function in ("argmax", "argmin") else cast(result, x.dtype)
 
 
 def cumulative(x: Array, function: str, axis: int, exclusive: bool = False, reverse: bool = False) -> Array:
     """Running `sum` or `prod` along an axis; `exclusive` leaves the element itself out."""
     axis = normalize_axis(axis, x.rank)
-    return bind(CUMULATIVE, x, function=function, axis=axis, exclusive=exclusive, reverse=reverse)[0]
+    known = native(x)
+    return cast(bind(CUMULATIVE, known, function=function, axis=axis, exclusive=exclusive, reverse=reverse)[0], x.dtype)
 
 
 def sort(x: Array, axis: int, descending: bool = False) -> tuple[Array, Array]:
     """Sorted values and their int64 indices along an axis, stable."""
-    values, indices = bind(SORT, x, axis=normalize_axis(axis, x.rank), descending=descending)
-    return values, indices
+    values, indices = bind(SORT, native(x), axis=normalize_axis(axis, x.rank), descending=descending)
+    return cast(values, x.dtype), indices

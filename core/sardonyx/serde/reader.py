@@ -86,6 +86,8 @@ class _Scope:
         return self.awaited.setdefault(name, Value(name))
 
     def define(self, name: str) -> Value:
+        if not name:
+            raise InvalidGraph(f"{self.owner}: one of its inputs or initializers has no name")
         value = self.awaited.pop(name, None) or Value(name)
         if self.names.setdefault(name, value) is not value:
             known = self.names[name]
@@ -237,6 +239,9 @@ class _Reader:
         value = record.get(field)
         if kind in ("int", "float", "ints", "floats") and value is not None:
             return Attribute(name, kind, value, "", doc)
+        if kind == "strings" and value:
+            texts = {each: as_text(each) for each in set(value)}  # trees repeat a few words millions of times
+            return Attribute(name, kind, [texts[each] for each in value], "", doc)
         if kind.endswith("s"):
             return Attribute(name, kind, [self.element(kind[:-1], each, scope) for each in value or ()], "", doc)
         if value is None:

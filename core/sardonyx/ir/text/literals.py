@@ -65,7 +65,7 @@ def _left_out() -> np.ndarray:
 def _strings(scanner: Scanner, count: int = -1) -> np.ndarray:
     found: list[str | bytes] = []
     while len(found) != count and not scanner.at("}"):
-        text = scanner.bytes() if scanner.at("b") else scanner.string()
+        text = scanner.string_or_bytes()
         if text is None:
             scanner.fail("expected a string")
         found.append(text)

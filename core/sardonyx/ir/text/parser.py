@@ -278,6 +278,7 @@ class _Parser(Scanner):
             kind = self.type()
         value.constant = self.tensor(kind)
         value.constant.name = value.name
+        value.type = value.type or kind
         graph.initializers.append(value)
 
     def call(self, label: str, scope: _Scope) -> Node:
@@ -360,7 +361,7 @@ class _Parser(Scanner):
 
     def element(self, scope: _Scope) -> tuple[str, Any]:
         """The kind and the value of one element."""
-        text: str | bytes | None = self.bytes() if self.at("b") else self.string()
+        text = self.string_or_bytes()
         if text is not None:
             return "string", text
         number = self.match(NUMBER)

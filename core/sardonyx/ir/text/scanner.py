@@ -82,13 +82,20 @@ class Scanner:
         except ValueError:
             self.fail("this string has an unknown escape; those of JSON are known", start)
 
-    def bytes(self) -> bytes | None:
+    def string_or_bytes(self) -> str | bytes | None:
+        """A string, or `b"..."` for one that is not UTF-8."""
         start = self.pos
         token = self.match(_BYTES)
+        if token is None:
+            return self.string()
         try:
-            return None if token is None else literal_eval(token)
+            data: bytes = literal_eval(token)
         except (ValueError, SyntaxError):
             self.fail("these bytes have an unknown escape; those of Python are known", start)
+        try:
+            return data.decode()
+        except UnicodeDecodeError:
+            return data
 
     def word(self, pattern: re.Pattern[str], what: str) -> str:
         """What the pattern matches, or a quoted string."""

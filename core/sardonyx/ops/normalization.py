@@ -1,0 +1,257 @@
+"""Normalisation: statistics of 16-bit floats are taken in float32, variances of centred values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx import primitives as p
+from sardonyx.array import Array
+from sardonyx.ir import Node, Value
+from sardonyx.ops.arithmetic import number_like
+from sardonyx.ops.operator import Operator, Rewriter, sample
+from sardonyx.symbolic import Size
+
+POSITIVE = np.array([0.5, 1.0, 2.0], np.float32)
+
+
+def standardize(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array, Array]:
+    """(x - mean) / sqrt(variance + epsilon) along axes, the mean, and 1 / sqrt(variance + epsilon)."""
+    mean = p.mean(x, axes, keepdims=True)
+    centred = x - mean
+    inverse = 1.0 / p.sqrt(p.mean(centred * centred, axes, keepdims=True) + epsilon)
+    return centred * inverse, mean, inverse
+
+
+def per_channel(x: Array, values: Array) -> Array:
+    """Values of axis 1, shaped to broadcast against x and as wide as it."""
+    size = values.shape[0]
+    return p.cast(p.reshape(values, (size, *[1] * (x.rank - 2))), x.dtype)
+
+
+class BatchNormalization(Operator, since=15):
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias in every channel (Ioffe and Szegedy, 2015).
+
+    In training the statistics are those of the batch, and the running ones follow them by 1 - momentum.
+    """
+
+    epsilon: float = 1e-5
+    momentum: float = 0.9
+    training_mode: int = 0
+
+    def expand(self, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Sequence[Array]:
+        wide = p.widen(x)
+        if not self.training_mode:
+            return self.normalized(wide, x, scale, bias, mean, variance), mean, variance
+        axes = [axis for axis in range(x.rank) if axis != 1]
+        batch_mean = p.mean(wide, axes, keepdims=True)
+        centred = wide - batch_mean
+        batch = [p.reshape(batch_mean, (x.shape[1],)), p.mean(centred * centred, axes)]
+        running = [
+            p.cast(p.cast(old, wide.dtype) * self.momentum + new * (1.0 - self.momentum), old.dtype)
+            for old, new in zip((mean, variance), batch, strict=True)
+        ]
+        return self.normalized(wide, x, scale, bias, *batch), *running
+
+    def normalized(self, wide: Array, x: Array, scale: Array, bias: Array, mean: Array, variance: Array) -> Array:
+        scale, bias, mean, variance = (p.cast(array, wide.dtype) for array in (scale, bias, mean, variance))
+        factor = scale / p.sqrt(variance + self.epsilon)
+        return p.cast(wide * per_channel(wide, factor) + per_channel(wide, bias - mean * factor), x.dtype)
+
+    @staticmethod
+    def of_every_place(node: Node, make: Rewriter) -> Sequence[Value] | None:
+        """`spatial` 0 meant statistics [C, *spatial]: these broadcast by themselves."""
+        spatial = node.attributes.pop("spatial", None)
+        if spatial is None or spatial.value:
+            return None
+        x, scale, bias, mean, variance = node.inputs
+        assert variance is not None
+        epsilon = number_like(make, node.attribute("epsilon", 1e-5), variance)
+        deviation = make.emit("Sqrt", *make.emit("Add", variance, epsilon))
+        normal = make.emit("Div", *make.emit("Sub", x, mean), *deviation)
+        return make.emit("Add", *make.emit("Mul", *normal, scale), bias)
+
+    @staticmethod
+    def without_saved_statistics(node: Node, make: Rewriter) -> None:
+        """Outputs 3 and 4, for training alone, are gone; two have other names."""
+        del node.outputs[3:]
+
+    upgrades = {9: of_every_place, 14: without_saved_statistics}
+    samples = [
+        sample((2, 3, 4, 2), (3,), (3,), (3,), POSITIVE),
+        sample((2, 3), (3,), (3,), (3,), POSITIVE, epsilon=0.1),
+        sample((2, 3, 4), (3,), (3,), (3,), POSITIVE, outputs=3, training_mode=1, momentum=0.8),
+        sample((0, 3, 4), (3,), (3,), (3,), POSITIVE),
+    ]
+
+
+class InstanceNormalization(Operator, since=22):
+    """Every channel of every instance standardized, times scale plus bias (Ulyanov et al., 2016)."""
+
+    epsilon: float = 1e-5
+
+    def expand(self, x: Array, scale: Array, bias: Array) -> Array:
+        normal, _, _ = standardize(p.widen(x), range(2, x.rank), self.epsilon)
+        return p.cast(normal * per_channel(normal, scale) + per_channel(normal, bias), x.dtype)
+
+    samples = [sample((2, 3, 4, 5), (3,), (3,)), sample((1, 3, 7), (3,), (3,), epsilon=0.1)]
+
+
+class GroupNormalization(Operator, since=21):
+    """Every group of channels of every instance standardized, times scale plus bias (Wu and He, 2018)."""
+
+    num_groups: int
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+    def expand(self, x: Array, scale: Array, bias: Array) -> Array:
+        batch, channels, *spatial = x.shape
+        if channels % self.num_groups != 0:
+            raise ValueError(f"{channels} channels do not make {self.num_groups} groups of equal size")
+        grouped = p.reshape(p.widen(x), (batch, self.num_groups, channels // self.num_groups, *spatial))
+        normal, _, _ = standardize(grouped, range(2, grouped.rank), self.epsilon)
+        normal = p.reshape(normal, x.shape)
+        return p.cast(normal * per_channel(normal, scale) + per_channel(normal, bias), x.dtype)
+
+    @staticmethod
+    def to_channels(node: Node, make: Rewriter) -> None:
+        """Scale and bias used to be those of the groups."""
+        channels = make.emit("Shape", node.inputs[0], start=1, end=2)
+        groups = make.constant([node.attribute("num_groups")], np.int64)
+        (shape,) = make.emit("Concat", groups, *make.emit("Div", *channels, groups), axis=0)
+        for place in (1, 2):
+            column = make.emit("Unsqueeze", node.inputs[place], make.constant([1], np.int64))
+            spread = make.emit("Expand", *column, shape)
+            (node.inputs[place],) = make.emit("Reshape", *spread, make.constant([-1], np.int64))
+
+    upgrades = {21: to_channels}
+    samples = [
+        sample((2, 4, 3, 2), (4,), (4,), num_groups=2),
+        sample((3, 4, 5), (4,), (4,), num_groups=4, epsilon=0.1),
+        sample((3, 4), (4,), (4,), num_groups=2),
+    ]
+
+
+class LayerNormalization(Operator, since=17):
+    """The axes from `axis` on standardized, times scale plus bias (Ba et al., 2016); the mean and 1 / deviation."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+    def expand(self, x: Array, scale: Array, bias: Array | None = None) -> Sequence[Array]:
+        axes = range(p.normalize_axis(self.axis, x.rank), x.rank)
+        normal, mean, inverse = standardize(p.widen(x), axes, self.epsilon)
+        result = normal * p.cast(scale, normal.dtype)
+        if bias is not None:
+            result = result + p.cast(bias, normal.dtype)
+        stash = dtypes.by_number(self.stash_type) or normal.dtype
+        return p.cast(result, x.dtype), p.cast(mean, stash), p.cast(inverse, stash)
+
+    samples = [
+        sample((2, 3, 4), (4,), (4,), outputs=3),
+        sample((2, 3, 4), (3, 4), (3, 4), axis=1),
+        sample((2, 3, 4), (4,), epsilon=0.1, outputs=2),
+        sample((2, 3), (2, 3), (3,), axis=-2),
+        sample((0, 4), (4,), (4,)),
+        sample(1000 + np.arange(4, dtype=np.float32), np.ones(4, np.float32)),
+    ]
+
+
+class RMSNormalization(Operator, since=23):
+    """The axes from `axis` on divided by their root mean square, times scale (Zhang and Sennrich, 2019)."""
+
+    axis: int = -1
+    epsilon: float = 1e-5
+    stash_type: int = 1
+
+    def expand(self, x: Array, scale: Array) -> Array:
+        axes = range(p.normalize_axis(self.axis, x.rank), x.rank)
+        wide = p.widen(x)
+        inverse = 1.0 / p.sqrt(p.mean(wide * wide, axes, keepdims=True) + self.epsilon)
+        return p.cast(wide * inverse * p.cast(scale, wide.dtype), x.dtype)
+
+    samples = [
+        sample((2, 3, 4), (4,)),
+        sample((2, 3, 4), (3, 4), axis=1, epsilon=0.1),
+        sample(np.array([300, 400], np.float16), np.ones(2, np.float16), tolerance=1e-3),
+    ]
+
+
+class LpNormalization(Operator, since=22):
+    """x divided by its norm along an axis; 0 where that is 0."""
+
+    axis: int = -1
+    p: int = 2
+
+    def expand(self, x: Array) -> Array:
+        wide = p.widen(x)
+        if self.p == 1:
+            norm = p.sum_(p.absolute(wide), [self.axis], keepdims=True)
+        elif self.p == 2:
+            norm = p.sqrt(p.sum_(wide * wide, [self.axis], keepdims=True))
+        else:
+            raise ValueError(f"p is {self.p}; use 1 or 2")
+        return p.cast(wide / p.where(p.equal(norm, 0.0), 1.0, norm), x.dtype)
+
+    samples = [sample((2, 3, 4)), sample((2, 3), axis=0, p=1), sample(np.array([[0, 0], [3, 4]], np.float32))]
+
+
+class MeanVarianceNormalization(Operator, since=13):
+    """(x - mean) / (deviation + 1e-9) along axes."""
+
+    axes: tuple[int, ...] = (0, 2, 3)
+
+    def expand(self, x: Array) -> Array:
+        wide = p.widen(x)
+        centred = wide - p.mean(wide, self.axes, keepdims=True)
+        deviation = p.sqrt(p.mean(centred * centred, self.axes, keepdims=True))
+        return p.cast(centred / (deviation + 1e-9), x.dtype)
+
+    samples = [sample((2, 3, 2, 2)), sample((3, 4), axes=[1])]
+
+
+class LRN(Operator, since=13):
+    """x / (bias + alpha / size * squares of `size` neighbouring channels) ^ beta (Krizhevsky et al., 2012)."""
+
+    size: int
+    alpha: float = 1e-4
+    beta: float = 0.75
+    bias: float = 1.0
+
+    def expand(self, x: Array) -> Array:
+        wide = p.widen(x)
+        ones, low = [1] * (x.rank - 1), (self.size - 1) // 2
+        before: list[Size] = [low, *[0] * (x.rank - 2)]
+        behind: list[Size] = [self.size - 1 - low, *[0] * (x.rank - 2)]
+        window = [self.size, *ones[1:]]
+        squares = p.reduce_window(wide * wide, "sum", window, ones, ones, before, behind)
+        return p.cast(wide * (self.bias + self.alpha / self.size * squares) ** -self.beta, x.dtype)
+
+    samples = [
+        sample((2, 5, 3, 2), size=3),
+        sample((1, 7, 2), size=4, alpha=0.5, beta=0.5, bias=2.0),
+        sample((1, 2, 2), size=5, alpha=0.5),
+    ]
+
+
+class Dropout(Operator, since=22):
+    """What it is given: nothing is dropped at inference."""
+
+    seed: int | None = None
+
+    def expand(self, x: Array, ratio: Array | None = None, training_mode: Array | None = None) -> Sequence[Array]:
+        idle = training_mode is None or (training_mode.value is not None and not training_mode.value.any())
+        nothing = ratio is not None and ratio.value is not None and not ratio.value.any()
+        if not (idle or nothing):
+            raise NotImplementedError("dropping elements in training is not supported; export the model for inference")
+        return x, p.full(x.shape, True, dtypes.bool_)
+
+    @staticmethod
+    def ratio_to_input(node: Node, make: Rewriter) -> None:
+        node.inputs.append(make.constant(node.attribute("ratio", 0.5), np.float32))
+
+    upgrades = {12: ratio_to_input}
+    samples = [sample((3, 4), outputs=2), sample((3, 4), np.array(0.25, np.float32), np.array(False))]

@@ -1,0 +1,195 @@
+"""Control flow: `branch` and `loop`, whose bodies are traced into sub-plans.
+
+A body is a Python function over Arrays. It is traced by itself, with the sizes of the outer trace, and may use Arrays
+of the outer trace: those become inputs of the sub-plan. What shape a result has may depend on the run; such sizes are
+new symbols of the outer trace, known when the step is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
+from sardonyx.dtypes import DType
+from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same, symbol
+
+Outputs: TypeAlias = Sequence[Array]
+
+
+class Branch(Primitive):
+    """Inputs: the condition, what both bodies use. Outputs: those of the body that was run."""
+
+    name = "branch"
+    pure = False
+
+
+class Loop(Primitive):
+    """Inputs: trips and condition where there are any, the carried values, what the body uses."""
+
+    name = "loop"
+    pure = False
+
+
+BRANCH = primitive(Branch)
+LOOP = primitive(Loop)
+
+
+@dataclass
+class Body:
+    """A function traced for certain arguments; `retrace` does it again for other sizes.
+
+    `arguments` are (dtype, shape) of the values that are passed at each call, their varying sizes being symbols that
+    the sub-plan takes from the shapes it is given.
+    """
+
+    function: Callable[..., Outputs]
+    arguments: list[tuple[DType, Shape]]
+    outer: Trace
+    symbols: dict[str, list[list[int]]] = field(default_factory=dict)
+    captured: list[Array] = field(default_factory=list)
+
+    def trace(self, hints: Mapping[str, int] | None = None) -> Trace:
+        """The equations of the body; what it captures comes in the order of `captured`, which may grow."""
+        guards = Guards(hints or active_hints(self.outer))
+        trace = Trace(guards, self.outer)
+        with trace:
+            arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
+            for array in self.captured:
+                trace.materialise(array)
+            results = self.function(*arguments)
+            trace.outputs = [trace.materialise(array) for array in results]
+        self.captured = [outer for _, outer in trace.lifted.values()]
+        return trace
+
+
+def active_hints(trace: Trace) -> dict[str, int]:
+    return dict(trace.guards.hints)
+
+
+def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Array]:
+    """The results of `then()` if the condition, one bool, holds, else of `other()`.
+
+    Where they differ in rank the condition is read on the host and chooses while the plan is made.
+    """
+    trace = active_trace()
+    if condition.value is not None or trace is None:
+        (chosen,) = known_sizes(condition)
+        return list(then() if chosen else other())
+    bodies = [Body(then, [], trace), Body(other, [], trace)]
+    traces = [body.trace() for body in bodies]
+    pairs = list(zip(traces[0].outputs, traces[1].outputs, strict=True))
+    if any(a.rank != b.rank or a.dtype is not b.dtype for a, b in pairs):
+        (chosen,) = trace.read(condition)
+        return list(then() if chosen == 1 else other())
+    captured = _union(bodies)
+    types = [(a.dtype, _common_shape(trace, a.shape, b.shape)) for a, b in pairs]
+    outputs = trace.append(BRANCH, (condition, *captured), {}, types)
+    trace.equations[-1].bodies = tuple(zip(bodies, traces, strict=True))
+    return list(outputs)
+
+
+def loop(
+    trips: Array | None,
+    condition: Array | None,
+    carried: Sequence[Array],
+    body: Callable[..., Outputs],
+) -> list[Array]:
+    """ONNX's Loop: `body(iteration, condition, *carried)` gives the condition, the carried values, and scan outputs.
+
+    It runs while the condition holds, `trips` times at most; None means no bound (and that the body's condition is
+    ignored). The results are the carried values
+    after the last iteration, then the scan outputs of all iterations stacked along a new first axis.
+    """
+    trace = active_trace()
+    if trace is None:
+        return _run_now(trips, condition, carried, body)
+    start = [trace.materialise(array) for array in carried]
+    made, inner = _trace_loop(trace, body, start)
+    results = inner.outputs[1 : 1 + len(start)]
+    scans = inner.outputs[1 + len(start) :]
+    own = set(made.symbols)
+    types: list[tuple[DType, Shape]] = []
+    for array, shape in zip(results, [shape for _, shape in made.arguments[2:]], strict=True):
+        types.append((array.dtype, tuple(_outer_size(trace, item, inner, own) for item in shape)))
+    count: Size = 0
+    if scans:
+        exact = condition is None and trips is not None and (trips.value is not None or trips.sizes is not None)
+        count = known_sizes(trips)[0] if exact and trips is not None else trace.fresh_symbol(3)
+    for array in scans:
+        types.append((array.dtype, (count, *(_outer_size(trace, item, inner, own) for item in array.shape))))
+    inputs = [array for array in (trips, condition) if array is not None]
+    params = {"trips": trips is not None, "condition": condition is not None, "carried": len(start)}
+    outputs = trace.append(LOOP, (*inputs, *start, *made.captured), params, types)
+    trace.equations[-1].bodies = ((made, inner),)
+    return list(outputs)
+
+
+def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Array]) -> tuple[Body, Trace]:
+    """Trace the body; sizes that an iteration changes become symbols of the body until no more do."""
+    shapes: list[list[Size]] = [list(array.shape) for array in start]
+    symbols: dict[str, list[list[int]]] = {}
+    hints = active_hints(trace)
+    while True:
+        arguments: list[tuple[DType, Shape]] = [(dtypes.int64, ()), (dtypes.bool_, ())]
+        arguments += [(array.dtype, tuple(shape)) for array, shape in zip(start, shapes, strict=True)]
+        body = Body(function, arguments, trace, symbols)
+        inner = body.trace(hints)
+        changed = False
+        for k, (array, shape) in enumerate(zip(inner.outputs[1:], shapes, strict=False)):
+            if array.rank != len(shape) or array.dtype is not start[k].dtype:
+                raise ValueError(f"carried value {k} changes from {start[k]} to {array}; rank and type must stay")
+            for axis, (old, new) in enumerate(zip(shape, array.shape, strict=True)):
+                name = f"c{k}_{axis}_{trace.depth}"
+                if not same(old, new) and name not in symbols:
+                    symbols[name] = [[2 + k, axis]]
+                    hints[name] = hint(start[k].shape[axis])
+                    shape[axis] = Dim(symbol(name))
+                    changed = True
+        if not changed:
+            return body, inner
+
+
+def _outer_size(trace: Trace, inner_size: Size, inner: Trace, own: set[str]) -> Size:
+    """A size of the body's result in the outer trace: a new symbol unless it is made of outer sizes alone."""
+    outside = poly(inner_size).symbols() <= trace.guards.hints.keys() - own
+    return inner_size if outside else trace.fresh_symbol(inner.guards.value(poly(inner_size)))
+
+
+def _common_shape(trace: Trace, a: Shape, b: Shape) -> Shape:
+    known = trace.guards.hints.keys()
+    return tuple(
+        x if same(x, y) and poly(x).symbols() <= known else trace.fresh_symbol(2) for x, y in zip(a, b, strict=True)
+    )
+
+
+def _union(bodies: Sequence[Body]) -> list[Array]:
+    """What the bodies use, once each."""
+    found = {id(array): array for body in bodies for array in body.captured}
+    return list(found.values())
+
+
+def known(array: Array) -> np.ndarray:
+    """The value of an Array outside a trace."""
+    assert array.value is not None
+    return array.value
+
+
+def _run_now(
+    trips: Array | None, condition: Array | None, carried: Sequence[Array], body: Callable[..., Outputs]
+) -> list[Array]:
+    """The loop on known values, without a trace."""
+    most = known_sizes(trips)[0] if trips is not None else None
+    going = condition is None or bool(known_sizes(condition)[0])
+    values, scans, count = list(carried), [], 0
+    while going and (most is None or count < most):
+        results = body(constant(np.int64(count)), constant(np.bool_(going)), *values)
+        going = condition is None or bool(known_sizes(results[0])[0])
+        values = list(results[1 : 1 + len(values)])
+        scans.append([known(array) for array in results[1 + len(values) :]])
+        count += 1
+    return [*values, *(constant(np.stack(rows)) for rows in zip(*scans, strict=True))]

@@ -1,0 +1,127 @@
+"""Conversions to and from the element types that NumPy lacks, spelled in arithmetic on bits.
+
+Every backend has them with its integers and float32: bfloat16, the 8 and 4 bit floats, the 4 and 2 bit integers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Array, constant
+from sardonyx.dtypes import DType
+from sardonyx.primitives import elementwise as e
+from sardonyx.primitives.indexing import gather
+
+
+@dataclass(frozen=True)
+class Format:
+    """A float of a sign, then exponent and mantissa bits. `largest`, `overflow` and `nan` are codes without the sign;
+    one without signed zero uses the code of -0 for NaN."""
+
+    exponent: int
+    mantissa: int
+    bias: int
+    largest: int
+    overflow: int
+    nan: int
+    signed_zero: bool = True
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.exponent + self.mantissa)
+
+
+FORMATS = {
+    dtypes.bfloat16: Format(8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0),
+    dtypes.float8e4m3fn: Format(4, 3, 7, 0x7E, 0x7F, 0x7F),
+    dtypes.float8e4m3fnuz: Format(4, 3, 8, 0x7F, 0x80, 0x80, signed_zero=False),
+    dtypes.float8e5m2: Format(5, 2, 15, 0x7B, 0x7C, 0x7E),
+    dtypes.float8e5m2fnuz: Format(5, 2, 16, 0x7F, 0x80, 0x80, signed_zero=False),
+    dtypes.float4e2m1: Format(2, 1, 1, 0x7, 0x7, 0x8),
+}
+
+
+def decode(x: Array) -> Array:
+    """Elements as float32, or as the integers of one byte that store them."""
+    if not x.dtype.is_float:
+        return e.bitcast(x, dtypes.of(x.dtype.storage))
+    if x.dtype is dtypes.bfloat16:
+        bits = e.cast(e.bitcast(x, dtypes.uint16), dtypes.uint32)
+        return e.bitcast(e.shift_left(bits, 16), dtypes.float32)
+    return gather(constant(_values(x.dtype)), [e.cast(e.bitcast(x, dtypes.uint8), dtypes.int32)], [0])
+
+
+def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") -> Array:
+    """Elements of a native type in a type that NumPy lacks.
+
+    Floats round to the nearest, ties to even; those out of range become the largest finite value, or, not saturated,
+    infinity or NaN, whichever the type has (bfloat16 always gives infinity). `rounding` (`up`, `down` or `nearest`)
+    is for float8e8m0. Floats saturate to integers, integers wrap.
+    """
+    if dtype.is_int:
+        return _encode_integer(x, dtype)
+    x = e.cast(x, dtypes.float32)
+    if dtype is dtypes.float8e8m0:
+        return _encode_exponent(x, saturate, rounding)
+    form = FORMATS[dtype]
+    bits = e.bitcast(x, dtypes.uint32)
+    magnitude = bits & 0x7FFFFFFF
+    drop = 23 - form.mantissa
+    halves = ((1 << (drop - 1)) - 1) + (e.shift_right(magnitude, drop) & 1)
+    code = e.shift_right(magnitude + halves, drop)
+    if form.bias != 127:
+        small = e.absolute(x) * 2.0 ** (form.bias - 1 + form.mantissa)
+        tiny = e.cast(e.round_even(small), dtypes.uint32)
+        code = e.where(small < 2.0**form.mantissa, tiny, code - ((127 - form.bias) << form.mantissa))
+    beyond = form.largest if saturate and dtype is not dtypes.bfloat16 else form.overflow
+    code = e.where(code > form.largest, beyond, code)
+    code = e.where(e.isnan(x), form.nan, code)
+    signed = code | e.shift_left(e.shift_right(bits, 31), form.exponent + form.mantissa)
+    if not form.signed_zero:
+        signed = e.where(e.equal(code, 0), 0, signed)
+    return e.bitcast(e.cast(signed, dtypes.of(dtype.storage)), dtype)
+
+
+def _encode_integer(x: Array, dtype: DType) -> Array:
+    low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
+    storage = dtypes.of(dtype.storage)
+    if x.dtype.is_float:
+        x = e.cast(e.minimum(e.maximum(e.cast(x, dtypes.float32), low), low + (1 << dtype.bits) - 1), storage)
+    else:
+        free = storage.bits - dtype.bits
+        x = e.shift_right(e.shift_left(e.cast(x, storage), free), free)
+    return e.bitcast(x, dtype)
+
+
+def _encode_exponent(x: Array, saturate: bool, rounding: str) -> Array:
+    bits = e.bitcast(x, dtypes.uint32) & 0x7FFFFFFF
+    rest = bits & 0x7FFFFF
+    threshold = {"up": 1, "down": 1 << 23, "nearest": 1 << 22}[rounding]
+    code = e.shift_right(bits, 23) + e.cast(rest >= threshold, dtypes.uint32)
+    code = e.minimum(code, 254 if saturate else 255)
+    nothing = e.isnan(x) if saturate else e.isnan(x) | e.equal(bits, 0)
+    code = e.where(nothing, 255, code)
+    return e.bitcast(e.cast(code, dtypes.uint8), dtypes.float8e8m0)
+
+
+@cache
+def _values(dtype: DType) -> np.ndarray:
+    """The float32 value of every code of an 8 or 4 bit float."""
+    codes = np.arange(256)
+    if dtype is dtypes.float8e8m0:
+        return np.where(codes == 255, np.nan, 2.0 ** (codes - 127.0)).astype(np.float32)
+    form = FORMATS[dtype]
+    magnitude = codes & (form.sign - 1)
+    exponent, mantissa = magnitude >> form.mantissa, (magnitude & ((1 << form.mantissa) - 1)) / (1 << form.mantissa)
+    values = np.where(exponent == 0, mantissa * 2.0 ** (1 - form.bias), (1 + mantissa) * 2.0 ** (exponent - form.bias))
+    values[magnitude > form.largest] = np.nan
+    if form.overflow < form.nan:
+        values[magnitude == form.overflow] = np.inf
+    values = np.where(codes & form.sign, -values, values)
+    if not form.signed_zero:
+        values[form.sign] = np.nan
+    return values.astype(np.float32)
