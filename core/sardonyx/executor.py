@@ -271,7 +271,7 @@ class Executor:
         `outer` are the symbols of the surrounding plan. Raises `GuardError` where the plan is not for these sizes.
         """
         symbols = self._bind_symbols(feeds, dict(outer or {}))
-        results: list[tuple[Handle, int]] = []
+        results: list[tuple[Feed, int]] = []
         held: list[Callable[[], None]] = []
         try:
             for number, epoch in enumerate(self._epochs):
@@ -352,7 +352,7 @@ class Executor:
 
     def _branch(
         self, frame: Frame, step: plans.Branch, symbols: dict[str, int], held: list[Callable[[], None]]
-    ) -> list[Handle]:
+    ) -> Sequence[Feed]:
         (condition,) = self._values(frame, step.condition, 1)
         chosen = 0 if condition else 1
         operands = [self._handle(frame, k, symbols) for k in step.operands[chosen]]
@@ -362,11 +362,11 @@ class Executor:
 
     def _loop(
         self, frame: Frame, step: plans.Loop, symbols: dict[str, int], held: list[Callable[[], None]]
-    ) -> list[Handle]:
+    ) -> Sequence[Feed]:
         most = self._values(frame, step.trips, 1)[0] if step.trips >= 0 else None
         going = step.condition < 0 or bool(self._values(frame, step.condition, 1)[0])
         captured = [self._handle(frame, k, symbols) for k in step.captured]
-        carried = [self._handle(frame, k, symbols) for k in step.carried]
+        carried: list[Handle] = [self._handle(frame, k, symbols) for k in step.carried]
         scans: list[list[np.ndarray]] = [[] for _ in step.results[len(carried) :]]
         function = self._functions[step.function]
         count = 0
@@ -384,17 +384,15 @@ class Executor:
             count += 1
         return [*carried, *(self._stacked(k, line, step, symbols) for k, line in enumerate(scans))]
 
-    def _stacked(self, number: int, line: list[np.ndarray], step: plans.Loop, symbols: Mapping[str, int]) -> Handle:
-        """A scan output, on the host device of the last provider."""
-        stored = self.plan.buffers[step.results[number - (len(step.results) - len(step.carried))]]
-        dtype = dtypes.by_name(stored.dtype).storage
-        if line and any(item.shape != line[0].shape for item in line):
+    def _stacked(self, number: int, line: list[np.ndarray], step: plans.Loop, symbols: Mapping[str, int]) -> np.ndarray:
+        """A scan output; sizes that no iteration told are 0."""
+        stored = self.plan.buffers[step.results[len(step.carried) + number]]
+        if not line:
+            sizes = [evaluate(size, symbols) if symbols_of(size) <= symbols.keys() else 0 for size in stored.shape[1:]]
+            return np.empty((0, *sizes), dtypes.by_name(stored.dtype).storage)
+        if any(item.shape != line[0].shape for item in line):
             raise RuntimeException("the slices of a scan output differ in shape from iteration to iteration")
-        rest = [0 if symbols_of(size) - symbols.keys() else evaluate(size, symbols) for size in stored.shape[1:]]
-        array = np.stack(line) if line else np.empty((0, *rest), dtype)
-        device = self.devices[stored.device]
-        address = device.constant(np.ascontiguousarray(array))
-        return Handle(stored.device, address, dtype, array.shape)
+        return np.stack(line)
 
     def _enter(self, frame: Frame, number: int, symbols: dict[str, int]) -> None:
         """Lay out and bind an epoch, unless the frame was bound for these sizes already."""

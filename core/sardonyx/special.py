@@ -19,7 +19,8 @@ def erf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
     >>> erf(np.array([0.0, 0.5, -np.inf]))
     array([ 0.        ,  0.52049988, -1.        ])
     """
-    result = np.empty_like(x, order="C") if out is None or not out.flags.c_contiguous else out
+    direct = out is not None and out.flags.c_contiguous and out.shape == x.shape
+    result = out if direct and out is not None else np.empty_like(x, order="C")
     source, target = np.ascontiguousarray(x).reshape(-1), result.reshape(-1)
     double = x.dtype == np.float64
     for start in range(0, source.size, BLOCK):

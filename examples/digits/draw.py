@@ -1,7 +1,7 @@
 """Draws digits as a hand would: smooth, thick, slightly shaky strokes, no font. `python draw.py` writes the pictures.
 
-The digits are skeletons of a few points each; chance bends, slants, stretches and turns them. Nothing drawn here is
-ever trained on: besides the pictures in this folder, it gives `train.py` a test set of another origin.
+The digits are skeletons of a few points each; chance bends, slants, stretches and turns them. Besides the pictures
+in this folder it gives `train.py` a test set of another origin than the training data.
 """
 
 from __future__ import annotations
@@ -64,31 +64,35 @@ SKELETONS: dict[int, list[list[Points]]] = {
 }
 OVERSAMPLE = 4
 
-# (digit, way of writing, size, ink, paper, pen, seed)
-PICTURES: list[tuple[int, int, tuple[int, int], Color, Color, float, int]] = [
-    (0, 0, (280, 280), (255, 255, 255), (0, 0, 0), 0.10, 10),
-    (1, 1, (320, 400), (28, 30, 38), (250, 249, 244), 0.07, 11),
-    (2, 0, (400, 400), (24, 44, 120), (248, 246, 238), 0.06, 12),
-    (3, 0, (280, 280), (255, 255, 255), (0, 0, 0), 0.12, 13),
-    (4, 0, (480, 360), (240, 240, 228), (30, 62, 50), 0.07, 14),
-    (5, 0, (640, 480), (20, 20, 20), (255, 255, 255), 0.06, 15),
-    (6, 0, (300, 300), (255, 214, 92), (36, 36, 44), 0.09, 16),
-    (7, 1, (640, 480), (150, 28, 36), (252, 250, 246), 0.05, 17),
-    (8, 0, (280, 280), (255, 255, 255), (0, 0, 0), 0.08, 18),
-    (9, 0, (360, 480), (52, 52, 60), (236, 232, 220), 0.07, 19),
+# (digit, way of writing, size, pen, ink, paper)
+PICTURES: list[tuple[int, int, tuple[int, int], float, Color, Color]] = [
+    (0, 0, (280, 280), 0.10, (255, 255, 255), (0, 0, 0)),
+    (1, 1, (320, 400), 0.07, (28, 30, 38), (250, 249, 244)),
+    (2, 0, (400, 400), 0.06, (24, 44, 120), (248, 246, 238)),
+    (3, 0, (280, 280), 0.12, (255, 255, 255), (0, 0, 0)),
+    (4, 0, (480, 360), 0.07, (240, 240, 228), (30, 62, 50)),
+    (5, 0, (640, 480), 0.06, (20, 20, 20), (255, 255, 255)),
+    (6, 0, (300, 300), 0.09, (255, 214, 92), (36, 36, 44)),
+    (7, 1, (640, 480), 0.05, (150, 28, 36), (252, 250, 246)),
+    (8, 0, (280, 280), 0.08, (255, 255, 255), (0, 0, 0)),
+    (9, 0, (360, 480), 0.07, (52, 52, 60), (236, 232, 220)),
 ]
 
 
 def draw(
     digit: int,
     way: int,
-    size: tuple[int, int],
-    ink: Color,
-    paper: Color,
-    pen: float,
     rng: np.random.Generator,
+    *,
+    size: tuple[int, int] = (280, 280),
+    pen: float = 0.08,
+    ink: Color = (255, 255, 255),
+    paper: Color = (0, 0, 0),
 ) -> Image.Image:
-    """A digit as an RGB picture, `size` (width, height) pixels; the pen's width is `pen` times the shorter side."""
+    """A digit, written in way `way` of `SKELETONS`, as an RGB picture of `size` (width, height) pixels.
+
+    The pen's width is `pen` times the shorter side; `rng` decides everything else.
+    """
     pixels = np.array(size) * OVERSAMPLE
     extent = pixels.min() * rng.uniform(0.55, 0.68)
     angle, slant, narrow = rng.normal(0, 0.07), rng.normal(-0.12, 0.1), rng.uniform(0.6, 0.8)
@@ -131,8 +135,8 @@ def _wander(length: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 def main() -> None:
     """Writes `<digit>_drawn.png` beside this file, one picture for each entry of `PICTURES`."""
-    for digit, way, size, ink, paper, pen, seed in PICTURES:
-        image = draw(digit, way, size, ink, paper, pen, np.random.default_rng(seed))
+    for digit, way, size, pen, ink, paper in PICTURES:
+        image = draw(digit, way, np.random.default_rng(10 + digit), size=size, pen=pen, ink=ink, paper=paper)
         path = Path(__file__).with_name(f"{digit}_drawn.png")
         image.quantize(32, dither=Image.Dither.NONE).save(path, optimize=True)
         print(f"{path.name}: {size[0]}x{size[1]}, {path.stat().st_size} bytes")

@@ -1,26 +1,23 @@
-"""Writes a trained `torch.nn.Sequential` as an ONNX model, layer by layer, one ONNX node for each."""
+"""Writes a trained `torch.nn.Sequential` as an ONNX model: one node for each layer, nothing fused."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor, nn
+from torch import nn
 
 OPSET, IR_VERSION = 17, 8
 
-Attributes = dict[str, int | float | list[int]]
-
-
-def _convolution(layer: nn.Conv2d) -> Attributes:
-    return {"kernel_shape": list(layer.kernel_size), "pads": [*layer.padding, *layer.padding], "group": layer.groups}
-
-
-# Layer -> its operator in ONNX, its tensors in the operator's order, and its attributes.
-OPERATORS: dict[type[nn.Module], tuple[str, list[str], Callable[[nn.Module], Attributes]]] = {
-    nn.Conv2d: ("Conv", ["weight"], _convolution),
+# Layer -> its operator in ONNX, its tensors in the operator's order, its attributes.
+OPERATORS: dict[type[nn.Module], tuple[str, list[str], Callable[[Any], dict[str, Any]]]] = {
+    nn.Conv2d: (
+        "Conv",
+        ["weight"],
+        lambda layer: {"kernel_shape": layer.kernel_size, "pads": layer.padding * 2, "group": layer.groups},
+    ),
     nn.BatchNorm2d: (
         "BatchNormalization",
         ["weight", "bias", "running_mean", "running_var"],
@@ -33,28 +30,30 @@ OPERATORS: dict[type[nn.Module], tuple[str, list[str], Callable[[nn.Module], Att
         lambda layer: {"kernel_shape": [layer.kernel_size] * 2, "strides": [layer.stride] * 2},
     ),
     nn.AdaptiveAvgPool2d: ("GlobalAveragePool", [], lambda layer: {}),
-    nn.Flatten: ("Flatten", [], lambda layer: {"axis": 1}),
+    nn.Flatten: ("Flatten", [], lambda layer: {"axis": layer.start_dim}),
     nn.Linear: ("Gemm", ["weight", "bias"], lambda layer: {"transB": 1}),
-    nn.Softmax: ("Softmax", [], lambda layer: {"axis": -1}),
+    nn.Softmax: ("Softmax", [], lambda layer: {"axis": layer.dim}),
 }
 
 
-def export(model: nn.Sequential, **metadata: str) -> bytes:
-    """The ONNX file of a classifier of 28x28 images."""
+def export(model: nn.Sequential, metadata: dict[str, str]) -> bytes:
+    """The ONNX file of a digit classifier: `image` [N, 1, 28, 28] to `probabilities` [N, 10], both float32."""
     nodes, weights, value = [], [], "image"
-    for index, layer in enumerate([*model, nn.Softmax(dim=1)]):
+    for index, layer in enumerate(model):
         operator, tensors, attributes = OPERATORS[type(layer)]
-        names = [f"{index}.{tensor}" for tensor in tensors]
-        weights += [numpy_helper.from_array(getattr(layer, t).detach().numpy(), n) for t, n in zip(tensors, names)]
-        result = f"{operator.lower()}_{index}"
-        nodes.append(helper.make_node(operator, [value, *names], [result], name=result, **attributes(layer)))
+        name = f"{operator.lower()}_{index}"
+        values = {f"{name}.{tensor}": getattr(layer, tensor).detach().numpy() for tensor in tensors}
+        weights += [numpy_helper.from_array(array, key) for key, array in values.items()]
+        result = "probabilities" if index == len(model) - 1 else f"{name}.output"
+        nodes.append(helper.make_node(operator, [value, *values], [result], name=name, **attributes(layer)))
         value = result
-    nodes[-1].output[0] = "probabilities"
     image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 28, 28])
     probabilities = helper.make_tensor_value_info("probabilities", TensorProto.FLOAT, ["N", 10])
-    graph = helper.make_graph(nodes, "digits", [image], [probabilities], weights)
     proto = helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="sardonyx"
+        helper.make_graph(nodes, "digits", [image], [probabilities], weights),
+        opset_imports=[helper.make_opsetid("", OPSET)],
+        ir_version=IR_VERSION,
+        producer_name="sardonyx",
     )
     helper.set_model_props(proto, metadata)
     onnx.checker.check_model(proto, full_check=True)

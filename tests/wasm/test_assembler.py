@@ -554,6 +554,16 @@ class TestControlFlow:
         with pytest.raises(wasmtime.Trap, match="divide by zero"):
             program.call("eager", 6, 0)
 
+    def test_vectors_are_selected_whole(self) -> None:
+        m = Module()
+        with m.function("f", {"which": i32}, export=True) as f:
+            f.store(0, f.select(f.which, f32x4.load(64), 7.0))
+            f.store(16, f.if_expr(f.which, 1.5, f32x4.load(64)))
+        program = Program(m)
+        for which, expected in ((1, [0.0, 1.5]), (0, [7.0, 0.0])):
+            program.call("f", which)
+            assert_array_equal(program.memory[:32].view("f4"), np.repeat(expected, 4))
+
     def test_let_evaluates_once_and_tee_assigns_within(self) -> None:
         m = Module()
         with m.function("f", {}, [i32], export=True) as f:
@@ -714,6 +724,8 @@ class TestMisuse:
                 f(y)
             with pytest.raises(TypeError, match=r"f has results \(f32,\), not \(i32,\)"):
                 f.call(f, 1, into=[f.x])
+            with pytest.raises(TypeError, match=r"f: store needs a type; use f32.const\(1.0\)"):
+                f.store(0, 1.0)  # type: ignore[arg-type]
             with pytest.raises(TypeError, match="if_expr: two Python numbers have no type"):
                 f.if_expr(f.x, 1, 2)
             with pytest.raises(ValueError, match="step cannot be 0"), f.loop(f.x, 0, 4, step=0):

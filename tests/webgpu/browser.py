@@ -26,17 +26,22 @@ const keep = (object) => objects.push(object) - 1;
 const { COMPUTE } = GPUShaderStage, { STORAGE, UNIFORM, COPY_SRC, COPY_DST, MAP_READ } = GPUBufferUsage;
 const layoutOf = (kinds) => device.createBindGroupLayout({
   entries: kinds.map((buffer, binding) => ({ binding, visibility: COMPUTE, buffer })) });
-const storage = (count) => layoutOf(Array(count).fill({ type: "storage" }));
+const storageLayouts = new Map();
+const storage = (count) => {
+  if (!storageLayouts.has(count)) storageLayouts.set(count, layoutOf(Array(count).fill({ type: "storage" })));
+  return storageLayouts.get(count);
+};
 const uniform = layoutOf([{ type: "uniform", hasDynamicOffset: true }]);
 const toBytes = (text) => Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
-const toText = (bytes) => { let text = ""; for (const byte of bytes) text += String.fromCharCode(byte); return btoa(text); };
-const cached = (make) => { const known = new Map(); return (key) => known.get(key) ?? known.set(key, make(key)).get(key); };
-const storageOf = cached(storage);
-const group = (layout, bindings) => keep(device.createBindGroup({ layout, entries: bindings.map(([id, offset, size], binding) =>
-  ({ binding, resource: { buffer: objects[id], offset, size } })) }));
+const toText = (bytes) => btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""));
+const group = (layout, bindings) => keep(device.createBindGroup({
+  layout,
+  entries: bindings.map(([id, offset, size], binding) => (
+    { binding, resource: { buffer: objects[id], offset, size } })),
+}));
 
 const calls = {
-  info: () => ({ ...Object.fromEntries(["vendor", "architecture", "device", "description"].map((k) => [k, adapter.info[k]])) }),
+  info: () => ({ vendor: adapter.info.vendor, name: adapter.info.architecture, driver: adapter.info.description }),
   buffer: (size, isUniform) =>
     keep(device.createBuffer({ size, usage: (isUniform ? UNIFORM : STORAGE) | COPY_SRC | COPY_DST })),
   destroy: (id) => objects[id].destroy(),
@@ -61,11 +66,11 @@ const calls = {
       const module = device.createShaderModule({ label, code });
       for (const { type, lineNum, message } of (await module.getCompilationInfo()).messages)
         if (type === "error") throw Error(`${label}, line ${lineNum}: ${message}: ${code.split("\\n")[lineNum - 1]}`);
-      const layout = device.createPipelineLayout({ bindGroupLayouts: [storageOf(buffers), uniform] });
+      const layout = device.createPipelineLayout({ bindGroupLayouts: [storage(buffers), uniform] });
       return keep(await device.createComputePipelineAsync({ label, layout, compute: { module, entryPoint: "main" } }));
     }));
   },
-  storage_group: (bindings) => group(storageOf(bindings.length), bindings),
+  storage_group: (bindings) => group(storage(bindings.length), bindings),
   params_group: (id, size) => group(uniform, [[id, 0, size]]),
   submit(params, dispatches) {
     const encoder = device.createCommandEncoder(), compute = encoder.beginComputePass();
@@ -113,7 +118,7 @@ class BrowserGpu:
     def __init__(self, page: Any) -> None:
         self._page = page
         info = self._call("info")
-        self.adapter = Adapter(info["architecture"], info["vendor"], "browser", info["description"])
+        self.adapter = Adapter(info["name"], info["vendor"], "browser", info["driver"])
 
     def _call(self, *parameters: Any) -> Any:
         answer = self._page.evaluate("(parameters) => call(parameters)", list(parameters))

@@ -297,6 +297,8 @@ class Function(Callee):
 
     def store(self, address: Operand, value: Expr, *, bits: int | None = None, offset: int = 0, align: int = 0) -> None:
         """Store `value` at `address + offset`; `bits` = 8, 16 or 32 stores only the low bits of an integer."""
+        if not isinstance(value, Expr):
+            raise TypeError(f"{self.name}: store needs a type; use f32.const({value!r}), i32.const({value!r}), ...")
         store = getattr(value.type, "store" if bits is None else f"store{bits}")
         self._emit(store(address, value, offset=offset, align=align).code)
 

@@ -33,7 +33,7 @@ DEFAULT_LIMITS: Mapping[str, int] = {
     "minStorageBufferOffsetAlignment": 256,
     "minUniformBufferOffsetAlignment": 256,
 }
-"""What every WebGPU device grants without being asked (https://www.w3.org/TR/webgpu/#limits), as far as it matters here."""
+"""What every WebGPU device grants unasked (https://www.w3.org/TR/webgpu/#limits), as far as it matters here."""
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 import wgpu
-
 from sardonyx.errors import EngineError, EPFail
+
 from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
 
 REMEDY = (

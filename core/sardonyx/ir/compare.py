@@ -17,7 +17,8 @@ _FUNCTION = ("domain", "name", "overload", "attributes", "opset_imports")
 def equal(one: Model | Graph, other: Model | Graph, *, names: bool = True, docs: bool = True) -> bool:
     """Whether two models or graphs have the same nodes, Values, types and data, in the same order.
 
-    Without `names`, those of Values, nodes and graphs do not matter; without `docs`, documentation and metadata do not.
+    Without `names`, those of Values, nodes and graphs do not matter; without `docs`, documentation, metadata (but the
+    model's) and quantization annotations do not.
     """
     return not difference(one, other, names=names, docs=docs)
 
@@ -67,7 +68,7 @@ class _Comparison:
             yield from self.graph(*self.pending.pop())
 
     def graph(self, one: Graph, other: Graph, place: str) -> Iterator[str]:
-        yield from self.fields(one, other, (*self.named, *self.docs, "quantization"), place)
+        yield from self.fields(one, other, (*self.named, *self.docs, *(("quantization",) if self.docs else ())), place)
         yield from self.definitions(one.inputs, other.inputs, f"{place}: inputs")
         yield from self.definitions(_inner(one), _inner(other), f"{place}: initializers")
         if len(one.sparse_initializers) != len(other.sparse_initializers):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -12,21 +11,12 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Node, Value
 from sardonyx.ir.build import attribute
-from sardonyx.ops.operator import Operator, Rewriter, Upgrade, sample
+from sardonyx.ops.lift import defaulted, each
+from sardonyx.ops.operator import Operator, Rewriter, sample
 
 MICROSOFT = "com.microsoft"
 STEEP = np.array([-200, -20, -1e-3, 0, 1e-3, 20, 200], np.float32)
 HALF = np.array([-5, -0.5, 0, 0.25, 6], np.float16)
-
-
-def old_defaults(**values: Any) -> Upgrade:
-    """The upgrade that writes down attributes whose defaults changed."""
-
-    def lift(node: Node, make: Rewriter) -> None:
-        for name, value in values.items():
-            node.attributes.setdefault(name, attribute(name, value))
-
-    return lift
 
 
 class Relu(Operator, since=14):
@@ -91,7 +81,7 @@ class Selu(Operator, since=22):
     def expand(self, x: Array) -> Array:
         return self.gamma * p.where(x > 0, x, self.alpha * (p.exp(x) - 1.0))
 
-    upgrades = {6: old_defaults(alpha=1.6732, gamma=1.0507)}
+    upgrades = {6: each(defaulted("alpha", 1.6732), defaulted("gamma", 1.0507))}
     samples = [sample((3, 4)), sample(STEEP, alpha=2.0, gamma=3.0)]
 
 

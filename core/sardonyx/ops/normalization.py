@@ -11,6 +11,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Node, Value
 from sardonyx.ops.arithmetic import number_like
+from sardonyx.ops.lift import to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.symbolic import Size
 
@@ -249,9 +250,5 @@ class Dropout(Operator, since=22):
             raise NotImplementedError("dropping elements in training is not supported; export the model for inference")
         return x, p.full(x.shape, True, dtypes.bool_)
 
-    @staticmethod
-    def ratio_to_input(node: Node, make: Rewriter) -> None:
-        node.inputs.append(make.constant(node.attribute("ratio", 0.5), np.float32))
-
-    upgrades = {12: ratio_to_input}
+    upgrades = {12: to_input("ratio", 1, np.float32)}
     samples = [sample((3, 4), outputs=2), sample((3, 4), np.array(0.25, np.float32), np.array(False))]

@@ -7,8 +7,9 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
+from sardonyx.ops.lift import to_input
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.ops.shape import known_axes, to_input
+from sardonyx.ops.shape import known_axes
 
 AXES = to_input("axes", 1)
 SAMPLES = [

@@ -14,13 +14,10 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import Any, Protocol
 
-import numpy as np
 import numpy.typing as npt
 from sardonyx.errors import EngineError
 
 from ..assembler import Callee, Expr, Module, f32, f32x4, f64, i32, i64
-
-Bytes = npt.NDArray[np.uint8]
 
 
 class LoadedModule(Protocol):
@@ -50,8 +47,11 @@ class Host(Protocol):
         """Give back what `allocate` returned. Arrays over it must not be used any more."""
         ...
 
-    def memory_view(self) -> Bytes:
-        """The memory as it is now, up to 2 GiB of it in Pyodide. Growing does not invalidate older views."""
+    def memory_view(self) -> memoryview:
+        """The bytes of the memory as it is now, indexed by address; in Pyodide the first 2 GiB at most.
+
+        Growing does not invalidate older views. It is no array, since NumPy has none at address 0.
+        """
         ...
 
     def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:

@@ -19,7 +19,7 @@ from sardonyx.errors import EngineError
 
 from ..assembler import Module, i32, op
 from ..dylink import side_module
-from . import PROBES, Bytes, exported
+from . import PROBES, exported
 
 _LARGEST_ARRAY = 2**31 - 1  # bytes: Py_ssize_t has 32 bits there
 _PAGE = 1 << 16
@@ -47,7 +47,7 @@ class PyodideHost:
 
     def __init__(self) -> None:
         self.features = frozenset(feature for feature, probe in PROBES.items() if _accepts(probe))
-        self._owners: dict[int, Bytes] = {}
+        self._owners: dict[int, npt.NDArray[np.uint8]] = {}
         self._loaded: dict[bytes, PyodideModule] = {}
         self._page_count = _page_count()
 
@@ -63,8 +63,9 @@ class PyodideHost:
         if self._owners.pop(address, None) is None:
             raise ValueError(f"address {address} is not allocated, or was freed before")
 
-    def memory_view(self) -> Bytes:
-        return self.array(0, (min(self._page_count() * _PAGE, _LARGEST_ARRAY),), np.uint8)
+    def memory_view(self) -> memoryview:
+        size = min(self._page_count() * _PAGE, _LARGEST_ARRAY)
+        return memoryview((ctypes.c_uint8 * size).from_address(0)).cast("B")
 
     def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         dtype = np.dtype(dtype)

@@ -26,7 +26,7 @@ from sardonyx.errors import EngineError
 from wasmtime import _ffi as ffi
 
 from ..assembler import Callee, Memory, Module
-from . import PROBES, Bytes, cache, exported, is_callable
+from . import PROBES, cache, exported, is_callable
 from .allocator import Allocator
 
 _PAGE = 1 << 16
@@ -120,11 +120,11 @@ class WasmtimeHost:
     def free(self, address: int) -> None:
         self._allocator.free(address)
 
-    def memory_view(self) -> Bytes:
-        return np.ctypeslib.as_array(self._buffer)
+    def memory_view(self) -> memoryview:
+        return memoryview(self._buffer).cast("B")
 
     def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        return np.ndarray(shape, dtype, memoryview(self._buffer), address)
+        return np.ndarray(shape, dtype, self.memory_view(), address)
 
     def address_of(self, array: npt.NDArray[Any]) -> int | None:
         address: int = array.__array_interface__["data"][0] - self._base

@@ -41,7 +41,7 @@ fn i64_of_float(x: f32) -> vec2<u32> {
     let high = select(0x7fffffffu, 0x80000000u, negative);
     let whole = u64_of_magnitude(magnitude);
     let inside = select(whole, u64_neg(whole), negative);
-    let limited = select(inside, vec2<u32>(~high << 1u | ~high >> 31u, high), magnitude >= 0x5f000000u);
+    let limited = select(inside, vec2<u32>(select(0xffffffffu, 0u, negative), high), magnitude >= 0x5f000000u);
     return select(limited, vec2<u32>(0u, 0u), is_nan(x));
 }
 

@@ -62,29 +62,15 @@ fn u64_shr(a: vec2<u32>, by: u32) -> vec2<u32> {
     return select(select(near, vec2<u32>(a.y >> n, 0u), by >= 32u), vec2<u32>(0u, 0u), by >= 64u);
 }
 
-// The shift by an element: one of 64 or more gives 0.
-fn u64_shift_left(a: vec2<u32>, by: vec2<u32>) -> vec2<u32> {
-    return u64_shl(a, select(by.x, 64u, by.y != 0u));
+// How far an element shifts: 64 or more, or less than 0, is 64, which leaves nothing.
+fn u64_distance(by: vec2<u32>) -> u32 {
+    return select(by.x, 64u, by.y != 0u);
 }
 
-fn u64_shift_right(a: vec2<u32>, by: vec2<u32>) -> vec2<u32> {
-    return u64_shr(a, select(by.x, 64u, by.y != 0u));
-}
-
-// A negative one counts from 64, as Python's remainder does.
-fn i64_shift(by: vec2<u32>) -> u32 {
-    let long = (i32(by.y) > 0) | ((by.y == 0u) & (by.x >= 64u));
-    return select(by.x & 63u, 64u, long);
-}
-
-fn i64_shift_left(a: vec2<u32>, by: vec2<u32>) -> vec2<u32> {
-    return u64_shl(a, i64_shift(by));
-}
-
-fn i64_shift_right(a: vec2<u32>, by: vec2<u32>) -> vec2<u32> {
-    let n = i64_shift(by);
-    let filled = u64_shr(a, n) | ~u64_shr(vec2<u32>(0xffffffffu, 0xffffffffu), n);
-    return select(select(u64_shr(a, n), filled, i32(a.y) < 0), vec2<u32>(0u, 0u), n >= 64u);
+fn i64_shr(a: vec2<u32>, by: u32) -> vec2<u32> {
+    let sign = u32(i32(a.y) >> 31u);
+    let flipped = u64_shr(a ^ vec2<u32>(sign, sign), by) ^ vec2<u32>(sign, sign);
+    return select(flipped, vec2<u32>(0u, 0u), by >= 64u);
 }
 
 fn u64_div(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
@@ -124,21 +110,4 @@ fn i64_div(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
 fn i64_rem(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
     let rest = u64_rem(i64_abs(a), i64_abs(b));
     return select(rest, u64_neg(rest), i32(a.y) < 0);
-}
-
-fn u64_pow(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-    var result = vec2<u32>(1u, 0u);
-    var base = a;
-    for (var n = b; (n.x | n.y) != 0u; n = u64_shr(n, 1u)) {
-        if ((n.x & 1u) == 1u) { result = u64_mul(result, base); }
-        base = u64_mul(base, base);
-    }
-    return result;
-}
-
-fn i64_pow(a: vec2<u32>, b: vec2<u32>) -> vec2<u32> {
-    if (i32(b.y) >= 0) { return u64_pow(a, b); }
-    if (a.y == 0u && a.x == 1u) { return a; }
-    if ((a.x & a.y) == 0xffffffffu) { return select(vec2<u32>(1u, 0u), a, (b.x & 1u) == 1u); }
-    return vec2<u32>(0u, 0u);
 }

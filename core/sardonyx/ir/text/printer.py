@@ -29,7 +29,7 @@ LIMIT = 16
 def format_model(model: Model, *, limit: int | None = LIMIT) -> str:
     """The model as text; tensors of more than `limit` elements are given as a hash, with None all elements are printed.
 
-    Documentation and metadata are printed for the model alone.
+    Documentation and metadata are printed for the model alone, quantization annotations not at all.
     """
     header = [f"ir_version: {model.ir_version}", f"opset_import: {_opsets(model.opset_imports)}"]
     for key, text in (

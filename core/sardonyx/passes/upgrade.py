@@ -1,0 +1,93 @@
+"""Models of every operator set, lifted to the newest: the only one that the rest of the engine knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sardonyx import ops
+from sardonyx.errors import NotImplemented
+from sardonyx.ir import Graph, Model, Node, Value
+from sardonyx.ir.build import node as new_node
+from sardonyx.ops.operator import Rewriter, Upgrade
+
+NEWEST = {"": 28, "ai.onnx.ml": 5}
+"""The newest operator set of each domain that has more than one."""
+
+
+def upgrade(model: Model) -> Model:
+    """Lift the nodes of the graph, its subgraphs and the functions to the newest operator sets, in place.
+
+    Every node goes through the `upgrades` of its operator from the model's operator set on, in order of versions; new
+    nodes stand just before the one they belong to. Values keep their names. Unknown operators stay as they are; an
+    operator set newer than `NEWEST` raises NotImplemented.
+    """
+    model.opset_imports = _lift([model.graph], model.opset_imports)
+    for function in model.functions.values():
+        function.opset_imports = _lift([function.graph], function.opset_imports or model.opset_imports)
+    return model
+
+
+def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
+    """Lift these graphs and those inside them; the list grows. Gives the new imports."""
+    versions = {"" if domain == "ai.onnx" else domain: version for domain, version in imports.items()}
+    versions.setdefault("", 1)
+    for domain, version in versions.items():
+        newest = NEWEST.get(domain, version)
+        if version > newest:
+            raise NotImplemented(
+                f"the model is written in operator set {version} of {domain or 'ai.onnx'}, and {newest} is the newest "
+                f"that is known; export it with opset_version={newest} or lower"
+            )
+    if any(version < NEWEST.get(domain, version) for domain, version in versions.items()):
+        for graph in graphs:
+            graph.nodes = [lifted for node in graph.nodes for lifted in _lift_node(graph, node, versions)]
+            graphs += (inner for node in graph.nodes for inner in node.subgraphs())
+    return versions | {domain: NEWEST[domain] for domain in versions if domain in NEWEST}
+
+
+def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterator[Node]:
+    """The nodes that stand for a node of older operator sets."""
+    version = versions.get("" if node.domain == "ai.onnx" else node.domain, 1)
+    make = Rewriter()
+    replaced = False
+    while not replaced and (due := _next(node, version)):
+        version, lift = due
+        replacement = lift(node, make)
+        if replacement is not None:
+            _take_over(node, replacement, make)
+            replaced = True
+    lifted = make.nodes if replaced else [*make.nodes, node]
+    for made in make.nodes:
+        made.name = made.name or node.name
+    graph.initializers += {
+        id(value): value
+        for made in lifted
+        for value in made.inputs
+        if value is not None and value.constant is not None and not value.name
+    }.values()
+    yield from lifted
+
+
+def _next(node: Node, version: int) -> tuple[int, Upgrade] | None:
+    """The first form of the node's operator after this version, and what leads to it."""
+    operator = ops.find(node.domain, node.op_type)
+    later = [form for form in operator.upgrades if form > version] if operator else []
+    return (min(later), operator.upgrades[min(later)]) if operator and later else None
+
+
+def _take_over(node: Node, replacement: Sequence[Value], make: Rewriter) -> None:
+    """Let the nodes that make the replacement make the node's own outputs, which others know, instead."""
+    taken: dict[int, Value] = {}
+    for old, new in zip(node.outputs, replacement, strict=False):
+        producer = new.producer
+        if producer in make.nodes and id(new) not in taken:
+            assert producer is not None
+            producer.outputs[producer.outputs.index(new)] = old
+            old.producer = producer
+            taken[id(new)] = old
+        else:
+            copy = new_node("Identity", [taken.get(id(new), new)])
+            copy.outputs, old.producer = [old], copy
+            make.nodes.append(copy)
+    for made in make.nodes:
+        made.inputs = [value if value is None else taken.get(id(value), value) for value in made.inputs]

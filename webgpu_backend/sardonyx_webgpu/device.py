@@ -1,0 +1,218 @@
+"""The WebGPU device: memory, compiled programs, and runs of them, over a `Gpu`."""
+
+from __future__ import annotations
+
+import os
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import numpy as np
+from sardonyx.compiler.program import Program
+from sardonyx.device import ALIGNMENT, Address, Launch
+from sardonyx.errors import EPFail
+
+from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
+from sardonyx_webgpu.grid import workgroups
+from sardonyx_webgpu.wgsl import shader
+
+GROUPS = 4096
+"""Bind groups that a device keeps; what was bound longest ago goes first."""
+
+_Key = tuple[tuple["Chunk", int, int], ...]
+
+
+@dataclass(eq=False)
+class Chunk:
+    """One WebGPU buffer."""
+
+    buffer: Buffer
+    nbytes: int
+    keys: set[_Key] = field(default_factory=set)
+
+
+class WebGpuDevice:
+    """A `Device` that runs Programs as compute shaders. One lock is held from encoding to submission."""
+
+    def __init__(self, gpu: Gpu) -> None:
+        self.gpu = gpu
+        self.lock = Lock()
+        self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
+        self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
+        # What is bound for buffers without elements, a place for each: WebGPU binds no empty ranges.
+        self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
+
+    def allocate(self, nbytes: int) -> Chunk:
+        room = max(16, _padded(nbytes))
+        most = self.gpu.limits["maxBufferSize"]
+        if room > most:
+            raise EPFail(f"WebGpuExecutionProvider: a buffer of {nbytes:,} bytes exceeds {most:,}{self._remedy()}")
+        with self.lock:
+            return Chunk(self.gpu.buffer(room), room)
+
+    def free(self, chunk: Chunk) -> None:
+        with self.lock:
+            for key in tuple(chunk.keys):
+                del self._groups[key]
+                self._forget(key)
+            self.gpu.destroy(chunk.buffer)
+
+    def upload(self, address: Address, array: np.ndarray) -> None:
+        data = memoryview(array.reshape(-1).view(np.uint8).data)
+        whole = data.nbytes & ~3
+        with self.lock:
+            if whole:
+                self.gpu.write(address.chunk.buffer, address.offset, data[:whole])
+            if tail := bytes(data[whole:]):
+                self.gpu.write(address.chunk.buffer, address.offset + whole, memoryview(tail.ljust(4, b"\0")))
+
+    def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+        array = np.empty(shape, dtype)
+        if array.nbytes == 0:
+            return array
+        with self.lock:
+            wait = self.gpu.read(address.chunk.buffer, address.offset, _padded(array.nbytes))
+        return np.frombuffer(wait(), dtype, array.size).reshape(shape)
+
+    def copy(self, source: Address, target: Address) -> None:
+        nbytes = _padded(source.nbytes)
+        if nbytes == 0:
+            return
+        origin = Binding(source.chunk.buffer, source.offset, nbytes)
+        goal = Binding(target.chunk.buffer, target.offset, nbytes)
+        with self.lock:
+            if source.chunk is not target.chunk:
+                self.gpu.copy(origin, goal)
+                return
+            # WebGPU copies between two buffers only.
+            between = Binding(self.gpu.buffer(nbytes), 0, nbytes)
+            self.gpu.copy(origin, between)
+            self.gpu.copy(between, goal)
+            self.gpu.destroy(between.buffer)
+
+    def synchronize(self) -> None:
+        with self.lock:
+            wait = self.gpu.read(self._empty, 0, 4)
+        wait()
+
+    def load(self, codes: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
+        used = sorted({launch.code for segment in segments for launch in segment})
+        keys = {k: codes[k].key for k in used}
+        with self.lock:
+            self._compile({(keys[k], _apart(codes[k])): codes[k] for k in used})
+        return WebGpuExecutable(self, codes, keys, segments)
+
+    def _compile(self, programs: Mapping[tuple[str, tuple[int, ...]], Program]) -> None:
+        new = {key: shader(program, key[1]) for key, program in programs.items() if key not in self._pipelines}
+        if int(os.environ.get("SARDONYX_DEBUG") or 0) >= 4:
+            for item in new.values():
+                print(item.wgsl, file=sys.stderr)
+        self._pipelines.update(zip(new, self.gpu.pipelines(list(new.values())), strict=True))
+
+    def prepare(self, key: str, program: Program, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
+        """The pipeline of a program, whose key this is, and the bind group for these buffers."""
+        with self.lock:
+            same, group = self._group(buffers)
+            if (key, same) not in self._pipelines:
+                self._compile({(key, same): program})
+            return self._pipelines[key, same], group
+
+    def _group(self, buffers: Sequence[Address]) -> tuple[tuple[int, ...], Group]:
+        """Which of the buffers coincide, and the bind group of those that differ."""
+        key = tuple((address.chunk, address.offset, address.nbytes) for address in buffers)
+        if key not in self._groups:
+            same, bindings = self._bindings(buffers)
+            self._groups[key] = same, self.gpu.storage_group(bindings)
+            for address in buffers:
+                address.chunk.keys.add(key)
+            if len(self._groups) > GROUPS:
+                self._forget(self._groups.popitem(last=False)[0])
+        self._groups.move_to_end(key)
+        return self._groups[key]
+
+    def _forget(self, key: _Key) -> None:
+        for chunk, _, _ in key:
+            chunk.keys.discard(key)
+
+    def _bindings(self, buffers: Sequence[Address]) -> tuple[tuple[int, ...], list[Binding]]:
+        same: list[int] = []
+        found: dict[int, Binding] = {}
+        most = self.gpu.limits["maxStorageBufferBindingSize"]
+        for k, address in enumerate(buffers):
+            nbytes = _padded(address.nbytes)
+            if nbytes > most:
+                raise EPFail(
+                    f"WebGpuExecutionProvider: a tensor of {address.nbytes:,} bytes exceeds {most:,}{self._remedy()}"
+                )
+            binding = Binding(address.chunk.buffer, address.offset, nbytes)
+            if nbytes == 0:
+                binding = Binding(self._empty, k * ALIGNMENT, ALIGNMENT)
+            first = next((j for j, other in found.items() if _meet(other, binding)), k)
+            if first == k or nbytes > found[first].nbytes:
+                found[first] = binding
+            same.append(first)
+        return tuple(same), [found[k] for k in sorted(found)]
+
+    def _remedy(self) -> str:
+        limits = " (the provider option limits=max asks this GPU for more)"
+        return f" on {self.gpu.adapter.name}{limits}; split it, or use CPUExecutionProvider"
+
+
+@dataclass(frozen=True)
+class WebGpuExecutable:
+    """The programs of one plan."""
+
+    device: WebGpuDevice
+    codes: Sequence[Program]
+    keys: Mapping[int, str]
+    segments: Sequence[Sequence[Launch]]
+
+    def bind(
+        self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
+    ) -> Callable[[], None]:
+        device = self.device
+        window = max(16, *(-(-len(numbers) // 4) * 16 for numbers in params)) if params else 16
+        stride = -(-window // ALIGNMENT) * ALIGNMENT
+        table = bytearray()
+        dispatches: list[Dispatch] = []
+        most = device.gpu.limits["maxComputeWorkgroupsPerDimension"]
+        for launch, addresses, numbers in zip(self.segments[segment], buffers, params, strict=True):
+            program = self.codes[launch.code]
+            x, y = workgroups(program, numbers, most)
+            if x:
+                pipeline, group = device.prepare(self.keys[launch.code], program, addresses)
+                dispatches.append(Dispatch(pipeline, group, len(table), x, y))
+                table += struct.pack(f"<{len(numbers)}i", *numbers).ljust(stride, b"\0")
+        if not dispatches:
+            return lambda: None
+        with device.lock:
+            uniform = device.gpu.buffer(len(table), uniform=True)
+            device.gpu.write(uniform, 0, memoryview(table))
+            group = device.gpu.params_group(uniform, window)
+
+        def run() -> None:
+            with device.lock:
+                device.gpu.submit(group, dispatches)
+
+        return run
+
+
+def _padded(nbytes: int) -> int:
+    return (nbytes + 3) & ~3
+
+
+def _apart(program: Program) -> tuple[int, ...]:
+    return tuple(range(len(program.reads) + len(program.writes)))
+
+
+def _meet(a: Binding, b: Binding) -> bool:
+    """Whether two bindings start at one place; raises EPFail where they overlap in another way."""
+    if a.buffer is not b.buffer or a.offset + a.nbytes <= b.offset or b.offset + b.nbytes <= a.offset:
+        return False
+    if a.offset != b.offset:
+        raise EPFail("WebGpuExecutionProvider: buffers of one launch overlap, but do not start at one place")
+    return True

@@ -1,0 +1,42 @@
+"""The functions in prelude/*.wgsl, from which each shader takes those that it needs."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+_FUNCTION = re.compile(r"(?:^//.*\n)*^fn (\w+)\((?:.*\n)+?}\n", re.MULTILINE)
+_CALL = re.compile(r"\b([a-z]\w*)\(")
+
+
+@cache
+def functions() -> dict[str, str]:
+    """The source text of each function by its name.
+
+    >>> print(functions()["is_inf"], end="")
+    fn is_inf(x: f32) -> bool {
+        return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
+    }
+    """
+    folder = Path(__file__).parent / "prelude"
+    texts = (path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.wgsl")))
+    return {found[1]: found[0] for text in texts for found in _FUNCTION.finditer(text)}
+
+
+@cache
+def _calls(name: str) -> frozenset[str]:
+    return frozenset(_CALL.findall(functions()[name])) & functions().keys()
+
+
+def needed(text: str) -> list[str]:
+    """The functions that this text calls, and those that they call, in the order of the files."""
+    known = functions()
+    wanted: set[str] = set()
+    rest = [name for name in set(_CALL.findall(text)) if name in known]
+    while rest:
+        name = rest.pop()
+        if name not in wanted:
+            wanted.add(name)
+            rest += _calls(name)
+    return [known[name] for name in known if name in wanted]

@@ -1,0 +1,84 @@
+"""The execution provider: what it can run, and its devices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.dtypes import DType
+from sardonyx.errors import EPFail
+
+from sardonyx_webgpu.values import supported
+
+if TYPE_CHECKING:
+    from sardonyx_webgpu.device import WebGpuDevice
+
+OPTIONS = {"adapter", "power_preference", "limits"}
+
+
+@dataclass
+class WebGpuProvider:
+    """Runs programs as WGSL compute shaders on the GPU that wgpu finds.
+
+    Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
+    `power_preference`, `high-performance` or `low-power`; `limits`, `default` for what every WebGPU device grants or
+    `max` for all that this one has.
+    """
+
+    name: str = "WebGpuExecutionProvider"
+    form: str = "program"
+    max_buffers: int = 8
+    routines: frozenset[str] = frozenset()
+    _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
+    _lock: Lock = field(default_factory=Lock)
+
+    def available(self) -> bool:
+        return find_spec("wgpu") is not None
+
+    def supports(
+        self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
+    ) -> bool:
+        """Whether WGSL has the element types: it lacks float64, complex and string, and float8 has no arithmetic."""
+        return all(supported(dtype) for dtype in (*inputs, *outputs))
+
+    def device(self, options: Mapping[str, str]) -> WebGpuDevice:
+        """The device for these options; EPFail where there is none."""
+        unknown = sorted(options.keys() - OPTIONS)
+        if unknown:
+            raise EPFail(f"{self.name}: no option {unknown[0]!r}; there are {', '.join(sorted(OPTIONS))}")
+        with self._lock:
+            key = frozenset(options.items())
+            if key not in self._devices:
+                self._devices[key] = self._open(options)
+            return self._devices[key]
+
+    def _open(self, options: Mapping[str, str]) -> WebGpuDevice:
+        if not self.available():
+            raise EPFail(f"{self.name}: the package wgpu is missing; pip install 'sardonyx[gpu]'")
+        from sardonyx_webgpu import native
+        from sardonyx_webgpu.device import WebGpuDevice
+
+        return WebGpuDevice(native.request(options))
+
+    def is_software(self, device: WebGpuDevice) -> bool:
+        """Whether the device's shaders run on the CPU."""
+        return device.gpu.adapter.is_software
+
+    def describe(self, options: Mapping[str, str] | None = None) -> dict[str, str]:
+        """What `sardonyx info` shows of the device."""
+        gpu = self.device(options or {}).gpu
+        adapter = gpu.adapter
+        return {
+            "adapter": adapter.name,
+            "vendor": adapter.vendor,
+            "driver": adapter.driver,
+            "backend": adapter.backend,
+            "kind": "software" if adapter.is_software else adapter.kind,
+            "largest tensor": f"{gpu.limits['maxStorageBufferBindingSize'] >> 20} MiB",
+        }
+
+
+provider = WebGpuProvider()
