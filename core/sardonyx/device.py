@@ -29,7 +29,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Launch:
-    """One call of a piece of code: its number in the list that the device was given, and how it is called in profiles."""
+    """One call of a piece of code: its number in the list that the device was given, and its name in profiles."""
 
     code: int
     label: str = ""

@@ -332,22 +332,19 @@ class Dim:
         self.poly = poly
 
     def __add__(self, other: Size) -> Size:
-        return size(self.poly + poly(other))
-
-    def __radd__(self, other: Size) -> Size:
-        return self + other
+        return size(self.poly + poly(other)) if isinstance(other, (int, Dim)) else NotImplemented
 
     def __sub__(self, other: Size) -> Size:
-        return size(self.poly - poly(other))
+        return size(self.poly - poly(other)) if isinstance(other, (int, Dim)) else NotImplemented
 
     def __rsub__(self, other: Size) -> Size:
         return size(poly(other) - self.poly)
 
     def __mul__(self, other: Size) -> Size:
-        return size(self.poly * poly(other))
+        return size(self.poly * poly(other)) if isinstance(other, (int, Dim)) else NotImplemented
 
-    def __rmul__(self, other: Size) -> Size:
-        return self * other
+    __radd__ = __add__
+    __rmul__ = __mul__
 
     def __neg__(self) -> Size:
         return self * -1

@@ -72,7 +72,7 @@ def _uniform(count: int, low: float, high: float) -> Tensor:
 def _warp(
     images: Tensor, *, turn: float, slant: float, scale: tuple[float, float], shift: float, bend: float
 ) -> Tensor:
-    """Each image turned (radians), slanted, scaled, shifted (pixels) and bent (pixels) by chance, up to these bounds."""
+    """Each image turned (radians), slanted, scaled, shifted and bent (pixels) by chance, up to these bounds."""
     count, side = len(images), images.shape[-1]
     angle, shear = torch.empty(count).uniform_(-turn, turn), torch.empty(count).uniform_(-slant, slant)
     high = torch.empty(count).uniform_(*scale)

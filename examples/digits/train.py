@@ -55,7 +55,7 @@ def network() -> nn.Sequential:
 def train(fields: Tensor, labels: Tensor, *, variants: int, epochs: int, batch: int = 128) -> nn.Sequential:
     """The trained classifier; each epoch sees `variants` handwritings of every original, disturbed anew."""
     pool, targets = torch.cat([rewrite(fields) for _ in range(variants)]), labels.repeat(variants)
-    model = network()
+    model = network().to(memory_format=torch.channels_last)  # a third faster on CPUs
     batches = len(pool) // batch
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.01)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=0.006, total_steps=epochs * batches)
@@ -121,7 +121,7 @@ def main() -> None:
     images, labels = load_digits(return_X_y=True)
     split = train_test_split(images.reshape(-1, 8, 8), labels, test_size=0.2, random_state=0, stratify=labels)
     images, held_images, labels, held_labels = split
-    more_images, more_labels = supplement(count=60)
+    more_images, more_labels = supplement(count=100)
     begin = time.perf_counter()
     classifier = train(
         upscale(np.concatenate([images, more_images])),

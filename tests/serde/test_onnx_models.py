@@ -3,7 +3,6 @@
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-
 from sardonyx import dtypes
 from sardonyx.ir import Graph, Model, Tensor, Value
 from sardonyx.ir.checker import check
@@ -107,7 +106,11 @@ def assert_same_type(proto, value: Value):
     if isinstance(kind, TensorType):
         dims = proto.tensor_type.shape.dim if proto.tensor_type.HasField("shape") else None
         assert kind.dtype.number == proto.tensor_type.elem_type
-        sizes = dims if dims is None else tuple(each.dim_param or (each.dim_value if each.HasField("dim_value") else None) for each in dims)
+        sizes = (
+            dims
+            if dims is None
+            else tuple(each.dim_param or (each.dim_value if each.HasField("dim_value") else None) for each in dims)
+        )
         assert kind.shape == sizes
     elif isinstance(kind, SequenceType):
         assert_same_type(proto.sequence_type.elem_type, Value("", kind.element))
@@ -117,7 +120,9 @@ def assert_same_type(proto, value: Value):
         assert proto.WhichOneof("value") is None
 
 
-@pytest.mark.parametrize("name", ["test_loop11", "test_scan_sum", "test_if_seq", "test_sequence_map_identity_1_sequence"])
+@pytest.mark.parametrize(
+    "name", ["test_loop11", "test_scan_sum", "test_if_seq", "test_sequence_map_identity_1_sequence"]
+)
 def test_subgraphs_use_the_values_around_them(onnx_models, name):
     model: Model = read(onnx_models[name])
     (holder,) = [node for node in model.graph.nodes if any(node.subgraphs())]

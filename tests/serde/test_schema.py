@@ -3,11 +3,15 @@
 import onnx
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
-
 from sardonyx.serde.schema import MESSAGES, WIRE, Message
 
 KINDS = {
-    "int": {FieldDescriptor.TYPE_INT64, FieldDescriptor.TYPE_INT32, FieldDescriptor.TYPE_UINT64, FieldDescriptor.TYPE_ENUM},
+    "int": {
+        FieldDescriptor.TYPE_INT64,
+        FieldDescriptor.TYPE_INT32,
+        FieldDescriptor.TYPE_UINT64,
+        FieldDescriptor.TYPE_ENUM,
+    },
     "float": {FieldDescriptor.TYPE_FLOAT},
     "double": {FieldDescriptor.TYPE_DOUBLE},
     "string": {FieldDescriptor.TYPE_STRING},

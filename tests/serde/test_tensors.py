@@ -4,7 +4,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-
 from sardonyx import dtypes, errors
 from sardonyx.errors import InvalidProtobuf
 from sardonyx.ir import Tensor
@@ -91,7 +90,10 @@ def test_raw_data_is_a_view():
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"dims": [2, 3], "data_type": 1, "raw_data": b"12345678"}, r"float32\[2,3\] needs 24 bytes, its raw_data has 8"),
+        (
+            {"dims": [2, 3], "data_type": 1, "raw_data": b"12345678"},
+            r"float32\[2,3\] needs 24 bytes, its raw_data has 8",
+        ),
         ({"dims": [2], "data_type": 1, "raw_data": b"123456789"}, "needs 8 bytes, its raw_data has 9"),
         ({"dims": [1 << 40, 1 << 40], "data_type": 1}, "its raw_data has 0"),
         ({"dims": [1 << 40], "data_type": 7, "int64_data": [1]}, "its int64_data has fewer"),

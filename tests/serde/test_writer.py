@@ -4,7 +4,6 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
-
 from sardonyx import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from sardonyx.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
@@ -46,7 +45,7 @@ def test_a_failure_leaves_the_old_file(model, tmp_path):
     save(model, tmp_path / "a.onnx")
     before = (tmp_path / "a.onnx").read_bytes()
     model.graph.initializers[0].constant = None
-    with pytest.raises(InvalidGraph, match="initializer 'w' has no constant"):
+    with pytest.raises(InvalidGraph, match=r"initializer 'w' has no constant"):
         save(model, tmp_path / "a.onnx", external_data="a.data")
     assert [each.name for each in tmp_path.iterdir()] == ["a.onnx"]
     assert (tmp_path / "a.onnx").read_bytes() == before
@@ -67,15 +66,17 @@ def test_external_data(model, tmp_path):
 def test_external_data_starts_at_pages(model, tmp_path):
     save(model, tmp_path / "a.onnx", external_data="a.data", threshold=0)
     plain = onnx.load(tmp_path / "a.onnx", load_external_data=False)
-    offsets = [int(entry.value) for each in plain.graph.initializer for entry in each.external_data if entry.key == "offset"]
+    offsets = [
+        int(entry.value) for each in plain.graph.initializer for entry in each.external_data if entry.key == "offset"
+    ]
     assert sorted(offsets) == [0, 4096]
     assert difference(read(tmp_path / "a.onnx"), model) == ""
 
 
 def test_where_a_file_cannot_be(model, tmp_path):
-    with pytest.raises(NoSuchFile, match="the folder .*nowhere does not exist"):
+    with pytest.raises(NoSuchFile, match=r"the folder .*nowhere does not exist"):
         save(model, tmp_path / "nowhere" / "a.onnx")
-    with pytest.raises(InvalidArgument, match="must be a file name without a folder"):
+    with pytest.raises(InvalidArgument, match=r"must be a file name without a folder"):
         save(model, tmp_path / "a.onnx", external_data="../a.data")
 
 
@@ -87,8 +88,13 @@ def test_files_above_two_gigabytes_need_external_data(model, monkeypatch):
 
 def test_clashing_and_missing_names_are_made_unique():
     x = Value("x", TensorType(dtypes.float32, (3,)))
-    a, b, c = Value("t"), Value("t"), Value("")
-    nodes = [Node("Neg", [x], [a]), Node("Abs", [a], [b]), Node("Dropout", [b], [c, Value("")]), Node("Add", [b, c], [Value("x")])]
+    a, b, c, y = Value("t"), Value("t"), Value(""), Value("x", x.type)
+    nodes = [
+        Node("Neg", [x], [a]),
+        Node("Abs", [a], [b]),
+        Node("Dropout", [b], [c, Value("")]),
+        Node("Add", [b, c], [y]),
+    ]
     data = write(Model(Graph([x], nodes[-1].outputs, nodes, name="g"), {"": 21}))
     onnx.checker.check_model(data)
     found = read(data).graph
@@ -100,8 +106,6 @@ def test_branches_may_share_names_but_not_with_what_is_around_them():
     graph = parse_graph("""(bool c, float32[2] x) => (float32[2] y) {
         y = If(c) <then_branch = t () => (z) { z = Neg(x) }, else_branch = e () => (z) { z = Abs(x) }>
     }""")
-    for inner in graph.nodes[0].subgraphs():
-        inner.inputs.clear()
     assert difference(read(write(Model(graph, {"": 21}))).graph, graph) == ""
     graph.nodes[0].attribute("then_branch").outputs[0].name = "x"
     found = read(write(Model(graph, {"": 21}))).graph
@@ -126,5 +130,5 @@ def test_functions_documentation_and_metadata():
 
 def test_an_unknown_kind_of_attribute(model):
     model.graph.nodes[0].attributes["a"] = Attribute("a", "complex", 1j)
-    with pytest.raises(InvalidGraph, match="attribute 'a' has the unknown kind 'complex'"):
+    with pytest.raises(InvalidGraph, match=r"attribute 'a' has the unknown kind 'complex'"):
         write(model)

@@ -6,21 +6,20 @@ each step. Statements under a condition run for the points where it holds; an ac
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-
 from sardonyx import dtypes, scalar
 from sardonyx.compiler.program import Program
-from sardonyx.compiler.transcendental import Function, function
+from sardonyx.compiler.transcendental import Function
 
 Array = np.ndarray
 
 
 def run(program: Program, buffers: Sequence[Array], params: Sequence[int] = ()) -> None:
     """Run a program on one-dimensional buffers of their dtypes' storage; those written change in place."""
-    frame = _Frame(tuple((*program.reads, *program.writes)), buffers, params)
+    frame = _Frame((*program.reads, *program.writes), buffers, params)
     extents = [int(frame.value(extent)[0]) for extent in program.grid]
     axes = np.indices(extents, dtype=np.int32).reshape(len(extents), -1) if extents else np.zeros((0, 1), np.int32)
     frame.grid = list(axes)
@@ -111,7 +110,9 @@ class _Frame:
 
     def _store(self, active: Array, buffer: int, index: Any, value: Any) -> None:
         where = np.broadcast_to(self.value(index, active), self.points)[active]
-        assert ((where >= 0) & (where < self.buffers[buffer].size)).all(), f"a store to buffer {buffer} is out of bounds"
+        assert ((where >= 0) & (where < self.buffers[buffer].size)).all(), (
+            f"a store to buffer {buffer} is out of bounds"
+        )
         result = np.broadcast_to(self.value(value, active), self.points)[active]
         self.buffers[buffer][where] = to_bfloat16(result) if self.types[buffer] == "bfloat16" else result
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
-
 from sardonyx import dtypes, scalar
 from sardonyx.compiler.program import Builder, Value, cast, const
 from sardonyx_webgpu.device import WebGpuDevice
+
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, run
 
 DTYPES = [*FLOATS, "bfloat16", *SIGNED, *UNSIGNED, "bool"]
@@ -82,7 +82,9 @@ def test_bitcast(device: WebGpuDevice, width: int, names: list[str]) -> None:
 @pytest.mark.parametrize("dtype", ["int4", "uint4", "int2", "uint2"])
 def test_small_integers(device: WebGpuDevice, dtype: str) -> None:
     kind = dtypes.by_name(dtype)
-    low, high = (-(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1) if kind.kind == "int" else (0, (1 << kind.bits) - 1)
+    low, high = (
+        (-(1 << (kind.bits - 1)), (1 << (kind.bits - 1)) - 1) if kind.kind == "int" else (0, (1 << kind.bits) - 1)
+    )
     every = np.arange(low, high + 1, dtype=kind.storage)
     np.testing.assert_array_equal(apply(device, [dtype], "float32", lambda x: cast("float32", x), every), every)
     integers = np.arange(-40, 40, dtype=np.int32)

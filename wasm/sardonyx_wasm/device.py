@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Launch
 

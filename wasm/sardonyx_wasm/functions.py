@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from sardonyx import scalar
+from sardonyx import errors, scalar
 from sardonyx.compiler import transcendental
-from sardonyx.errors import NotImplemented
 
 from .assembler import Expr, f32, f64, i32, i64
 from .values import Kind, Literal, Scope, fitted, from_bits, to_bits
@@ -30,7 +29,7 @@ def _signed(name: str) -> Rule:
 
 
 def _choose(comparison: str) -> Rule:
-    """The operand for which the comparison with the other holds."""
+    """The first operand if the comparison holds, else the second."""
 
     def rule(s: Scope, k: Kind, a: Expr, b: Expr) -> Expr:
         a, b = s.let(a), s.let(b)
@@ -51,7 +50,7 @@ def _float_sign(s: Scope, k: Kind, x: Expr) -> Expr:
 
 def _isnan(s: Scope, k: Kind, x: Expr) -> Expr:
     x = s.let(x)
-    return x != x  # noqa: PLR0124
+    return x != x
 
 
 def _isinf(s: Scope, k: Kind, x: Expr) -> Expr:
@@ -89,9 +88,10 @@ def _cannot_trap(divisor: Expr) -> bool:
 def _shift(name: str) -> Rule:
     def rule(s: Scope, k: Kind, a: Expr, amount: Expr) -> Expr:
         amount = s.let(amount)
-        bits = amount & (k.bits - 1) if k.bits < 32 else amount  # the instruction itself ignores those above
-        shifted = (_signed if name == "shr" else _plain)(name)(s, k, a, bits)
-        return s.select(getattr(k.type, f"lt_{k.signed}")(amount, k.bits), shifted, k.type.const(0))
+        shifted = (_signed if name == "shr" else _plain)(name)(s, k, a, amount)
+        if isinstance(amount, Literal) and 0 <= amount.number < k.bits:
+            return shifted
+        return s.select(k.type.lt_u(amount, k.bits), shifted, k.type.const(0))
 
     return rule
 
@@ -122,9 +122,17 @@ _INTEGER: dict[str, Rule] = _BITS | _ORDER | {
     "min": _choose("lt"), "max": _choose("gt"), "shl": _shift("shl"), "shr": _shift("shr"), "neg": _negate,
     "abs": _abs, "sign": _sign,
 }  # fmt: skip
-_FLOAT: dict[str, Rule] = {
-    name: _plain(name) for name in "add sub mul div min max eq ne lt le gt ge neg abs floor ceil trunc sqrt".split()
-} | {"round": _plain("nearest"), "where": _where, "sign": _float_sign, "isnan": _isnan, "isinf": _isinf}
+_FLOAT_INSTRUCTIONS = (
+    "add", "sub", "mul", "div", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "neg", "abs", "floor", "ceil",
+    "trunc", "sqrt",
+)  # fmt: skip
+_FLOAT: dict[str, Rule] = {name: _plain(name) for name in _FLOAT_INSTRUCTIONS} | {
+    "round": _plain("nearest"),
+    "where": _where,
+    "sign": _float_sign,
+    "isnan": _isnan,
+    "isinf": _isinf,
+}
 
 FUNCTIONS: dict[str, dict[str, Rule]] = {
     "float": _FLOAT,
@@ -135,7 +143,7 @@ FUNCTIONS: dict[str, dict[str, Rule]] = {
 }
 """Family of the operands -> function -> rule."""
 
-_EXACT = frozenset("and or xor shr rem min max where sign floor ceil trunc round".split())
+_EXACT = {"and", "or", "xor", "shr", "rem", "min", "max", "where", "sign", "floor", "ceil", "trunc", "round"}
 _EXACT_FLOAT = _EXACT | {"neg", "abs"}
 
 
@@ -149,7 +157,7 @@ def apply(s: Scope, function: str, k: Kind, operands: Sequence[Expr]) -> Expr:
     rule = FUNCTIONS[k.family].get(function)
     if rule is None:
         kinds = ", ".join(sorted(scalar.FUNCTIONS[function].kinds))
-        raise NotImplemented(f"{function} takes {kinds}, not {k.name}")
+        raise errors.NotImplemented(f"{function} takes {kinds}, not {k.name}")
     result = rule(s, k, *operands)
     exact = _EXACT_FLOAT if k.family == "float" else _EXACT
     return result if function in exact or scalar.FUNCTIONS[function].result == "bool" else fitted(s, k, result)
@@ -158,14 +166,14 @@ def apply(s: Scope, function: str, k: Kind, operands: Sequence[Expr]) -> Expr:
 def bitcast(s: Scope, to: Kind, k: Kind, x: Expr) -> Expr:
     """The same bits as a value of another dtype of the same width."""
     if to.bits != k.bits:
-        raise NotImplemented(f"bitcast from {k.name} to {to.name}, which has another width")
+        raise errors.NotImplemented(f"bitcast from {k.name} to {to.name}, which has another width")
     return from_bits(s, to, to_bits(s, k, x))
 
 
 def cast(s: Scope, to: Kind, k: Kind, x: Expr) -> Expr:
     """A value of kind `k` converted: floats saturate to integers and NaN gives 0, integers wrap."""
     if "bits" in (to.family, k.family):
-        raise NotImplemented(f"cast from {k.name} to {to.name}; spell it with bitcast")
+        raise errors.NotImplemented(f"cast from {k.name} to {to.name}; spell it with bitcast")
     if to.family == "bool":
         return x if k.family == "bool" else x != 0
     if to.family == "float":

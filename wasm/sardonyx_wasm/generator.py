@@ -15,7 +15,7 @@ from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 
 from . import functions, values
-from .assembler import Callee, Expr, Function, Module, Variable, i32
+from .assembler import Expr, Function, Module, Variable, i32
 from .halves import HELPERS
 from .values import Kind, kind
 

@@ -11,9 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-
-from sardonyx import dtypes
-from sardonyx.errors import NotImplemented
+from sardonyx import dtypes, errors
 
 from .assembler import Callee, Expr, ValueType, f32, f64, i32, i64
 
@@ -46,7 +44,7 @@ def kind(name: str) -> Kind:
     """How the dtype of this name is held; raises NotImplemented for strings and complex numbers."""
     dtype = dtypes.by_name(name)
     if not supported(dtype):
-        raise NotImplemented(f"WasmExecutionProvider: WebAssembly has no {name}; NumpyExecutionProvider runs it")
+        raise errors.NotImplemented(f"WasmExecutionProvider: WebAssembly has no {name}; NumpyExecutionProvider runs it")
     known = dtype.is_native or dtype is dtypes.bfloat16
     return Kind(name, dtype.kind if known else "bits", 8 * dtype.itemsize)
 

@@ -19,6 +19,9 @@ REMEDY = (
     " those of Intel, AMD, Raspberry Pi and a software one), or use CPUExecutionProvider"
 )
 
+SLICE = 1 << 26
+"""Bytes written at once: the driver holds a copy of them until the next submission."""
+
 
 def request(options: Mapping[str, str]) -> NativeGpu:
     """The GPU that provider options and the environment ask for.
@@ -117,7 +120,10 @@ class NativeGpu:
 
     def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
         with _errors(f"a write of {data.nbytes} bytes"):
-            self._queue.write_buffer(buffer, offset, data)
+            for start in range(0, data.nbytes, SLICE):
+                if start:
+                    self._queue.submit([])
+                self._queue.write_buffer(buffer, offset + start, data[start : start + SLICE])
 
     def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[], Any]:
         with _errors(f"a read of {nbytes} bytes"):

@@ -134,8 +134,8 @@ def _rounded(name: str, number: float) -> np.float32:
 
 def _float(value: np.float32) -> str:
     number = float(value)
-    if not np.isfinite(value):
-        # WGSL has no constants for these, and refuses the bitcast of a constant: a function call is none.
+    if not np.isfinite(value) or (number == 0 and np.signbit(value)):
+        # WGSL has no constants for these, and refuses the bitcast of a constant; a function call is none.
         return f"float_of_bits({int(value.view(np.uint32)):#x}u)"
     text = repr(number)
     if "e" in text or len(text) > 8:

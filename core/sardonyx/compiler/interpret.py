@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sardonyx import dtypes, ops
 from sardonyx.array import Array, active_trace
-from sardonyx.errors import InvalidGraph, RuntimeException, SardonyxError
+from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
 from sardonyx.ir import Graph, Node, Tensor, Value
 from sardonyx.symbolic import UndecidedSizeError
 
@@ -17,7 +17,7 @@ Environment = dict[int, Array | None]
 def of_tensor(tensor: Tensor) -> Array:
     """The Array of a constant; its elements are a view of the model's bytes."""
     if tensor.dtype is dtypes.string:
-        raise NotImplementedError(f"constant {tensor.name!r} holds strings, which no provider here computes with")
+        raise NotImplemented(f"constant {tensor.name!r} holds strings, which no provider here computes with")
     value = tensor.array()
     return Array(tensor.dtype, tuple(value.shape), value, name=tensor.name)
 
@@ -43,7 +43,7 @@ def expand(node: Node, environment: Environment) -> None:
     """Evaluate one node into the environment."""
     operator = ops.find(node.domain, node.op_type)
     if operator is None:
-        raise NotImplementedError(
+        raise NotImplemented(
             f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}"
         )
     operands = [None if value is None else _operand(value, environment, node.label) for value in node.inputs]
@@ -54,7 +54,7 @@ def expand(node: Node, environment: Environment) -> None:
     except (SardonyxError, UndecidedSizeError):
         raise
     except NotImplementedError as error:
-        raise NotImplementedError(f"{node.label}: {error}") from error
+        raise NotImplemented(f"{node.label}: {error}") from error
     except (ValueError, TypeError, IndexError) as error:
         raise RuntimeException(f"{node.label}: {error}") from error
     arrays: Sequence[Array] = [results] if isinstance(results, Array) else results
@@ -62,7 +62,7 @@ def expand(node: Node, environment: Environment) -> None:
         environment[id(value)] = array
     for value in node.outputs[len(arrays) :]:
         if value.name:
-            raise NotImplementedError(f"{node.label}: output {value.name!r} is not computed by this release")
+            raise NotImplemented(f"{node.label}: output {value.name!r} is not computed by this release")
 
 
 def _operand(value: Value, environment: Environment, reader: str) -> Array:

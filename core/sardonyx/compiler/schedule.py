@@ -18,7 +18,7 @@ from sardonyx.compiler.routines import ROUTINES
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
-from sardonyx.errors import NotImplemented, RuntimeException
+from sardonyx.errors import RuntimeException
 from sardonyx.primitives.control import Body
 from sardonyx.symbolic import ZERO, Dim, Poly, hint, poly, product
 
@@ -337,7 +337,7 @@ def _branch(s: Scheduler, equation: Equation, device: int) -> None:
     for body, trace in equation.bodies:
         functions.append(s.function(body, trace))
         homes.append(_output_devices(s.functions[-1][0]))
-        operands.append([s.at_home(array) for array in body.captured])
+        operands.append([s.at_home(s.trace.materialise(array)) for array in body.captured])
     step = plans.Branch(condition, functions, operands, [], [])
     _finish(s, step, equation, homes[0])
 
@@ -406,6 +406,6 @@ def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
         if True not in row:
             label = trace.labels[origin] if origin >= 0 else "the graph"
             names = ", ".join(provider.name for provider in providers)
-            raise NotImplemented(f"{label}: none of {names} can run it; add NumpyExecutionProvider to the providers")
+            raise NotImplemented(f"{label}: none of {names} can run it; add NumpyExecutionProvider")
         chosen[origin] = row.index(True)
     return {id(equation): chosen[equation.origin] for equation in trace.equations}

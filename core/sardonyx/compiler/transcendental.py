@@ -10,7 +10,7 @@ exact as in annex F of C99, by way of constants: GPUs may assume that no arithme
 `sin`, `cos` and `tan` lose accuracy above 12,000 in float32 and 1,600,000 in float64, but stay in their ranges.
 
 Argument reductions after W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), and fdlibm
-(http://www.netlib.org/fdlibm); the polynomials are minimax fits of our own, by the Remez exchange.
+(http://www.netlib.org/fdlibm).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from functools import cache, reduce
 import numpy as np
 
 from sardonyx import dtypes, scalar
+from sardonyx.compiler.polynomials import FITS, HALF_PI, LN2, parts
 from sardonyx.compiler.program import Builder, Statement, Value, call, cast, const
 
 
@@ -55,97 +56,6 @@ def _write(name: str, dtype: str, write: Callable[..., Value]) -> Function:
     body = _Body(dtype)
     result = write(body, *(Value(["var", dtype, letter]) for letter, _ in params))
     return Function(f"{name}_{dtype}", params, dtype, (*body.program(name).body, ["return", result.code]))
-
-
-# Coefficients from the lowest, with what they approximate and where. z is the square of the function's own argument.
-FITS: dict[str, dict[str, tuple[float, ...]]] = {
-    "float32": {
-        # (exp(r) - 1 - r) / r**2, |r| <= ln(2)/2
-        "exp": (0.5, 0.166666672, 0.0416663438, 0.00833327044, 0.00139420456, 0.000199156537),
-        # (2 atanh(s)/s - 2) / z, s <= 3 - sqrt(8)
-        "log": (0.666667759, 0.399774969, 0.298730522),
-        # (3 atanh(s)/s - 3 - z) / z**2, s <= 3 - sqrt(8)
-        "pow": (0.600002289, 0.428206295, 0.351296633),
-        # (sin(r)/r - 1) / z, |r| <= pi/4
-        "sin": (-0.166666552, 0.00833215564, -0.00019514114),
-        # (cos(r) - 1 + z/2) / z**2, |r| <= pi/4
-        "cos": (0.0416666456, -0.00138873386, 2.44349467e-05),
-        # (asin(s)/s - 1) / z, s <= 1/2
-        "asin": (0.166666597, 0.0750050917, 0.0445159897, 0.0318156518, 0.0144092049, 0.0375567861),
-        # (atan(t)/t - 1) / z, |t| <= tan(pi/8)
-        "atan": (-0.333333164, 0.199984878, -0.142438099, 0.105955899, -0.0608216785),
-        # erf(x)/x - 1 as a function of z, x <= 0.92
-        "erf": (0.128379166, -0.376126349, 0.112837031, -0.0268597752, 0.00520190084, -0.000815193984, 8.4069572e-05),
-        # log(1 - erf(x)), 0.92 <= x <= 3.95
-        "erfc": (-0.000194284439, -1.12768137, -0.63717258, -0.103940085, 0.0222310107, -0.00304424274, 0.00019604167),
-    },
-    "float64": {
-        "exp": (
-            0.5, 0.16666666666666677, 0.041666666666666706, 0.008333333333320656, 0.0013888888888864872,
-            0.0001984126988889219, 2.4801587364401872e-05, 2.7557241164696005e-06, 2.755723950533096e-07,
-            2.511017869573451e-08, 2.0925439206950956e-09,
-        ),
-        "log": (
-            0.6666666666666735, 0.399999999994113, 0.28571428743223065, 0.22222198479599417, 0.18183569569516417,
-            0.1531390725096072, 0.14797470532639503,
-        ),
-        "pow": (
-            0.5999999999999996, 0.4285714285716775, 0.33333333326280706, 0.2727272830869547, 0.23076835072308977,
-            0.20004485565298963, 0.17512029250578384, 0.1798522059206309,
-        ),
-        "sin": (
-            -0.1666666666666663, 0.008333333333321884, -0.00019841269829362087, 2.7557313530826283e-06,
-            -2.5050731982580444e-08, 1.5895232760276885e-10,
-        ),
-        "cos": (
-            0.041666666666666595, -0.001388888888887351, 2.4801587289067335e-05, -2.7557314224765633e-07,
-            2.087570501383897e-09, -1.1358659880653806e-11,
-        ),
-        "asin": (
-            0.1666666666666676, 0.07499999999970773, 0.0446428571747205, 0.030381942700112075, 0.02237221524939988,
-            0.017351606749093244, 0.013980888418167341, 0.011398328930609831, 0.010783635956852165,
-            0.0036933162583800572, 0.021739856391234633, -0.021045489887585225, 0.0326579051913814,
-        ),
-        "atan": (
-            -0.33333333333333204, 0.19999999999954474, -0.1428571428027088, 0.11111110786667142, -0.09090897839055194,
-            0.07692061507256572, -0.06663117274033288, 0.058479763157127274, -0.05039660094354637,
-            0.03807275625666895, -0.017915358156433695,
-        ),
-        # x <= 1
-        "erf": (
-            0.1283791670955126, -0.3761263890318375, 0.11283791670954882, -0.026866170645077358,
-            0.0052239776248231215, -0.0008548326981104797, 0.00012055331120714634, -1.4925595465584908e-05,
-            1.6461003369307068e-06, -1.6350340142799021e-07, 1.465993919257226e-08, -1.1373404634464738e-09,
-            5.95798819530131e-11,
-        ),
-        # 1 <= x <= 6
-        "erfc": (
-            2.6878572931265862e-08, -1.1283795098178824, -0.636617705755614, -0.10278044429710369,
-            0.01914945491026223, 0.00016691800236439514, -0.0016298644291278472, 0.0005069777848402703,
-            5.862168342764262e-05, -0.00013469724015303754, 7.747339226078635e-05, -2.978968632940748e-05,
-            8.727314285040145e-06, -2.024393142351137e-06, 3.750358932157735e-07, -5.5102402477022217e-08,
-            6.294900143720134e-09, -5.397720942708086e-10, 3.2697380976442815e-11, -1.2474515029575388e-12,
-            2.2532790631133256e-14,
-        ),
-    },
-}  # fmt: skip
-
-_LN2 = Fraction("0.69314718055994530941723212145817656807550013436025525412068")
-_HALF_PI = Fraction("1.57079632679489661923132169163975144209858469968755291048747")
-
-
-def parts(value: Fraction, *bits: int) -> list[float]:
-    """Floats that sum up to `value`: with so many significant bits each, and a last one with the rest.
-
-    >>> [part.hex() for part in parts(Fraction(1, 3), 4)]
-    ['0x1.4000000000000p-2', '0x1.5555555555555p-6']
-    """
-    found = []
-    for count in bits:
-        unit = Fraction(2) ** (math.frexp(value)[1] - count)
-        found.append(float(value // unit * unit))
-        value %= unit
-    return [*found, float(value)]
 
 
 class _Body(Builder):
@@ -203,8 +113,8 @@ class _Body(Builder):
 
     def reduced_exp(self, x: Value) -> tuple[Value, Value, Value]:
         """(n, r, q) where exp(x) = 2**n * (1 + r + q), x = n * log(2) + r, and q is of the order of r**2."""
-        high, low = parts(_LN2, 32 if self.wide else 15)
-        n = self.let(call("round", x * float(1 / _LN2)))
+        high, low = parts(LN2, 32 if self.wide else 15)
+        n = self.let(call("round", x * float(1 / LN2)))
         r = self.let(x - n * high - n * low)
         return self.let(cast(self.bits, n)), r, self.let(r * r * self.fit("exp", r))
 
@@ -225,7 +135,7 @@ class _Body(Builder):
 
     def reduced_log(self, n: Value, f: Value, correction: Value) -> Value:
         """log(2**n * (1 + f)) + correction, where f is near 0 and the correction tiny."""
-        high, low = parts(_LN2, 32 if self.wide else 15)
+        high, low = parts(LN2, 32 if self.wide else 15)
         s = self.let(f / (f + 2))
         z, h = self.let(s * s), self.let(f * f * 0.5)
         return n * high - ((h - (s * (h + z * self.fit("log", z)) + (n * low + correction))) - f)
@@ -240,8 +150,8 @@ class _Body(Builder):
 
     def reduced_angle(self, x: Value) -> tuple[Value, Value, Value]:
         """(q, sin(r), cos(r)) where x = q * pi/2 + r, |r| <= pi/4; q is an integer."""
-        n = self.let(call("round", x * float(1 / _HALF_PI)))
-        *exact, middle, last = parts(_HALF_PI, *((33, 33) if self.wide else (11, 11, 11)))
+        n = self.let(call("round", x * float(1 / HALF_PI)))
+        *exact, middle, last = parts(HALF_PI, *((33, 33) if self.wide else (11, 11, 11)))
         for part in exact:
             x = x - n * part
         x = self.let(x)
@@ -317,7 +227,7 @@ def _asinh(f: _Body, x: Value) -> Value:
     large = f.let(a > 2.0 ** (f.mantissa + 2))
     square = f.let(a * a)
     y = f.let(where(large, a, a + square / (call("sqrt", square + 1) + 1)))
-    finite = f.log1p(y) + where(large, f.number(_LN2), f.number(0))
+    finite = f.log1p(y) + where(large, f.number(LN2), f.number(0))
     return f.keep_nan(x, where(call("isinf", x), x, f.signed(finite, x)))
 
 
@@ -325,7 +235,7 @@ def _acosh(f: _Body, x: Value) -> Value:
     large = f.let(x > 2.0 ** (f.mantissa + 2))
     t = f.let(x - 1)
     y = f.let(where(large, x, t + call("sqrt", t * 2 + t * t)))
-    finite = f.log1p(y) + where(large, f.number(_LN2), f.number(0))
+    finite = f.log1p(y) + where(large, f.number(LN2), f.number(0))
     return f.keep_nan(x, where(x < 1, f.nan, where(call("isinf", x), x, finite)))
 
 
@@ -374,14 +284,14 @@ def odd(n: Value) -> Value:
 
 def _asin(f: _Body, x: Value) -> Value:
     a, large, s, t = _reduced_asin(f, x)
-    high, low = parts(_HALF_PI, f.mantissa + 1)
+    high, low = parts(HALF_PI, f.mantissa + 1)
     y = f.signed(where(large, high - ((s + t) * 2 - low), s + t), x)
     return f.keep_nan(x, where(a > 1, f.nan, y))
 
 
 def _acos(f: _Body, x: Value) -> Value:
     a, large, s, t = _reduced_asin(f, x)
-    high, low = parts(_HALF_PI, f.mantissa + 1)
+    high, low = parts(HALF_PI, f.mantissa + 1)
     doubled = f.let((s + t) * 2)
     small = high - (x - (low - f.signed(t, x)))
     y = where(large, where(x < 0, 2 * high - (doubled - 2 * low), doubled), small)
@@ -405,7 +315,7 @@ def _atan(f: _Body, x: Value) -> Value:
     one = f.number(1)
     t = f.let(where(large, f.number(-1), where(middle, a - 1, a)) / where(large, a, where(middle, a + 1, one)))
     z = f.let(t * t)
-    high, low = parts(_HALF_PI, f.mantissa + 1)
+    high, low = parts(HALF_PI, f.mantissa + 1)
     factor = f.let(where(large, one, where(middle, f.number(0.5), f.number(0))))
     y = factor * high + (t + (t * z * f.fit("atan", z) + factor * low))
     return f.keep_nan(x, f.signed(y, x))
@@ -420,8 +330,8 @@ def _pow(f: _Body, x: Value, y: Value) -> Value:
     n = f.let(call("round", high + low))
     t = f.upper((high - n) + low)
     error = low - (t - (high - n))
-    ln_high, ln_low = parts(_LN2, 24 if f.wide else 12)
-    u, v = f.let(t * ln_high), f.let(error * float(_LN2) + t * ln_low)
+    ln_high, ln_low = parts(LN2, 24 if f.wide else 12)
+    u, v = f.let(t * ln_high), f.let(error * float(LN2) + t * ln_low)
     r = f.let(u + v)
     p = r + (r * r * f.fit("exp", r) + (v - (r - u)) * (r + 1))
     limit = f.bias + f.mantissa + 4
@@ -460,7 +370,7 @@ def _log2(f: _Body, x: Value) -> tuple[Value, Value]:
     u, v = f.let(s1 * t1), f.let(s2 * t1 + t2 * s)
     p1 = f.upper(u + v)
     p2 = f.let(v - (p1 - u))
-    scale = Fraction(2, 3) / _LN2
+    scale = Fraction(2, 3) / LN2
     scale_high, scale_low = parts(scale, 24 if f.wide else 12)
     high, low = f.let(p1 * scale_high), f.let(p1 * scale_low + p2 * float(scale))
     first = f.upper(high + low + n)

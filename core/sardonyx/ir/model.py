@@ -156,7 +156,7 @@ class Graph:
                 stack.pop()
                 continue
             yield node
-            stack.extend(iter(graph.nodes) for graph in node.subgraphs())
+            stack.extend(iter(graph.nodes) for graph in reversed(list(node.subgraphs())))
 
     def captures(self) -> list[Value]:
         """The Values of surrounding graphs that this one, or a graph inside it, uses: in order of first use."""

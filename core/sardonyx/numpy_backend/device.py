@@ -11,7 +11,7 @@ from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.device import ALIGNMENT, Address, Executable, Launch
 from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.memory import view
-from sardonyx.numpy_backend.routines import bind_routine
+from sardonyx.numpy_backend.routines import BoundRoutine
 
 Bound = Callable[[], None]
 
@@ -63,7 +63,7 @@ class NumpyExecutable:
         if isinstance(code, Kernel):
             return factory(code)
         assert isinstance(code, Routine)
-        return lambda buffers, params: bind_routine(code, buffers, params)
+        return BoundRoutine(code)
 
     def bind(self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]) -> Bound:
         calls = [

@@ -12,21 +12,20 @@ from sardonyx.device import Address
 
 def view(address: Address, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray:
     """A buffer as an array of this shape."""
-    count = int(np.prod(shape))
-    data = address.chunk[address.offset : address.offset + count * dtype.itemsize]
-    return np.asarray(data.view(dtype).reshape(shape))
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.ndarray(shape, dtype, address.chunk, address.offset)
 
 
 def strided(
-    address: Address, dtype: np.dtype[Any], offset: int, shape: Sequence[int], strides: Sequence[int]
+    address: Address, dtype: np.dtype[Any], offset: int, shape: tuple[int, ...], strides: tuple[int, ...]
 ) -> np.ndarray:
     """The elements `offset + sum(index * stride)` of a buffer, for all indices of a shape, as a view."""
     if 0 in shape:
         return np.empty(shape, dtype)
     width = dtype.itemsize
-    start = address.offset + offset * width
-    first = address.chunk[start : start + width].view(dtype)
-    return np.lib.stride_tricks.as_strided(first, shape, [stride * width for stride in strides])
+    steps = [stride * width for stride in strides]
+    return np.ndarray(shape, dtype, address.chunk, address.offset + offset * width, steps)
 
 
 def flat(address: Address, dtype: np.dtype[Any]) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -17,16 +18,30 @@ Arrays = Sequence[np.ndarray]
 Function = Callable[[Arrays, Arrays, Mapping[str, Any]], Callable[[], None]]
 
 
-def bind_routine(code: Routine, buffers: Sequence[Address], params: Sequence[int]) -> Callable[[], None]:
-    """The call of a routine on these buffers."""
-    shapes = [[_number(size, params) for size in shape] for shape in (*code.inputs, *code.outputs)]
-    names = (*code.reads, *code.writes)
-    arrays = [
-        view(address, dtypes.by_name(name).storage, shape)
-        for address, name, shape in zip(buffers, names, shapes, strict=True)
-    ]
-    inputs, outputs = arrays[: len(code.reads)], arrays[len(code.reads) :]
-    return FUNCTIONS.get(code.primitive, _generic(code.primitive))(inputs, outputs, decode(code.attributes, params))
+class BoundRoutine:
+    """A routine, decoded as far as it does not depend on sizes."""
+
+    def __init__(self, code: Routine) -> None:
+        self.dtypes = [dtypes.by_name(name).storage for name in (*code.reads, *code.writes)]
+        self.shapes = [_sizes(shape) for shape in (*code.inputs, *code.outputs)]
+        self.inputs = len(code.reads)
+        self.function = FUNCTIONS.get(code.primitive) or _generic(code.primitive)
+        self.attributes = code.attributes
+        self.fixed = None if '"size"' in json.dumps(code.attributes) else decode(code.attributes, ())
+
+    def __call__(self, buffers: Sequence[Address], params: Sequence[int]) -> Callable[[], None]:
+        arrays = [
+            view(address, dtype, shape if isinstance(shape, tuple) else [_number(size, params) for size in shape])
+            for address, dtype, shape in zip(buffers, self.dtypes, self.shapes, strict=True)
+        ]
+        attributes = self.fixed if self.fixed is not None else decode(self.attributes, params)
+        return self.function(arrays[: self.inputs], arrays[self.inputs :], attributes)
+
+
+def _sizes(shape: Sequence[int | str]) -> Sequence[int | str] | tuple[int, ...]:
+    """A tuple where all sizes are known, else a list."""
+    known = [size for size in shape if isinstance(size, int)]
+    return tuple(known) if len(known) == len(shape) else list(shape)
 
 
 def _number(size: int | str, params: Sequence[int]) -> int:

@@ -196,7 +196,7 @@ class OneHot(Operator, since=28):
 
     samples = [
         sample(np.array([0, 2, -1, 5]), np.array(3), np.array([0.0, 1.0], np.float32)),
-        sample(np.array([[1, 0]]), np.array([2]), np.array([5, 7], np.int32), axis=0),
+        sample(np.array([[1, 0]]), np.array([2]), np.array([5, 7]), axis=0),
         sample(np.array([1.0, 2.0], np.float32), np.array(3.0, np.float32), np.array([0, 1]), axis=-2),
-        sample(np.array([1, 2], np.uint8), np.array(3), np.array([False, True])),
+        sample(np.array([1, 2]), np.array(3), np.array([2.0, -1.0], np.float32)),
     ]

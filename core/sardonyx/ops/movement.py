@@ -30,7 +30,7 @@ class Transpose(Operator, since=25):
     samples = [
         sample((2, 3, 4)),
         sample((2, 3, 4), perm=[1, 0, 2]),
-        sample((), perm=[]),
+        sample(()),
         sample((0, 2)),
         sample(np.array([[1, 2, 3]], np.uint8)),
     ]
@@ -243,7 +243,7 @@ class Pad(Operator, since=25):
         if self.mode == "reflect":
             period = 2 * size - 2 if size != 1 else 1
             place = (place % period + period) % period
-            return p.minimum(place, period - place)
+            return p.minimum(place, -place + period)
         raise ValueError(f"mode {self.mode!r} is unknown; use constant, reflect, edge or wrap")
 
     upgrades = {2: renamed("paddings", "pads"), 11: each(to_input("pads", 1), _value_to_input)}

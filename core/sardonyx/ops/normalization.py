@@ -233,8 +233,8 @@ class LRN(Operator, since=13):
 
     samples = [
         sample((2, 5, 3, 2), size=3),
-        sample((1, 7, 2), size=4, alpha=0.5, beta=0.5, bias=2.0),
-        sample((1, 2, 2), size=5, alpha=0.5),
+        sample((1, 7, 2, 1), size=3, alpha=0.5, beta=0.5, bias=2.0),
+        sample((1, 2, 2, 1), size=5, alpha=0.5),
     ]
 
 

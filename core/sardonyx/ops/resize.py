@@ -46,6 +46,19 @@ class Line:
             return _counted(self.target, dtypes.float64)
         return _counted(self.target, dtypes.float32)
 
+    def reach(self, support: int) -> Size:
+        """How far a filter reaches that is as wide as the factor is small."""
+        if isinstance(self.up, Array):
+            wide = p.maximum(self.down / self.up, 1.0) * support
+            return known_sizes(p.cast(p.ceil(wide), dtypes.int64))[0]
+        return support if self.up >= self.down else (support * self.down + self.up - 1) // self.up
+
+    def shrunk(self, distance: Array) -> Array:
+        """A distance as such a filter measures it."""
+        if isinstance(self.up, Array):
+            return distance * p.minimum(self.up / self.down, 1.0)
+        return distance if self.up >= self.down else distance * self.up / self.down
+
 
 def _half_pixel(place: Array, line: Line) -> Array:
     return ((place * 2 + 1) * line.down / line.up - 1) / 2
@@ -202,19 +215,12 @@ class Resize(Operator, since=19):
 
     def _taps(self, line: Line, place: Array) -> tuple[Array, Array]:
         """Which places [target, taps] each result reads, and how much they count."""
-        half: Size = SUPPORT[self.mode]
-        shrunk = False
-        if self.antialias:
-            if isinstance(line.up, Array):
-                raise NotImplementedError("antialias needs scales that are known before the run; use sizes")
-            shrunk = bool(line.up < line.down)
-            if shrunk:
-                half = (half * line.down + line.up - 1) // line.up
+        half = line.reach(SUPPORT[self.mode]) if self.antialias else SUPPORT[self.mode]
         base = p.unsqueeze(p.floor(place), [1])
         offset = p.unsqueeze(_counted(2 * half, place.dtype), [0]) + (1 - half)
         distance = p.absolute(base + offset - p.unsqueeze(place, [1]))
-        if shrunk:
-            distance = distance * line.up / line.down
+        if self.antialias:
+            distance = line.shrunk(distance)
         return p.cast(base + offset, dtypes.int64), self._filter(distance)
 
     def _filter(self, distance: Array) -> Array:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from sardonyx import ops
-from sardonyx.errors import NotImplemented
+from sardonyx import errors, ops
 from sardonyx.ir import Graph, Model, Node, Value
 from sardonyx.ir.build import node as new_node
 from sardonyx.ops.operator import Rewriter, Upgrade
@@ -34,7 +33,7 @@ def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
     for domain, version in versions.items():
         newest = NEWEST.get(domain, version)
         if version > newest:
-            raise NotImplemented(
+            raise errors.NotImplemented(
                 f"the model is written in operator set {version} of {domain or 'ai.onnx'}, and {newest} is the newest "
                 f"that is known; export it with opset_version={newest} or lower"
             )

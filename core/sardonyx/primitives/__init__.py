@@ -86,11 +86,10 @@ from sardonyx.primitives.reduction import (
     max_,
     mean,
     reduce,
-    reduce_window,
     sort,
     sum_,
-    windows,
 )
+from sardonyx.primitives.window import reduce_window, windows
 
 __all__ = [
     "Array",

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from sardonyx.array import Array, Primitive, bind, primitive
 from sardonyx.dtypes import DType
-from sardonyx.primitives.elementwise import Types, Values, cast, show
+from sardonyx.primitives.elementwise import Types, Values, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, reshape, transpose
-from sardonyx.primitives.reduction import window_views, windows
+from sardonyx.primitives.window import bordered, window_views, windows
 from sardonyx.symbolic import Size
 
 
@@ -30,19 +31,36 @@ class DotGeneral(Primitive):
         return [(dtype, tuple(kept))]
 
     def numpy(self, a: np.ndarray, b: np.ndarray, contract: Any, batch: Any, dtype: DType) -> Values:
-        work = np.dtype(np.float32) if dtype.storage == np.float16 else dtype.storage
         free_a = [axis for axis in range(a.ndim) if axis not in (*contract[0], *batch[0])]
         free_b = [axis for axis in range(b.ndim) if axis not in (*contract[1], *batch[1])]
         outer = [a.shape[axis] for axis in batch[0]]
-        inner = int(np.prod([a.shape[axis] for axis in contract[0]]))
+        inner = prod(a.shape[axis] for axis in contract[0])
         rows, columns = [a.shape[k] for k in free_a], [b.shape[k] for k in free_b]
+        work = _work_type(a, b, inner, dtype.storage)
         left = a.transpose([*batch[0], *free_a, *contract[0]]).astype(work, copy=False)
         right = b.transpose([*batch[1], *contract[1], *free_b]).astype(work, copy=False)
         with np.errstate(all="ignore"):
-            result = np.matmul(
-                left.reshape(*outer, int(np.prod(rows)), inner), right.reshape(*outer, inner, int(np.prod(columns)))
-            )
-        return [result.reshape(*outer, *rows, *columns).astype(dtype.storage, copy=False)]
+            result = np.matmul(left.reshape(*outer, prod(rows), inner), right.reshape(*outer, inner, prod(columns)))
+        return [_narrowed(result.reshape((*outer, *rows, *columns)), dtype.storage)]
+
+
+def _work_type(a: np.ndarray, b: np.ndarray, terms: int, dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type to sum that many products in: for integers a float type if that is exact, since BLAS has no integers."""
+    if dtype == np.float16:
+        return np.dtype(np.float32)
+    if dtype.kind not in "iu" or not a.size or not b.size:
+        return dtype
+    if not (np.can_cast(a.dtype, dtype) and np.can_cast(b.dtype, dtype)):
+        return dtype
+    bound = terms * prod(max(1, int(x.max()), -int(x.min())) for x in (a, b))
+    return np.dtype(np.float32 if bound < 1 << 24 else np.float64 if bound < 1 << 53 else dtype)
+
+
+def _narrowed(result: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    """A result in the type that was asked for; sums that do not fit wrap."""
+    if dtype.kind in "iu" and result.dtype.kind == "f":
+        result = result.astype(np.int64)
+    return result.astype(dtype, copy=False)
 
 
 class ConvGeneral(Primitive):
@@ -74,28 +92,37 @@ class ConvGeneral(Primitive):
         high: Any,
         groups: int,
     ) -> Values:
-        work = np.dtype(np.float32) if x.dtype == np.float16 else x.dtype
-        padded = _spread_and_pad(x.astype(work, copy=False), spread, low, high)
+        work = _work_type(x, w, prod(w.shape[1:]), x.dtype)
+        padded = bordered(_spread(x.astype(work, copy=False), spread), low, high)
         views = window_views(padded, w.shape[2:], strides, dilations)
-        n, spatial = len(x), views.shape[2 : x.ndim]
-        rank, channels, outputs = x.ndim - 2, x.shape[1] // groups, w.shape[0] // groups
-        kernel = w.astype(work, copy=False).reshape(groups, outputs, -1)
-        grouped = views.reshape(n, groups, channels, *views.shape[2:])
-        axes = [0, 1, 2, *range(3 + rank, 3 + 2 * rank), *range(3, 3 + rank)]
-        columns = grouped.transpose(axes).reshape(n, groups, channels * int(np.prod(w.shape[2:])), -1)
+        rank, n, spatial = x.ndim - 2, len(x), views.shape[2 : x.ndim]
+        kernel = w.astype(work, copy=False).reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
+        views = views.reshape(n, groups, w.shape[1], *views.shape[2:])
+        views = views.transpose([0, 1, 2, *range(3 + rank, 3 + 2 * rank), *range(3, 3 + rank)])
+        result = np.empty((n, groups, kernel.shape[1], *spatial), work)
+        line = n * groups * kernel.shape[2] * prod(spatial[1:]) * work.itemsize
+        band = max(1, COLUMN_BYTES // max(line, 1))
         with np.errstate(all="ignore"):
-            result = np.matmul(kernel, columns)
-        return [result.reshape(n, groups * outputs, *spatial).astype(x.dtype, copy=False)]
+            for start in range(0, spatial[0], band):
+                rows: tuple[Any, ...] = (..., slice(start, start + band), *[slice(None)] * (rank - 1))
+                part = result[rows]
+                columns = views[rows].reshape(n, groups, kernel.shape[2], prod(part.shape[3:]))
+                part[:] = np.matmul(kernel, columns).reshape(part.shape)
+        return [_narrowed(result.reshape(n, w.shape[0], *spatial), x.dtype)]
 
 
-def _spread_and_pad(x: np.ndarray, spread: Any, low: Any, high: Any) -> np.ndarray:
-    if any(step != 1 for step in spread):
-        wide = np.zeros((*x.shape[:2], *((size - 1) * step + 1 for size, step in zip(x.shape[2:], spread))), x.dtype)
-        wide[(slice(None), slice(None), *(slice(None, None, step) for step in spread))] = x
-        x = wide
-    crop = tuple(slice(max(0, -int(a)), size - max(0, -int(b))) for size, a, b in zip(x.shape[2:], low, high))
-    border = [(0, 0), (0, 0), *((max(0, int(a)), max(0, int(b))) for a, b in zip(low, high, strict=True))]
-    return np.pad(x[(slice(None), slice(None), *crop)], border)
+COLUMN_BYTES = 1 << 25
+"""Bytes of im2col columns that a convolution makes at a time."""
+
+
+def _spread(x: np.ndarray, spread: Any) -> np.ndarray:
+    """x with zeros between neighbours along the spatial axes."""
+    if all(step == 1 for step in spread):
+        return x
+    sizes = (max(0, (size - 1) * step + 1) for size, step in zip(x.shape[2:], spread, strict=True))
+    wide = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    wide[(slice(None), slice(None), *(slice(None, None, step) for step in spread))] = x
+    return wide
 
 
 DOT_GENERAL = primitive(DotGeneral)
@@ -120,14 +147,17 @@ def dot_general(
                 raise ValueError(f"shapes {show(a.shape)} and {show(b.shape)} do not multiply: axes {i} and {j} differ")
     if dtype is None and a.dtype is not b.dtype:
         raise TypeError(f"dot_general takes operands of one dtype, not {a.dtype} and {b.dtype}")
-    return bind(
+    dtype = dtype or a.dtype
+    a, b = native(a), native(b)
+    result = bind(
         DOT_GENERAL,
         a,
         b,
         contract=(tuple(contract[0]), tuple(contract[1])),
         batch=(tuple(batch[0]), tuple(batch[1])),
-        dtype=dtype or a.dtype,
+        dtype=dtype if dtype.is_native else a.dtype,
     )[0]
+    return cast(result, dtype)
 
 
 def matmul(a: Array, b: Array, dtype: DType | None = None) -> Array:
@@ -177,10 +207,11 @@ def conv_general(
             f"x {show(x.shape)} has {x.shape[1]} channels, but w {show(w.shape)} wants {w.shape[1] * groups}"
             f" in {groups} groups"
         )
-    return bind(
+    wide = native(x)
+    result = bind(
         CONV_GENERAL,
-        x,
-        cast(w, x.dtype),
+        wide,
+        cast(w, wide.dtype),
         strides=tuple(strides),
         dilations=tuple(dilations),
         spread=tuple(spread or [1] * (x.rank - 2)),
@@ -188,6 +219,7 @@ def conv_general(
         high=tuple(high),
         groups=groups,
     )[0]
+    return cast(result, x.dtype)
 
 
 def swap_last(x: Array) -> Array:

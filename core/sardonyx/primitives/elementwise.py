@@ -48,7 +48,7 @@ class Bitcast(Primitive):
         return [(dtype, x.shape)]
 
     def numpy(self, x: np.ndarray, dtype: DType) -> Values:
-        return [np.ascontiguousarray(x).view(dtype.storage)]
+        return [np.asarray(x, order="C").view(dtype.storage)]
 
 
 class Sizes(Primitive):
@@ -157,9 +157,11 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     for axis in range(-rank, 0):
         size: Size = 1
         for shape in shapes:
-            if -axis > len(shape) or same(shape[axis], size):
+            if -axis > len(shape):
                 continue
             other = shape[axis]
+            if same(other, 1) or same(other, size):
+                continue
             if same(size, 1) or size == 1:
                 size = other
             elif not (other == 1 or other == size):

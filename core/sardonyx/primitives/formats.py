@@ -13,7 +13,19 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Array, constant
 from sardonyx.dtypes import DType
-from sardonyx.primitives import elementwise as e
+from sardonyx.primitives.elementwise import (
+    absolute,
+    bitcast,
+    cast,
+    equal,
+    isnan,
+    maximum,
+    minimum,
+    round_even,
+    shift_left,
+    shift_right,
+    where,
+)
 from sardonyx.primitives.indexing import gather
 
 
@@ -48,11 +60,11 @@ FORMATS = {
 def decode(x: Array) -> Array:
     """Elements as float32, or as the integers of one byte that store them."""
     if not x.dtype.is_float:
-        return e.bitcast(x, dtypes.of(x.dtype.storage))
+        return bitcast(x, dtypes.of(x.dtype.storage))
     if x.dtype is dtypes.bfloat16:
-        bits = e.cast(e.bitcast(x, dtypes.uint16), dtypes.uint32)
-        return e.bitcast(e.shift_left(bits, 16), dtypes.float32)
-    return gather(constant(_values(x.dtype)), [e.cast(e.bitcast(x, dtypes.uint8), dtypes.int32)], [0])
+        bits = cast(bitcast(x, dtypes.uint16), dtypes.uint32)
+        return bitcast(shift_left(bits, 16), dtypes.float32)
+    return gather(constant(_values(x.dtype)), [cast(bitcast(x, dtypes.uint8), dtypes.int32)], [0])
 
 
 def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") -> Array:
@@ -64,48 +76,48 @@ def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") 
     """
     if dtype.is_int:
         return _encode_integer(x, dtype)
-    x = e.cast(x, dtypes.float32)
+    x = cast(x, dtypes.float32)
     if dtype is dtypes.float8e8m0:
         return _encode_exponent(x, saturate, rounding)
     form = FORMATS[dtype]
-    bits = e.bitcast(x, dtypes.uint32)
+    bits = bitcast(x, dtypes.uint32)
     magnitude = bits & 0x7FFFFFFF
     drop = 23 - form.mantissa
-    halves = ((1 << (drop - 1)) - 1) + (e.shift_right(magnitude, drop) & 1)
-    code = e.shift_right(magnitude + halves, drop)
+    halves = ((1 << (drop - 1)) - 1) + (shift_right(magnitude, drop) & 1)
+    code = shift_right(magnitude + halves, drop)
     if form.bias != 127:
-        small = e.absolute(x) * 2.0 ** (form.bias - 1 + form.mantissa)
-        tiny = e.cast(e.round_even(small), dtypes.uint32)
-        code = e.where(small < 2.0**form.mantissa, tiny, code - ((127 - form.bias) << form.mantissa))
+        small = absolute(x) * 2.0 ** (form.bias - 1 + form.mantissa)
+        tiny = cast(round_even(small), dtypes.uint32)
+        code = where(small < 2.0**form.mantissa, tiny, code - ((127 - form.bias) << form.mantissa))
     beyond = form.largest if saturate and dtype is not dtypes.bfloat16 else form.overflow
-    code = e.where(code > form.largest, beyond, code)
-    code = e.where(e.isnan(x), form.nan, code)
-    signed = code | e.shift_left(e.shift_right(bits, 31), form.exponent + form.mantissa)
+    code = where(code > form.largest, beyond, code)
+    code = where(isnan(x), form.nan, code)
+    signed = code | shift_left(shift_right(bits, 31), form.exponent + form.mantissa)
     if not form.signed_zero:
-        signed = e.where(e.equal(code, 0), 0, signed)
-    return e.bitcast(e.cast(signed, dtypes.of(dtype.storage)), dtype)
+        signed = where(equal(code, 0), 0, signed)
+    return bitcast(cast(signed, dtypes.of(dtype.storage)), dtype)
 
 
 def _encode_integer(x: Array, dtype: DType) -> Array:
     low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
     storage = dtypes.of(dtype.storage)
     if x.dtype.is_float:
-        x = e.cast(e.minimum(e.maximum(e.cast(x, dtypes.float32), low), low + (1 << dtype.bits) - 1), storage)
+        x = cast(minimum(maximum(cast(x, dtypes.float32), low), low + (1 << dtype.bits) - 1), storage)
     else:
         free = storage.bits - dtype.bits
-        x = e.shift_right(e.shift_left(e.cast(x, storage), free), free)
-    return e.bitcast(x, dtype)
+        x = shift_right(shift_left(cast(x, storage), free), free)
+    return bitcast(x, dtype)
 
 
 def _encode_exponent(x: Array, saturate: bool, rounding: str) -> Array:
-    bits = e.bitcast(x, dtypes.uint32) & 0x7FFFFFFF
+    bits = bitcast(x, dtypes.uint32) & 0x7FFFFFFF
     rest = bits & 0x7FFFFF
     threshold = {"up": 1, "down": 1 << 23, "nearest": 1 << 22}[rounding]
-    code = e.shift_right(bits, 23) + e.cast(rest >= threshold, dtypes.uint32)
-    code = e.minimum(code, 254 if saturate else 255)
-    nothing = e.isnan(x) if saturate else e.isnan(x) | e.equal(bits, 0)
-    code = e.where(nothing, 255, code)
-    return e.bitcast(e.cast(code, dtypes.uint8), dtypes.float8e8m0)
+    code = shift_right(bits, 23) + cast(rest >= threshold, dtypes.uint32)
+    code = minimum(code, 254 if saturate else 255)
+    nothing = isnan(x) if saturate else isnan(x) | equal(bits, 0)
+    code = where(nothing, 255, code)
+    return bitcast(cast(code, dtypes.uint8), dtypes.float8e8m0)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Primitives that combine many elements into one: reductions, windows, running sums, sorting."""
+"""Primitives that combine many elements into one: reductions, running sums, sorting."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sardonyx.array import Array, Primitive, Scalar, bind, primitive
 from sardonyx.dtypes import DType
 from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, native, widen
 from sardonyx.primitives.movement import normalize_axes, normalize_axis, reshape
-from sardonyx.symbolic import Size, product
+from sardonyx.symbolic import product
 
 
 def identity(function: str, dtype: DType) -> Scalar:
@@ -29,7 +29,7 @@ def identity(function: str, dtype: DType) -> Scalar:
     return int(limits.min if function == "max" else limits.max)
 
 
-_UFUNC: dict[str, Any] = {
+UFUNC: dict[str, Any] = {
     "sum": np.add,
     "prod": np.multiply,
     "max": np.maximum,
@@ -55,57 +55,12 @@ class Reduce(Primitive):
                 return [np.zeros([size for axis, size in enumerate(x.shape) if axis not in axes], np.int64)]
             return [getattr(np, function)(x, axis=axes[0]).astype(np.int64)]
         if x.dtype == object:
-            return [np.asarray(_UFUNC[function].reduce(x, axis=axes))]
+            return [np.asarray(UFUNC[function].reduce(x, axis=axes))]
         wide = x.astype(np.float32) if x.dtype == np.float16 else x
         start = identity(function, dtypes.of(wide.dtype))
         with np.errstate(all="ignore"):
-            result = _UFUNC[function].reduce(wide, axis=axes, dtype=wide.dtype, initial=wide.dtype.type(start))
+            result = UFUNC[function].reduce(wide, axis=axes, dtype=wide.dtype, initial=wide.dtype.type(start))
         return [np.asarray(result).astype(x.dtype)]
-
-
-class ReduceWindow(Primitive):
-    """Combine the elements under a window that slides over the last axes; the border holds the identity."""
-
-    name = "reduce_window"
-
-    def infer(self, x: Array, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any) -> Types:
-        outer = x.rank - len(window)
-        spatial = tuple(
-            windows(size, *rest)
-            for size, *rest in zip(x.shape[outer:], window, strides, dilations, low, high, strict=True)
-        )
-        dtype = dtypes.int64 if function in ("argmax", "argmin") else x.dtype
-        return [(dtype, (*x.shape[:outer], *spatial))]
-
-    def numpy(
-        self, x: np.ndarray, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any
-    ) -> Values:
-        outer = x.ndim - len(window)
-        border = [(0, 0)] * outer + [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
-        padded = np.pad(x, border, constant_values=identity(function, dtypes.of(x.dtype)))
-        views = window_views(padded, window, strides, dilations)
-        axes = tuple(range(views.ndim - len(window), views.ndim))
-        if function in ("argmax", "argmin"):
-            flat = views.reshape(*views.shape[: axes[0]], -1)
-            return [getattr(np, function)(flat, axis=-1).astype(np.int64)]
-        return [np.asarray(_UFUNC[function].reduce(views, axis=axes, dtype=x.dtype))]
-
-
-def windows(size: Size, window: int, stride: int, dilation: int, low: Size, high: Size) -> Size:
-    """How many places a window has along an axis."""
-    return (size + low + high - (window - 1) * dilation - 1) // stride + 1
-
-
-def window_views(x: np.ndarray, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
-    """A view in which the axes of the window follow those of its places."""
-    outer = x.ndim - len(window)
-    places = [
-        (x.shape[outer + k] - (w - 1) * d - 1) // s + 1 for k, (w, s, d) in enumerate(zip(window, strides, dilations))
-    ]
-    steps = x.strides[:outer] + tuple(step * s for step, s in zip(x.strides[outer:], strides, strict=True))
-    inner = tuple(step * d for step, d in zip(x.strides[outer:], dilations, strict=True))
-    shape = (*x.shape[:outer], *(max(0, place) for place in places), *window)
-    return np.lib.stride_tricks.as_strided(x, shape, steps + inner, writeable=False)
 
 
 class Cumulative(Primitive):
@@ -118,7 +73,7 @@ class Cumulative(Primitive):
 
     def numpy(self, x: np.ndarray, function: str, axis: int, exclusive: bool, reverse: bool) -> Values:
         line = np.flip(x, axis) if reverse else x
-        total = _UFUNC[function].accumulate(line, axis=axis, dtype=x.dtype) if x.size else line
+        total = UFUNC[function].accumulate(line, axis=axis, dtype=x.dtype) if x.size else line
         if exclusive and x.shape[axis]:
             total = np.roll(total, 1, axis)
             index: list[Any] = [slice(None)] * x.ndim
@@ -145,7 +100,6 @@ class Sort(Primitive):
 
 
 REDUCE = primitive(Reduce)
-REDUCE_WINDOW = primitive(ReduceWindow)
 CUMULATIVE = primitive(Cumulative)
 SORT = primitive(Sort)
 
@@ -193,29 +147,6 @@ def arg(x: Array, function: str, axis: int, keepdims: bool = False, last: bool =
         found = cast(reduce(flip(x, [axis]), function, [axis], keepdims), dtypes.int64)
         return elementwise("sub", x.shape[axis] - 1, found)
     return reduce(x, function, [axis], keepdims)
-
-
-def reduce_window(
-    x: Array,
-    function: str,
-    window: Sequence[int],
-    strides: Sequence[int],
-    dilations: Sequence[int],
-    low: Sequence[Size],
-    high: Sequence[Size],
-) -> Array:
-    """Combine what lies under a window sliding over the last axes, `low` and `high` places beyond the border."""
-    result = bind(
-        REDUCE_WINDOW,
-        native(x),
-        function=function,
-        window=tuple(window),
-        strides=tuple(strides),
-        dilations=tuple(dilations),
-        low=tuple(low),
-        high=tuple(high),
-    )[0]
-    return result if function in ("argmax", "argmin") else cast(result, x.dtype)
 
 
 def cumulative(x: Array, function: str, axis: int, exclusive: bool = False, reverse: bool = False) -> Array:

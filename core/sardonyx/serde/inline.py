@@ -130,12 +130,14 @@ class _Inliner:
             return
         self.require(node.domain, frame.function)
         frame.target.append(copy)
+        opened = len(self.frames)
         for attribute in attributes.values():
             scope = (frame.values, frame.function, frame.given, frame.prefix)
             if attribute.kind == "graph":
                 attribute.value = self.open(attribute.value, *scope)
             elif attribute.kind == "graphs":
                 attribute.value = [self.open(graph, *scope) for graph in attribute.value]
+        self.frames[opened:] = reversed(self.frames[opened:])  # the first to be filled lies on top
 
     def call(self, call: Node, function: Function, frame: _Frame) -> None:
         parameters, outputs = function.graph.inputs, function.graph.outputs

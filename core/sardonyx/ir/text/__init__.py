@@ -14,6 +14,7 @@ go by NumPy's names as well, attributes may stand among the inputs (`Softmax(x, 
 """
 
 from sardonyx.ir.text.parser import parse_graph, parse_model
-from sardonyx.ir.text.printer import format_graph, format_model, format_type
+from sardonyx.ir.text.printer import format_graph, format_model
+from sardonyx.ir.text.types import format_type
 
 __all__ = ["format_graph", "format_model", "format_type", "parse_graph", "parse_model"]

@@ -6,25 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.dtypes import DType
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
 from sardonyx.ir.text.literals import parse_elements
-from sardonyx.ir.text.scanner import IDENTIFIER, NAME, NUMBER, Scanner
-from sardonyx.ir.types import (
-    DimLike,
-    MapType,
-    OptionalType,
-    SequenceType,
-    SparseTensorType,
-    TensorType,
-    ValueType,
-)
+from sardonyx.ir.text.scanner import IDENTIFIER, NAME, NUMBER
+from sardonyx.ir.text.types import DEPTH, DTYPES, TypeParser
+from sardonyx.ir.types import SparseTensorType, TensorType, ValueType
 
-DEPTH = 50
-"""How deeply graphs and types may nest in a text."""
-
-_CONTAINERS = ("seq", "map", "optional", "sparse_tensor", "sparse")
 _MODEL_HEADER = {
     "ir_version": "ir_version",
     "opset_import": "opset_imports",
@@ -41,23 +28,8 @@ _FUNCTION_HEADER = {
     "overload": "overload",
     "doc_string": "doc",
 }
-_DTYPES = {name: dtype for dtype in dtypes.ALL for name in (dtype.name, dtype.onnx_name)}
-_KINDS = {
-    "float",
-    "int",
-    "string",
-    "tensor",
-    "graph",
-    "sparse_tensor",
-    "type_proto",
-    "floats",
-    "ints",
-    "strings",
-    "tensors",
-    "graphs",
-    "sparse_tensors",
-    "type_protos",
-}
+_SINGLE = ("float", "int", "string", "tensor", "graph", "sparse_tensor", "type_proto")
+_KINDS = {*_SINGLE, *(f"{kind}s" for kind in _SINGLE)}
 
 
 def parse_model(text: str) -> Model:
@@ -107,9 +79,7 @@ class _Scope(dict[str, Value]):
         return None if scope is None else scope[name]
 
 
-class _Parser(Scanner):
-    depth = 0
-
+class _Parser(TypeParser):
     def header(self, fields: dict[str, str]) -> dict[str, Any]:
         """The fields of a model or function that stand in angle brackets before it, if any do."""
         found: dict[str, Any] = {}
@@ -260,7 +230,7 @@ class _Parser(Scanner):
 
     def at_operator(self) -> bool:
         word = self.peek(IDENTIFIER)
-        return bool(word or self.at('"')) and word not in _DTYPES and word not in ("true", "false", "inf", "nan")
+        return bool(word or self.at('"')) and word not in DTYPES and word not in ("true", "false", "inf", "nan")
 
     def define(self, start: int, name: str, kind: ValueType | None, scope: _Scope) -> Value:
         if name in scope:
@@ -395,80 +365,6 @@ class _Parser(Scanner):
         if kind.shape is None or not all(isinstance(dim, int) for dim in kind.shape):
             self.fail(f"the sizes of {kind} must be numbers here")
         return tuple(dim for dim in kind.shape if isinstance(dim, int))
-
-    def at_type(self) -> bool:
-        word = self.peek(NAME)
-        return word in _DTYPES or word in _CONTAINERS or word == "undefined" or self.at("?")
-
-    def optional_type(self) -> ValueType | None:
-        """The type before a name, unless the name looks like a type."""
-        if not self.at_type():
-            return None
-        start = self.pos
-        if self.match(IDENTIFIER) and (self.at(",") or self.at(")") or self.at("=")):
-            self.pos = start
-            return None
-        self.pos = start
-        return self.type()
-
-    def type(self) -> ValueType | None:
-        if self.depth == DEPTH:
-            self.fail(f"types nest more than {DEPTH} deep")
-        self.depth += 1
-        kind = self.inner_type()
-        self.depth -= 1
-        return kind
-
-    def inner_type(self) -> ValueType | None:
-        start = self.pos
-        if self.take("?"):
-            return None
-        word = self.match(IDENTIFIER) or self.fail("expected a type")
-        if word in _DTYPES or word == "undefined":
-            return TensorType(_DTYPES.get(word), self.shape())
-        if word not in _CONTAINERS:
-            self.fail(f"'{word}' is no type", start)
-        self.expect("(")
-        if word == "map":
-            key = self.key()
-            self.expect(",")
-        inner = self.type()
-        self.expect(")")
-        if word == "map":
-            return MapType(key, inner)
-        if word in ("sparse_tensor", "sparse"):
-            if not isinstance(inner, TensorType):
-                self.fail("a sparse tensor's type is written sparse_tensor(float32[2,3])", start)
-            return SparseTensorType(inner.dtype, inner.shape)
-        return SequenceType(inner) if word == "seq" else OptionalType(inner)
-
-    def key(self) -> DType:
-        start = self.pos
-        word = self.word(IDENTIFIER, "the type of a map's keys")
-        if word not in _DTYPES:
-            self.fail(f"'{word}' is no element type", start)
-        return _DTYPES[word]
-
-    def shape(self) -> tuple[DimLike, ...] | None:
-        """A missing bracket is a scalar; `[]`, as ONNX has it, and `[...]` are of unknown rank."""
-        if not self.take("["):
-            return ()
-        if self.take("]"):
-            return None
-        if self.take("..."):
-            self.expect("]")
-            return None
-        dims: list[DimLike] = []
-        while True:
-            if self.take("?"):
-                dims.append(None)
-            elif self.peek(NUMBER):
-                dims.append(self.integer("a size"))
-            else:
-                dims.append(self.word(IDENTIFIER, "a size, a symbol or '?'"))
-            if not self.take(","):
-                self.expect("]")
-                return tuple(dims)
 
 
 def _single(number: str) -> float:

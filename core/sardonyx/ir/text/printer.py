@@ -12,15 +12,8 @@ from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTen
 from sardonyx.ir.names import new_names
 from sardonyx.ir.text.literals import format_elements
 from sardonyx.ir.text.scanner import IDENTIFIER, named, quote
-from sardonyx.ir.types import (
-    DimLike,
-    MapType,
-    OptionalType,
-    SequenceType,
-    SparseTensorType,
-    TensorType,
-    ValueType,
-)
+from sardonyx.ir.text.types import format_type
+from sardonyx.ir.types import SparseTensorType, TensorType
 
 WIDTH = 110
 LIMIT = 16
@@ -51,25 +44,6 @@ def format_model(model: Model, *, limit: int | None = LIMIT) -> str:
 def format_graph(graph: Graph, *, limit: int | None = LIMIT) -> str:
     """The graph as text, which `parse_graph` reads."""
     return _Printer(new_names(graph), limit).graph(graph, "")
-
-
-def format_type(kind: ValueType | None) -> str:
-    """A type as ONNX's text form has it: `float32` is a scalar, `float32[...]` of unknown rank."""
-    if kind is None:
-        return "?"
-    if isinstance(kind, MapType):
-        return f"map({kind.key.name}, {format_type(kind.value)})"
-    if isinstance(kind, (SequenceType, OptionalType)):
-        return f"{'seq' if isinstance(kind, SequenceType) else 'optional'}({format_type(kind.element)})"
-    dims = "[...]" if kind.shape is None else f"[{','.join(map(_dim, kind.shape))}]" if kind.shape else ""
-    text = (kind.dtype.name if kind.dtype else "undefined") + dims
-    return f"sparse_tensor({text})" if isinstance(kind, SparseTensorType) else text
-
-
-def _dim(dim: DimLike) -> str:
-    if isinstance(dim, str):
-        return dim if IDENTIFIER.fullmatch(dim) else quote(dim)
-    return "?" if dim is None else str(dim)
 
 
 class _Printer:

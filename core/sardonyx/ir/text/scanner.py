@@ -15,6 +15,7 @@ NAME = re.compile(r"[\w/][\w/.:@-]*(?<!:)")
 NUMBER = re.compile(r"[-+]?(?:(?:inf(?:inity)?|nan)(?!\w)|(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)", re.IGNORECASE)
 
 _SPACE = re.compile(r"(?:\s|#[^\n]*)*")
+_WORD = re.compile(r"\w+|\S")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
 _BYTES = re.compile(r"b\"(?:[^\"\\]|\\.)*\"|b'(?:[^'\\]|\\.)*'")
 
@@ -116,7 +117,7 @@ class Scanner:
         """Raises InvalidGraph with line, column and the line itself."""
         at = self.pos if pos is None else pos
         if pos is None and message.startswith("expected"):
-            found = re.compile(r"\S\w*").match(self.text, at)
+            found = _WORD.match(self.text, at)
             message += f", found '{found.group()[:20]}'" if found else ", found the end of the text"
         start = self.text.rfind("\n", 0, at) + 1
         line = self.text[start:].partition("\n")[0]

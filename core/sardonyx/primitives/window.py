@@ -1,0 +1,122 @@
+"""The primitive that combines what lies under a sliding window, and the arithmetic of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Array, Primitive, Scalar, bind, primitive
+from sardonyx.primitives.elementwise import Types, Values, cast, native
+from sardonyx.primitives.reduction import UFUNC, identity
+from sardonyx.symbolic import Size
+
+
+class ReduceWindow(Primitive):
+    """Combine the elements under a window that slides over the last axes; the border holds the identity.
+
+    `low` and `high` are widths of the border, which may be negative. `argmax` and `argmin` give the place in the window
+    (row-major, the first of equal ones). Sums of float16 are taken in float32.
+    """
+
+    name = "reduce_window"
+
+    def infer(self, x: Array, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any) -> Types:
+        outer = x.rank - len(window)
+        spatial = tuple(
+            windows(size, *rest)
+            for size, *rest in zip(x.shape[outer:], window, strides, dilations, low, high, strict=True)
+        )
+        dtype = dtypes.int64 if function in ("argmax", "argmin") else x.dtype
+        return [(dtype, (*x.shape[:outer], *spatial))]
+
+    def numpy(
+        self, x: np.ndarray, function: str, window: Any, strides: Any, dilations: Any, low: Any, high: Any
+    ) -> Values:
+        extreme = function.removeprefix("arg")
+        wide = x.astype(np.float32) if x.dtype == np.float16 and function == "sum" else x
+        values = bordered(wide, low, high, identity(extreme, dtypes.of(x.dtype)))
+        places = np.zeros(values.shape, np.int64) if extreme != function else None
+        inner = 1
+        for k in reversed(range(len(window))):
+            axis = x.ndim - len(window) + k
+            columns = _window_columns(values, axis, window[k], strides[k], dilations[k])
+            values = columns[0].copy()
+            if places is None:
+                for column in columns[1:]:
+                    UFUNC[function](values, column, out=values)
+                continue
+            origins = _window_columns(places, axis, window[k], strides[k], dilations[k])
+            places = origins[0].copy()
+            for offset, (column, origin) in enumerate(zip(columns[1:], origins[1:], strict=True), 1):
+                better = column > values if extreme == "max" else column < values
+                better |= (column != column) & (values == values)
+                np.copyto(values, column, where=better)
+                np.copyto(places, origin + offset * inner, where=better)
+            inner *= window[k]
+        return [values.astype(x.dtype, copy=False) if places is None else places]
+
+
+def windows(size: Size, window: int, stride: int, dilation: int, low: Size, high: Size) -> Size:
+    """How many places a window has along an axis."""
+    return (size + low + high - (window - 1) * dilation - 1) // stride + 1
+
+
+def bordered(x: np.ndarray, low: Sequence[Size], high: Sequence[Size], value: Scalar = 0) -> np.ndarray:
+    """x with a border of one number around its last axes, cut where a width is negative; x itself if all are 0."""
+    widths = [(0, 0)] * (x.ndim - len(low)) + [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
+    if all(width == (0, 0) for width in widths):
+        return x
+    kept = x[tuple(slice(max(0, -a), size - max(0, -b)) for size, (a, b) in zip(x.shape, widths, strict=True))]
+    widths = [(max(0, a), max(0, b)) for a, b in widths]
+    result = np.full([a + size + b for size, (a, b) in zip(kept.shape, widths, strict=True)], value, x.dtype)
+    result[tuple(slice(a, a + size) for size, (a, _) in zip(kept.shape, widths, strict=True))] = kept
+    return result
+
+
+def _window_columns(x: np.ndarray, axis: int, window: int, stride: int, dilation: int) -> list[np.ndarray]:
+    """For each element of a window along one axis, what it meets at all places of the window."""
+    places = max(0, (x.shape[axis] - (window - 1) * dilation - 1) // stride + 1)
+    before = (slice(None),) * axis
+    starts = range(0, window * dilation, dilation)
+    return [x[(*before, slice(start, start + places * stride, stride))][(*before, slice(places))] for start in starts]
+
+
+def window_views(x: np.ndarray, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
+    """A view in which the axes of the window follow those of its places."""
+    outer = x.ndim - len(window)
+    places = [
+        (x.shape[outer + k] - (w - 1) * d - 1) // s + 1 for k, (w, s, d) in enumerate(zip(window, strides, dilations))
+    ]
+    steps = x.strides[:outer] + tuple(step * s for step, s in zip(x.strides[outer:], strides, strict=True))
+    inner = tuple(step * d for step, d in zip(x.strides[outer:], dilations, strict=True))
+    shape = (*x.shape[:outer], *(max(0, place) for place in places), *window)
+    return np.lib.stride_tricks.as_strided(x, shape, steps + inner, writeable=False)
+
+
+REDUCE_WINDOW = primitive(ReduceWindow)
+
+
+def reduce_window(
+    x: Array,
+    function: str,
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    low: Sequence[Size],
+    high: Sequence[Size],
+) -> Array:
+    """Combine what lies under a window sliding over the last axes, `low` and `high` places beyond the border."""
+    result = bind(
+        REDUCE_WINDOW,
+        native(x),
+        function=function,
+        window=tuple(window),
+        strides=tuple(strides),
+        dilations=tuple(dilations),
+        low=tuple(low),
+        high=tuple(high),
+    )[0]
+    return result if function in ("argmax", "argmin") else cast(result, x.dtype)

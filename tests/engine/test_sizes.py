@@ -1,0 +1,59 @@
+"""Sizes that a plan was not made with: guards decide, and what they allow compiles nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import sardonyx
+from sardonyx.errors import InvalidArgument, RuntimeException
+from tests.engine.graphs import model
+from tests.engine.providers import NUMPY, PROVIDERS
+
+BROADCAST = "g (float[N, 4] x, float[M, 4] y) => (float[K, 4] z) { z = Add (x, y) }"
+RESHAPE = "g (float[N, 6] x, int64[2] shape) => (float[A, B] y) { y = Reshape (x, shape) }"
+
+
+def ones(*shape: int) -> np.ndarray:
+    return np.ones(shape, np.float32)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_equal_sizes_share_a_plan_and_broadcast_makes_another(provider: str) -> None:
+    session = sardonyx.InferenceSession(model(BROADCAST), providers=[provider])
+    for n, m, compiled in [(3, 3, 1), (5, 5, 1), (5, 1, 2), (9, 1, 2), (1, 4, 3), (7, 7, 3), (0, 0, 3)]:
+        (z,) = session.run(None, {"x": ones(n, 4), "y": ones(m, 4)})
+        np.testing.assert_array_equal(z, np.full((max(n, m) if 0 not in (n, m) else 0, 4), 2, np.float32))
+        assert session.compiled == compiled, (n, m)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_shape_from_an_input(provider: str) -> None:
+    session = sardonyx.InferenceSession(model(RESHAPE), providers=[provider])
+    x = np.arange(24, dtype=np.float32).reshape(4, 6)
+    for shape in ([2, 12], [12, 2], [-1, 8], [3, -1], [24, 1]):
+        (y,) = session.run(None, {"x": x, "shape": np.array(shape)})
+        np.testing.assert_array_equal(y, x.reshape(shape))
+
+
+def test_shapes_that_do_not_fit_name_the_node() -> None:
+    session = sardonyx.InferenceSession(model(BROADCAST), providers=[NUMPY])
+    with pytest.raises(RuntimeException, match=r"Add 'z': shapes .* do not broadcast"):
+        session.run(None, {"x": ones(3, 4), "y": ones(2, 4)})
+    np.testing.assert_array_equal(session.run(None, {"x": ones(3, 4), "y": ones(3, 4)})[0], 2 * ones(3, 4))
+
+
+@pytest.mark.parametrize(
+    ("feeds", "message"),
+    [
+        ({"x": ones(3, 4)}, "input 'y' .* is missing"),
+        ({"x": ones(3, 4), "y": ones(3, 4), "z": ones(1)}, "no input 'z'"),
+        ({"x": ones(3, 5), "y": ones(3, 4)}, "axis 1 is 5, not 4"),
+        ({"x": ones(3), "y": ones(3, 4)}, "wants rank 2"),
+        ({"x": ones(3, 4).astype(np.float64), "y": ones(3, 4)}, "wants float, not NumPy's float64"),
+    ],
+)
+def test_bad_feeds_are_named(feeds: dict[str, np.ndarray], message: str) -> None:
+    session = sardonyx.InferenceSession(model(BROADCAST), providers=[NUMPY])
+    with pytest.raises(InvalidArgument, match=message):
+        session.run(None, feeds)

@@ -1,0 +1,246 @@
+"""Every sample of every operator against ONNX's reference evaluator, or onnxruntime where that is the better judge.
+
+`run_sample` runs one on a provider; `eager` means NumPy, node by node. A traced check sees that the expansion also
+compiles for sizes that are not known.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from itertools import compress
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from sardonyx import ops
+from sardonyx.ops.operator import Operator, Sample
+from sardonyx.symbolic import Poly, hint, poly
+from tests.support import eager
+
+RUNTIME_OPSET = 21
+"""The newest operator set in which onnxruntime has every operator that it judges."""
+
+RUNTIME = {
+    "ConvTranspose": "the reference fails on groups and 1-D kernels",
+    "Flatten": "the reference fails on no elements",
+    "GatherElements": "the reference wants equal sizes on the other axes",
+    "GlobalAveragePool": "the reference fails on rank 2",
+    "GlobalLpPool": "the reference lacks it",
+    "GlobalMaxPool": "the reference gives another rank",
+    "LogSoftmax": "the reference underflows",
+    "LpNormalization": "the reference forgets magnitudes where p is 1",
+    "LRN": "the reference is imprecise",
+    "MaxPool": "the reference rounds up wrongly",
+    "Mean": "the reference does not broadcast",
+    "Pad": "the reference takes no negative widths",
+    "QuantizeLinear": "the reference does not saturate infinities",
+    "ReduceLogSumExp": "the reference fails on scalars",
+    "ReduceSumSquare": "the reference gives int64",
+}
+"""Operators of ai.onnx that onnxruntime judges, and why."""
+
+def one_hot(indices: np.ndarray, depth: np.ndarray, values: np.ndarray, axis: int = -1) -> list[np.ndarray]:
+    size = int(depth.item())
+    index = indices.astype(np.int64)
+    index = np.expand_dims(np.where(index < 0, index + size, index), axis)
+    places = np.arange(size).reshape([-1 if k == axis % index.ndim else 1 for k in range(index.ndim)])
+    return [np.where(index == places, values[1], values[0])]
+
+
+ORACLES = {"OneHot": one_hot}
+"""Operators that neither judges in all types."""
+
+OVERFLOWS = {"ReduceL2", "ReduceMean", "RMSNormalization"}
+"""Operators whose float16 both judges take in float16 where ONNX does not: they are judged in float32."""
+
+TIED = {
+    "ConstantOfShape": "the input counts the axes",
+    "Conv": "the channels of x are those of w times the groups",
+    "Expand": "a constant shape",
+    "FusedConv": "the shape of what is added",
+    "GatherND": "the last axis of the indices counts axes",
+    "Reshape": "a constant shape",
+    "Resize": "the size to which an axis shrinks chooses the filter",
+    "ScatterND": "the last axis of the indices counts axes",
+    "Split": "constant sizes of the parts",
+}
+"""Operators that may tie sizes to numbers, and by what."""
+
+SETTLED = frozenset(
+    "axes axis shape starts ends steps pads repeats k depth split sizes scales roi output_shape training_mode".split()
+)
+"""Inputs, by their names in ONNX's schemas, that models give as constants: shapes depend on them."""
+
+
+def _types(name: str) -> set[str]:
+    """The types of tensors that an operator takes first."""
+    inputs = onnx.defs.get_schema(name, 28).inputs
+    return set(inputs[0].types) if inputs else set()
+
+
+CASES = [
+    pytest.param(operator, sample, id=f"{domain}.{name}-{number}" if domain else f"{name}-{number}")
+    for (domain, name), operator in sorted(ops.load().items())
+    for number, sample in enumerate(operator.samples)
+]
+
+
+def name_of(operator: type[Operator]) -> str:
+    return next(name for (_, name), known in ops.load().items() if known is operator)
+
+
+def model_of(operator: type[Operator], sample: Sample, opset: int = 28) -> tuple[onnx.ModelProto, dict[str, Any]]:
+    """A model of one node, and its feeds; inputs that shapes depend on are constants."""
+    name, domain = name_of(operator), operator.domain
+    schema = onnx.defs.get_schema(name, opset, domain) if onnx.defs.has(name, opset, domain) else None
+    feeds: dict[str, np.ndarray] = {}
+    constants, inputs, names = [], [], []
+    for number, array in enumerate(sample.arrays()):
+        formal = schema.inputs[min(number, len(schema.inputs) - 1)].name if schema and schema.inputs else ""
+        names.append("" if array is None else f"x{number}")
+        if array is None:
+            continue
+        if formal.lower() in SETTLED:
+            constants.append(numpy_helper.from_array(array, names[-1]))
+        else:
+            feeds[names[-1]] = array
+            dtype = helper.np_dtype_to_tensor_dtype(array.dtype)
+            inputs.append(helper.make_tensor_value_info(names[-1], dtype, [None] * array.ndim))
+    outputs = [f"y{number}" for number in range(sample.outputs)]
+    node = helper.make_node(name, names, outputs, domain=domain)
+    for key, value in sample.attributes.items():
+        node.attribute.append(attribute(key, value, schema))
+    results = [onnx.ValueInfoProto(name=output) for output in outputs]
+    graph = helper.make_graph([node], name, inputs, results, constants)
+    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, 1)] * bool(domain)
+    return helper.make_model(graph, opset_imports=imports, ir_version=10), feeds
+
+
+def attribute(key: str, value: Any, schema: Any) -> onnx.AttributeProto:
+    if isinstance(value, np.ndarray):
+        value = numpy_helper.from_array(value)
+    kind = schema.attributes[key].type.value if schema and key in schema.attributes else None
+    return helper.make_attribute(key, value, attr_type=kind)
+
+
+def expected(operator: type[Operator], sample: Sample) -> list[np.ndarray]:
+    """What the outputs of a sample should be."""
+    name = name_of(operator)
+    if name in ORACLES:
+        return ORACLES[name](*sample.arrays(), **sample.attributes)
+    if name in OVERFLOWS:
+        inputs = [half.astype(np.float32) if _is_half(half) else half for half in sample.arrays()]
+        wanted = expected_in_type(operator, replace(sample, inputs=tuple(inputs)))
+        return [array.astype(np.float16) for array in wanted] if any(map(_is_half, sample.arrays())) else wanted
+    return expected_in_type(operator, sample)
+
+
+def expected_in_type(operator: type[Operator], sample: Sample) -> list[np.ndarray]:
+    if operator.domain or name_of(operator) in RUNTIME:
+        model, feeds = model_of(operator, sample, RUNTIME_OPSET)
+        session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        return list(session.run(None, feeds))
+    model, feeds = model_of(operator, sample)
+    with np.errstate(all="ignore"):
+        return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, feeds)]
+
+
+def _is_half(array: np.ndarray | None) -> bool:
+    return array is not None and array.dtype == np.float16
+
+
+def run_sample(operator: type[Operator], sample: Sample, provider: str) -> list[np.ndarray]:
+    """The outputs of a sample on a provider, or of `eager` evaluation."""
+    model, feeds = model_of(operator, sample)
+    if provider == "eager":
+        return eager.evaluate(model, feeds)
+    from sardonyx import InferenceSession
+
+    return list(InferenceSession(model.SerializeToString(), providers=[provider]).run(None, feeds))
+
+
+def assert_near(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> None:
+    """Assert equal shapes and types, and values within the tolerance of the largest one."""
+    assert len(found) == len(wanted)
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype == other.dtype
+        assert one.shape == other.shape
+        if one.dtype == object:
+            np.testing.assert_array_equal(one, other)
+            continue
+        a, b = one.astype(np.float64), other.astype(np.float64)
+        finite = np.isfinite(b)
+        np.testing.assert_array_equal(a[~finite], b[~finite])
+        assert np.isfinite(a[finite]).all()
+        scale = np.abs(b[finite]).max(initial=0.0)
+        error = np.abs(a[finite] - b[finite]).max(initial=0.0)
+        assert error <= tolerance * scale, f"off by {error:.3g} where the largest value is {scale:.3g}"
+
+
+@pytest.mark.parametrize(("operator", "sample"), CASES)
+@pytest.mark.parametrize("provider", ["eager"])
+def test_sample(operator: type[Operator], sample: Sample, provider: str) -> None:
+    assert_near(run_sample(operator, sample, provider), expected(operator, sample), sample.tolerance)
+
+
+@pytest.mark.parametrize(("operator", "sample"), CASES)
+def test_traced(operator: type[Operator], sample: Sample) -> None:
+    """With symbolic sizes types and shapes come out as they do eagerly, and no size is tied to its number.
+
+    The same equations give what eager evaluation gives, for these sizes and, if the guards allow, for larger ones.
+    """
+    model, feeds = model_of(operator, sample)
+    wanted = eager.evaluate(model, feeds)
+    traced = eager.trace(model, feeds)
+    with traced.guards:
+        for array, value in zip(traced.outputs, wanted, strict=True):
+            assert array.dtype is eager.of_array(value).dtype
+            assert len(array.shape) == value.ndim
+            known = [poly(size).symbols().isdisjoint(traced.fresh) for size in array.shape]
+            assert list(compress(map(hint, array.shape), known)) == list(compress(value.shape, known))
+    tied = [str(p) for p, relation, truth in traced.guards if relation == "==" and truth and _is_number(p)]
+    assert not tied or name_of(operator) in TIED
+    if not traced.fresh:
+        assert_near(eager.replay(traced, feeds), wanted, 1e-6)
+        grown = {name: np.resize(array, [size + (size > 1) for size in array.shape]) for name, array in feeds.items()}
+        with suppress(eager.GuardError):
+            assert_near(eager.replay(traced, grown), eager.evaluate(model, grown), 1e-6)
+
+
+def _is_number(polynomial: Poly) -> bool:
+    """Whether its being 0 says that sizes have a certain number."""
+    return bool(polynomial.terms) and polynomial.terms[0][0] == ()
+
+
+OF_FLOATS = [
+    pytest.param(operator, operator.samples[0], id=name)
+    for (domain, name), operator in sorted(ops.load().items())
+    if domain == ""
+    and name != "BitCast"
+    and operator.samples
+    and all(isinstance(item, tuple) for item in operator.samples[0].inputs)
+    and {"tensor(bfloat16)", "tensor(float16)"} <= _types(name)
+]
+FLOATS = {"float16": (ml_dtypes.finfo(np.float16).eps, np.float16), "bfloat16": (2.0**-7, ml_dtypes.bfloat16)}
+
+
+@pytest.mark.parametrize("type_name", FLOATS)
+@pytest.mark.parametrize(("operator", "sample"), OF_FLOATS)
+def test_half(operator: type[Operator], sample: Sample, type_name: str) -> None:
+    """16-bit floats give what float32 gives for the same values, to four units in the last place of the largest one."""
+    epsilon, dtype = FLOATS[type_name]
+    arrays = [array.astype(dtype) for array in sample.arrays() if array is not None]
+    wide = replace(sample, inputs=tuple(array.astype(np.float32) for array in arrays))
+    model, feeds = model_of(operator, replace(sample, inputs=tuple(arrays)))
+    found = eager.evaluate(model, feeds)
+    for one, other in zip(found, expected(operator, wide), strict=True):
+        kept = other.dtype != np.float32 or one.dtype == np.float32
+        assert one.dtype == (other.dtype if kept else dtype)
+        assert_near([one.astype(other.dtype)], [other], 4 * epsilon)

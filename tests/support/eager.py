@@ -1,0 +1,107 @@
+"""ONNX models evaluated node by node: what the operators mean, without compiler, plan or provider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from sardonyx import dtypes
+from sardonyx.array import Array, Trace
+from sardonyx.compiler.interpret import interpret
+from sardonyx.ir import Graph
+from sardonyx.passes.upgrade import upgrade
+from sardonyx.serde import read
+from sardonyx.symbolic import Dim, Guards
+from sardonyx.symbolic import evaluate as evaluate_size
+
+Feeds = Mapping[str, np.ndarray]
+
+
+def load(model: onnx.ModelProto) -> Graph:
+    """The model's graph in the newest operator set."""
+    return upgrade(read(model.SerializeToString())).graph
+
+
+def evaluate(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
+    """The outputs for these inputs; types that NumPy lacks come and go as `ml_dtypes`."""
+    graph = load(model)
+    environment: dict[int, Array | None] = {
+        id(value): of_array(feeds[value.name]) for value in graph.inputs if value.name in feeds
+    }
+    return [to_array(array) for array in interpret(graph, environment)]
+
+
+def of_array(array: np.ndarray) -> Array:
+    """The known Array with these elements."""
+    dtype = dtypes.by_number(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
+    assert dtype is not None
+    if dtype is dtypes.string:
+        return Array(dtype, array.shape, array.astype(object))
+    native = dtype.is_native or dtype.is_int
+    return Array(dtype, array.shape, array.astype(dtype.storage) if native else array.view(dtype.storage))
+
+
+def to_array(array: Array) -> np.ndarray:
+    """The elements of a known Array, in ONNX's NumPy type."""
+    assert array.value is not None
+    want = onnx.helper.tensor_dtype_to_np_dtype(array.dtype.number)
+    native = array.dtype.is_native or array.dtype.is_int
+    return array.value.astype(want) if native else np.ascontiguousarray(array.value).view(want)
+
+
+def trace(model: onnx.ModelProto, feeds: Feeds) -> Trace:
+    """The model's equations when the size of every input axis longer than 1 is a symbol of its own."""
+    graph = load(model)
+    result = Trace(Guards())
+    environment: dict[int, Array | None] = {}
+    for value in graph.inputs:
+        if value.name in feeds:
+            known = of_array(feeds[value.name])
+            shape = [
+                result.guards.symbol(f"{value.name}_{axis}", size) if size > 1 else size
+                for axis, size in enumerate(feeds[value.name].shape)
+            ]
+            array = environment[id(value)] = result.input(known.dtype, tuple(shape), value.name)
+            result.feeds[id(array)] = feeds[value.name]
+    with result:
+        result.outputs = [result.materialise(array) for array in interpret(graph, environment)]
+    return result
+
+
+def replay(traced: Trace, feeds: Feeds) -> list[np.ndarray]:
+    """The outputs of a trace for inputs whose sizes satisfy its guards; `GuardError` for others."""
+    sizes = {
+        str(size): feeds[array.name].shape[axis]
+        for array in traced.inputs
+        for axis, size in enumerate(array.shape)
+        if isinstance(size, Dim)
+    }
+    for polynomial, relation, truth in traced.guards:
+        value = evaluate_size(polynomial.json(), sizes)
+        if (value == 0 if relation == "==" else value >= 0) != truth:
+            raise GuardError(f"{polynomial} {relation} 0 is not {truth} for {sizes}")
+    values = {id(array): of_array(feeds[array.name]).value for array in traced.inputs}
+    for equation in traced.equations:
+        operands = [array.value if array.value is not None else values[id(array)] for array in equation.inputs]
+        results = equation.primitive.numpy(*operands, **_settle(equation.params, sizes))
+        values.update((id(array), result) for array, result in zip(equation.outputs, results, strict=True))
+    found = [array.value if array.value is not None else values[id(array)] for array in traced.outputs]
+    return [to_array(Array(array.dtype, (), value)) for array, value in zip(traced.outputs, found, strict=True)]
+
+
+class GuardError(Exception):
+    """These sizes break a guard of the trace."""
+
+
+def _settle(value: Any, sizes: Mapping[str, int]) -> Any:
+    """A parameter with numbers for its symbolic sizes."""
+    if isinstance(value, Dim):
+        return evaluate_size(value.poly.json(), sizes)
+    if isinstance(value, dict):
+        return {name: _settle(item, sizes) for name, item in value.items()}
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return tuple(_settle(item, sizes) for item in value)
+    return value

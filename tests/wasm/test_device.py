@@ -1,0 +1,187 @@
+"""The WebAssembly device: memory, segments of dependent launches, threads, and what is given back."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sardonyx import dtypes
+from sardonyx.compiler.program import Builder, Program, call
+from sardonyx.device import ALIGNMENT, Address, Device, Executable, Launch, Provider
+from sardonyx_wasm import provider
+from sardonyx_wasm.device import WasmDevice
+from sardonyx_wasm.hosts import available, host
+
+Array = np.ndarray
+pytestmark = pytest.mark.skipif(not available(), reason="no WebAssembly host: pip install sardonyx[wasm]")
+
+
+@pytest.fixture(autouse=True)
+def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE", "0")
+
+
+@pytest.fixture
+def device() -> WasmDevice:
+    return WasmDevice(host())
+
+
+def buffer(device: WasmDevice, nbytes: int) -> Address:
+    return Address(device.allocate(nbytes), 0, nbytes)
+
+
+def affine(scale: float, offset: float) -> Program:
+    """y = x * scale + offset for n elements."""
+    b = Builder(["float32"], ["float32"])
+    b.store(1, b.grid(0), b.load(0, b.grid(0)) * scale + offset)
+    return b.program("affine", [b.param()])
+
+
+def matmul() -> Program:
+    b = Builder(["float32", "float32"], ["float32"])
+    m, k, n = b.param(), b.param(), b.param()
+    i, j = b.grid(0), b.grid(1)
+    total = b.let(b.load(0, i * k) * b.load(1, j))
+    with b.loop(k - 1) as p:
+        b.set(total, total + b.load(0, i * k + p + 1) * b.load(1, (p + 1) * n + j))
+    b.store(2, i * n + j, total)
+    return b.program("matmul", [m, n])
+
+
+def test_provider() -> None:
+    typed: Provider = provider
+    assert typed.available()
+    one, other = typed.device({}), typed.device({})
+    checked: Device = one
+    assert checked is other
+    float32, string = dtypes.float32, dtypes.string
+    assert typed.supports("elementwise", [dtypes.float64], [dtypes.float64], {"function": "tanh"})
+    assert not typed.supports("reshape", [string], [string], {})
+    assert not typed.supports("cast", [dtypes.float8e4m3fn], [float32], {})
+    assert typed.supports("bitcast", [dtypes.float8e4m3fn], [dtypes.uint8], {})
+    assert typed.supports("elementwise", [dtypes.bool_, dtypes.int4, dtypes.int4], [dtypes.int4], {"function": "where"})
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0), (7,), (2, 3, 5)])
+@pytest.mark.parametrize("dtype", [d.name for d in dtypes.ALL if d.kind not in ("string", "complex")])
+def test_upload_and_download(device: WasmDevice, dtype: str, shape: tuple[int, ...], rng: np.random.Generator) -> None:
+    storage = dtypes.by_name(dtype).storage
+    array = rng.integers(0, 2, shape).astype(storage)
+    address = buffer(device, 2 * array.nbytes + ALIGNMENT)
+    shifted = Address(address.chunk, ALIGNMENT, array.nbytes)
+    device.upload(shifted, array)
+    result = device.download(shifted, storage, shape)
+    assert_array_equal(result, array)
+    assert result.flags.owndata
+    constant = device.constant(array)
+    device.copy(constant, address)
+    device.synchronize()
+    assert_array_equal(device.download(address, storage, shape), array)
+
+
+def test_chunks_are_aligned_and_given_back(device: WasmDevice) -> None:
+    chunk = device.allocate(1000)
+    assert chunk.address % ALIGNMENT == 0
+    device.free(chunk)
+    again = device.allocate(1000)
+    assert again.address == chunk.address
+    device.free(again)
+    device.free(again)
+    assert device.allocate(0).address % ALIGNMENT == 0
+
+
+def test_segments_run_launches_in_order(device: WasmDevice, rng: np.random.Generator) -> None:
+    """y = (x A) * 2 + 1, then A again; a second segment goes on with the result."""
+    x, a = rng.normal(size=(5, 4)).astype("f4"), rng.normal(size=(4, 4)).astype("f4")
+    left, right, first, second = device.constant(x), device.constant(a), buffer(device, 80), buffer(device, 80)
+    codes = [matmul(), affine(2, 1), affine(-1, 0.5)]
+    segments = [[Launch(0, "matmul"), Launch(1), Launch(0)], [Launch(2)], []]
+    executable: Executable = device.load(codes, segments)
+    runs = [
+        executable.bind(
+            0, [[left, right, first], [first, second], [second, right, first]], [[5, 4, 4], [20], [5, 4, 4]]
+        ),
+        executable.bind(1, [[first, second]], [[20]]),
+        executable.bind(2, [], []),
+    ]
+    for run in runs * 2:
+        run()
+    expected = 0.5 - ((x @ a) * 2 + 1) @ a
+    np.testing.assert_allclose(device.download(second, x.dtype, (5, 4)), expected, 1e-5, 1e-5)
+
+
+def test_negative_parameters(device: WasmDevice) -> None:
+    b = Builder([], ["int32"])
+    b.store(0, b.param() * 0, b.param())
+    target = buffer(device, 4)
+    device.load([b.program("negative")], [[Launch(0)]]).bind(0, [[target]], [[1, -7]])()
+    assert device.download(target, np.dtype("i4"), (1,)) == [-7]
+
+
+def test_modules_are_shared_while_in_use(device: WasmDevice) -> None:
+    first, second = (device.load([affine(1, 2)], [[Launch(0)]]) for _ in range(2))
+    assert first._module is second._module
+    module = weakref.ref(first._module)
+    del first, second
+    gc.collect()
+    assert module() is None
+
+
+def test_bound_segments_keep_and_free_their_memory(device: WasmDevice) -> None:
+    freed: list[int] = []
+    recorder = _Recorder(device.host, freed)
+    watched = WasmDevice(recorder)  # type: ignore[arg-type]
+    source, target = watched.constant(np.ones(8, "f4")), buffer(watched, 32)
+    addresses = {source.chunk.address, target.chunk.address}
+    run = watched.load([affine(1, 1)], [[Launch(0)]]).bind(0, [[source, target]], [[8]])
+    del source, target
+    gc.collect()
+    run()
+    assert not freed
+    del run
+    gc.collect()
+    assert len(freed) == 3
+    assert addresses < set(freed)
+
+
+class _Recorder:
+    """A host that lists what is freed."""
+
+    def __init__(self, inner: Any, freed: list[int]) -> None:
+        self._inner = inner
+        self._freed = freed
+
+    def free(self, address: int) -> None:
+        self._freed.append(address)
+        self._inner.free(address)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+def test_threads(device: WasmDevice) -> None:
+    """Eight threads run segments of one executable, each with memory of its own, at the same time."""
+    b = Builder(["float32"], ["float32"])
+    b.store(1, b.grid(0), call("tanh", b.load(0, b.grid(0))) + 1)
+    executable = device.load([b.program("tanh", [b.param()]), affine(2, 0)], [[Launch(0), Launch(1)]])
+
+    def work(seed: int) -> bool:
+        rng = np.random.default_rng(seed)
+        source, middle, target = (buffer(device, 4 * 257) for _ in range(3))
+        run = executable.bind(0, [[source, middle], [middle, target]], [[257], [257]])
+        good = True
+        for _ in range(100):
+            x = rng.normal(size=257).astype("f4")
+            device.upload(source, x)
+            run()
+            result = device.download(target, x.dtype, x.shape)
+            good &= bool(np.allclose(result, 2 * (np.tanh(x) + 1), 1e-6, 1e-6))
+        return good
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
