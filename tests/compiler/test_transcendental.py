@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+
 from sardonyx.compiler.polynomials import FITS, parts
 from sardonyx.compiler.transcendental import function
 from sardonyx.scalar import FUNCTIONS
-
 from tests.support.interpreter import apply
 
 Array = np.ndarray

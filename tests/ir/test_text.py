@@ -5,6 +5,7 @@ import math
 import numpy as np
 import onnx
 import pytest
+
 from sardonyx import dtypes
 from sardonyx.errors import InvalidGraph
 from sardonyx.ir import (
@@ -200,12 +201,12 @@ class TestOnnx:
     @pytest.mark.parametrize(
         "text",
         [
-            "agraph (float[N, 128] X, float[128,10] W, float[10] B) => (float[N] C) { T = MatMul(X, W) S = Add(T, B) C = Softmax(S) }",
-            "agraph (float[] x, float y = {3.0}) => (z) <float[2] w = {1, 2}, float[N] t> { t = Add(x, w) z = Sub(t, y) }",
-            'g (float x) => (y) { [node1] y, "" = custom.domain.Op:overload1 <a: float = 1, b = 2., c: ints = []> (x, "", x) }',
+            "agraph (float[N, 128] X, float[128,10] W) => (float[N] C) { T = MatMul(X, W) C = Softmax(T) }",
+            "g (float[] x, float y = {3.0}) => (z) <float[2] w = {1, 2}, float[N] t> { t = Add(x, w) z = Sub(t, y) }",
+            'g (float x) => (y) { [n1] y, "" = custom.domain.Op:two <a: float = 1, b = 2., c: ints = []> (x, "", x) }',
             "g (x) => (y) { y = Op(,x) z = Op(x,) }",
-            "g (bool b) => (y) { y = If (b) <then_branch = t () => (u) {u = C()}, else_branch = e () => (v) {v = D()}> }",
-            'g () => (y) { y = Constant <value: tensor = string[2] {"a","b"}> () z = O <t: type_proto = seq(float[N])> () }',
+            "g (bool b) => (y) { y = If (b) <then_branch = t () => (u) {u=C()}, else_branch = e () => (v) {v=D()}>}",
+            'g () => (y) { y = C <value: tensor = string[2] {"a","b"}> () z = O <t: type_proto = seq(float[N])> () }',
             "g () => (y) { y = O <a = float[1] named = {1}, b = nan, c = [-inf, 1.5], d = -3> () }",
         ],
     )

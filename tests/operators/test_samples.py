@@ -46,6 +46,7 @@ RUNTIME = {
 }
 """Operators of ai.onnx that onnxruntime judges, and why."""
 
+
 def one_hot(indices: np.ndarray, depth: np.ndarray, values: np.ndarray, axis: int = -1) -> list[np.ndarray]:
     size = int(depth.item())
     index = indices.astype(np.int64)
@@ -73,9 +74,7 @@ TIED = {
 }
 """Operators that may tie sizes to numbers, and by what."""
 
-SETTLED = frozenset(
-    "axes axis shape starts ends steps pads repeats k depth split sizes scales roi output_shape training_mode".split()
-)
+SETTLED = "axes axis shape starts ends steps pads repeats k depth split sizes scales roi output_shape training_mode"
 """Inputs, by their names in ONNX's schemas, that models give as constants: shapes depend on them."""
 
 
@@ -107,7 +106,7 @@ def model_of(operator: type[Operator], sample: Sample, opset: int = 28) -> tuple
         names.append("" if array is None else f"x{number}")
         if array is None:
             continue
-        if formal.lower() in SETTLED:
+        if formal.lower() in SETTLED.split():
             constants.append(numpy_helper.from_array(array, names[-1]))
         else:
             feeds[names[-1]] = array

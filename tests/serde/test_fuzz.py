@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import TensorProto, helper
+
 from sardonyx.errors import InvalidProtobuf, SardonyxError
 from sardonyx.ir.checker import check
 from sardonyx.ir.text import format_model

@@ -3,6 +3,7 @@
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
 from sardonyx import dtypes
 from sardonyx.ir import Graph, Model, Tensor, Value
 from sardonyx.ir.checker import check

@@ -3,6 +3,7 @@
 import onnx
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
+
 from sardonyx.serde.schema import MESSAGES, WIRE, Message
 
 KINDS = {

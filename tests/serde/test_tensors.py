@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+
 from sardonyx import dtypes, errors
 from sardonyx.errors import InvalidProtobuf
 from sardonyx.ir import Tensor

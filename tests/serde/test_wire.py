@@ -8,6 +8,7 @@ import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from sardonyx.errors import InvalidGraph, InvalidProtobuf
 from sardonyx.serde import wire
 from sardonyx.serde.schema import MESSAGES

@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
+
 from sardonyx import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from sardonyx.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+
 from sardonyx import dtypes, scalar
 from sardonyx.compiler.program import Program
 from sardonyx.compiler.transcendental import Function

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
+
 from sardonyx import dtypes
 from sardonyx.compiler.program import Builder, Program, call
 from sardonyx.device import ALIGNMENT, Address, Device, Executable, Launch, Provider

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
+
 from sardonyx import dtypes, scalar
 from sardonyx.compiler import transcendental
 from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
@@ -18,7 +19,6 @@ from sardonyx.errors import NotImplemented
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.generator import generate
 from sardonyx_wasm.hosts import available, host
-
 from tests.support import interpreter
 
 Array = np.ndarray

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Launch
 

@@ -39,7 +39,12 @@ def _choose(comparison: str) -> Rule:
 
 
 def _where(s: Scope, k: Kind, condition: Expr, yes: Expr, no: Expr) -> Expr:
-    return s.select(condition, yes, no)
+    if k.family != "float" or s.predictable:
+        return s.select(condition, yes, no)
+    # Engines select floats by a branch, integers without one.
+    if k.type is f64:
+        return f64.reinterpret_i64(s.select(condition, i64.reinterpret_f64(yes), i64.reinterpret_f64(no)))
+    return f32.reinterpret_i32(s.select(condition, i32.reinterpret_f32(yes), i32.reinterpret_f32(no)))
 
 
 def _float_sign(s: Scope, k: Kind, x: Expr) -> Expr:
@@ -138,7 +143,7 @@ FUNCTIONS: dict[str, dict[str, Rule]] = {
     "float": _FLOAT,
     "int": _INTEGER,
     "uint": _INTEGER,
-    "bool": _BITS | _ORDER,
+    "bool": _BITS | _ORDER | {"min": _plain("and"), "max": _plain("or")},
     "bits": {"where": _where},
 }
 """Family of the operands -> function -> rule."""

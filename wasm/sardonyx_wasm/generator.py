@@ -92,6 +92,7 @@ class _Body:
     def __init__(self, unit: _Unit, f: Function, program: Program | None = None) -> None:
         self.unit = unit
         self.f = f
+        self.predictable = program is None
         self.select, self.if_expr, self.helper = f.select, f.if_expr, unit.helper
         self.kinds = [kind(dtype) for dtype in (*program.reads, *program.writes)] if program else []
         self.buffers = f.params[: len(self.kinds)]

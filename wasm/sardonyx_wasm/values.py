@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
 from sardonyx import dtypes, errors
 
 from .assembler import Callee, Expr, ValueType, f32, f64, i32, i64
@@ -55,6 +56,9 @@ def supported(dtype: dtypes.DType) -> bool:
 
 class Scope(Protocol):
     """Where an expression is being written."""
+
+    predictable: bool
+    """Whether conditions of `where` mostly tell rare cases from the usual one."""
 
     def let(self, value: Expr) -> Expr:
         """The value, evaluated once: for what is used more than once."""

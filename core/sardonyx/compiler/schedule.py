@@ -18,7 +18,7 @@ from sardonyx.compiler.routines import ROUTINES
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
-from sardonyx.errors import RuntimeException
+from sardonyx.errors import NotImplemented, RuntimeException
 from sardonyx.primitives.control import Body
 from sardonyx.symbolic import ZERO, Dim, Poly, hint, poly, product
 

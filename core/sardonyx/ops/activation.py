@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -17,6 +18,17 @@ from sardonyx.ops.operator import Operator, Rewriter, sample
 MICROSOFT = "com.microsoft"
 STEEP = np.array([-200, -20, -1e-3, 0, 1e-3, 20, 200], np.float32)
 HALF = np.array([-5, -0.5, 0, 0.25, 6], np.float16)
+
+
+def in_float32(expand: Callable[..., Array]) -> Callable[..., Array]:
+    """Expands an element-wise operator on 16-bit floats by way of float32, rounding once."""
+
+    @functools.wraps(expand)
+    def wide(self: Operator, x: Array, *others: Array | None) -> Array:
+        widened = (None if other is None else p.widen(other) for other in others)
+        return p.cast(expand(self, p.widen(x), *widened), x.dtype)
+
+    return wide
 
 
 class Relu(Operator, since=14):
@@ -66,6 +78,7 @@ class Elu(Operator, since=22):
 
     alpha: float = 1.0
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return p.where(x < 0, self.alpha * (p.exp(x) - 1.0), x)
 
@@ -78,6 +91,7 @@ class Selu(Operator, since=22):
     alpha: float = 1.67326319217681884765625
     gamma: float = 1.05070102214813232421875
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return self.gamma * p.where(x > 0, x, self.alpha * (p.exp(x) - 1.0))
 
@@ -90,6 +104,7 @@ class Celu(Operator, since=28):
 
     alpha: float = 1.0
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return p.maximum(x, 0.0) + p.minimum(self.alpha * (p.exp(x / self.alpha) - 1.0), 0.0)
 
@@ -111,6 +126,7 @@ class Gelu(Operator, since=20):
 
     approximate: str = "none"
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return gelu_by_tanh(x) if self.approximate == "tanh" else gelu(x)
 
@@ -120,13 +136,17 @@ class Gelu(Operator, since=20):
 class MicrosoftGelu(Operator, domain=MICROSOFT, name="Gelu"):
     """Gelu before ONNX had it."""
 
-    expand = staticmethod(gelu)
+    @in_float32
+    def expand(self, x: Array) -> Array:
+        return gelu(x)
+
     samples = [sample((3, 4))]
 
 
 class BiasGelu(Operator, domain=MICROSOFT):
     """Gelu of x + bias."""
 
+    @in_float32
     def expand(self, x: Array, bias: Array) -> Array:
         return gelu(x + bias)
 
@@ -136,6 +156,7 @@ class BiasGelu(Operator, domain=MICROSOFT):
 class FastGelu(Operator, domain=MICROSOFT):
     """Gelu of x + bias, by tanh."""
 
+    @in_float32
     def expand(self, x: Array, bias: Array | None = None) -> Array:
         return gelu_by_tanh(x if bias is None else x + bias)
 
@@ -147,6 +168,7 @@ class QuickGelu(Operator, domain=MICROSOFT):
 
     alpha: float = 1.702
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return x * p.sigmoid(self.alpha * x)
 
@@ -156,7 +178,10 @@ class QuickGelu(Operator, domain=MICROSOFT):
 class Sigmoid(Operator, since=13):
     """1 / (1 + exp(-x))."""
 
-    expand = staticmethod(p.sigmoid)
+    @in_float32
+    def expand(self, x: Array) -> Array:
+        return p.sigmoid(x)
+
     samples = [sample((3, 4)), sample(STEEP), sample(HALF, tolerance=1e-3)]
 
 
@@ -165,6 +190,7 @@ class Swish(Operator, since=24):
 
     alpha: float = 1.0
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return x * p.sigmoid(self.alpha * x)
 
@@ -177,6 +203,7 @@ class HardSigmoid(Operator, since=22):
     alpha: float = 0.2
     beta: float = 0.5
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return p.minimum(p.maximum(self.alpha * x + self.beta, 0.0), 1.0)
 
@@ -186,6 +213,7 @@ class HardSigmoid(Operator, since=22):
 class HardSwish(Operator, since=22):
     """x * (x / 6 + 1/2, kept between 0 and 1) (Howard et al., 2019)."""
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return x * p.minimum(p.maximum(x * (1 / 6) + 0.5, 0.0), 1.0)
 
@@ -195,6 +223,7 @@ class HardSwish(Operator, since=22):
 class Softplus(Operator, since=22):
     """log(1 + exp(x)), exact to the last digits on both sides: log(1 + u) is 2 atanh(u / (2 + u))."""
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         u = p.exp(-p.absolute(x))
         return p.maximum(x, 0.0) + 2.0 * p.atanh(u / (2.0 + u))
@@ -205,6 +234,7 @@ class Softplus(Operator, since=22):
 class Mish(Operator, since=22):
     """x * tanh(softplus(x)) (Misra, 2019), in powers of u = exp(-|x|), which cannot overflow."""
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         u = p.exp(-p.absolute(x))
         below, above = u * (u + 2.0), 1.0 + 2.0 * u
@@ -216,6 +246,7 @@ class Mish(Operator, since=22):
 class Softsign(Operator, since=22):
     """x / (1 + |x|)."""
 
+    @in_float32
     def expand(self, x: Array) -> Array:
         return x / (1.0 + p.absolute(x))
 

@@ -14,7 +14,7 @@ from sardonyx.array import Array, constant, evaluate, known_sizes
 from sardonyx.dtypes import DType
 from sardonyx.ir import Node, Value
 from sardonyx.ir.build import attribute
-from sardonyx.ops.lift import defaulted, each, to_input
+from sardonyx.ops.lift import defaulted, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.symbolic import Size, same
 
@@ -109,9 +109,12 @@ SUPPORT = {"linear": 1, "cubic": 2}
 
 
 def _asymmetric(node: Node, make: Rewriter) -> None:
-    """Resize(x, scales) -> Resize(x, None, scales) with the coordinates that were the only ones."""
+    """Resize(x, scales) -> Resize(x, None, scales) with the only coordinates there were: shrinking rounded them up."""
+    scales = node.inputs[1]
     node.inputs.insert(1, None)
-    each(defaulted("coordinate_transformation_mode", "asymmetric"), defaulted("nearest_mode", "floor"))(node, make)
+    shrinks = scales is not None and scales.constant is not None and bool((scales.constant.array() <= 1).all())
+    defaulted("coordinate_transformation_mode", "asymmetric")(node, make)
+    defaulted("nearest_mode", "ceil" if shrinks else "floor")(node, make)
 
 
 class Resize(Operator, since=19):

@@ -19,7 +19,6 @@ from sardonyx.primitives.elementwise import (
     cast,
     equal,
     isnan,
-    maximum,
     minimum,
     round_even,
     shift_left,
@@ -72,7 +71,7 @@ def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") 
 
     Floats round to the nearest, ties to even; those out of range become the largest finite value, or, not saturated,
     infinity or NaN, whichever the type has (bfloat16 always gives infinity). `rounding` (`up`, `down` or `nearest`)
-    is for float8e8m0. Floats saturate to integers, integers wrap.
+    is for float8e8m0. Integers wrap, floats turned to integers too.
     """
     if dtype.is_int:
         return _encode_integer(x, dtype)
@@ -99,14 +98,10 @@ def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") 
 
 
 def _encode_integer(x: Array, dtype: DType) -> Array:
-    low = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
     storage = dtypes.of(dtype.storage)
-    if x.dtype.is_float:
-        x = cast(minimum(maximum(cast(x, dtypes.float32), low), low + (1 << dtype.bits) - 1), storage)
-    else:
-        free = storage.bits - dtype.bits
-        x = shift_right(shift_left(cast(x, storage), free), free)
-    return bitcast(x, dtype)
+    free = storage.bits - dtype.bits
+    known = cast(cast(x, dtypes.int32) if x.dtype.is_float else x, storage)
+    return bitcast(shift_right(shift_left(known, free), free), dtype)
 
 
 def _encode_exponent(x: Array, saturate: bool, rounding: str) -> Array:
@@ -131,7 +126,7 @@ def _values(dtype: DType) -> np.ndarray:
     exponent, mantissa = magnitude >> form.mantissa, (magnitude & ((1 << form.mantissa) - 1)) / (1 << form.mantissa)
     values = np.where(exponent == 0, mantissa * 2.0 ** (1 - form.bias), (1 + mantissa) * 2.0 ** (exponent - form.bias))
     values[magnitude > form.largest] = np.nan
-    if form.overflow < form.nan:
+    if form.largest < form.overflow < form.nan:
         values[magnitude == form.overflow] = np.inf
     values = np.where(codes & form.sign, -values, values)
     if not form.signed_zero:
