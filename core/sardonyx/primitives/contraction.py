@@ -78,7 +78,7 @@ class ConvGeneral(Primitive):
         spatial = []
         for k, size in enumerate(x.shape[2:]):
             wide = (size - 1) * spread[k] + 1 if spread[k] != 1 else size
-            spatial.append(windows(wide, w.shape[2 + k], strides[k], dilations[k], low[k], high[k]))  # type: ignore[arg-type]
+            spatial.append(windows(wide, w.shape[2 + k], strides[k], dilations[k], low[k], high[k]))
         return [(x.dtype, (x.shape[0], w.shape[0], *spatial))]
 
     def numpy(

@@ -59,9 +59,12 @@ class ReduceWindow(Primitive):
         return [values.astype(x.dtype, copy=False) if places is None else places]
 
 
-def windows(size: Size, window: int, stride: int, dilation: int, low: Size, high: Size) -> Size:
-    """How many places a window has along an axis."""
-    return (size + low + high - (window - 1) * dilation - 1) // stride + 1
+def windows(size: Size, window: Size, stride: int, dilation: int, low: Size, high: Size) -> Size:
+    """How many places a window has along an axis; ValueError if it is known to have none."""
+    room = size + low + high - (window - 1) * dilation - 1
+    if isinstance(room, int) and room < 0:
+        raise ValueError(f"a window of {window} elements, {dilation} apart, does not fit into {size + low + high}")
+    return room // stride + 1
 
 
 def bordered(x: np.ndarray, low: Sequence[Size], high: Sequence[Size], value: Scalar = 0) -> np.ndarray:

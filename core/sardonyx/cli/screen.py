@@ -1,0 +1,223 @@
+"""What commands print: headings, lines, facts and tables, by rich where it is installed, else as aligned text."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import textwrap
+from argparse import Namespace
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
+
+
+GAP = 2
+"""Columns between the columns of a table."""
+
+Data = TypeVar("Data")
+
+
+class Screen(Protocol):
+    """A terminal, or whatever stdout is."""
+
+    width: int
+
+    def heading(self, text: str) -> None:
+        """A title, with an empty line before it."""
+        ...
+
+    def line(self, text: str, *, quiet: bool = False) -> None:
+        """A paragraph, wrapped; `quiet` ones matter less."""
+        ...
+
+    def picture(self, lines: Sequence[str]) -> None:
+        """Lines that are drawings, printed as they are."""
+        ...
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        """Names and values, one pair to a line; pairs whose value is None or empty are left out."""
+        ...
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Rows under titles; a title that starts with `>` aligns its column to the right."""
+        ...
+
+
+def show(args: Namespace, data: Data, render: Callable[[Screen, Data], None]) -> None:
+    """Print what a command found: as JSON where `--json` asks for it, else as `render` draws it."""
+    if args.json:
+        print(json.dumps(data, indent=2))
+    else:
+        render(screen(), data)
+
+
+def screen() -> Screen:
+    """The screen on stdout."""
+    stdout = sys.stdout
+    if hasattr(stdout, "reconfigure"):  # names in models may hold what a terminal's encoding lacks
+        stdout.reconfigure(errors="backslashreplace")
+    try:
+        import rich  # noqa: F401
+    except ImportError:
+        return PlainScreen()
+    return RichScreen()
+
+
+def draws() -> bool:
+    """Whether drawings make sense: stdout is a terminal that has Unicode."""
+    return sys.stdout.isatty() and (sys.stdout.encoding or "").lower().startswith("utf")
+
+
+def clean(value: Any) -> str:
+    """The text of a value, with what is no printable character escaped: names come from files of strangers."""
+    text = str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+class PlainScreen:
+    """Aligned text, nothing else."""
+
+    def __init__(self) -> None:
+        self.width = shutil.get_terminal_size((80, 24)).columns
+        self._started = False
+
+    def _print(self, text: str = "") -> None:
+        self._started = True
+        print(text.rstrip())
+
+    def heading(self, text: str) -> None:
+        if self._started:
+            self._print()
+        self._print(clean(text))
+        self._print()
+
+    def line(self, text: str, *, quiet: bool = False) -> None:
+        for part in textwrap.wrap(clean(text), self.width, break_on_hyphens=False):
+            self._print(part)
+
+    def picture(self, lines: Sequence[str]) -> None:
+        for part in lines:
+            self._print(part)
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        pairs = present(facts)
+        names = max((len(name) for name, _ in pairs), default=0)
+        self._rows([(name, value) for name, value in pairs], [names, max(self.width - names - GAP, 8)], [False, False])
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        right = [title.startswith(">") for title in columns]
+        cells = [[title.lstrip(">") for title in columns], *([clean(item) for item in row] for row in rows)]
+        widths = [max(len(row[k]) for row in cells) for k in range(len(columns))]
+        for _ in range(sum(widths) + GAP * (len(widths) - 1) - self.width):
+            widest = max(widths)
+            if widest > 8:
+                widths[widths.index(widest)] -= 1
+        self._rows([*cells[:1], ["-" * width for width in widths], *cells[1:]], widths, right)
+
+    def _rows(self, rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> None:
+        for row in rows:
+            parts = [
+                textwrap.wrap(cell, width, break_on_hyphens=False) or [""]
+                for cell, width in zip(row, widths, strict=True)
+            ]
+            for k in range(max(map(len, parts))):
+                texts = [part[k] if k < len(part) else "" for part in parts]
+                aligned = (
+                    text.rjust(width) if end else text.ljust(width)
+                    for text, width, end in zip(texts, widths, right, strict=True)
+                )
+                self._print((" " * GAP).join(aligned))
+
+
+class RichScreen:
+    """The same by rich: bold titles, quiet frames."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+
+        self._console = Console(highlight=False, emoji=False, markup=False)
+        self.width = self._console.width
+        self._started = False
+
+    def _print(self, thing: Any = "", style: str | None = None) -> None:
+        self._started = True
+        self._console.print(thing, style=style)
+
+    def heading(self, text: str) -> None:
+        if self._started:
+            self._print()
+        self._print(clean(text), "bold")
+        self._print()
+
+    def line(self, text: str, *, quiet: bool = False) -> None:
+        self._print(clean(text), "dim" if quiet else None)
+
+    def picture(self, lines: Sequence[str]) -> None:
+        for part in lines:
+            self._print(part)
+
+    def facts(self, facts: Mapping[str, Any]) -> None:
+        from rich.table import Table
+
+        table = Table(box=None, show_header=False, pad_edge=False, padding=(0, GAP, 0, 0))
+        table.add_column(style="dim", no_wrap=True)
+        table.add_column(overflow="fold")
+        for name, value in present(facts):
+            table.add_row(name, value)
+        self._print(table)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
+        for title in columns:
+            table.add_column(title.lstrip(">"), justify="right" if title.startswith(">") else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*map(clean, row))
+        self._print(table)
+
+
+def present(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The pairs that say something."""
+    return [(name, clean(value)) for name, value in facts.items() if value is not None and value != ""]
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "node"), count(1200, "copy"), count(0, "launch")
+    ('1 node', '1,200 copies', '0 launches')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    ending = "ies" if noun.endswith("y") else "es" if noun.endswith(("ch", "s", "x")) else "s"
+    return f"{number:,} {noun.removesuffix('y') if ending == 'ies' else noun}{ending}"
+
+
+def nbytes(number: int) -> str:
+    """A number of bytes in binary units.
+
+    >>> nbytes(999), nbytes(175984), nbytes(3 << 30)
+    ('999 B', '171.9 KiB', '3.0 GiB')
+    """
+    if number < 1024:
+        return f"{number} B"
+    value = float(number)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024:
+            break
+    return f"{value:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A time with three figures.
+
+    >>> duration(0.0000123), duration(0.0152), duration(1.234)
+    ('12.3 us', '15.2 ms', '1.23 s')
+    """
+    for unit, factor in (("us", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,87 @@
+"""Pictures as arrays: read by Pillow where it is installed, else as PNG; resized by area."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources.abc import Traversable
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sardonyx.demo import png
+from sardonyx.errors import InvalidArgument, NoSuchFile
+
+LUMA = np.array([19595, 38470, 7471])
+"""Weights of red, green and blue in grey, of 65,536 (ITU-R BT.601), as Pillow has them."""
+
+
+def read(path: str | os.PathLike[str] | Traversable) -> NDArray[np.uint8]:
+    """A picture, uint8 [height, width, channels]: grey, grey and alpha, RGB or RGBA, upright.
+
+    Without Pillow only PNG is read, and its EXIF orientation is not. Raises NoSuchFile, or InvalidArgument for what is
+    no picture.
+    """
+    path = Path(path) if isinstance(path, (str, os.PathLike)) else path
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise NoSuchFile(f"{path} cannot be read: {error.strerror}") from error
+    try:
+        return decode(data)
+    except (ValueError, OSError) as error:
+        raise InvalidArgument(f"{path}: {error}") from error
+
+
+def decode(data: bytes) -> NDArray[np.uint8]:
+    """What `read` gives, from a file's bytes; ValueError or OSError where they are no picture."""
+    try:
+        from PIL import Image, ImageOps
+    except ImportError:
+        if data.startswith(png.SIGNATURE):
+            return png.decode(data)
+        raise ValueError("without Pillow only PNG can be read; pip install sardonyx[cli]") from None
+    try:
+        with Image.open(BytesIO(data)) as image:
+            upright = ImageOps.exif_transpose(image)
+            mode = "RGBA" if upright.has_transparency_data else "L" if upright.mode in ("1", "L") else "RGB"
+            return np.atleast_3d(np.asarray(upright.convert("LA" if upright.mode == "LA" else mode)))
+    except Image.UnidentifiedImageError:
+        raise ValueError("this is no picture") from None
+
+
+def gray(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The brightness of each pixel, uint8 [height, width], from any of the forms that `read` gives; no alpha."""
+    if pixels.shape[2] < 3:
+        return pixels[:, :, 0]
+    shade: NDArray[np.uint8] = ((pixels[:, :, :3] @ LUMA + 0x8000) >> 16).astype(np.uint8)
+    return shade
+
+
+def sampler(count: int, size: int, centre: float, step: float) -> NDArray[np.float64]:
+    """The matrix [count, size] that resizes one axis: `step` source pixels to a pixel, `centre` goes to the middle.
+
+    A row averages the stretch of `max(step, 1)` source pixels around its centre: resizing by area when the picture
+    shrinks, linear interpolation when it grows. Outside the picture everything is 0.
+    """
+    width = max(step, 1.0)
+    start = centre + (np.arange(count) + 0.5 - count / 2)[:, None] * step - width / 2
+    pixel = np.arange(size)
+    overlap: NDArray[np.float64] = np.minimum(start + width, pixel + 1) - np.maximum(start, pixel)
+    return overlap.clip(0) / width
+
+
+def resize(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.float64]:
+    """A picture [H, W, channels] stretched to [height, width, channels], float64 in 0..255.
+
+    >>> resize(np.array([[[0], [100]], [[100], [200]]], np.uint8), 1, 1).tolist()
+    [[[100.0]]]
+    """
+    result = pixels.astype(np.float64)
+    for axis, count in enumerate((height, width)):
+        size = pixels.shape[axis]
+        matrix = sampler(count, size, size / 2, size / count)
+        matrix /= matrix.sum(axis=1, keepdims=True)
+        result = np.moveaxis(np.tensordot(matrix, result, (1, axis)), 0, axis)
+    return result

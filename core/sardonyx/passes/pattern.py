@@ -1,0 +1,241 @@
+"""Patterns: expressions over operators that a rewriting rule looks for.
+
+    x, w, b = variables("x w b")
+    op.MatMul(x, w) + b                      an Add of a MatMul, in either order
+    op.Relu(op.Conv(x, w, b.optional).once)  the Conv has no other user, its bias may be missing
+    op.Transpose(x, perm=[0]).named("node")  an attribute has this value, the Node is bound
+    x * 0.5                                  a scalar constant, but for rounding
+
+A name is bound to a Value, or to a Node where `named` gave it; what occurs twice must be the same. With Values for
+arguments, the same expressions make new nodes: `op.Gemm(x, w, b, alpha=0.5)` is the output of a new Gemm.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import EllipsisType
+from typing import Any, TypeAlias, overload
+
+from sardonyx import ops
+from sardonyx.ir import Node, Value
+from sardonyx.ir.build import node as new_node
+
+Found: TypeAlias = dict[str, Any]
+"""What the names of a pattern stand for in one match."""
+
+Uses: TypeAlias = Mapping[Value, int]
+"""How often each Value is used, as an input or as a graph's output."""
+
+COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Xor", "Equal"})
+ROUNDING = 1e-3
+"""How far, relatively, a constant may be from a number with a fraction: float16 and tanh-Gelu's shortened constants."""
+
+
+class Pattern:
+    """What a Value may look like."""
+
+    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+        """Every way in which the Value looks like this, given what names stand for already."""
+        raise NotImplementedError
+
+    def names(self) -> set[str]:
+        return set()
+
+    def __add__(self, other: Operand) -> Call:
+        return op.Add(self, _pattern(other))
+
+    def __sub__(self, other: Operand) -> Call:
+        return op.Sub(self, _pattern(other))
+
+    def __mul__(self, other: Operand) -> Call:
+        return op.Mul(self, _pattern(other))
+
+    def __truediv__(self, other: Operand) -> Call:
+        return op.Div(self, _pattern(other))
+
+    def __pow__(self, other: Operand) -> Call:
+        return op.Pow(self, _pattern(other))
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __rtruediv__(self, other: float) -> Call:
+        return op.Div(_pattern(other), self)
+
+
+Operand: TypeAlias = "Pattern | float"
+
+
+def _pattern(operand: Operand) -> Pattern:
+    return operand if isinstance(operand, Pattern) else Literal(operand)
+
+
+@dataclass(frozen=True, eq=False)
+class Variable(Pattern):
+    """Any Value, or any that is constant; an optional one may be missing, and is None then."""
+
+    name: str
+    constant: bool = False
+    missing: bool = False
+
+    @property
+    def optional(self) -> Variable:
+        return replace(self, missing=True)
+
+    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+        fits = self.missing if value is None else not self.constant or value.constant is not None
+        if fits and (self.name not in found or found[self.name] is value):
+            yield {**found, self.name: value}
+
+    def names(self) -> set[str]:
+        return {self.name}
+
+
+def variables(names: str) -> list[Variable]:
+    """A pattern for each of the names."""
+    return [Variable(name) for name in names.split()]
+
+
+def constants(names: str) -> list[Variable]:
+    """A pattern for each of the names, that only constants match."""
+    return [Variable(name, constant=True) for name in names.split()]
+
+
+@dataclass(frozen=True, eq=False)
+class Literal(Pattern):
+    """A scalar constant: an integer exactly, a fraction but for rounding."""
+
+    number: float
+
+    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+        number = scalar(value)
+        if number is not None and math.isclose(number, self.number, rel_tol=ROUNDING if self.number % 1 else 0.0):
+            yield found
+
+
+def scalar(value: Value | None) -> float | None:
+    """The number in a constant of rank 0, if this is one."""
+    tensor = value.constant if value is not None else None
+    if tensor is None or tensor.shape or not tensor.dtype.is_native or tensor.dtype.kind not in ("float", "int", "uint"):
+        return None
+    return float(tensor.array())
+
+
+Condition: TypeAlias = "Callable[[Any], bool] | Any"
+
+
+@dataclass(frozen=True, eq=False)
+class Call(Pattern):
+    """A node of an operator, or rather its first output; `rest` stands for any further inputs."""
+
+    op_type: str
+    domain: str
+    inputs: tuple[Pattern, ...]
+    rest: bool = False
+    conditions: Mapping[str, Condition] = field(default_factory=dict)
+    name: str = ""
+    output: int = 0
+    single: bool = False
+
+    @property
+    def once(self) -> Call:
+        """Only where nothing else uses the Value."""
+        return replace(self, single=True)
+
+    def named(self, name: str) -> Call:
+        """Bind the Node to a name."""
+        return replace(self, name=name)
+
+    def __getitem__(self, output: int) -> Call:
+        """Another output of the node."""
+        return replace(self, output=output)
+
+    def names(self) -> set[str]:
+        return {self.name} - {""} | {name for pattern in self.inputs for name in pattern.names()}
+
+    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+        node = value.producer if value is not None else None
+        if node is None or self.output >= len(node.outputs) or node.outputs[self.output] is not value:
+            return
+        if not self.single or uses[value] == 1:
+            yield from self.match_node(node, found, uses)
+
+    def match_node(self, node: Node, found: Found, uses: Uses) -> Iterator[Found]:
+        """Every way in which a node looks like this."""
+        if node.op_type != self.op_type or node.domain != self.domain:
+            return
+        if self.name:
+            if found.get(self.name, node) is not node:
+                return
+            found = {**found, self.name: node}
+        if all(_holds(node, name, condition) for name, condition in self.conditions.items()):
+            yield from self._match_inputs(node.inputs, found, uses)
+            if self.op_type in COMMUTATIVE and len(self.inputs) == len(node.inputs) == 2:
+                yield from self._match_inputs(node.inputs[::-1], found, uses)
+
+    def _match_inputs(self, values: Sequence[Value | None], found: Found, uses: Uses) -> Iterator[Found]:
+        count = len(self.inputs)
+        if not self.rest and any(value is not None for value in values[count:]):
+            return
+        matches = [found]
+        for k, pattern in enumerate(self.inputs):
+            value = values[k] if k < len(values) else None
+            matches = [more for match in matches for more in pattern.match(value, match, uses)]
+        yield from matches
+
+
+def _holds(node: Node, name: str, condition: Condition) -> bool:
+    operator = ops.find(node.domain, node.op_type)
+    value = node.attribute(name, operator.attributes.get(name) if operator else None)
+    if callable(condition):
+        return bool(condition(value))
+    return bool(list(value) == list(condition)) if isinstance(condition, (list, tuple)) else bool(value == condition)
+
+
+@dataclass(frozen=True)
+class Factory:
+    """An operator by name: of patterns it makes a pattern, of Values the output of a new node."""
+
+    op_type: str
+    domain: str = ""
+
+    @overload
+    def __call__(self, *inputs: Value | None, **attributes: Any) -> Value: ...
+    @overload
+    def __call__(self, *inputs: Pattern | EllipsisType, **attributes: Any) -> Call: ...
+    def __call__(self, *inputs: Any, **attributes: Any) -> Any:
+        if any(isinstance(item, (Pattern, EllipsisType)) for item in inputs):
+            rest = inputs[-1] is ...
+            return Call(self.op_type, self.domain, inputs[:-1] if rest else inputs, rest, attributes)
+        given = list(inputs)
+        while given and given[-1] is None:
+            given.pop()
+        return new_node(self.op_type, given, attributes=attributes, domain=self.domain).outputs[0]
+
+
+class Operators:
+    """The operators of a domain as attributes."""
+
+    def __init__(self, domain: str = "") -> None:
+        self.domain = domain
+
+    def __getattr__(self, op_type: str) -> Factory:
+        if op_type.startswith("__"):
+            raise AttributeError(op_type)
+        return Factory(op_type, self.domain)
+
+
+op = Operators()
+microsoft = Operators("com.microsoft")
+
+
+def changed(node: Node, *inputs: Value | None, factory: Factory | None = None, **attributes: Any) -> Value:
+    """The first output of a new node like this one, with other inputs, some other attributes, or another operator."""
+    make = factory or Factory(node.op_type, node.domain)
+    kept = {name: each for name, each in node.attributes.items() if name not in attributes}
+    value = make(*inputs, **attributes)
+    assert value.producer is not None
+    value.producer.attributes |= kept
+    return value

@@ -1,0 +1,64 @@
+"""Rules: named functions that say what replaces what a pattern found.
+
+    @rule(op.MatMul(x, w).once + b)
+    def matmul_add(x: Value, w: Value, b: Value) -> Value | None:
+        "MatMul(x, w) + b -> Gemm(x, w, b), of matrices"
+        return op.Gemm(x, w, b) if is_matrix(x) and is_matrix(w) and is_vector(b) else None
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from sardonyx.ir import Node, Value
+from sardonyx.passes.infer import Inference
+from sardonyx.passes.pattern import Call, Uses
+
+Replacement: TypeAlias = "Value | Sequence[Value | None] | None"
+"""What replaces the first output of the node, or each of its outputs; None leaves the node as it is."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A function over what its patterns bind; the first line of its docstring is `before -> after`."""
+
+    name: str
+    patterns: tuple[Call, ...]
+    function: Callable[..., Replacement]
+    asks: bool
+
+    def apply(self, node: Node, uses: Uses, facts: Inference) -> Sequence[Value | None] | None:
+        """What replaces the outputs of a node, or None where the rule does not apply."""
+        more: dict[str, Any] = {"facts": facts} if self.asks else {}
+        for pattern in self.patterns:
+            for found in pattern.match_node(node, {}, uses):
+                result = self.function(**found, **more)
+                if result is not None:
+                    return [result] if isinstance(result, Value) else result
+        return None
+
+
+def rule(*patterns: Call) -> Callable[[Callable[..., Replacement]], Rule]:
+    """Make a rule of a function: its parameters are the names in each of the patterns.
+
+    A parameter `facts` is given the Inference, which knows more of sizes than types can say. What the function does
+    not take, or the pattern does not bind, raises TypeError.
+    """
+
+    def decorate(function: Callable[..., Replacement]) -> Rule:
+        name = function.__name__
+        taken = set(inspect.signature(function).parameters)
+        for pattern in patterns:
+            bound = pattern.names()
+            if bound != taken - {"facts"}:
+                raise TypeError(
+                    f"rule {name}: the pattern binds {sorted(bound)}, the function takes {sorted(taken - {'facts'})}"
+                )
+        if " -> " not in (function.__doc__ or "").partition("\n")[0]:
+            raise TypeError(f"rule {name}: the first line of its docstring is no 'before -> after'")
+        return Rule(name, patterns, function, "facts" in taken)
+
+    return decorate

@@ -1,0 +1,78 @@
+"""What fuses: element-wise chains, movement, epilogues of reductions, on every provider."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import sardonyx
+from sardonyx import plan as plans
+from tests.engine.graphs import CHAIN, model
+from tests.engine.providers import NUMPY, PROVIDERS, WASM
+
+MOVEMENT = """
+g (float[N, 6] x) => (float[A, B] y) {
+  shape = Constant <value_ints = [-1, 2, 3]> ()
+  a = Reshape (x, shape)
+  b = Transpose <perm = [2, 0, 1]> (a)
+  c = Exp (b)
+  flat = Constant <value_ints = [3, -1]> ()
+  y = Reshape (c, flat)
+}
+"""
+
+CONV = """
+g (float[N, 2, H, W] x) => (float[N, 3, H, W] y)
+<float[3, 2, 1, 1] w = {1, 2, 3, 4, 5, 6}, float[3] b = {1, -1, 0}> {
+  a = Conv (x, w, b)
+  c = Clip (a, , )
+  y = Relu (c)
+}
+"""
+
+CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], int]] = {
+    "chain": (CHAIN, {"x": (5, 4)}, 1),
+    "movement": (MOVEMENT, {"x": (4, 6)}, 1),
+    "conv": (CONV, {"x": (2, 2, 3, 5)}, 1),
+}
+
+
+def launches(session: sardonyx.InferenceSession) -> int:
+    return sum(isinstance(step, plans.Launch) for step in session.plans[0].steps)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", CASES)
+def test_fused_and_right(name: str, provider: str) -> None:
+    text, shapes, count = CASES[name]
+    rng = np.random.default_rng(0)
+    feeds = {key: rng.normal(size=shape).astype(np.float32) for key, shape in shapes.items()}
+    session = sardonyx.InferenceSession(model(text), providers=[provider])
+    (found,) = session.run(None, feeds)
+    (expected,) = onnxruntime.InferenceSession(model(text)).run(None, feeds)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6, strict=True)
+    if provider != NUMPY or name != "conv":
+        assert launches(session) == count
+
+
+def test_equal_kernels_share_code() -> None:
+    text = """
+    g (float[N, 8] x, float[M, 16] y) => (float[N, 8] a, float[M, 16] b) { a = Tanh (x)  b = Tanh (y) }
+    """
+    session = sardonyx.InferenceSession(model(text), providers=[WASM])
+    session.run(None, {"x": np.ones((2, 8), np.float32), "y": np.ones((3, 16), np.float32)})
+    assert launches(session) == 2
+    assert len(session.plans[0].codes) == 1
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_long_chains_are_cut(provider: str) -> None:
+    """A thousand operators in a row: kernels stay small, and nothing recurses."""
+    steps = "\n".join(f"v{k + 1} = {('Neg', 'Abs', 'Relu')[k % 3]} (v{k})" for k in range(1000))
+    text = f"g (float[N] v0) => (float[N] v1000) {{ {steps} }}"
+    session = sardonyx.InferenceSession(model(text), providers=[provider])
+    (found,) = session.run(None, {"v0": np.array([-2, 3], np.float32)})
+    (expected,) = onnxruntime.InferenceSession(model(text)).run(None, {"v0": np.array([-2, 3], np.float32)})
+    np.testing.assert_array_equal(found, expected)
+    assert 1000 / 48 <= launches(session) <= 60
