@@ -24,8 +24,9 @@ from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Device, Executable
 from sardonyx.device import Launch as Code
 from sardonyx.errors import InvalidGuard, RuntimeException
+from sardonyx.polynomial import evaluate
 from sardonyx.sizecode import Evaluator, compile_all, symbols_of
-from sardonyx.symbolic import evaluate, guard_text
+from sardonyx.symbolic import guard_text
 
 MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""

@@ -8,21 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sardonyx.polynomial import Poly, apply, constant, evaluate, symbol, within
 from sardonyx.sizecode import compile_all
-from sardonyx.symbolic import (
-    UNDECIDED,
-    Guards,
-    Poly,
-    Size,
-    UndecidedSizeError,
-    apply,
-    constant,
-    evaluate,
-    hint,
-    poly,
-    symbol,
-    within,
-)
+from sardonyx.symbolic import UNDECIDED, Guards, Size, UndecidedSizeError, hint, poly
 
 NAMES = ("a", "b", "?c")
 

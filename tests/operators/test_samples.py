@@ -21,7 +21,8 @@ from onnx.reference import ReferenceEvaluator
 
 from sardonyx import ops
 from sardonyx.ops.operator import Operator, Sample
-from sardonyx.symbolic import Poly, hint, poly
+from sardonyx.polynomial import Poly
+from sardonyx.symbolic import hint, poly
 from tests.support import eager
 
 RUNTIME_OPSET = 21

@@ -30,9 +30,8 @@ def sample(dtype, shape):
     if dtype.kind in ("float", "complex") and dtype.is_native:
         return rng.normal(size=shape).astype(dtype.storage)
     if dtype.bits < 8:
-        return (bits[..., 0] % (1 << dtype.bits)).astype(dtype.storage) - (
-            (1 << dtype.bits - 1) if dtype.kind == "int" else 0
-        )
+        lowest = 1 << dtype.bits - 1 if dtype.kind == "int" else 0
+        return np.asarray(bits[..., 0] % (1 << dtype.bits) - np.int64(lowest), dtype.storage)
     return bits.view(dtype.storage)[..., 0]
 
 

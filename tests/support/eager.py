@@ -15,7 +15,7 @@ from sardonyx.ir import Graph
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.serde import read
 from sardonyx.symbolic import Dim, Guards
-from sardonyx.symbolic import evaluate as evaluate_size
+from sardonyx.polynomial import evaluate as evaluate_size
 
 Feeds = Mapping[str, np.ndarray]
 

@@ -17,6 +17,7 @@ from sardonyx.device import ALIGNMENT, Address, Device, Executable, Launch, Prov
 from sardonyx_wasm import provider
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.hosts import available, host
+from tests.support import require, run_in_pyodide
 
 Array = np.ndarray
 pytestmark = pytest.mark.skipif(not available(), reason="no WebAssembly host: pip install sardonyx[wasm]")
@@ -65,6 +66,7 @@ def test_provider() -> None:
     assert not typed.supports("reshape", [string], [string], {})
     assert not typed.supports("cast", [dtypes.float8e4m3fn], [float32], {})
     assert typed.supports("bitcast", [dtypes.float8e4m3fn], [dtypes.uint8], {})
+    assert "simd" in provider.describe()["features"]
     assert typed.supports("elementwise", [dtypes.bool_, dtypes.int4, dtypes.int4], [dtypes.int4], {"function": "where"})
 
 
@@ -186,3 +188,27 @@ def test_threads(device: WasmDevice) -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(work, range(8)))
+
+
+@pytest.mark.slow
+def test_in_pyodide() -> None:
+    """The same device on the interpreter's own WebAssembly engine."""
+    require("pyodide")
+    printed = run_in_pyodide("""
+        import numpy as np
+        from sardonyx.compiler.program import Builder, call, cast
+        from sardonyx.device import Address, Launch
+        from sardonyx_wasm import provider
+
+        device = provider.device({})
+        b = Builder(["float32"], ["float16"])
+        b.store(1, b.grid(0), cast("float16", call("tanh", b.load(0, b.grid(0))) + 1))
+        x = np.linspace(-3, 3, 100, dtype="f4")
+        target = Address(device.allocate(200), 0, 200)
+        executable = device.load([b.program("tanh", [b.param()])], [[Launch(0), Launch(0)]])
+        source = device.constant(x)
+        executable.bind(0, [[source, target]] * 2, [[100]] * 2)()
+        result = device.download(target, np.dtype("f2"), x.shape)
+        print(np.abs(result - (np.tanh(x) + 1)).max() < 1e-3, provider.describe()["host"])
+    """)
+    assert printed.split() == ["True", "pyodide"]

@@ -74,11 +74,11 @@ def edges(dtype: str) -> Array:
         limits = np.iinfo(dtype)
         numbers = np.array([0, 1, 2, 3, 7, 8, 31, 63, 64, limits.max, limits.max // 2, limits.min + 1], dtype)
         return np.concatenate([numbers, ~numbers])
-    numbers = [0, 1, 0.5, 1.5, 2.5, 1e-8, 1 / 3, 100, 127.5, 255.5, 2049, 32768.5, 65519, 65520, 1e-5, 3e-45, 1e9]
-    numbers += [2147483648, 4294967295.5, 9223372036854775808, 18446744073709551616, 1e30, 3.4e38, np.inf, np.nan]
+    finite = [0, 1, 0.5, 1.5, 2.5, 1e-8, 1 / 3, 100, 127.5, 255.5, 2049, 32768.5, 65519, 65520, 1e-5, 3e-45, 1e9]
+    large = [2147483648, 4294967295.5, 9223372036854775808, 18446744073709551616, 1e30, 3.4e38, np.inf, np.nan]
     with np.errstate(over="ignore"):
-        values = np.array([*numbers, *(-number for number in numbers)], interpreter.storage(dtype))
-    return interpreter.convert(values, "float32", dtype)
+        values = np.array([*finite, *large], interpreter.storage(dtype))
+    return interpreter.convert(np.concatenate([values, -values]), "float32", dtype)
 
 
 def map_program(reads: Sequence[str], result: str, function: Callable[..., Value]) -> Program:
@@ -107,27 +107,23 @@ def operands_of(function: str, dtype: str) -> list[Array]:
 def test_scalar_functions(dtype: str) -> None:
     kind = dtypes.by_name(dtype).kind
     names = [name for name, row in scalar.FUNCTIONS.items() if kind in row.kinds]
-    programs, arrays, expected = [], [], []
     for name in names:
         operands = operands_of(name, dtype)
         types = ["bool", dtype, dtype] if name == "where" else [dtype] * len(operands)
-        result = "bool" if scalar.FUNCTIONS[name].result == "bool" else dtype
-        programs.append(map_program(types, result, lambda *x, name=name: call(name, *x)))
-        stored = [encoded(x, t) for x, t in zip(operands, types, strict=True)]
-        arrays.append([*stored, room(result, operands[0].size)])
+        to = "bool" if scalar.FUNCTIONS[name].result == "bool" else dtype
+        row = [*map(encoded, operands, types), room(to, operands[0].size)]
+        execute([map_program(types, to, lambda *x, name=name: call(name, *x))], [row], [operands[0].size])
+        result = decoded(row[-1], to)
         with np.errstate(all="ignore"):
-            expected.append(scalar.FUNCTIONS[name].numpy(*operands))
-    for name, program, row, truth in zip(names, programs, arrays, expected, strict=True):
-        execute([program], [row], [row[0].size])
-        result = decoded(row[-1], program.writes[0])
-        if truth.dtype != np.bool_:
-            truth = interpreter.convert(truth, dtype, dtype)
+            truth = scalar.FUNCTIONS[name].numpy(*operands)
+        if to == "bfloat16":
+            truth = interpreter.convert(truth, "float32", to)
         if name in TRANSCENDENTAL and kind == "float":
-            close(name, dtype, result, truth, operands_of(name, dtype)[0])
+            close(name, dtype, result, truth, operands[0])
         else:
             assert_array_equal(result, truth, err_msg=name)
-        if kind == "float" and name not in ("min", "max") and truth.dtype != np.bool_:
-            known = ~np.isnan(truth) & in_domain(name, operands_of(name, dtype)[0])
+        if to in FLOATS and name not in ("min", "max"):
+            known = ~np.isnan(truth) & in_domain(name, operands[0])
             assert_array_equal(np.signbit(result[known]), np.signbit(truth[known]), err_msg=name)
 
 
@@ -340,19 +336,23 @@ def expressions(draw: Callable[..., Any], b: Builder, dtype: str, known: list[Va
         source = draw(st.sampled_from(MIXED))
         return cast(dtype, draw(expressions(b, source, known, depth - 1)))
     kind = dtypes.by_name(dtype).kind
-    names = [
-        n for n, row in scalar.FUNCTIONS.items() if kind in row.kinds and (dtype == "bool") == (row.result == "bool")
-    ]
-    name = draw(st.sampled_from([n for n in names if n not in TRANSCENDENTAL]))
-    row = scalar.FUNCTIONS[name]
-    of = draw(st.sampled_from([d for d in MIXED if dtypes.by_name(d).kind in row.kinds])) if dtype == "bool" else dtype
-    operands = [draw(expressions(b, of, known, depth - 1)) for _ in range(row.arity - (name == "where"))]
-    if name == "where":
-        operands.insert(0, draw(expressions(b, "bool", known, depth - 1)))
-    return call(name, *operands)
+    row = scalar.FUNCTIONS[draw(st.sampled_from(PLAIN[kind]))]
+    if row.result == "bool":
+        dtype = draw(st.sampled_from([other for other in MIXED if dtypes.by_name(other).kind in row.kinds]))
+    types = ["bool", dtype, dtype] if row.result == "select" else [dtype] * row.arity
+    return call(row.name, *(draw(expressions(b, of, known, depth - 1)) for of in types))
 
 
 MIXED = ["float32", "float64", "int32", "uint8", "int64", "float16", "bool"]
+PLAIN = {
+    kind: [
+        name
+        for name, row in scalar.FUNCTIONS.items()
+        if name not in TRANSCENDENTAL and (kind == "bool" if row.result == "bool" else kind in row.kinds)
+    ]
+    for kind in ("float", "int", "uint", "bool")
+}
+"""Exact functions that have results of a kind."""
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
@@ -370,8 +370,8 @@ def test_random_programs(data: st.DataObject) -> None:
             with b.if_(data.draw(expressions(b, "bool", known, 2))):
                 b.set(known[MIXED.index(dtype)], value)
         elif action == 2:
-            with b.loop(const("int32", 2)) as k:
-                b.set(known[MIXED.index(dtype)], data.draw(expressions(b, dtype, [*known, k], 2)))
+            with b.loop(const("int32", 2)) as turn:
+                b.set(known[MIXED.index(dtype)], data.draw(expressions(b, dtype, [*known, turn], 2)))
         else:
             b.set(known[MIXED.index(dtype)], value)
     for k in range(len(MIXED)):

@@ -37,6 +37,12 @@ class WasmProvider:
     def device(self, options: Mapping[str, str]) -> Device:
         return _device()
 
+    def describe(self) -> dict[str, str]:
+        """What `sardonyx info` prints."""
+        from .hosts import host
+
+        return {"host": host().name, "features": ", ".join(sorted(host().features))}
+
 
 _MOVES = frozenset({"bitcast", "reshape", "transpose", "broadcast", "slice", "concat", "gather"})
 """What the element types that NumPy lacks, being bits here, can take part in."""

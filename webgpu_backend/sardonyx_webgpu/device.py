@@ -61,6 +61,11 @@ class WebGpuDevice:
                 self._forget(key)
             self.gpu.destroy(chunk.buffer)
 
+    def constant(self, array: np.ndarray) -> Address:
+        address = Address(self.allocate(array.nbytes), 0, array.nbytes)
+        self.upload(address, np.ascontiguousarray(array))
+        return address
+
     def upload(self, address: Address, array: np.ndarray) -> None:
         data = memoryview(array.reshape(-1).view(np.uint8).data)
         whole = data.nbytes & ~3

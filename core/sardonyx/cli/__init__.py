@@ -74,8 +74,8 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     for name, load in _commands(arguments[0]).items():
         command = load()
         text = (command.__doc__ or "").strip()
-        shape = argparse.RawDescriptionHelpFormatter
-        sub = subparsers.add_parser(name, help=_help(text), description=text, formatter_class=shape)
+        layout = argparse.RawDescriptionHelpFormatter
+        sub = subparsers.add_parser(name, help=_help(text), description=text, formatter_class=layout)
         command.add_arguments(sub)
         sub.add_argument("--json", action="store_true", help="print one JSON object")
         sub.add_argument("--debug", action="store_true", help="print the traceback of an error")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sardonyx import dtypes
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.sizes import SizeTable
-from sardonyx.symbolic import ZERO, Monomial, Poly, symbol
+from sardonyx.polynomial import ZERO, Monomial, Poly, symbol
 
 if TYPE_CHECKING:
     from sardonyx.compiler.lower import KernelBuilder

@@ -15,8 +15,9 @@ from sardonyx import dtypes, scalar
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.dtypes import DType
+from sardonyx.polynomial import ONE, ZERO, Poly, apply, constant, symbol
 from sardonyx.primitives.reduction import identity
-from sardonyx.symbolic import ONE, ZERO, Poly, Size, apply, constant, hint, poly, same, symbol
+from sardonyx.symbolic import Size, hint, poly, same
 
 Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
 Indices: TypeAlias = tuple[Poly, ...]

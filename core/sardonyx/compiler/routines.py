@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
+from sardonyx.polynomial import Poly
 from sardonyx.primitives.reduction import identity
-from sardonyx.symbolic import Poly, Size, poly, product
+from sardonyx.symbolic import Size, poly, product
 
 Routine = tuple[Program, list[Poly]]
 

@@ -19,8 +19,9 @@ from sardonyx.compiler.sizes import SizeTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
 from sardonyx.errors import NotImplemented, RuntimeException
+from sardonyx.polynomial import ZERO, Poly
 from sardonyx.primitives.control import Body
-from sardonyx.symbolic import ZERO, Dim, Poly, hint, poly, product
+from sardonyx.symbolic import Dim, hint, poly, product
 
 LAST = 1 << 60
 

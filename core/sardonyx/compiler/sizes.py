@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.symbolic import Poly
+from sardonyx.polynomial import Poly
 
 LITERAL = 4
 """Integers up to this one are written into code, larger ones become parameters: kernels that differ only in their

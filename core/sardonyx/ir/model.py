@@ -60,7 +60,8 @@ class SparseTensor:
 @dataclass
 class Attribute:
     """A named constant of a node. `kind` is the name of ONNX's AttributeType in lower case (`int`, `floats`, `graph`);
-    `reference` names the function's attribute that this one stands for, if any."""
+    `reference` names the function's attribute that this one stands for, if any. Lists of more than 4096 numbers come
+    from files as `array.array`s."""
 
     name: str
     kind: str

@@ -11,7 +11,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Node, Value
 from sardonyx.ops.arithmetic import number_like
-from sardonyx.ops.lift import to_input
+from sardonyx.ops.lift import to_input, without
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.symbolic import Size
 
@@ -79,7 +79,7 @@ class BatchNormalization(Operator, since=15):
         """Outputs 3 and 4, for training alone, are gone; two have other names."""
         del node.outputs[3:]
 
-    upgrades = {9: of_every_place, 14: without_saved_statistics}
+    upgrades = {7: without("is_test"), 9: of_every_place, 14: without_saved_statistics}
     samples = [
         sample((2, 3, 4, 2), (3,), (3,), (3,), POSITIVE),
         sample((2, 3), (3,), (3,), (3,), POSITIVE, epsilon=0.1),
@@ -250,5 +250,5 @@ class Dropout(Operator, since=22):
             raise NotImplementedError("dropping elements in training is not supported; export the model for inference")
         return x, p.full(x.shape, True, dtypes.bool_)
 
-    upgrades = {12: to_input("ratio", 1, np.float32)}
+    upgrades = {7: without("is_test"), 12: to_input("ratio", 1, np.float32)}
     samples = [sample((3, 4), outputs=2), sample((3, 4), np.array(0.25, np.float32), np.array(False))]

@@ -7,18 +7,17 @@ answers for which the expansion raises are left out, since no run survives them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
-from sardonyx.array import Array, Trace
+from sardonyx.array import Array, Trace, of_sizes
 from sardonyx.compiler.interpret import Environment, expand
-from sardonyx.dtypes import DType
 from sardonyx.errors import RuntimeException
 from sardonyx.ir import DimLike, Graph, Node, TensorType, Value
-from sardonyx.symbolic import Dim, Guards, Poly, Size, UndecidedSizeError, poly, size, symbol
+from sardonyx.polynomial import ZERO, Poly, symbol
+from sardonyx.symbolic import Dim, Guards, Size, UndecidedSizeError, poly, size
 
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
@@ -71,8 +70,8 @@ class Inference:
         found: Sequence[Array | None] = ()
         if branches:
             if node.op_type == "If":
-                cases = [[self.array(value) for value in graph.outputs] for graph in branches]
-                found = [self._join([_Case(arrays) for arrays in column]) for column in _columns(cases)]
+                columns = zip(*([self.array(value) for value in graph.outputs] for graph in branches), strict=False)
+                found = [self._merge([_Case(array) for array in column]) for column in columns]
         elif all(value is None or self.array(value) is not None for value in node.inputs):
             found = self._expand(node)
         for value, array in zip(node.outputs, [*found, *[None] * len(node.outputs)], strict=False):
@@ -156,4 +155,103 @@ class Inference:
         renamed = {name: self._fresh("?s" if name.startswith("?") else "s") for name in trace.fresh}
         return [_detached(environment.get(id(value)), renamed) for value in node.outputs]
 
+    def _merge(self, cases: Sequence[_Case]) -> Array | None:
+        """What holds in every case."""
+        arrays = [case.array for case in cases if case.array is not None]
+        if not arrays or len(arrays) < len(cases):
+            return None
+        first = arrays[0]
+        if len(arrays) == 1:
+            return first
+        if any(array.dtype is not first.dtype or array.rank != first.rank for array in arrays):
+            return None
+        shape = tuple(self._agree(list(sizes), cases) for sizes in zip(*(array.shape for array in arrays)))
+        lists = [_listed(array) for array in arrays]
+        if len({len(items) for items in lists}) > 1 or not lists[0]:
+            return Array(first.dtype, shape)
+        known = np.empty(len(lists[0]), dtype=object)
+        known[:] = [self._agree(list(items), cases) for items in zip(*lists)]
+        return of_sizes(known.reshape(first.shape), first.dtype, shape)
 
+    def _agree(self, sizes: list[Size], cases: Sequence[_Case]) -> Size:
+        """The one of these sizes that the others are equal to, each in its case; a new symbol if there is none."""
+        for candidate in sizes:
+            if all(case.equal(other, candidate) for other, case in zip(sizes, cases)):
+                return candidate
+        return size(self._fresh())
+
+
+def _listed(array: Array) -> list[Size]:
+    """The elements of sizes, where they are known and there are few."""
+    if not array.dtype.is_int or array.rank > 1:
+        return []
+    known = array.sizes if array.sizes is not None else array.value
+    return [] if known is None or known.size > 64 else list(known.reshape(-1).tolist())
+
+
+def _detached(array: Array | None, renamed: Mapping[str, Poly]) -> Array | None:
+    """An Array without its trace, whose new symbols have names of their own."""
+    if not isinstance(array, Array):
+        return None
+    if not renamed:
+        return Array(array.dtype, array.shape, array.value, array.sizes)
+
+    def rename(dim: Size) -> Size:
+        return size(dim.poly.substitute(renamed)) if isinstance(dim, Dim) else dim
+
+    sizes = array.sizes
+    if sizes is not None:
+        sizes = np.empty(array.sizes.shape, dtype=object)
+        sizes.reshape(-1)[:] = [rename(item) for item in array.sizes.reshape(-1).tolist()]
+    return Array(array.dtype, tuple(map(rename, array.shape)), array.value, sizes)
+
+
+class _Answers(Guards):
+    """Answers comparisons as it is told, and `yes` beyond that; the numbers of sizes are not to be had."""
+
+    def __init__(self, answers: Sequence[bool]) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def decide(self, polynomial: Poly, relation: str) -> bool:
+        place = len(self.facts)
+        return self.facts.setdefault((polynomial, relation), self.answers[place] if place < len(self.answers) else True)
+
+    def value(self, polynomial: Poly) -> int:
+        raise UndecidedSizeError(f"the number of {polynomial} is not known")
+
+    def next(self) -> list[bool] | None:
+        """The answers to try next, or None if all combinations were tried."""
+        answers = list(self.facts.values())
+        while answers and not answers[-1]:
+            answers.pop()
+        return [*answers[:-1], False] if answers else None
+
+    def equations(self) -> list[dict[str, Poly]]:
+        """The equalities that were answered `yes`, each solved for a symbol."""
+        equal = (polynomial for polynomial, relation, truth in self if truth and relation == "==")
+        return [solution for polynomial in equal if (solution := _solved(polynomial))]
+
+
+def _solved(polynomial: Poly) -> dict[str, Poly] | None:
+    """What one symbol is if the polynomial is 0."""
+    for monomial, factor in polynomial.terms:
+        if len(monomial) == 1 and isinstance(monomial[0], str) and factor in (1, -1):
+            rest = polynomial - Poly(((monomial, factor),))
+            if monomial[0] not in rest.symbols():
+                return {monomial[0]: rest.scaled(-factor)}
+    return None
+
+
+@dataclass
+class _Case:
+    """An output as it is when certain comparisons came out in a certain way."""
+
+    array: Array | None
+    equations: Sequence[Mapping[str, Poly]] = ()
+
+    def equal(self, a: Size, b: Size) -> bool:
+        difference = poly(a) - poly(b)
+        for equation in self.equations:
+            difference = difference.substitute(equation)
+        return difference == ZERO

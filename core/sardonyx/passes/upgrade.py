@@ -47,6 +47,8 @@ def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
 def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterator[Node]:
     """The nodes that stand for a node of older operator sets."""
     version = versions.get("" if node.domain == "ai.onnx" else node.domain, 1)
+    if version < 6:
+        node.attributes.pop("consumed_inputs", None)
     make = Rewriter()
     replaced = False
     while not replaced and (due := _next(node, version)):

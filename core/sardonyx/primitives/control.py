@@ -16,7 +16,8 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
 from sardonyx.dtypes import DType
-from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same, symbol
+from sardonyx.polynomial import symbol
+from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same
 
 Outputs: TypeAlias = Sequence[Array]
 

@@ -140,8 +140,8 @@ class _Parser(TypeParser):
         return Function(domain, name, graph, attributes, defaults, imports, **header)
 
     def graph(self, outer: _Scope | None) -> Graph:
-        name = "" if self.at("(") else self.word(NAME, "a graph")
-        return self.body(name or "graph", _Scope(outer))
+        name = "graph" if self.at("(") else self.word(NAME, "a graph")
+        return self.body(name, _Scope(outer))
 
     def body(self, name: str, scope: _Scope) -> Graph:
         if self.depth == DEPTH:

@@ -61,7 +61,7 @@ class _Printer:
         return f"<{_wrapped(header)}>\n{title}{self.body(function.graph, '')}"
 
     def graph(self, graph: Graph, indent: str) -> str:
-        return (named(graph.name) if graph.name else "") + self.body(graph, indent)
+        return named(graph.name) + self.body(graph, indent)
 
     def body(self, graph: Graph, indent: str) -> str:
         inner = indent + "  "

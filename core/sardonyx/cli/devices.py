@@ -1,0 +1,77 @@
+"""Execution providers as the command line names them, and in what state they are."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sardonyx import providers
+from sardonyx.errors import EPFail
+
+SUFFIX = "ExecutionProvider"
+
+
+def add_provider(parser: argparse.ArgumentParser) -> None:
+    """The option `--provider`, which may be given several times."""
+    text = "execution provider, in full or short as in webgpu, wasm, numpy or cpu; several are tried in their order"
+    parser.add_argument("--provider", action="append", metavar="NAME", help=text)
+
+
+@dataclass(frozen=True)
+class State:
+    """A provider on this machine: `problem` says why it is not usable, `details` what it runs on."""
+
+    name: str
+    problem: str = ""
+    details: dict[str, str] = field(default_factory=dict)
+    software: bool = False
+
+    @property
+    def title(self) -> str:
+        """The device's own name, where the provider tells one."""
+        return self.details.get("adapter", "")
+
+
+def full_name(text: str) -> str:
+    """The provider's name that a person means; one that nobody knows stays as it is.
+
+    >>> full_name("webgpu"), full_name("CPUExecutionProvider")
+    ('WebGpuExecutionProvider', 'CPUExecutionProvider')
+    """
+    names = {name.removesuffix(SUFFIX).lower(): name for name in (*providers.installed(), providers.CPU)}
+    return names.get(text.lower().removesuffix(SUFFIX.lower()), text)
+
+
+def short_name(name: str) -> str:
+    """A provider's name without its ending."""
+    return name.removesuffix(SUFFIX)
+
+
+def chosen(texts: Sequence[str] | None) -> list[str] | None:
+    """The full names that `--provider` asks for, None without any; EPFail with the reason where one is not usable."""
+    names = [full_name(text) for text in texts or ()]
+    for name in names:
+        if name != providers.CPU:
+            providers.load(name)
+            if problem := state(name).problem:
+                raise EPFail(f"{name} is not usable here: {problem}")
+    return names or None
+
+
+def state(name: str) -> State:
+    """What an installed provider says of itself, its device opened."""
+    try:
+        provider: Any = providers.load(name)
+        device = provider.device({})
+        details = provider.describe() if hasattr(provider, "describe") else {}
+        software = hasattr(provider, "is_software") and provider.is_software(device)
+    except Exception as error:  # a provider is foreign code, and its trouble is what is asked for
+        return State(name, " ".join(str(error).split()) or type(error).__name__)
+    return State(name, "" if provider.available() else "it says that it is not available", details, software)
+
+
+def states() -> list[State]:
+    """All installed providers, the one to be preferred first."""
+    return [state(name) for name in providers.installed()]

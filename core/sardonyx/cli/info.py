@@ -1,0 +1,89 @@
+"""versions, execution providers and devices of this machine"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from sardonyx.cli.screen import Screen, show
+from sardonyx.version import __version__
+
+EXTRAS = {
+    "wgpu": "gpu",
+    "wasmtime": "wasm",
+    "rich": "cli",
+    "pillow": "cli",
+    "onnx": "tools",
+    "onnxruntime": "",
+}
+"""Optional packages, and the extra of Sardonyx that brings each."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Nothing to ask for."""
+
+
+def run(args: argparse.Namespace) -> None:
+    show(args, collect(), render)
+
+
+def collect() -> dict[str, Any]:
+    """The facts, as `--json` prints them."""
+    from sardonyx.cli.devices import states
+
+    return {
+        "sardonyx": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "cores": os.cpu_count(),
+        "numpy": version("numpy"),
+        "packages": {name: _version(name) for name in EXTRAS},
+        "cache": _cache(),
+        "providers": [
+            {"name": state.name, "available": not state.problem, "problem": state.problem, "details": state.details}
+            for state in states()
+        ],
+    }
+
+
+def render(screen: Screen, data: dict[str, Any]) -> None:
+    screen.heading(f"Sardonyx {data['sardonyx']}")
+    packages = data["packages"]
+    screen.facts(
+        {
+            "Python": f"{data['python']}, NumPy {data['numpy']}",
+            "Platform": f"{data['platform']}, {data['cores']} cores",
+            "Packages": ", ".join(f"{name} {found}" for name, found in packages.items() if found),
+            "Missing": ", ".join(_remedy(name) for name, found in packages.items() if not found),
+            "Cache": data["cache"] or "off",
+        }
+    )
+    screen.heading("Execution providers")
+    rows = []
+    for item in data["providers"]:
+        details = ", ".join(f"{name} {value}" for name, value in item["details"].items())
+        rows.append([item["name"], "yes" if item["available"] else "no", details if item["available"] else item["problem"]])
+    screen.table(["Provider", "Usable", "Details"], rows)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def _remedy(name: str) -> str:
+    return f"{name} (pip install 'sardonyx[{EXTRAS[name]}]')" if EXTRAS[name] else name
+
+
+def _cache() -> str | None:
+    """Where compiled code is kept between processes."""
+    if os.environ.get("SARDONYX_CACHE") == "0":
+        return None
+    return str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sardonyx")

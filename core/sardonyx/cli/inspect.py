@@ -1,0 +1,163 @@
+"""what a model holds, and what becomes of it: nodes, kernels, memory, guards
+
+Dimensions that are not known are taken as 1 unless --shape gives the sizes of that input: --shape image=1x3x224x224.
+Nothing is run; the provider's device is not opened.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.cli.devices import add_provider, chosen, short_name
+from sardonyx.cli.feeds import add_shape, shapes_of, sizes
+from sardonyx.cli.screen import Screen, show
+from sardonyx.cli.text import count, nbytes
+
+if TYPE_CHECKING:
+    from sardonyx.ir import Model
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="an .onnx file")
+    add_provider(parser)
+    add_shape(parser, "sizes of an input to compile for")
+
+
+def run(args: argparse.Namespace) -> None:
+    show(args, collect(args), render)
+
+
+def collect(args: argparse.Namespace) -> dict[str, Any]:
+    """The facts, as `--json` prints them."""
+    from sardonyx.serde.reader import read
+
+    names = chosen(args.provider)
+    model = read(args.model)
+    return {**_facts(model, args.model), "compiled": _compiled(model, names, args.shape)}
+
+
+def _facts(model: Model, path: str) -> dict[str, Any]:
+    from sardonyx import ops
+
+    graph = model.graph
+    operators: Counter[tuple[str, str]] = Counter((node.domain, node.op_type) for node in graph.all_nodes())
+    constants = [value.constant for value in graph.initializers if value.constant is not None]
+    initialized = {id(value) for value in graph.initializers}
+    functions = {(domain, name) for domain, name, _ in model.functions}
+    return {
+        "model": str(path),
+        "bytes": os.path.getsize(path),
+        "graph": graph.name,
+        "description": model.doc or graph.doc,
+        "producer": f"{model.producer_name} {model.producer_version}".strip(),
+        "ir_version": model.ir_version,
+        "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
+        "metadata": dict(model.metadata),
+        "inputs": [
+            {"name": value.name, "type": str(value.type or "?")} for value in graph.inputs if id(value) not in initialized
+        ],
+        "outputs": [{"name": value.name, "type": str(value.type or "?")} for value in graph.outputs],
+        "nodes": sum(operators.values()),
+        "operators": [
+            {
+                "domain": domain or "ai.onnx",
+                "name": name,
+                "count": number,
+                "known": (domain, name) in functions or ops.find(domain, name) is not None,
+            }
+            for (domain, name), number in operators.most_common()
+        ],
+        "parameters": sum(tensor.size for tensor in constants),
+        "parameter_bytes": sum(-(-tensor.size * tensor.dtype.bits // 8) for tensor in constants),
+    }
+
+
+def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) -> dict[str, Any]:
+    """What a session with these providers would make of the model."""
+    from sardonyx import providers
+    from sardonyx.cli.compilation import describe
+    from sardonyx.compiler.compile import Compiler
+    from sardonyx.compiler.schedule import WeightTable
+    from sardonyx.options import SessionOptions
+    from sardonyx.passes.pipeline import prepare
+
+    total = sum(1 for _ in model.graph.all_nodes())
+    usable = [provider for provider, _ in providers.resolve(names)]
+    given = shapes_of(texts, [value.name for value in model.graph.inputs])
+    assumed: dict[str, str] = {}
+    try:
+        compiler = Compiler(prepare(model, SessionOptions()).graph, usable, WeightTable())
+        shapes = [sizes(value.name, value.shape, given, assumed) for value in compiler.inputs]
+        facts = describe(compiler, shapes)
+    except Exception as error:  # a model that cannot be compiled can still be looked at
+        return {"providers": [provider.name for provider in usable], "assumed": assumed, "error": str(error)}
+    optimized = len(facts["nodes"])
+    placed = sum(facts["placement"].values())
+    facts["folded"] = max(total - placed, 0) if optimized <= total else optimized - placed
+    return {"providers": [provider.name for provider in usable], "assumed": assumed, "error": None, **facts}
+
+
+def render(screen: Screen, data: dict[str, Any]) -> None:
+    screen.heading(Path(data["model"]).name)
+    screen.facts(
+        {
+            "Graph": data["graph"],
+            "Description": data["description"],
+            "Producer": data["producer"],
+            "Operator sets": ", ".join(f"{domain} {version}" for domain, version in data["opsets"].items()),
+            "IR version": data["ir_version"],
+            "File": nbytes(data["bytes"]),
+            "Parameters": f"{data['parameters']:,} ({nbytes(data['parameter_bytes'])})",
+        }
+    )
+    screen.heading("Inputs and outputs")
+    ports = [("input", item) for item in data["inputs"]] + [("output", item) for item in data["outputs"]]
+    screen.table(["", "Name", "Type"], [[kind, item["name"], item["type"]] for kind, item in ports])
+    if data["metadata"]:
+        screen.heading("Metadata")
+        screen.facts(data["metadata"])
+    screen.heading(f"Operators: {count(data['nodes'], 'node')}")
+    screen.table(
+        ["Operator", ">Nodes", ""],
+        [
+            [
+                item["name"] if item["domain"] == "ai.onnx" else f"{item['domain']}.{item['name']}",
+                item["count"],
+                "" if item["known"] else "not known",
+            ]
+            for item in data["operators"]
+        ],
+    )
+    _render_compiled(screen, data["compiled"])
+
+
+def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
+    screen.heading(f"Compiled for {', '.join(map(short_name, data['providers']))}")
+    if data["assumed"]:
+        screen.line(f"Taking {', '.join(f'{name} = 1' for name in data['assumed'])}; --shape says otherwise.", quiet=True)
+    if data["error"]:
+        screen.line(f"This does not compile: {data['error']}")
+        return
+    placed = [f"{number:,} on {short_name(name)}" for name, number in data["placement"].items() if number]
+    folded = [f"{data['folded']:,} folded away"] if data["folded"] else []
+    screen.facts(
+        {
+            "Nodes": ", ".join([*placed, *folded]),
+            "Kernels": f"{data['kernels']:,}, launched {count(data['launches'], 'time')}",
+            "Copies": f"{data['copies']:,} between devices" if len(placed) > 1 or data["copies"] else "",
+            "Halts": f"{data['halts']:,} for sizes or control flow that depend on data" if data["halts"] else "",
+            "Memory": ", ".join(f"{nbytes(n)} on {short_name(name)}" for name, n in data["memory"].items()),
+            "Weights": nbytes(data["weight_bytes"]),
+            "Sizes": ", ".join(f"{name} = {text}" for name, text in data["symbols"].items()),
+            "Guards": "; ".join(data["guards"]) or "none: the plan holds for all sizes",
+        }
+    )
+    if data["fallbacks"]:
+        screen.heading("Not on the first provider")
+        screen.table(["Node", "Runs on", "Because"], [
+            [item["node"], short_name(item["provider"]), item["reason"]] for item in data["fallbacks"]
+        ])

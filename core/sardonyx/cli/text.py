@@ -1,0 +1,51 @@
+"""Values as a person reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def clean(value: Any) -> str:
+    """The text of a value, with what is no printable character escaped: names come from files of strangers."""
+    text = str(value)
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def count(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> count(1, "node"), count(1200, "copy"), count(0, "launch")
+    ('1 node', '1,200 copies', '0 launches')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    ending = "ies" if noun.endswith("y") else "es" if noun.endswith(("ch", "s", "x")) else "s"
+    return f"{number:,} {noun.removesuffix('y') if ending == 'ies' else noun}{ending}"
+
+
+def nbytes(number: int) -> str:
+    """A number of bytes in binary units.
+
+    >>> nbytes(999), nbytes(175984), nbytes(3 << 30)
+    ('999 B', '171.9 KiB', '3.0 GiB')
+    """
+    if number < 1024:
+        return f"{number} B"
+    value = float(number)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024:
+            break
+    return f"{value:.1f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A time with three figures.
+
+    >>> duration(0.0000123), duration(0.0152), duration(1.234)
+    ('12.3 us', '15.2 ms', '1.23 s')
+    """
+    for unit, factor in (("us", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"

@@ -1,0 +1,306 @@
+"""Integer polynomials in a normal form: what sizes and indices are, and how plans write them down.
+
+An expression is the data form of a polynomial: an integer, a symbol, or a nested list over `+ * floordiv mod min max`.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Atom: TypeAlias = "str | tuple[str, Poly, Poly]"
+Monomial: TypeAlias = tuple[Atom, ...]
+Ranges: TypeAlias = Mapping[str, "tuple[Poly, Poly]"]
+"""Inclusive lower and upper bounds of index variables; every other symbol is a size, at least 0."""
+
+NO_RANGES: Ranges = {}
+
+
+class Poly:
+    """A polynomial with integer coefficients over symbols and over `floordiv`, `mod`, `min`, `max` of polynomials."""
+
+    __slots__ = ("_hash", "terms")
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
+        self.terms = terms
+        self._hash = hash(terms)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Poly) and self._hash == other._hash and self.terms == other.terms)
+
+    @property
+    def constant(self) -> int | None:
+        """The number this is, if it has no symbol."""
+        if not self.terms:
+            return 0
+        return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def symbols(self) -> set[str]:
+        found: set[str] = set()
+        stack = [self]
+        while stack:
+            for monomial, _ in stack.pop().terms:
+                for atom in monomial:
+                    if isinstance(atom, str):
+                        found.add(atom)
+                    else:
+                        stack += atom[1:]
+        return found
+
+    def __add__(self, other: Poly) -> Poly:
+        if not other.terms:
+            return self
+        sums = dict(self.terms)
+        for monomial, factor in other.terms:
+            sums[monomial] = sums.get(monomial, 0) + factor
+        return _normal(sums)
+
+    def __sub__(self, other: Poly) -> Poly:
+        return self + other.scaled(-1)
+
+    def __mul__(self, other: Poly) -> Poly:
+        for a, b in ((self, other), (other, self)):
+            if (number := a.constant) is not None:
+                return b.scaled(number)
+        products: dict[Monomial, int] = {}
+        for left, a_factor in self.terms:
+            for right, b_factor in other.terms:
+                key = tuple(sorted(left + right, key=_order))
+                products[key] = products.get(key, 0) + a_factor * b_factor
+        return _normal(products)
+
+    def scaled(self, number: int) -> Poly:
+        if number == 1:
+            return self
+        return Poly(tuple((monomial, factor * number) for monomial, factor in self.terms)) if number else ZERO
+
+    def floordiv(self, divisor: Poly, ranges: Ranges = NO_RANGES) -> Poly:
+        """The quotient rounded down; what divides evenly, or is provably smaller than the divisor, leaves no trace."""
+        if self.constant is not None and divisor.constant:
+            return constant(self.constant // divisor.constant)
+        quotient, rest = self._divide(divisor)
+        if within(rest, divisor, ranges):
+            return quotient
+        return quotient + Poly((((("floordiv", rest, divisor),), 1),))
+
+    def mod(self, divisor: Poly, ranges: Ranges = NO_RANGES) -> Poly:
+        """The remainder of `floordiv`."""
+        if self.constant is not None and divisor.constant:
+            return constant(self.constant % divisor.constant)
+        _, rest = self._divide(divisor)
+        if within(rest, divisor, ranges):
+            return rest
+        return Poly((((("mod", rest, divisor),), 1),))
+
+    def _divide(self, divisor: Poly) -> tuple[Poly, Poly]:
+        if len(divisor.terms) != 1:
+            return (ONE, ZERO) if self == divisor else (ZERO, self)
+        ((atoms, number),) = divisor.terms
+        quotient: dict[Monomial, int] = {}
+        rest: dict[Monomial, int] = {}
+        for monomial, factor in self.terms:
+            left = list(monomial)
+            for atom in atoms:
+                if atom not in left:
+                    break
+                left.remove(atom)
+            else:
+                whole = factor // number
+                if whole:
+                    quotient[tuple(left)] = whole
+                if factor - whole * number:
+                    rest[monomial] = factor - whole * number
+                continue
+            rest[monomial] = factor
+        return _normal(quotient), _normal(rest)
+
+    def bound(self, upper: bool, ranges: Ranges = NO_RANGES) -> Poly | None:
+        """A provable bound over sizes alone, with no index variable in it, or None."""
+        total = ZERO
+        for monomial, factor in self.terms:
+            part = constant(factor)
+            for atom in monomial:
+                low, high = _atom_range(atom, ranges)
+                if low is None or not _all_positive(low):
+                    return None
+                side = high if (factor > 0) == upper else low
+                if side is None:
+                    return None
+                part = part * side
+            total = total + part
+        return total
+
+    def is_nonnegative(self, ranges: Ranges = NO_RANGES) -> bool:
+        """Whether this is provably at least 0 for all sizes."""
+        low = self.bound(False, ranges)
+        return low is not None and _all_positive(low)
+
+    def substitute(self, values: Mapping[str, Poly], ranges: Ranges = NO_RANGES) -> Poly:
+        """The polynomial with symbols replaced, simplified anew."""
+        if values.keys().isdisjoint(self.symbols()):
+            return self
+        total = ZERO
+        for monomial, factor in self.terms:
+            part = constant(factor)
+            for atom in monomial:
+                if isinstance(atom, str):
+                    part = part * values.get(atom, symbol(atom))
+                else:
+                    name, a, b = atom
+                    part = part * apply(name, a.substitute(values, ranges), b.substitute(values, ranges), ranges)
+            total = total + part
+        return total
+
+    def json(self) -> Any:
+        """Nested lists over `+ * floordiv mod min max`, symbols as strings.
+
+        >>> (symbol("s") * symbol("s") + constant(3)).json()
+        ['+', 3, ['*', 's', 's']]
+        """
+        parts = []
+        for monomial, factor in self.terms:
+            atoms: list[Any] = [a if isinstance(a, str) else [a[0], a[1].json(), a[2].json()] for a in monomial]
+            if factor != 1 or not atoms:
+                atoms.insert(0, factor)
+            parts.append(atoms[0] if len(atoms) == 1 else ["*", *atoms])
+        if not parts:
+            return 0
+        return parts[0] if len(parts) == 1 else ["+", *parts]
+
+    def __str__(self) -> str:
+        return to_text(self.json())
+
+    __repr__ = __str__
+
+
+def _order(atom: Atom) -> str:
+    return atom if isinstance(atom, str) else f"~{atom}"
+
+
+def _normal(terms: dict[Monomial, int]) -> Poly:
+    kept = [(monomial, factor) for monomial, factor in terms.items() if factor]
+    kept.sort(key=lambda term: (len(term[0]), [_order(atom) for atom in term[0]]))
+    return Poly(tuple(kept))
+
+
+def _all_positive(polynomial: Poly) -> bool:
+    """Whether no term can be negative; the atoms of a bound are sizes."""
+    return all(factor >= 0 for _, factor in polynomial.terms)
+
+
+def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
+    itself = Poly((((atom,), 1),))
+    if isinstance(atom, str):
+        if atom.startswith("?"):
+            return None, None
+        return ranges.get(atom) or (itself, itself)
+    name, a, b = atom
+    low_a, low_b = a.is_nonnegative(ranges), b.is_nonnegative(ranges)
+    positive = low_a or low_b if name == "max" else (low_b if name == "mod" else low_a and low_b)
+    if not ranges or ranges.keys().isdisjoint(itself.symbols()):
+        return (itself, itself) if positive else (None, None)
+    high_a, high_b = a.bound(True, ranges), b.bound(True, ranges)
+    high: Poly | None
+    if name == "mod":
+        high = high_b and high_b - ONE
+    elif name == "floordiv":
+        high = high_a.floordiv(b) if high_a is not None and b.constant else None
+    elif name == "min":
+        high = high_a or high_b
+    else:
+        high = high_a + high_b if high_a is not None and high_b is not None and low_a and low_b else None
+    return (ZERO if positive else None), high
+
+
+def within(index: Poly, size: Poly, ranges: Ranges = NO_RANGES) -> bool:
+    """Whether 0 <= index < size for all values that the ranges allow."""
+    if not index.is_nonnegative(ranges):
+        return False
+    high = index.bound(True, ranges)
+    return high is not None and (size - ONE - high).is_nonnegative(ranges)
+
+
+def constant(number: int) -> Poly:
+    return Poly((((), number),)) if number else ZERO
+
+
+def symbol(name: str) -> Poly:
+    """A symbol; one that starts with `?` may be negative."""
+    return Poly((((name,), 1),))
+
+
+ZERO = Poly(())
+ONE = constant(1)
+
+
+def _extreme(name: str) -> Callable[[Poly, Poly, Ranges], Poly]:
+    def choose(a: Poly, b: Poly, ranges: Ranges) -> Poly:
+        for x, y in ((a, b), (b, a)):
+            if (y - x).is_nonnegative(ranges):
+                return x if name == "min" else y
+        return Poly(((((name, *sorted((a, b), key=str)),), 1),))  # type: ignore[arg-type]
+
+    return choose
+
+
+_APPLY: dict[str, Callable[[Poly, Poly, Ranges], Poly]] = {
+    "floordiv": lambda a, b, ranges: a.floordiv(b, ranges),
+    "mod": lambda a, b, ranges: a.mod(b, ranges),
+    "min": _extreme("min"),
+    "max": _extreme("max"),
+}
+
+
+def apply(name: str, a: Poly, b: Poly, ranges: Ranges = NO_RANGES) -> Poly:
+    """`floordiv`, `mod`, `min` or `max` of two polynomials, simplified."""
+    return _APPLY[name](a, b, ranges)
+
+
+_TEXT = {"+": " + ", "*": "*", "floordiv": "//", "mod": "%"}
+
+
+def to_text(expression: Any, inner: bool = False) -> str:
+    """Python source of an expression; `min` and `max` are Python's own.
+
+    >>> to_text(["+", 3, ["floordiv", "s", 2]])
+    '3 + (s//2)'
+    """
+    if not isinstance(expression, list):
+        return str(expression)
+    name, *arguments = expression
+    if name in ("min", "max"):
+        return f"{name}({', '.join(map(to_text, arguments))})"
+    text = _TEXT[name].join(to_text(argument, True) for argument in arguments)
+    return f"({text})" if inner and name != "*" else text
+
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "*": operator.mul,
+    "floordiv": lambda a, b: a // b if b else 0,
+    "mod": lambda a, b: a % b if b else 0,
+    "min": min,
+    "max": max,
+}
+
+
+def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
+    """The value of an expression.
+
+    >>> evaluate(["+", 1, ["*", 2, "s"]], {"s": 3})
+    7
+    """
+    if isinstance(expression, int):
+        return expression
+    if isinstance(expression, str):
+        return symbols[expression]
+    name, first, *rest = expression
+    result = evaluate(first, symbols)
+    for item in rest:
+        result = _OPERATORS[name](result, evaluate(item, symbols))
+    return result

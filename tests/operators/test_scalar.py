@@ -1,0 +1,139 @@
+"""Scalar functions at their edges, and the element types that NumPy lacks, bit by bit."""
+
+from __future__ import annotations
+
+import math
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from sardonyx import dtypes, scalar
+from sardonyx import primitives as p
+from sardonyx.array import Array, constant
+from sardonyx.primitives.formats import decode, encode
+from sardonyx.special import erf
+from sardonyx.symbolic import Guards
+
+INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
+MINIFLOATS = {
+    dtypes.bfloat16: ml_dtypes.bfloat16,
+    dtypes.float8e4m3fn: ml_dtypes.float8_e4m3fn,
+    dtypes.float8e4m3fnuz: ml_dtypes.float8_e4m3fnuz,
+    dtypes.float8e5m2: ml_dtypes.float8_e5m2,
+    dtypes.float8e5m2fnuz: ml_dtypes.float8_e5m2fnuz,
+    dtypes.float8e8m0: ml_dtypes.float8_e8m0fnu,
+    dtypes.float4e2m1: ml_dtypes.float4_e2m1fn,
+}
+
+
+@pytest.mark.parametrize(("dtype", "ulps"), [(np.float64, 4.0), (np.float32, 2.1), (np.float16, 0.51)])
+def test_erf(dtype: type[np.floating], ulps: float) -> None:
+    x = np.concatenate([np.linspace(-6.5, 6.5, 100001), np.geomspace(1e-7, 6, 10001)]).astype(dtype)
+    exact = np.array([math.erf(value) for value in x.tolist()])
+    error = np.abs(erf(x).astype(np.float64) - exact) / np.spacing(np.abs(exact).astype(dtype)).astype(np.float64)
+    assert error.max() <= ulps
+    edges = np.array([np.inf, -np.inf, np.nan, 0, -0.0], dtype)
+    np.testing.assert_array_equal(erf(edges), np.array([1, -1, np.nan, 0, -0.0], dtype))
+    assert np.signbit(erf(edges)[4])
+
+
+def test_erf_into_any_memory() -> None:
+    x = np.linspace(-2, 2, 12, dtype=np.float32).reshape(3, 4)
+    out = np.empty((4, 3), np.float32).T
+    assert erf(x, out=out) is out
+    np.testing.assert_array_equal(out, erf(x))
+    wide = np.empty((2, 3, 4), np.float32)
+    np.testing.assert_array_equal(erf(x, out=wide), np.stack([erf(x), erf(x)]))
+    inside = x.copy()
+    np.testing.assert_array_equal(erf(inside, out=inside), erf(x))
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_integer_division(dtype: type[np.integer]) -> None:
+    """Quotients are truncated and wrap, remainders have the sign of the dividend, by zero both are 0."""
+    limits = np.iinfo(dtype)
+    values = [limits.min, limits.min // 2, limits.max, limits.max - 1, 0, 1, 2, 7]
+    values += [-1, -2, -7] if limits.min else []
+    a, b = (grid.ravel() for grid in np.meshgrid(np.array(values, dtype), np.array(values, dtype)))
+    with np.errstate(all="ignore"):
+        quotient, rest = scalar.FUNCTIONS["div"].numpy(a, b), scalar.FUNCTIONS["rem"].numpy(a, b)
+    assert quotient.dtype == rest.dtype == dtype
+    for x, y, found, left in zip(a.tolist(), b.tolist(), quotient.tolist(), rest.tolist(), strict=True):
+        exact = abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1) if y else 0
+        assert found == (limits.min if exact > limits.max else exact)
+        assert left == (x - exact * y if y else 0)
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+def test_shifts(dtype: type[np.integer]) -> None:
+    """Bits that leave are gone; by the width or more, or by less than nothing, all of them."""
+    width = np.dtype(dtype).itemsize * 8
+    value = np.iinfo(dtype).max - 5
+    places = np.array([0, 1, width - 1, width, width + 1, 100], dtype)
+    left = scalar.FUNCTIONS["shl"].numpy(np.full(places.shape, value, dtype), places)
+    right = scalar.FUNCTIONS["shr"].numpy(np.full(places.shape, value, dtype), places)
+    assert right.tolist() == [value >> k if k < width else 0 for k in places.tolist()]
+    assert [item % 2**width for item in left.tolist()] == [(value << k) % 2**width for k in places.tolist()]
+    if np.iinfo(dtype).min:
+        assert scalar.FUNCTIONS["shl"].numpy(np.array([value], dtype), np.array([-1], dtype)).tolist() == [0]
+
+
+@pytest.mark.parametrize("dtype", INTEGERS)
+@pytest.mark.parametrize("source", [np.float16, np.float32, np.float64])
+def test_float_to_integer(source: type[np.floating], dtype: type[np.integer]) -> None:
+    limits = np.iinfo(dtype)
+    x = np.array([np.nan, np.inf, -np.inf, -0.9, 2.9], source)
+    assert scalar.cast(x, np.dtype(dtype)).tolist() == [0, limits.max, limits.min, 0, 2]
+
+
+def test_sizes() -> None:
+    """On sizes the same functions leave expressions, and no guard where signs are known."""
+    guards = Guards()
+    with guards:
+        size = p.sizes([guards.symbol("n", 7), 5])
+        found = [p.maximum(size, 2), p.minimum(size, 2), size / 2, size % 2, -size / constant(np.array([1, 2]))]
+    shown = [str(array.sizes.tolist()) for array in found if array.sizes is not None]
+    assert shown == ["[max(2, n), 5]", "[min(2, n), 2]", "[n//2, 2]", "[n%2, 1]", "[-1*n, -2]"]
+    assert not len(guards)
+
+
+@pytest.mark.parametrize("dtype", MINIFLOATS, ids=str)
+def test_decode(dtype: dtypes.DType) -> None:
+    codes = np.arange(2**dtype.bits).astype(dtype.storage)
+    found = decode(Array(dtype, codes.shape, codes)).value
+    np.testing.assert_array_equal(found, codes.view(MINIFLOATS[dtype]).astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", [dtype for dtype in MINIFLOATS if dtype is not dtypes.float8e8m0], ids=str)
+def test_encode(dtype: dtypes.DType) -> None:
+    """All values, those in the middle between two, and random ones round to nearest even."""
+    codes = np.arange(2**dtype.bits).astype(dtype.storage)
+    values = np.sort(codes.view(MINIFLOATS[dtype]).astype(np.float64))
+    values = values[np.isfinite(values)]
+    random = np.random.default_rng(0).uniform(-1, 1, 1000) * np.exp2(np.random.default_rng(1).uniform(-20, 3, 1000))
+    inside = np.concatenate([values, (values[1:] + values[:-1]) / 2, np.clip(random, values[0], values[-1])])
+    inside = inside.astype(np.float32)
+    found = encode(constant(inside), dtype).value
+    np.testing.assert_array_equal(found, inside.astype(MINIFLOATS[dtype]).view(dtype.storage))
+    limits = encode(constant(np.array([np.inf, -1e30], np.float32)), dtype)
+    if dtype is not dtypes.bfloat16:
+        assert decode(limits).value.tolist() == [values[-1], values[0]]
+
+
+@pytest.mark.parametrize("dtype", [dtypes.uint4, dtypes.int4, dtypes.uint2, dtypes.int2], ids=str)
+def test_small_integers(dtype: dtypes.DType) -> None:
+    x = np.arange(-20, 20)
+    found = p.cast(p.cast(constant(x), dtype), dtypes.int64).value
+    low = -(2 ** (dtype.bits - 1)) if dtype.kind == "int" else 0
+    assert found is not None
+    assert found.tolist() == [(item - low) % 2**dtype.bits + low for item in x.tolist()]
+
+
+def test_small_arguments() -> None:
+    """Functions that vanish at 0 are right to the last digits beside it."""
+    x = constant(np.array([1e-7, -1e-5, 1e-3], np.float32))
+    exact = np.array([1e-7, -1e-5, 1e-3], np.float32).astype(np.float64)
+    for name in ("sinh", "tanh", "asinh", "atanh", "sin", "tan", "asin", "atan"):
+        reference = getattr(np, name.replace("as", "arcs").replace("at", "arct"))(exact)
+        np.testing.assert_allclose(getattr(p, name)(x).value, reference, rtol=3e-7)
