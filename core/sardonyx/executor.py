@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import Any, TypeAlias
@@ -19,13 +19,12 @@ import numpy as np
 
 from sardonyx import dtypes, providers
 from sardonyx import plan as plans
-from sardonyx.compiler.kernel import Kernel, Routine
-from sardonyx.compiler.program import Program
-from sardonyx.device import ALIGNMENT, Address, Device, Executable
+from sardonyx.device import Address, Device, Executable
 from sardonyx.device import Launch as Code
+from sardonyx.epochs import Segment, code_of, split
 from sardonyx.errors import InvalidGuard, RuntimeException
 from sardonyx.polynomial import evaluate
-from sardonyx.sizecode import Evaluator, compile_all, symbols_of
+from sardonyx.sizecode import compile_all, symbols_of
 from sardonyx.symbolic import guard_text
 
 MOST_PLANS = 8
@@ -55,15 +54,6 @@ class GuardError(Exception):
         self.symbols = dict(symbols)
 
 
-_FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "program": Program}
-
-
-def code_of(data: dict[str, Any]) -> Any:
-    """The Kernel, Routine or Program that a plan stores."""
-    kind = data.get("kind", "program")
-    return _FORMS[kind].from_json({name: value for name, value in data.items() if name not in ("device", "kind")})
-
-
 class Weights:
     """A plan's constants on the devices of a session, each uploaded once."""
 
@@ -77,31 +67,6 @@ class Weights:
             if key not in self._addresses:
                 self._addresses[key] = device.constant(array)
             return self._addresses[key]
-
-
-@dataclass
-class _Segment:
-    """A run of consecutive launches on one device."""
-
-    device: int
-    number: int
-    launches: list[plans.Launch]
-
-
-@dataclass
-class _Epoch:
-    """What is laid out and bound together: everything up to the next halt."""
-
-    buffers: list[int] = field(default_factory=list)
-    segments: list[_Segment] = field(default_factory=list)
-    items: list[Any] = field(default_factory=list)
-    guards: list[list[Any]] = field(default_factory=list)
-    check: Evaluator | None = None
-    layout: Callable[[Mapping[str, int]], Any] | None = None
-    params: Evaluator | None = None
-
-
-HALTS = (plans.Read, plans.Branch, plans.Loop)
 
 
 class Frame:
@@ -195,7 +160,7 @@ class Executor:
         self.plan = plan
         self.devices = devices
         self._weights = weights or Weights()
-        self._epochs = self._split()
+        self._epochs = split(plan)
         self._executables = [self._load(k) for k in range(len(devices))]
         self._functions = [
             Function(plans_, devices, self._weights, compiler)
@@ -207,39 +172,6 @@ class Executor:
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
 
     # ---- preparation
-
-    def _split(self) -> list[_Epoch]:
-        epochs = [_Epoch()]
-        counts = [0] * len(self.devices)
-        for step in self.plan.steps:
-            epoch = epochs[-1]
-            if isinstance(step, plans.Launch):
-                last = epoch.items[-1] if epoch.items else None
-                if not (isinstance(last, _Segment) and last.device == step.device):
-                    last = _Segment(step.device, counts[step.device], [])
-                    counts[step.device] += 1
-                    epoch.segments.append(last)
-                    epoch.items.append(last)
-                last.launches.append(step)
-            else:
-                epoch.items.append(step)
-                if isinstance(step, HALTS):
-                    epochs.append(_Epoch())
-        for number, buffer in enumerate(self.plan.buffers):
-            if buffer.weight is None:
-                epochs[buffer.epoch].buffers.append(number)
-        known = self._symbols_at_start()
-        waiting = list(self.plan.guards)
-        for epoch in epochs:
-            epoch.guards = [guard for guard in waiting if symbols_of(guard[0]) <= known]
-            waiting = [guard for guard in waiting if guard not in epoch.guards]
-            epoch.check = compile_all([guard[0] for guard in epoch.guards])
-            epoch.layout = _layout(self.plan, epoch.buffers)
-            epoch.params = compile_all([p for s in epoch.segments for launch in s.launches for p in launch.params])
-            for item in epoch.items:
-                if isinstance(item, HALTS):
-                    known.update(str(name[0]) if isinstance(name, list) else name for name in item.symbols)
-        return epochs
 
     def _load(self, device: int) -> Executable | None:
         segments = [s for epoch in self._epochs for s in epoch.segments if s.device == device]
@@ -257,14 +189,6 @@ class Executor:
         name = str(self.plan.codes[launch.code]["name"])
         labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
         return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
-
-    def _symbols_at_start(self) -> set[str]:
-        """All symbols but those that halts define."""
-        every = set().union(*(symbols_of(guard[0]) for guard in self.plan.guards))
-        for step in self.plan.steps:
-            if isinstance(step, HALTS):
-                every.difference_update(str(name[0]) if isinstance(name, list) else name for name in step.symbols)
-        return every
 
     # ---- running
 
@@ -297,7 +221,7 @@ class Executor:
                     held.pop()()
                 launches = iter(frame.launches[number])
                 for item in epoch.items:
-                    if isinstance(item, _Segment):
+                    if isinstance(item, Segment):
                         next(launches)()
                     elif isinstance(item, plans.Copy):
                         target = self.plan.buffers[item.target].device
@@ -411,9 +335,6 @@ class Executor:
         if frame.symbols[number] == symbols:
             return
         epoch = self._epochs[number]
-        assert epoch.check is not None
-        assert epoch.layout is not None
-        assert epoch.params is not None
         for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
             if (value == 0 if relation == "==" else value >= 0) != truth:
                 raise GuardError(guard_text(expression, relation, truth), symbols)
@@ -441,7 +362,7 @@ class Executor:
         for later in range(number + 1, len(self._epochs)):
             frame.symbols[later] = None
 
-    def _bind(self, frame: Frame, segment: _Segment, params: Any) -> Callable[[], None]:
+    def _bind(self, frame: Frame, segment: Segment, params: Any) -> Callable[[], None]:
         executable = self._executables[segment.device]
         assert executable is not None
         buffers: list[list[Address]] = []
@@ -455,47 +376,3 @@ class Executor:
         address = frame.addresses[buffer]
         assert address is not None, f"buffer {buffer} is used before its epoch"
         return address
-
-
-def _layout(plan: plans.Plan, numbers: list[int]) -> Callable[[Mapping[str, int]], Any]:
-    """A function from symbols to bytes per device, and to offset and room of every buffer of an epoch."""
-    places = {number: k for k, number in enumerate(numbers)}
-    items = [plan.buffers[number].elements for number in numbers]
-    widths = [dtypes.by_name(plan.buffers[number].dtype).itemsize for number in numbers]
-    below = [[places[other] for other in plan.buffers[number].beneath] for number in numbers]
-    devices = [plan.buffers[number].device for number in numbers]
-    elements = compile_all(items)
-    order = _topological(below)
-
-    def layout(symbols: Mapping[str, int]) -> Any:
-        rooms = [-(-count * width // 4) * 4 for count, width in zip(elements(symbols), widths, strict=True)]
-        ends = [0] * len(rooms)
-        offsets = [0] * len(rooms)
-        totals: dict[int, int] = {}
-        for k in order:
-            start = max([ends[other] for other in below[k]]) if below[k] else 0
-            offsets[k] = start
-            ends[k] = start + -(-rooms[k] // ALIGNMENT) * ALIGNMENT
-            if ends[k] > totals.get(devices[k], -1):
-                totals[devices[k]] = ends[k]
-        return totals, offsets, rooms
-
-    return layout
-
-
-def _topological(below: list[list[int]]) -> list[int]:
-    order: list[int] = []
-    done = [False] * len(below)
-    for first in range(len(below)):
-        stack = [first]
-        while stack:
-            top = stack[-1]
-            waiting = [k for k in below[top] if not done[k]]
-            if waiting and not done[top]:
-                stack += waiting
-                continue
-            stack.pop()
-            if not done[top]:
-                done[top] = True
-                order.append(top)
-    return order

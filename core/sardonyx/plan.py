@@ -72,6 +72,10 @@ class Read:
     symbols: list[str]
     do: str = "read"
 
+    @property
+    def defines(self) -> list[str]:
+        return self.symbols
+
 
 @dataclass
 class Branch:
@@ -87,6 +91,10 @@ class Branch:
     results: list[int]
     symbols: list[list[Any]]
     do: str = "branch"
+
+    @property
+    def defines(self) -> list[str]:
+        return [name for name, _, _ in self.symbols]
 
 
 @dataclass
@@ -109,7 +117,13 @@ class Loop:
     symbols: list[list[Any]]
     do: str = "loop"
 
+    @property
+    def defines(self) -> list[str]:
+        return [name for name, _, _ in self.symbols]
 
+
+HALTS = (Read, Branch, Loop)
+"""Steps after which the host knows more sizes: `defines` names them. The next step starts an epoch."""
 Step: TypeAlias = Launch | Copy | Read | Branch | Loop
 _STEPS: dict[str, type[Any]] = {"launch": Launch, "copy": Copy, "read": Read, "branch": Branch, "loop": Loop}
 

@@ -43,7 +43,7 @@ def _remainder(a: Any, b: Any, out: Any = None) -> Any:
     if a.dtype.kind == "f":
         return np.fmod(a, b, out=out)
     if a.dtype == object:
-        return a - b * _SIZE_QUOTIENT(a, b)
+        return _SIZE_REMAINDER(a, b)
     zero = b == 0
     return _store(np.fmod(a, b + zero) * ~zero, out)
 
@@ -55,7 +55,14 @@ def _size_quotient(a: Size, b: Size) -> Size:
     return a // b if (a >= 0) == (b >= 0) else -(-a // b)
 
 
+def _size_remainder(a: Size, b: Size) -> Size:
+    if isinstance(b, int) and b == 0:
+        return 0
+    return a % b if (a >= 0) == (b >= 0) else -(-a % b)
+
+
 _SIZE_QUOTIENT = np.frompyfunc(_size_quotient, 2, 1)
+_SIZE_REMAINDER = np.frompyfunc(_size_remainder, 2, 1)
 
 
 def _extreme(ufunc: np.ufunc, of_sizes: Callable[[Size, Size], Size]) -> Callable[..., Any]:

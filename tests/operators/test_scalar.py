@@ -92,10 +92,12 @@ def test_sizes() -> None:
     guards = Guards()
     with guards:
         size = p.sizes([guards.symbol("n", 7), 5])
-        found = [p.maximum(size, 2), p.minimum(size, 2), size / 2, size % 2, -size / constant(np.array([1, 2]))]
+        found = [p.maximum(size, 2), p.minimum(size, 2), size / 2, size % 2]
+        assert not len(guards)
+        found.append(-size / 2)
+        assert len(guards) == 1
     shown = [str(array.sizes.tolist()) for array in found if array.sizes is not None]
-    assert shown == ["[max(2, n), 5]", "[min(2, n), 2]", "[n//2, 2]", "[n%2, 1]", "[-1*n, -2]"]
-    assert not len(guards)
+    assert shown == ["[max(2, n), 5]", "[min(2, n), 2]", "[n//2, 2]", "[n%2, 1]", "[-1*(n//2), -2]"]
 
 
 @pytest.mark.parametrize("dtype", MINIFLOATS, ids=str)
@@ -109,7 +111,8 @@ def test_decode(dtype: dtypes.DType) -> None:
 def test_encode(dtype: dtypes.DType) -> None:
     """All values, those in the middle between two, and random ones round to nearest even."""
     codes = np.arange(2**dtype.bits).astype(dtype.storage)
-    values = np.sort(codes.view(MINIFLOATS[dtype]).astype(np.float64))
+    with np.errstate(invalid="ignore"):
+        values = np.sort(codes.view(MINIFLOATS[dtype]).astype(np.float64))
     values = values[np.isfinite(values)]
     random = np.random.default_rng(0).uniform(-1, 1, 1000) * np.exp2(np.random.default_rng(1).uniform(-20, 3, 1000))
     inside = np.concatenate([values, (values[1:] + values[:-1]) / 2, np.clip(random, values[0], values[-1])])

@@ -52,7 +52,7 @@ def shapes_of(texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, tu
 
 
 def sizes(
-    name: str, declared: Sequence[DimLike] | None, given: Mapping[str, Sequence[int]], assumed: dict[str, str]
+    name: str, declared: Sequence[DimLike] | None, given: Mapping[str, Sequence[int]], assumed: list[str]
 ) -> tuple[int, ...]:
     """The shape to compile an input for; dimensions that are taken as 1 are written down in `assumed`."""
     if name in given:
@@ -68,5 +68,5 @@ def sizes(
         raise InvalidArgument(f"the rank of input {name!r} is not known; give --shape {name}=...")
     for axis, size in enumerate(declared):
         if not isinstance(size, int):
-            assumed[size or f"{name}[{axis}]"] = "1"
+            assumed.append(size or f"{name}.shape[{axis}]")
     return tuple(size if isinstance(size, int) else 1 for size in declared)

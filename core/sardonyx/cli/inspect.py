@@ -88,17 +88,16 @@ def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) ->
     total = sum(1 for _ in model.graph.all_nodes())
     usable = [provider for provider, _ in providers.resolve(names)]
     given = shapes_of(texts, [value.name for value in model.graph.inputs])
-    assumed: dict[str, str] = {}
+    assumed: list[str] = []
+    head = {"providers": [provider.name for provider in usable], "assumed": assumed}
     try:
         compiler = Compiler(prepare(model, SessionOptions()).graph, usable, WeightTable())
         shapes = [sizes(value.name, value.shape, given, assumed) for value in compiler.inputs]
         facts = describe(compiler, shapes)
     except Exception as error:  # a model that cannot be compiled can still be looked at
-        return {"providers": [provider.name for provider in usable], "assumed": assumed, "error": str(error)}
-    optimized = len(facts["nodes"])
-    placed = sum(facts["placement"].values())
-    facts["folded"] = max(total - placed, 0) if optimized <= total else optimized - placed
-    return {"providers": [provider.name for provider in usable], "assumed": assumed, "error": None, **facts}
+        return {**head, "error": str(error)}
+    folded = max(total - sum(facts["placement"].values()), 0)
+    return {**head, "error": None, "folded": folded, **facts}
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:

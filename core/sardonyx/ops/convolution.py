@@ -8,10 +8,10 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.ops.operator import sample
+from sardonyx.array import Array, known_sizes
+from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.sliding import Border, Sliding, reach
-from sardonyx.symbolic import Size, maximum
+from sardonyx.symbolic import Size, maximum, product
 
 
 class Conv(Sliding, since=22):
@@ -140,3 +140,35 @@ def _centred(x: Array, zero: Array | None) -> Array:
         return wide
     zero = p.cast(zero, dtypes.int32)
     return wide - (p.reshape(zero, (zero.shape[0], *[1] * (x.rank - 1))) if zero.rank else zero)
+
+
+class Col2Im(Operator, since=18):
+    """Blocks x [N, C * prod(block), count] added up to the images [N, C, *image_shape] that they were cut from."""
+
+    strides: tuple[int, ...] | None = None
+    pads: tuple[int, ...] | None = None
+    dilations: tuple[int, ...] | None = None
+
+    def expand(self, x: Array, image_shape: Array, block_shape: Array) -> Array:
+        image, block = known_sizes(image_shape), known_sizes(block_shape)
+        rank = len(image)
+        ones = (1,) * rank
+        strides, dilations, pads = self.strides or ones, self.dilations or ones, self.pads or (0,) * (2 * rank)
+        counts = list(map(p.windows, image, block, strides, dilations, pads[:rank], pads[rank:]))
+        shape = [*block, *counts]
+        places = [_line(shape, k) * dilations[k] + _line(shape, rank + k) * strides[k] - pads[k] for k in range(rank)]
+        n, channels = x.shape[0], x.shape[1] // product(block)
+        parts = p.transpose(p.reshape(x, (n, channels, *shape)), [*range(2, 2 + 2 * rank), 0, 1])
+        empty = p.full((n, channels, *image), 0, x.dtype)
+        return p.scatter(empty, parts, places, range(2, 2 + rank), "add")
+
+    samples = [
+        sample((1, 5, 5), np.array([5, 5]), np.array([1, 5])),
+        sample((2, 8, 4), np.array([3, 3]), np.array([2, 2])),
+        sample((1, 4, 8), np.array([4, 5]), np.array([2, 2]), strides=[2, 1], pads=[0, 1, 0, 1], dilations=[1, 3]),
+    ]
+
+
+def _line(shape: Sequence[Size], axis: int) -> Array:
+    """Places along one axis, as an operand that broadcasts to the shape."""
+    return p.iota([size if k == axis else 1 for k, size in enumerate(shape)], axis)

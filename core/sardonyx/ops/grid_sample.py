@@ -10,6 +10,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
+from sardonyx.dtypes import DType
 from sardonyx.ir import Node
 from sardonyx.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
@@ -29,7 +30,7 @@ def _rename_mode(node: Node, make: Rewriter) -> None:
 
 
 class GridSample(Operator, since=22):
-    """x [N, C, *spatial] at the places of grid [N, *out, rank]: -1 and 1 are the borders; the last axis of x is first."""
+    """x [N, C, *spatial] at the places of grid [N, *out, rank], which run from -1 to 1 and name the last axis first."""
 
     mode: str = "linear"
     padding_mode: str = "zeros"
@@ -77,7 +78,7 @@ class GridSample(Operator, since=22):
         if self.padding_mode == "zeros":
             return place
         low = 0.0 if self.align_corners else -0.5
-        outside = (place < low) | (place > place * 0 + (size - 1) - low)
+        outside = (place < low) | (place + low > size - 1)
         if self.padding_mode == "border":
             return p.where(outside, p.minimum(p.maximum(place, 0), size - 1), place)
         if self.padding_mode == "reflection":
@@ -98,4 +99,50 @@ class GridSample(Operator, since=22):
         elif self.padding_mode == "reflection":
             place = self._inside(place, size)
         return p.cast(p.minimum(p.maximum(place, 0), size - 1), dtypes.int64), weight
-'''
+
+    upgrades = {20: _rename_mode}
+
+    samples = [
+        sample((1, 2, 3, 4), (1, 2, 5, 2)),
+        sample((2, 1, 3, 4), (2, 2, 3, 2), align_corners=1, padding_mode="border"),
+        sample((1, 1, 3, 4), np.linspace(-2, 2, 12, dtype=np.float32).reshape(1, 2, 3, 2), padding_mode="reflection"),
+        sample((1, 1, 4, 4), (1, 2, 3, 2), mode="nearest"),
+        sample((1, 1, 4, 4), (1, 2, 3, 2), mode="nearest", align_corners=1, padding_mode="reflection"),
+        sample((1, 2, 4, 5), (1, 2, 3, 2), mode="cubic"),
+        sample((1, 1, 4, 5), (1, 2, 3, 2), mode="cubic", align_corners=1, padding_mode="reflection"),
+        sample((1, 1, 4, 5), (1, 2, 3, 2), mode="cubic", padding_mode="border"),
+        sample((1, 1, 3, 2, 4), (1, 2, 2, 3, 3)),
+    ]
+
+
+def _work(x: Array) -> DType:
+    """The type to compute coordinates and weights in."""
+    return dtypes.float64 if x.dtype is dtypes.float64 else dtypes.float32
+
+
+class AffineGrid(Operator, since=20):
+    """The places [N, *spatial, rank] for GridSample at which an affine map theta [N, rank, rank + 1] finds an image of
+    this size (N, C, *spatial)."""
+
+    align_corners: int = 0
+
+    def expand(self, theta: Array, size: Array) -> Array:
+        spatial = known_sizes(size)[2:]
+        rank = len(spatial)
+        total = self._column(theta, rank, rank)
+        for axis, length in enumerate(spatial):
+            shape = [length if k == axis else 1 for k in range(rank)]
+            place = p.iota((1, *shape, 1), 1 + axis, theta.dtype) * 2
+            place = place / (length - 1) - 1 if self.align_corners else (place + 1) / length - 1
+            total = total + place * self._column(theta, rank - 1 - axis, rank)
+        return total
+
+    @staticmethod
+    def _column(theta: Array, column: int, rank: int) -> Array:
+        return p.reshape(p.slice_axis(theta, 2, column, 1), (theta.shape[0], *[1] * rank, rank))
+
+    samples = [
+        sample((2, 2, 3), np.array([2, 1, 3, 4])),
+        sample((1, 2, 3), np.array([1, 1, 2, 5]), align_corners=1),
+        sample((1, 3, 4), np.array([1, 2, 2, 3, 4])),
+    ]

@@ -303,3 +303,27 @@ class SpaceToDepth(Operator, since=28):
         return p.reshape(parts, (n, c * (b * b), h // b, w // b))
 
     samples = [sample((1, 2, 4, 6), blocksize=2), sample((2, 1, 3, 3), blocksize=3)]
+
+
+class CenterCropPad(Operator, since=18):
+    """The middle of the operand: cut, or padded with zeros, to these sizes."""
+
+    axes: tuple[int, ...] | None = None
+
+    def expand(self, x: Array, shape: Array) -> Array:
+        wanted = known_sizes(shape)
+        for place, target in zip(range(x.rank) if self.axes is None else self.axes, wanted, strict=True):
+            axis = p.normalize_axis(place, x.rank)
+            size = x.shape[axis]
+            if target < size:
+                x = p.slice_axis(x, axis, (size - target) // 2, target)
+            else:
+                low = [(target - size) // 2 if k == axis else 0 for k in range(x.rank)]
+                high = [(target - size + 1) // 2 if k == axis else 0 for k in range(x.rank)]
+                x = p.pad(x, low, high)
+        return x
+
+    samples = [
+        sample((5, 4), np.array([3, 7])),
+        sample((5, 4, 2), np.array([6, 2]), axes=[-2, 0]),
+    ]

@@ -9,11 +9,12 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.array import Array, constant, known_sizes
 from sardonyx.ir import Node
 from sardonyx.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.sliding import Sliding, ceil_border, reach
+from sardonyx.symbolic import product
 
 
 class Pool(Sliding, abstract=True):
@@ -74,6 +75,37 @@ class MaxPool(Pool, since=22):
     ]
 
 
+class MaxUnpool(Operator, since=22):
+    """Zeros but for the elements of x, which go where MaxPool found them; `output_shape` may add zeros at the ends."""
+
+    kernel_shape: tuple[int, ...]
+    pads: tuple[int, ...] | None = None
+    strides: tuple[int, ...] | None = None
+
+    def expand(self, x: Array, indices: Array, output_shape: Array | None = None) -> Array:
+        rank = x.rank - 2
+        pads, strides = self.pads or (0,) * (2 * rank), self.strides or (1,) * rank
+        spatial = [
+            (size - 1) * stride + window - low - high
+            for size, stride, window, low, high in zip(
+                x.shape[2:], strides, self.kernel_shape, pads[:rank], pads[rank:], strict=True
+            )
+        ]
+        shape = (*x.shape[:2], *spatial)
+        flat = p.full((product(shape),), 0, x.dtype)
+        places = p.reshape(indices, (indices.size,))
+        result = p.reshape(p.scatter(flat, p.reshape(x, (x.size,)), [places], [0]), shape)
+        if output_shape is None:
+            return result
+        ends = [b - a for a, b in zip(shape, known_sizes(output_shape), strict=True)]
+        return p.pad(result, [0] * x.rank, ends)
+
+    samples = [
+        sample((1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), kernel_shape=[2, 2], strides=[2, 2]),
+        sample((1, 2, 2), np.array([[[0, 3], [4, 7]]]), np.array([1, 2, 5]), kernel_shape=[2], strides=[2]),
+    ]
+
+
 class AveragePool(Pool, since=22):
     """The mean under each window, of which the border is no part unless `count_include_pad`."""
 
@@ -81,7 +113,7 @@ class AveragePool(Pool, since=22):
 
     def expand(self, x: Array) -> Array:
         windows = self.windows(x)
-        total = p.reduce_window(_wide(x), "sum", **windows)
+        total = p.reduce_window(p.widen(x), "sum", **windows)
         return p.cast(total / self._counts(x, windows), x.dtype)
 
     def _counts(self, x: Array, windows: dict[str, Any]) -> Array | int:
@@ -127,7 +159,7 @@ class LpPool(Pool, since=22):
     p: int = 2
 
     def expand(self, x: Array) -> Array:
-        total = p.reduce_window(_power(_wide(x), self.p), "sum", **self.windows(x))
+        total = p.reduce_window(_power(p.widen(x), self.p), "sum", **self.windows(x))
         return p.cast(_root(total, self.p), x.dtype)
 
     upgrades = {2: _whole_p}
@@ -144,7 +176,7 @@ class GlobalAveragePool(Operator, since=22):
     """The mean over all spatial axes."""
 
     def expand(self, x: Array) -> Array:
-        return p.cast(p.mean(_wide(x), range(2, x.rank), keepdims=True), x.dtype)
+        return p.cast(p.mean(p.widen(x), range(2, x.rank), keepdims=True), x.dtype)
 
     samples = [sample((2, 3, 4, 5)), sample((1, 2, 3)), sample((1, 2, 2, 2, 3)), sample((0, 2, 3))]
 
@@ -164,17 +196,12 @@ class GlobalLpPool(Operator, since=22):
     p: int = 2
 
     def expand(self, x: Array) -> Array:
-        total = p.sum_(_power(_wide(x), self.p), range(2, x.rank), keepdims=True)
+        total = p.sum_(_power(p.widen(x), self.p), range(2, x.rank), keepdims=True)
         return p.cast(_root(total, self.p), x.dtype)
 
     upgrades = {2: _whole_p}
 
     samples = [sample((2, 3, 4, 5)), sample((1, 2, 3), p=1), sample((1, 2, 3), p=3)]
-
-
-def _wide(x: Array) -> Array:
-    """Halves as float32, so that neither sums nor powers overflow."""
-    return p.cast(x, dtypes.float32) if x.dtype.is_float and x.dtype.itemsize < 4 else x
 
 
 def _power(x: Array, exponent: int) -> Array:

@@ -204,7 +204,8 @@ class Resize(Operator, since=19):
         if self.exclude_outside:
             weights = p.where((index >= 0) & (index < line.size), weights, 0)
         if self.exclude_outside or self.antialias:
-            weights = weights / p.sum_(weights, [1], keepdims=True)
+            total = p.sum_(weights, [1], keepdims=True)
+            weights = weights / p.where(p.equal(total, 0), 1, total)
         index, weights = _limited(index, line.size), p.cast(weights, x.dtype)
         taps = weights.shape[1]
         if not (isinstance(taps, int) and taps <= 4):

@@ -1,0 +1,124 @@
+"""What a plan says of itself: who runs which nodes, how often memory is touched, for which sizes it holds."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Trace
+from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.schedule import schedule
+from sardonyx.device import Provider
+from sardonyx.executor import HALTS, _layout
+from sardonyx.plan import Copy, Launch, Plan
+from sardonyx.symbolic import guard_text
+
+
+def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """The facts about the plan for inputs of these shapes, as `sardonyx inspect --json` prints them."""
+    feeds = [
+        np.broadcast_to(np.zeros((), (value.dtype or dtypes.float32).storage), shape)
+        for value, shape in zip(compiler.inputs, shapes, strict=True)
+    ]
+    trace, symbols = compiler.trace(feeds, {})
+    inputs = [value.name for value in compiler.inputs]
+    outputs = [value.name for value in compiler.graph.outputs]
+    plan = schedule(trace, compiler.providers, compiler.weights, inputs, outputs, symbols)
+    hints = {name: number for inner in _traces(trace) for name, number in inner.guards.hints.items()}
+    names = _names(plan, compiler)
+    return {
+        **tally(plan),
+        "memory": _memory(plan, hints),
+        "weight_bytes": sum(array.nbytes for array in compiler.weights.arrays.values()),
+        "symbols": {names[symbol]: hints[symbol] for symbol in plan.symbols},
+        "guards": [
+            guard_text(_renamed(expression, names), relation, truth) for expression, relation, truth in plan.guards
+        ],
+        "fallbacks": _fallbacks(plan, trace, compiler.providers),
+    }
+
+
+def tally(plan: Plan) -> dict[str, Any]:
+    """How many nodes each provider runs, and how many kernels, launches, copies and halts there are, sub-plans too."""
+    plans = list(_plans(plan))
+    steps = [step for each in plans for step in each.steps]
+    homes = Counter(each.devices[device] for each in plans for device in each.placement if device >= 0)
+    return {
+        "placement": {name: homes[name] for name in plan.devices},
+        "kernels": sum(len(each.codes) for each in plans),
+        "launches": sum(isinstance(step, Launch) for step in steps),
+        "copies": sum(isinstance(step, Copy) for step in steps),
+        "halts": sum(isinstance(step, HALTS) for step in steps),
+    }
+
+
+def _plans(plan: Plan) -> Iterator[Plan]:
+    """A plan, and those of its control flow: for each body the first that was made."""
+    yield plan
+    for made in plan.functions:
+        yield from _plans(made[0])
+
+
+def _traces(trace: Trace) -> Iterator[Trace]:
+    yield trace
+    for equation in trace.equations:
+        for _, inner in equation.bodies:
+            yield from _traces(inner)
+
+
+def _memory(plan: Plan, hints: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of the arenas by provider, at the sizes of this call."""
+    totals: Counter[str] = Counter()
+    for each in _plans(plan):
+        epochs: dict[int, list[int]] = {}
+        for number, buffer in enumerate(each.buffers):
+            if buffer.weight is None:
+                epochs.setdefault(buffer.epoch, []).append(number)
+        for numbers in epochs.values():
+            rooms, _, _ = _layout(each, numbers)(hints)
+            totals.update({each.devices[device]: room for device, room in rooms.items()})
+    return {name: totals[name] for name in plan.devices if totals[name]}
+
+
+def _names(plan: Plan, compiler: Compiler) -> dict[str, str]:
+    """What a person calls the symbols of a plan: the model's own names of dimensions where it has them."""
+    names = {}
+    for symbol, places in plan.symbols.items():
+        number, axis = places[0]
+        value = compiler.inputs[number]
+        declared = value.shape[axis] if value.shape is not None else None
+        names[symbol] = declared if isinstance(declared, str) else f"{value.name}.shape[{axis}]"
+    for port in plan.inputs:
+        names.update({symbol: f"{port.name}[{k}]" for k, symbol in enumerate(port.symbols)})
+    return names
+
+
+def _renamed(expression: Any, names: Mapping[str, str]) -> Any:
+    if isinstance(expression, list):
+        return [expression[0], *(_renamed(item, names) for item in expression[1:])]
+    return names.get(expression, expression) if isinstance(expression, str) else expression
+
+
+def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[dict[str, str]]:
+    """The nodes that the first provider leaves to others, and what in them it cannot do."""
+    homes = {
+        label: each.devices[device]
+        for each in _plans(plan)
+        for label, device in zip(each.nodes, each.placement)
+        if device > 0
+    }
+    reasons: dict[str, str] = {}
+    for inner in _traces(trace):
+        for equation in inner.equations:
+            label = inner.labels[equation.origin] if equation.origin >= 0 else ""
+            if label not in homes or label in reasons:
+                continue
+            types = [[array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs)]
+            if not providers[0].supports(equation.primitive.name, *types, equation.params):
+                taken, given = (", ".join(dict.fromkeys(dtype.name for dtype in some)) for some in types)
+                reasons[label] = f"no {equation.primitive.name} of {taken or 'nothing'} to {given or 'nothing'}"
+    return [{"node": label, "provider": home, "reason": reasons.get(label, "")} for label, home in homes.items()]

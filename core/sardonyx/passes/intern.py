@@ -1,0 +1,67 @@
+"""Keys by which equal nodes and equal constants are found."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+from sardonyx import ops
+from sardonyx.ir import Attribute, Node, Tensor, Value
+
+SMALL = 64
+"""Elements up to which constants are compared by value; larger ones are equal only if they are one Tensor."""
+
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+)
+
+
+def is_pure(node: Node) -> bool:
+    """Whether two nodes like this one give the same. Of unknown operators nothing is known."""
+    if node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None:
+        training = node.inputs[2].constant
+        return training is not None and not training.array().any()
+    return node.op_type not in RANDOM and ops.find(node.domain, node.op_type) is not None
+
+
+def node_key(node: Node) -> Hashable:
+    """Equal for nodes that compute the same: operator, attributes, the identities of the inputs."""
+    attributes = frozenset((name, _attribute_key(each)) for name, each in node.attributes.items())
+    wanted = tuple(bool(value.name) for value in node.outputs)
+    return node.op_type, node.domain, tuple(map(id, node.inputs)), attributes, wanted
+
+
+def _attribute_key(attribute: Attribute) -> Hashable:
+    value: Any = attribute.value
+    if attribute.kind == "tensor":
+        return tensor_key(value)
+    if attribute.kind in ("int", "string"):
+        return attribute.kind, value
+    if attribute.kind in ("ints", "strings"):
+        return attribute.kind, tuple(value)
+    if attribute.kind in ("float", "floats"):  # -0.0 equals 0.0, and no NaN equals itself
+        return attribute.kind, tuple(float(item).hex() for item in ([value] if attribute.kind == "float" else value))
+    return attribute.kind, id(value)
+
+
+def tensor_key(tensor: Tensor) -> Hashable:
+    """Equal for small constants of the same type, shape and bytes."""
+    if tensor.size > SMALL or tensor.dtype.kind == "string":
+        return id(tensor)
+    return tensor.dtype.number, tensor.shape, tensor.array().tobytes()
+
+
+class Constants:
+    """One Value for each of the small constants that are equal."""
+
+    def __init__(self) -> None:
+        self._known: dict[Value, Value] = {}
+        self._by_key: dict[Hashable, Value] = {}
+
+    def unique(self, value: Value) -> Value:
+        """The first Value that was seen with this constant."""
+        if value.constant is None:
+            return value
+        if value not in self._known:
+            self._known[value] = self._by_key.setdefault(tensor_key(value.constant), value)
+        return self._known[value]

@@ -1,0 +1,242 @@
+"""The rewriter: rules, constant folding and common subexpressions, over a graph and its subgraphs to a fixed point."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+
+from sardonyx.errors import Fail
+from sardonyx.ir import Graph, Node, Value
+from sardonyx.ir.order import uses
+from sardonyx.passes.fold import constant_value, fold
+from sardonyx.passes.infer import Inference
+from sardonyx.passes.initializers import place_constants
+from sardonyx.passes.intern import Constants, is_pure, node_key
+from sardonyx.passes.journal import Journal
+from sardonyx.passes.pattern import op
+from sardonyx.passes.rule import Rule
+
+FOLD = "constant_folding"
+MERGE = "common_subexpressions"
+
+MOST_PER_NODE = 50
+"""Rewrites for each node of a graph beyond which rules must be undoing each other."""
+
+
+def rewrite(graph: Graph, rules: Iterable[Rule], journal: Journal | None = None) -> None:
+    """Rewrite a graph in place until no rule applies any more; inputs and outputs keep their names and types.
+
+    Initializers that are inputs too can be fed, so they are no constants here. A rule that raises, or that would change
+    the type of an output, raises Fail, which names rule and node.
+    """
+    inputs = set(graph.inputs)
+    fed = {value: value.constant for value in graph.initializers if value in inputs}
+    types = [value.type for value in graph.outputs]
+    for value in fed:
+        value.constant = None
+    _Rewriter(graph, rules, journal or Journal()).run()
+    for value, tensor in fed.items():
+        value.constant = tensor
+    graph.initializers[:0] = fed
+    for value, kind in zip(graph.outputs, types, strict=True):
+        value.type = kind or value.type
+
+
+class _Rewriter:
+    """Goes through the nodes in their order, again and again; new nodes come next.
+
+    `replaced` leads from a Value to the one that took its place: whoever uses it comes later, and follows the lead.
+    `uses` is kept exact, so that what is used no more falls away.
+    """
+
+    def __init__(self, graph: Graph, rules: Iterable[Rule], journal: Journal) -> None:
+        self.graph = graph
+        self.journal = journal
+        self.rules: dict[tuple[str, str], list[Rule]] = defaultdict(list)
+        for rule in rules:
+            for root in dict.fromkeys((pattern.domain, pattern.op_type) for pattern in rule.patterns):
+                self.rules[root].append(rule)
+        self.facts = Inference(graph)
+        self.inferred: set[Node] = set()
+        self.constants = Constants()
+        self.replaced: dict[Value, Value] = {}
+        self.home: dict[Node, Graph] = {}
+        self.uses: Counter[Value] = Counter(graph.outputs)
+        for node in graph.nodes:
+            self.uses.update(uses(node))
+        self.most = journal.count + MOST_PER_NODE * (100 + sum(1 for _ in graph.all_nodes()))
+
+    def run(self) -> None:
+        before = -1
+        while before != self.journal.count:
+            before = self.journal.count
+            self._prune(self.graph)
+            _Sweep(self, self.graph, None).run()
+        self._prune(self.graph)
+        place_constants(self.graph)
+
+    def _prune(self, graph: Graph) -> None:
+        """Drop the nodes whose outputs nobody uses, from the last to the first."""
+        kept = []
+        for node in reversed(graph.nodes):
+            if any(self.uses[value] for value in node.outputs):
+                kept.append(node)
+                for inner in node.subgraphs():
+                    self._prune(inner)
+            else:
+                self.uses.subtract(uses(node))
+        graph.nodes = kept[::-1]
+
+    def resolve(self, value: Value) -> Value:
+        """The Value that stands for this one now."""
+        path = []
+        while value in self.replaced:
+            path.append(value)
+            value = self.replaced[value]
+        for passed in path:
+            self.replaced[passed] = value
+        return self.constants.unique(value)
+
+
+class _Sweep:
+    """One pass over the nodes of a graph, inside the pass over the graph around it."""
+
+    def __init__(self, state: _Rewriter, graph: Graph, outer: _Sweep | None) -> None:
+        self.state = state
+        self.graph = graph
+        self.outer = outer
+        self.known: dict[Hashable, Node] = {}
+        self.outputs = {value for value in graph.outputs if value.producer is not None}
+
+    def run(self) -> None:
+        state, graph = self.state, self.graph
+        pending = graph.nodes[::-1]
+        state.home.update(dict.fromkeys(pending, graph))
+        kept: list[Node] = []
+        while pending:
+            node = pending.pop()
+            for place, value in enumerate(node.inputs):
+                if value is not None:
+                    node.inputs[place] = state.resolve(value)
+            made = self.step(node)
+            if made is None:
+                kept.append(node)
+            else:
+                pending += reversed(made)
+        graph.nodes = kept
+        graph.outputs = [value if value.constant is not None else state.resolve(value) for value in graph.outputs]
+
+    def around(self) -> Iterator[_Sweep]:
+        """This sweep and those around it."""
+        sweep: _Sweep | None = self
+        while sweep is not None:
+            yield sweep
+            sweep = sweep.outer
+
+    def step(self, node: Node) -> list[Node] | None:
+        """The nodes to go on with in place of this one, or None if it stays."""
+        state = self.state
+        branches = list(node.subgraphs())
+        if node not in state.inferred and not branches:
+            state.facts.infer(node)
+            state.inferred.add(node)
+        for name, values in self.replacements(node):
+            made = self.commit(name, node, values)
+            if made is not None:
+                return made
+        for inner in branches:
+            state.facts.enter(inner)
+            _Sweep(state, inner, self).run()
+        if branches:
+            state.facts.infer(node)
+        elif is_pure(node):
+            self.known[node_key(node)] = node
+        return None
+
+    def replacements(self, node: Node) -> Iterator[tuple[str, Sequence[Value | None]]]:
+        """What the outputs of a node could be replaced by, and the name of the rule that says so."""
+        state = self.state
+        if state.journal.allows(FOLD) and (folded := fold(node, state.uses, state.facts)):
+            yield FOLD, folded
+        if state.journal.allows(MERGE) and is_pure(node):
+            key = node_key(node)
+            same = next((sweep.known[key] for sweep in self.around() if key in sweep.known), None)
+            if same is not None:
+                yield MERGE, same.outputs
+        for rule in state.rules.get((node.domain, node.op_type), ()):
+            if state.journal.allows(rule.name):
+                try:
+                    values = rule.apply(node, state.uses, state.facts)
+                except Exception as error:
+                    raise Fail(f"rewriting: rule {rule.name} failed at {node.label}: {error}") from error
+                if values is not None:
+                    yield rule.name, values
+
+    def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
+        """Let Values take the place of a node's outputs: the new nodes, or None if nothing would be gained."""
+        state = self.state
+        made = self._new_nodes([value for value in values if value is not None])
+        pairs = []
+        for old, value in zip(node.outputs, values, strict=False):
+            if value is None or not state.uses[old]:
+                continue
+            value = state.resolve(value)
+            if old in self.outputs:
+                output = self._as_output(old, value, made)
+                if output is not value and node.op_type == "Identity" and value.constant is None:
+                    return None
+                value = output
+            pairs.append((old, value))
+        state.journal.record(name, node, [value for _, value in pairs], made)
+        if state.journal.count > state.most:
+            raise Fail(f"rewriting does not come to an end; the last rule was {state.journal.last}")
+        for each in made:
+            state.uses.update(uses(each))
+            each.name = each.name or node.name
+        for old, value in pairs:
+            if value.producer in made:
+                value.name = old.name
+            self._replace(name, old, value)
+        state.uses.subtract(uses(node))
+        return made
+
+    def _replace(self, rule: str, old: Value, value: Value) -> None:
+        state = self.state
+        state.replaced[old] = value
+        state.uses[value] += state.uses.pop(old)
+        if old in self.outputs:
+            self.outputs.add(value)
+            self.graph.outputs = [value if output is old else output for output in self.graph.outputs]
+        state.facts.adopt(value, old)
+
+    def _new_nodes(self, values: list[Value]) -> list[Node]:
+        """The nodes behind these Values that are not in this graph or those around it, in an order to run them in."""
+        graphs = [sweep.graph for sweep in self.around()]
+        found: dict[Node, bool] = {}
+        stack = [value.producer for value in reversed(values) if value.producer]
+        while stack:
+            node = stack[-1]
+            if found.get(node) or self.state.home.get(node) in graphs:
+                stack.pop()
+            elif node in found:
+                found[node] = True
+                found[stack.pop()] = found.pop(node)
+            else:
+                found[node] = False
+                stack += (value.producer for value in uses(node) if value.producer and value.producer not in found)
+        return [node for node in found if found[node]]
+
+    def _as_output(self, old: Value, value: Value, made: list[Node]) -> Value:
+        """A Value that can be an output of the graph under the name that it had there."""
+        state = self.state
+        if value.constant is not None:
+            return constant_value(value.constant, old.name)
+        producer = value.producer
+        here = producer in made or (producer is not None and state.home.get(producer) is self.graph)
+        if here and value not in self.outputs:
+            value.name = old.name
+            return value
+        copy = op.Identity(value)
+        assert copy.producer is not None
+        made.append(copy.producer)
+        return copy
