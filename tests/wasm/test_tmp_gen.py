@@ -348,11 +348,12 @@ PLAIN = {
     kind: [
         name
         for name, row in scalar.FUNCTIONS.items()
-        if name not in TRANSCENDENTAL and (kind == "bool" if row.result == "bool" else kind in row.kinds)
+        if name not in (TRANSCENDENTAL | {"min", "max"} if kind == "float" else TRANSCENDENTAL)
+        and (kind == "bool" if row.result == "bool" else kind in row.kinds)
     ]
     for kind in ("float", "int", "uint", "bool")
 }
-"""Exact functions that have results of a kind."""
+"""Functions that have results of a kind, all bits of them certain: NumPy's minimum of 0 and -0 is either."""
 
 
 @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))

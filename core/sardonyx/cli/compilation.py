@@ -13,8 +13,8 @@ from sardonyx.array import Trace
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import schedule
 from sardonyx.device import Provider
-from sardonyx.executor import HALTS, _layout
-from sardonyx.plan import Copy, Launch, Plan
+from sardonyx.epochs import layout
+from sardonyx.plan import HALTS, Copy, Launch, Plan
 from sardonyx.symbolic import guard_text
 
 
@@ -79,7 +79,7 @@ def _memory(plan: Plan, hints: Mapping[str, int]) -> dict[str, int]:
             if buffer.weight is None:
                 epochs.setdefault(buffer.epoch, []).append(number)
         for numbers in epochs.values():
-            rooms, _, _ = _layout(each, numbers)(hints)
+            rooms, _, _ = layout(each, numbers)(hints)
             totals.update({each.devices[device]: room for device, room in rooms.items()})
     return {name: totals[name] for name in plan.devices if totals[name]}
 

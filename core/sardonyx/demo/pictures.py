@@ -85,3 +85,11 @@ def resize(pixels: NDArray[np.uint8], height: int, width: int) -> NDArray[np.flo
         matrix /= matrix.sum(axis=1, keepdims=True)
         result = np.moveaxis(np.tensordot(matrix, result, (1, axis)), 0, axis)
     return result
+
+
+def on_white(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """A picture without its alpha channel, where it has one: what is transparent shows white."""
+    if pixels.shape[2] in (1, 3):
+        return pixels
+    color, opacity = pixels[:, :, :-1].astype(np.float64), pixels[:, :, -1:] / 255
+    return np.rint(255 + (color - 255) * opacity).astype(np.uint8)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import product
 
 import numpy as np
@@ -38,6 +37,8 @@ class GridSample(Operator, since=22):
 
     def expand(self, x: Array, grid: Array) -> Array:
         sizes = x.shape[2:]
+        if not grid.shape[-1] == len(sizes):
+            raise ValueError(f"grid {p.show(grid.shape)} names places in {grid.shape[-1]} axes, x has {len(sizes)}")
         places = [p.squeeze(p.slice_axis(grid, -1, k, 1), [-1]) for k in reversed(range(len(sizes)))]
         axes = [self._taps(p.cast(place, _work(x)), size) for place, size in zip(places, sizes, strict=True)]
         batch = p.iota((x.shape[0], *[1] * len(sizes)), 0)
@@ -56,7 +57,8 @@ class GridSample(Operator, since=22):
         place = (place + 1) / 2 * (size - 1) if self.align_corners else ((place + 1) * size - 1) / 2
         if self.mode == "nearest":
             place = p.round_even(place)
-        place = self._inside(place, size)
+        if self.mode != "cubic":
+            place = self._inside(place, size)
         if self.mode == "nearest":
             return [self._element(place, None, size)]
         base = p.floor(place)
@@ -96,7 +98,7 @@ class GridSample(Operator, since=22):
         if self.padding_mode == "zeros":
             inside = p.cast((place >= 0) & (place <= size - 1), place.dtype)
             weight = inside if weight is None else weight * inside
-        elif self.padding_mode == "reflection":
+        else:
             place = self._inside(place, size)
         return p.cast(p.minimum(p.maximum(place, 0), size - 1), dtypes.int64), weight
 
@@ -110,7 +112,12 @@ class GridSample(Operator, since=22):
         sample((1, 1, 4, 4), (1, 2, 3, 2), mode="nearest", align_corners=1, padding_mode="reflection"),
         sample((1, 2, 4, 5), (1, 2, 3, 2), mode="cubic"),
         sample((1, 1, 4, 5), (1, 2, 3, 2), mode="cubic", align_corners=1, padding_mode="reflection"),
-        sample((1, 1, 4, 5), (1, 2, 3, 2), mode="cubic", padding_mode="border"),
+        sample(
+            (1, 1, 4, 5),
+            np.linspace(-0.9, 0.9, 12, dtype=np.float32).reshape(1, 2, 3, 2),
+            mode="cubic",
+            padding_mode="border",
+        ),
         sample((1, 1, 3, 2, 4), (1, 2, 2, 3, 3)),
     ]
 

@@ -71,7 +71,7 @@ class ReduceMax(Reduction, since=20):
     """The largest element."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
-        return self.along(x, "max", axes)
+        return self.along(x, "any" if x.dtype is dtypes.bool_ else "max", axes)
 
     upgrades = {18: AXES}
     samples = [
@@ -87,7 +87,7 @@ class ReduceMin(Reduction, since=20):
     """The smallest element."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
-        return self.along(x, "min", axes)
+        return self.along(x, "all" if x.dtype is dtypes.bool_ else "min", axes)
 
     upgrades = {18: AXES}
     samples = [

@@ -97,6 +97,14 @@ class Inference:
             elif value.type is None:
                 value.type = old.type
 
+    def agree(self, one: Value, other: Value) -> bool:
+        """Whether two Values can be the same, for all that is known of them."""
+        a, b = self.array(one), self.array(other)
+        if a is None or b is None:
+            return True
+        known = all(isinstance(i, Dim) or isinstance(j, Dim) or i == j for i, j in zip(a.shape, b.shape))
+        return a.dtype is b.dtype and a.rank == b.rank and known
+
     # ---- sizes
 
     def _size(self, dim: DimLike) -> Size:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sardonyx.ir import Graph, Value
 
 Path = tuple[Graph, ...]
@@ -29,6 +31,10 @@ def place_constants(graph: Graph) -> None:
             pending += ((*path, inner) for inner in node.subgraphs())
     for path in pending:
         path[-1].initializers = []
+        for place, value in enumerate(path[-1].outputs):
+            if value.constant is not None and homes[value] != path:
+                path[-1].outputs[place] = own = replace(value)
+                homes[own] = path
     for value in dict.fromkeys([*listed, *homes]):
         if value in homes:
             homes[value][-1].initializers.append(value)

@@ -84,8 +84,26 @@ class _Rewriter:
                 for inner in node.subgraphs():
                     self._prune(inner)
             else:
-                self.uses.subtract(uses(node))
+                self.uses.subtract(self.used_by(node))
         graph.nodes = kept[::-1]
+
+    def used_by(self, node: Node) -> Iterator[Value]:
+        """What a node, or a graph inside it, uses."""
+        return map(self.resolve, uses(node))
+
+    def add(self, nodes: list[Node]) -> None:
+        """Count what new nodes use, and infer what they give."""
+        for node in nodes:
+            self.uses.update(self.used_by(node))
+        if not any(next(node.subgraphs(), None) for node in nodes):
+            for node in nodes:
+                self.infer(node)
+
+    def infer(self, node: Node) -> None:
+        if node not in self.inferred:
+            node.inputs = [value and self.resolve(value) for value in node.inputs]
+            self.facts.infer(node)
+            self.inferred.add(node)
 
     def resolve(self, value: Value) -> Value:
         """The Value that stands for this one now."""
@@ -115,9 +133,7 @@ class _Sweep:
         kept: list[Node] = []
         while pending:
             node = pending.pop()
-            for place, value in enumerate(node.inputs):
-                if value is not None:
-                    node.inputs[place] = state.resolve(value)
+            node.inputs = [value and state.resolve(value) for value in node.inputs]
             made = self.step(node)
             if made is None:
                 kept.append(node)
@@ -137,10 +153,10 @@ class _Sweep:
         """The nodes to go on with in place of this one, or None if it stays."""
         state = self.state
         branches = list(node.subgraphs())
-        if node not in state.inferred and not branches:
-            state.facts.infer(node)
-            state.inferred.add(node)
-        for name, values in self.replacements(node):
+        if not branches:
+            state.infer(node)
+        key = node_key(node) if is_pure(node) else None
+        for name, values in self.replacements(node, key):
             made = self.commit(name, node, values)
             if made is not None:
                 return made
@@ -149,17 +165,16 @@ class _Sweep:
             _Sweep(state, inner, self).run()
         if branches:
             state.facts.infer(node)
-        elif is_pure(node):
-            self.known[node_key(node)] = node
+        if key is not None:
+            self.known[key] = node
         return None
 
-    def replacements(self, node: Node) -> Iterator[tuple[str, Sequence[Value | None]]]:
+    def replacements(self, node: Node, key: Hashable) -> Iterator[tuple[str, Sequence[Value | None]]]:
         """What the outputs of a node could be replaced by, and the name of the rule that says so."""
         state = self.state
         if state.journal.allows(FOLD) and (folded := fold(node, state.uses, state.facts)):
             yield FOLD, folded
-        if state.journal.allows(MERGE) and is_pure(node):
-            key = node_key(node)
+        if key is not None and state.journal.allows(MERGE):
             same = next((sweep.known[key] for sweep in self.around() if key in sweep.known), None)
             if same is not None:
                 yield MERGE, same.outputs
@@ -168,7 +183,7 @@ class _Sweep:
                 try:
                     values = rule.apply(node, state.uses, state.facts)
                 except Exception as error:
-                    raise Fail(f"rewriting: rule {rule.name} failed at {node.label}: {error}") from error
+                    raise Fail(f"optimizing: rule {rule.name} failed at {node.label}: {error}") from error
                 if values is not None:
                     yield rule.name, values
 
@@ -189,18 +204,20 @@ class _Sweep:
             pairs.append((old, value))
         state.journal.record(name, node, [value for _, value in pairs], made)
         if state.journal.count > state.most:
-            raise Fail(f"rewriting does not come to an end; the last rule was {state.journal.last}")
-        for each in made:
-            state.uses.update(uses(each))
-            each.name = each.name or node.name
+            raise Fail(f"optimizing does not come to an end; the last rule was {state.journal.last}")
+        state.add(made)
         for old, value in pairs:
             if value.producer in made:
                 value.name = old.name
-            self._replace(name, old, value)
-        state.uses.subtract(uses(node))
+            if not state.facts.agree(old, value):
+                raise Fail(f"optimizing: rule {state.journal.last}, turns '{old.name}', {old.type}, into {value.type}")
+            self._replace(old, value)
+        for each in made:
+            each.name = each.name or node.name
+        state.uses.subtract(state.used_by(node))
         return made
 
-    def _replace(self, rule: str, old: Value, value: Value) -> None:
+    def _replace(self, old: Value, value: Value) -> None:
         state = self.state
         state.replaced[old] = value
         state.uses[value] += state.uses.pop(old)
@@ -212,27 +229,27 @@ class _Sweep:
     def _new_nodes(self, values: list[Value]) -> list[Node]:
         """The nodes behind these Values that are not in this graph or those around it, in an order to run them in."""
         graphs = [sweep.graph for sweep in self.around()]
-        found: dict[Node, bool] = {}
-        stack = [value.producer for value in reversed(values) if value.producer]
+        entered: set[Node] = set()
+        found: dict[Node, None] = {}
+        stack = [value.producer for value in reversed(values)]
         while stack:
             node = stack[-1]
-            if found.get(node) or self.state.home.get(node) in graphs:
+            if node is None or node in found or self.state.home.get(node) in graphs:
                 stack.pop()
-            elif node in found:
-                found[node] = True
-                found[stack.pop()] = found.pop(node)
+            elif node in entered:
+                found[node] = None
             else:
-                found[node] = False
-                stack += (value.producer for value in uses(node) if value.producer and value.producer not in found)
-        return [node for node in found if found[node]]
+                entered.add(node)
+                captured = (value for inner in node.subgraphs() for value in inner.captures())
+                stack += (value.producer for value in (*node.inputs, *captured) if value is not None)
+        return list(found)
 
     def _as_output(self, old: Value, value: Value, made: list[Node]) -> Value:
         """A Value that can be an output of the graph under the name that it had there."""
-        state = self.state
         if value.constant is not None:
             return constant_value(value.constant, old.name)
         producer = value.producer
-        here = producer in made or (producer is not None and state.home.get(producer) is self.graph)
+        here = producer is not None and (producer in made or self.state.home.get(producer) is self.graph)
         if here and value not in self.outputs:
             value.name = old.name
             return value

@@ -186,6 +186,8 @@ def pad(x: Array, low: Sequence[Size], high: Sequence[Size], value: Scalar = 0) 
     low, high = tuple(low), tuple(high)
     if all(not isinstance(width, Dim) and width == 0 for width in low + high):
         return x
+    if any(isinstance(width, int) and width < 0 for width in low + high):
+        raise ValueError(f"pads {show(low)} before and {show(high)} behind {show(x.shape)}: a width is negative")
     return bind(PAD, x, low=low, high=high, value=value)[0]
 
 

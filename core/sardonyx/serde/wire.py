@@ -50,7 +50,7 @@ def decode(data: Buffer, message: Message) -> Record:
             start = pos
             tag = data[pos]
             pos += 1
-            if tag > 127:
+            if tag > 127:  # fields above 15 have tags of two bytes
                 tag, pos = _varint(data, start)
             field = by_tag.get(tag)
             if field is None:

@@ -1,0 +1,49 @@
+"""Copies of models that share nothing but their tensors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sardonyx.ir import Attribute, Graph, Model, Node, Value
+
+
+def copy_model(model: Model) -> Model:
+    """A copy whose graph can be rewritten; the tensors are those of the model itself."""
+    return replace(model, graph=copy_graph(model.graph, {}), opset_imports=dict(model.opset_imports))
+
+
+def copy_graph(graph: Graph, values: dict[Value, Value]) -> Graph:
+    """A copy of a graph and of those inside it. `values` pairs what surrounds it with its copies, and is extended."""
+
+    def own(value: Value) -> Value:
+        if value not in values:
+            values[value] = Value(value.name, value.type, None, value.constant, value.doc, value.metadata)
+        return values[value]
+
+    copy = Graph(name=graph.name, doc=graph.doc, metadata=graph.metadata, quantization=graph.quantization)
+    copy.inputs = list(map(own, graph.inputs))
+    copy.initializers = list(map(own, graph.initializers))
+    copy.sparse_initializers = [(own(value), data) for value, data in graph.sparse_initializers]
+    for node in graph.nodes:
+        inputs = [None if value is None else values.get(value, value) for value in node.inputs]
+        attributes = {name: _copy_attribute(each, values) for name, each in node.attributes.items()}
+        copy.nodes.append(replace(node, inputs=inputs, outputs=list(map(own, node.outputs)), attributes=attributes))
+    copy.outputs = [values.get(value, value) for value in graph.outputs]
+    return copy
+
+
+def _copy_attribute(attribute: Attribute, values: dict[Value, Value]) -> Attribute:
+    if attribute.kind == "graph":
+        return replace(attribute, value=copy_graph(attribute.value, values))
+    if attribute.kind == "graphs":
+        return replace(attribute, value=[copy_graph(graph, values) for graph in attribute.value])
+    return attribute
+
+
+def densify(graph: Graph) -> None:
+    """Turn sparse initializers into Constant nodes, in place, for expansions know no others."""
+    for each in [graph, *(inner for node in graph.all_nodes() for inner in node.subgraphs())]:
+        for value, data in each.sparse_initializers:
+            attribute = Attribute("sparse_value", "sparse_tensor", data)
+            each.nodes.insert(0, Node("Constant", [], [value], {"sparse_value": attribute}))
+        each.sparse_initializers = []
