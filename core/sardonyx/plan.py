@@ -166,6 +166,17 @@ class Plan:
     compilers: list[Callable[[Mapping[str, int]], Plan]] = field(default_factory=list, repr=False, compare=False)
     """What makes further plans of the functions; a plan that was read has none."""
 
+    def nodes_on(self) -> dict[str, int]:
+        """How many ONNX nodes each device runs, by its name."""
+        return {name: self.placement.count(k) for k, name in enumerate(self.devices)}
+
+    def summary(self) -> str:
+        """Launches, kernels, nodes and guards in a line."""
+        launches = sum(isinstance(step, Launch) for step in self.steps)
+        placed = ", ".join(f"{count} nodes on {name}" for name, count in self.nodes_on().items() if count)
+        folded = self.placement.count(-1)
+        return f"{launches} launches of {len(self.codes)} kernels; {placed}, {folded} folded; {len(self.guards)} guards"
+
     def to_json(self) -> str:
         """The whole plan as text; weights are base64."""
         return json.dumps(self._data())

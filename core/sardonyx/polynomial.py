@@ -84,7 +84,7 @@ class Poly:
         if self.constant is not None and divisor.constant:
             return constant(self.constant // divisor.constant)
         quotient, rest = self._divide(divisor)
-        if within(rest, divisor, ranges):
+        if not rest.terms or within(rest, divisor, ranges):
             return quotient
         return quotient + Poly((((("floordiv", rest, divisor),), 1),))
 
@@ -93,7 +93,7 @@ class Poly:
         if self.constant is not None and divisor.constant:
             return constant(self.constant % divisor.constant)
         _, rest = self._divide(divisor)
-        if within(rest, divisor, ranges):
+        if not rest.terms or within(rest, divisor, ranges):
             return rest
         return Poly((((("mod", rest, divisor),), 1),))
 

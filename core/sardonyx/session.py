@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from sardonyx import providers
+from sardonyx import debug, providers
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import WeightTable
 from sardonyx.errors import InvalidArgument
@@ -45,7 +46,7 @@ class InferenceSession:
         graph = prepare(self._model, self._options).graph
         self._compiler = Compiler(graph, [provider for provider, _ in self._chosen], WeightTable())
         known = all(isinstance(size, int) for value in self._compiler.inputs for size in value.shape or (None,))
-        plans = [self._compiler.compile([_blank(value) for value in self._compiler.inputs])] if known else []
+        plans = [self._compile([_blank(value) for value in self._compiler.inputs], {})] if known else []
         self._function = Function(plans, self._devices, Weights())
 
     # ---- running
@@ -73,11 +74,22 @@ class InferenceSession:
         return [_feed(value, feed) for value in inputs]
 
     def _run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
-        handles, release = self._function.call(feeds, None, lambda hints: self._compiler.compile(feeds, hints))
+        handles, release = self._function.call(feeds, None, lambda hints: self._compile(feeds, hints))
         try:
             return [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
         finally:
             release()
+
+    def _compile(self, feeds: list[np.ndarray], hints: Mapping[str, int]) -> Plan:
+        start = time.perf_counter()
+        plan = self._compiler.compile(feeds, hints)
+        if debug.level() >= debug.PLACEMENT:
+            debug.say(debug.PLACEMENT, f"new plan: {plan.summary()}")
+            for label, device in zip(plan.nodes, plan.placement, strict=True):
+                if device > 0:
+                    debug.say(debug.PLACEMENT, f"{label} falls to {plan.devices[device]}")
+            debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
+        return plan
 
     @property
     def plans(self) -> list[Plan]:

@@ -46,7 +46,7 @@ EXPONENTIAL = ("exp", "sinh", "cosh")
 def truth(name: str, *operands: Array) -> Array:
     """The result in a wider float, of which the last bit may be wrong."""
     if name == "erf":
-        return np.vectorize(math.erf, otypes=[float])(operands[0])
+        return np.asarray(np.vectorize(math.erf, otypes=[float])(operands[0]))
     wide = np.float64 if operands[0].dtype == np.float32 and name != "pow" else np.longdouble
     with np.errstate(all="ignore"):
         return np.asarray(FUNCTIONS[name].numpy(*(operand.astype(wide) for operand in operands)))
@@ -71,16 +71,13 @@ def samples(name: str, dtype: str, rng: np.random.Generator) -> Array:
     unit = math.log(limits.max) if name in EXPONENTIAL else 1.0
     exponents = rng.uniform(math.log2(limits.smallest_subnormal), math.log2(limits.max), 40_000)
     sizes = np.exp2(exponents) * rng.choice([-1, 1], exponents.size)
-    if name in ("sin", "cos", "tan"):
-        sizes = sizes[np.abs(sizes) < ANGLES[dtype]]
-    edges = [0, 1, 2, 0.5, math.inf, limits.max, limits.tiny, limits.smallest_subnormal, 1 - limits.epsneg, math.nan]
-    edges = [edge for edge in edges if not (name in ("sin", "cos", "tan") and edge == limits.max)]
-    parts_ = [
-        np.linspace(low * unit, high * unit, 80_000), sizes, rng.normal(0, 1, 40_000), rng.normal(1, 0.01, 20_000),
-        edges, [-edge for edge in edges],
-    ]  # fmt: skip
+    edges = np.array([0, 1, 2, 0.5, math.inf, limits.max, limits.tiny, limits.smallest_subnormal, math.nan])
+    even = np.linspace(low * unit, high * unit, 80_000)
+    around = [rng.normal(0, 1, 40_000), rng.normal(1, 0.01, 20_000), 1 - limits.epsneg * np.arange(9)]
     with np.errstate(over="ignore"):
-        x = np.concatenate(parts_).astype(dtype)
+        x = np.concatenate([even, sizes, *around, edges, -edges]).astype(dtype)
+    if name in ("sin", "cos", "tan"):
+        x = x[(np.abs(x) < ANGLES[dtype]) | ~np.isfinite(x)]
     return np.abs(x) if name == "log" else x
 
 

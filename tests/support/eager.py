@@ -13,9 +13,9 @@ from sardonyx.array import Array, Trace
 from sardonyx.compiler.interpret import interpret
 from sardonyx.ir import Graph
 from sardonyx.passes.upgrade import upgrade
+from sardonyx.polynomial import evaluate as evaluate_size
 from sardonyx.serde import read
 from sardonyx.symbolic import Dim, Guards
-from sardonyx.polynomial import evaluate as evaluate_size
 
 Feeds = Mapping[str, np.ndarray]
 

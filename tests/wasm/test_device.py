@@ -138,7 +138,7 @@ def test_modules_are_shared_while_in_use(device: WasmDevice) -> None:
 def test_bound_segments_keep_and_free_their_memory(device: WasmDevice) -> None:
     freed: list[int] = []
     recorder = _Recorder(device.host, freed)
-    watched = WasmDevice(recorder)  # type: ignore[arg-type]
+    watched = WasmDevice(recorder)
     source, target = watched.constant(np.ones(8, "f4")), buffer(watched, 32)
     addresses = {source.chunk.address, target.chunk.address}
     run = watched.load([affine(1, 1)], [[Launch(0)]]).bind(0, [[source, target]], [[8]])

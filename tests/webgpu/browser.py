@@ -88,7 +88,8 @@ globalThis.call = async ([name, ...parameters]) => {
   device.pushErrorScope("validation");
   let result, thrown;
   try { result = await calls[name](...parameters); } catch (error) { thrown = String(error); }
-  const error = (await device.popErrorScope())?.message ?? thrown;
+  const refused = await device.popErrorScope();
+  const error = thrown ?? refused?.message;
   return error === undefined ? { result: result ?? null } : { error };
 };
 globalThis.ready = true;
@@ -135,9 +136,13 @@ class BrowserGpu:
     def write(self, buffer: Any, offset: int, data: memoryview) -> None:
         self._call("write", buffer, offset, base64.b64encode(data).decode())
 
-    def read(self, buffer: Any, offset: int, nbytes: int) -> Callable[[], Any]:
-        data = bytearray(base64.b64decode(self._call("read", buffer, offset, nbytes)))
-        return lambda: data
+    def read(self, buffer: Any, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        data = base64.b64decode(self._call("read", buffer, offset, nbytes))
+
+        def wait(target: memoryview) -> None:
+            target[:] = data[: target.nbytes]
+
+        return wait
 
     def copy(self, source: Binding, target: Binding) -> None:
         self._call("copy", source.buffer, source.offset, target.buffer, target.offset, source.nbytes)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+
 from sardonyx_webgpu import provider
 from sardonyx_webgpu.device import WebGpuDevice
-
 from tests.support.needs import require
 
 
@@ -17,7 +17,7 @@ def native() -> WebGpuDevice:
     return provider.device({})
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[WebGpuDevice]:
     from tests.webgpu.browser import open_browser
 

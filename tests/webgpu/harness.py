@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+
 from sardonyx import dtypes
 from sardonyx.compiler.program import Builder, Program, Value
 from sardonyx.device import Address, Launch

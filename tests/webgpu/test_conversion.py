@@ -5,10 +5,10 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+
 from sardonyx import dtypes, scalar
 from sardonyx.compiler.program import Builder, Value, cast, const
 from sardonyx_webgpu.device import WebGpuDevice
-
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, run
 
 DTYPES = [*FLOATS, "bfloat16", *SIGNED, *UNSIGNED, "bool"]
@@ -58,6 +58,10 @@ def test_cast(device: WebGpuDevice, source: str, target: str) -> None:
     np.testing.assert_array_equal(result, expected)
 
 
+def bitcast(dtype: str, x: Value) -> Value:
+    return Value(["bitcast", dtype, x.code])
+
+
 @pytest.mark.parametrize(
     ("width", "names"),
     [
@@ -75,7 +79,7 @@ def test_bitcast(device: WebGpuDevice, width: int, names: list[str]) -> None:
     for source in names:
         array = words.view(dtypes.by_name(source).storage)
         for target in names:
-            found = apply(device, [source], target, lambda x: Value(["bitcast", target, x.code]), array)
+            found = apply(device, [source], target, lambda x, target=target: bitcast(target, x), array)
             assert found.tobytes() == array.tobytes(), (source, target)
 
 

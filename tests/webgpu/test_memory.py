@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from sardonyx import dtypes
 from sardonyx.compiler.program import Builder, Program, cast, const
 from sardonyx.device import Address, Launch
 from sardonyx.errors import EngineError, EPFail
 from sardonyx_webgpu.device import WebGpuDevice
-
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, elementwise, put, run
 
 DTYPES = [*FLOATS, "bfloat16", *SIGNED, *UNSIGNED, "bool"]
@@ -121,7 +121,7 @@ def test_overlaps_are_refused(device: WebGpuDevice) -> None:
     with pytest.raises(EPFail, match="overlap"):
         executable.bind(0, [[Address(chunk, 0, 1024), Address(chunk, 256, 1024)]], [[100]])
     converts = elementwise(["float32"], "int32", lambda x: cast("int32", x), "converts")
-    with pytest.raises(EngineError, match="'?converts'?: buffers 0 and 1 .* differ in dtype"):
+    with pytest.raises(EngineError, match=r"'?converts'?: buffers 0 and 1 .* differ in dtype"):
         device.load([converts], [[Launch(0)]]).bind(0, [[Address(chunk, 0, 400)] * 2], [[100]])
 
 
@@ -145,7 +145,7 @@ def test_empty_buffers(device: WebGpuDevice) -> None:
 
 
 def test_limits(native: WebGpuDevice) -> None:
-    with pytest.raises(EPFail, match="a buffer of 268,435,457 bytes exceeds 268,435,456.*limits=max"):
+    with pytest.raises(EPFail, match=r"a buffer of 268,435,457 bytes exceeds 268,435,456.*limits=max"):
         native.allocate((1 << 28) + 1)
     chunk = native.allocate((1 << 27) + 256)
     executable = native.load([add_one()], [[Launch(0)]])

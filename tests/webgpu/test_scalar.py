@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+
 from sardonyx import dtypes, scalar
 from sardonyx.compiler.program import call
 from sardonyx_webgpu.device import WebGpuDevice
-
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, pairs
 
 DTYPES = [*FLOATS, *SIGNED, *UNSIGNED, "bool"]

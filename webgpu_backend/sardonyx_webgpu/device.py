@@ -12,10 +12,10 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
-
 from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
 from sardonyx_webgpu.grid import workgroups
 from sardonyx_webgpu.wgsl import shader
@@ -60,6 +60,7 @@ class WebGpuDevice:
                 del self._groups[key]
                 self._forget(key)
             self.gpu.destroy(chunk.buffer)
+            chunk.buffer = None
 
     def constant(self, array: np.ndarray) -> Address:
         address = Address(self.allocate(array.nbytes), 0, array.nbytes)
@@ -67,7 +68,7 @@ class WebGpuDevice:
         return address
 
     def upload(self, address: Address, array: np.ndarray) -> None:
-        data = memoryview(array.reshape(-1).view(np.uint8).data)
+        data = _bytes(array)
         whole = data.nbytes & ~3
         with self.lock:
             if whole:
@@ -81,7 +82,8 @@ class WebGpuDevice:
             return array
         with self.lock:
             wait = self.gpu.read(address.chunk.buffer, address.offset, _padded(array.nbytes))
-        return np.frombuffer(wait(), dtype, array.size).reshape(shape)
+        wait(_bytes(array))
+        return array
 
     def copy(self, source: Address, target: Address) -> None:
         nbytes = _padded(source.nbytes)
@@ -102,7 +104,7 @@ class WebGpuDevice:
     def synchronize(self) -> None:
         with self.lock:
             wait = self.gpu.read(self._empty, 0, 4)
-        wait()
+        wait(memoryview(bytearray(4)))
 
     def load(self, codes: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
         used = sorted({launch.code for segment in segments for launch in segment})
@@ -208,6 +210,10 @@ class WebGpuExecutable:
 
 def _padded(nbytes: int) -> int:
     return (nbytes + 3) & ~3
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return memoryview(array.reshape(-1).view(np.uint8).data)
 
 
 def _apart(program: Program) -> tuple[int, ...]:

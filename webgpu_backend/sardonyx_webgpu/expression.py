@@ -9,7 +9,6 @@ from typing import Any
 
 from sardonyx.compiler.program import Expression
 from sardonyx.compiler.transcendental import Function
-
 from sardonyx_webgpu import functions
 from sardonyx_webgpu.values import bare, literal
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from sardonyx import errors, scalar
 from sardonyx.compiler import transcendental
-
 from sardonyx_webgpu.values import Kind, bare, fill, kind
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}

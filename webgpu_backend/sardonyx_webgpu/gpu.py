@@ -88,14 +88,16 @@ class Gpu(Protocol):
         """A new buffer of a multiple of 4 bytes."""
         ...
 
-    def destroy(self, buffer: Buffer) -> None: ...
+    def destroy(self, buffer: Buffer) -> None:
+        """Give the memory back, at once or with the last group that has it."""
+        ...
 
     def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
         """Queue a copy of these bytes, a multiple of 4, into the buffer."""
         ...
 
-    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[], Any]:
-        """Queue a copy of these bytes to the host; the result waits for it and gives it as a new writable buffer."""
+    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+        """Queue a copy of these bytes, a multiple of 4, to the host; the result waits and fills a target with them."""
         ...
 
     def copy(self, source: Binding, target: Binding) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 from sardonyx.compiler.program import Expression, Program
 from sardonyx.errors import EPFail
-
 from sardonyx_webgpu.wgsl import WORKGROUP
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {

@@ -10,8 +10,8 @@ from functools import cache
 from typing import Any
 
 import wgpu
-from sardonyx.errors import EngineError, EPFail
 
+from sardonyx.errors import EngineError, EPFail
 from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
 
 REMEDY = (
@@ -116,7 +116,7 @@ class NativeGpu:
             )
 
     def destroy(self, buffer: Buffer) -> None:
-        buffer.destroy()
+        """Nothing to do: it goes with its last reference. A submission with a destroyed buffer ends the process."""
 
     def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
         with _errors(f"a write of {data.nbytes} bytes"):
@@ -125,19 +125,18 @@ class NativeGpu:
                     self._queue.submit([])
                 self._queue.write_buffer(buffer, offset + start, data[start : start + SLICE])
 
-    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[], Any]:
+    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[memoryview], None]:
         with _errors(f"a read of {nbytes} bytes"):
             usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
             staging = self._device.create_buffer(size=nbytes, usage=usage)
             self.copy(Binding(buffer, offset, nbytes), Binding(staging, 0, nbytes))
             mapped = staging.map_async(wgpu.MapMode.READ)
 
-        def wait() -> Any:
+        def wait(target: memoryview) -> None:
             with _errors(f"a read of {nbytes} bytes"):
                 mapped.sync_wait()
-                data = staging.read_mapped()
-                staging.destroy()
-                return data
+                target[:] = staging.read_mapped(copy=False)[: target.nbytes]
+                staging.unmap()
 
         return wait
 
@@ -173,8 +172,11 @@ class NativeGpu:
         with _errors("a compute pass"):
             encoder = self._device.create_command_encoder()
             compute = encoder.begin_compute_pass()
+            current = None
             for pipeline, group, offset, x, y in dispatches:
-                compute.set_pipeline(pipeline)
+                if pipeline is not current:
+                    compute.set_pipeline(pipeline)
+                    current = pipeline
                 compute.set_bind_group(0, group)
                 compute.set_bind_group(1, params, [offset])
                 compute.dispatch_workgroups(x, y)

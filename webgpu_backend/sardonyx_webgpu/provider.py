@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.dtypes import DType
 from sardonyx.errors import EPFail
-
 from sardonyx_webgpu.values import supported
 
 if TYPE_CHECKING:

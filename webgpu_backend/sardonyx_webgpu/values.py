@@ -6,6 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 import numpy as np
+
 from sardonyx import dtypes, errors
 
 WGSL = {"float": "f32", "int": "i32", "uint": "u32", "bool": "bool", "i64": "vec2<u32>", "u64": "vec2<u32>"}

@@ -13,7 +13,6 @@ from typing import Any
 from sardonyx.compiler.program import Expression, Program, Statement
 from sardonyx.compiler.transcendental import Function
 from sardonyx.errors import EngineError
-
 from sardonyx_webgpu import prelude
 from sardonyx_webgpu.expression import Printer, variable
 from sardonyx_webgpu.gpu import Shader
@@ -222,10 +221,13 @@ def _statements(body: Iterable[Statement]) -> Iterable[Statement]:
 
 
 def _walk(codes: Iterable[list[Any]]) -> Iterable[list[Any]]:
-    """All statements and expressions, nested ones too, without recursion."""
+    """All statements and expressions, nested ones too, without recursion, each object once."""
     stack = [*codes]
+    seen: set[int] = set()
     while stack:
         code = stack.pop()
-        if code and not isinstance(code[0], list):
-            yield code
-        stack += [part for part in code if isinstance(part, list)]
+        if id(code) not in seen:
+            seen.add(id(code))
+            if code and not isinstance(code[0], list):
+                yield code
+            stack += [part for part in code if isinstance(part, list)]

@@ -41,12 +41,16 @@ def full_name(text: str) -> str:
     ('WebGpuExecutionProvider', 'CPUExecutionProvider')
     """
     names = {name.removesuffix(SUFFIX).lower(): name for name in (*providers.installed(), providers.CPU)}
+    names.update((title.lower(), name) for name, title in TITLES.items())
     return names.get(text.lower().removesuffix(SUFFIX.lower()), text)
 
 
+TITLES = {providers.WEBGPU: "WebGPU", providers.WASM: "WebAssembly", providers.NUMPY: "NumPy"}
+
+
 def short_name(name: str) -> str:
-    """A provider's name without its ending."""
-    return name.removesuffix(SUFFIX)
+    """A provider's name as prose has it."""
+    return TITLES.get(name, name.removesuffix(SUFFIX))
 
 
 def chosen(texts: Sequence[str] | None) -> list[str] | None:

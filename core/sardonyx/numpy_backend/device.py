@@ -30,7 +30,8 @@ class NumpyDevice:
         """Nothing to do: the last view of a chunk frees it."""
 
     def constant(self, array: np.ndarray) -> Address:
-        data = np.ascontiguousarray(array)
+        # Protobuf aligns nothing, and NumPy copies unaligned operands at every call.
+        data = np.require(array, requirements=["C", "A"])
         return Address(data.reshape(-1).view(np.uint8), 0, data.nbytes)
 
     def upload(self, address: Address, array: np.ndarray) -> None:

@@ -10,11 +10,11 @@ from sardonyx import dtypes
 from sardonyx.dtypes import DType
 from sardonyx.ir import Node, Value
 from sardonyx.ir.build import constant
-from sardonyx.passes.checks import array_of, integers, is_float, like, rank, same_type
-from sardonyx.passes.pattern import constants, op, variables
+from sardonyx.passes.checks import array_of, like, rank, same_type
+from sardonyx.passes.pattern import changed, constants, op, variables
 from sardonyx.passes.rule import rule
 
-x, y = variables("x y")
+x, y, z = variables("x y z")
 (c,) = constants("c")
 
 
@@ -54,10 +54,12 @@ def cast_to_own_type(x: Value, node: Node) -> Value | None:
 @rule(op.Cast(op.Cast(x).named("inner")).named("outer"))
 def cast_of_cast(x: Value, inner: Node, outer: Node) -> Value | None:
     """Cast(Cast(x)) -> Cast(x), where the inner cast loses nothing"""
-    between = _target(inner)
-    if x.dtype is None or between is None or not keeps_all(x.dtype, between):
+    source, between, target = x.dtype, _target(inner), _target(outer)
+    if source is None or between is None or target in (None, dtypes.string) or not keeps_all(source, between):
         return None
-    return op.Cast(x, to=outer.attribute("to"))
+    if source.is_int and between.is_float and target.is_int and not keeps_all(source, target):
+        return None  # integers wrap, floats saturate
+    return changed(outer, x)
 
 
 @rule(op.CastLike(x, y))
@@ -82,14 +84,14 @@ def keeps_all(source: DType, target: DType) -> bool:
     """
     if source is target or source is dtypes.bool_:
         return target.kind != "string"
-    if source.is_float:
-        return target in _WIDER.get(source, ())
     if not source.is_int:
-        return False
+        return target in _WIDER.get(source, ())
     bits = source.bits - (source.kind == "int")
     if target in _MANTISSA:
-        return bits <= _MANTISSA[target] and target is not dtypes.float16
-    return target.is_int and bits <= target.bits - (target.kind == "int") and (target.kind, source.kind) != ("uint", "int")
+        return bits <= _MANTISSA[target]
+    if source.kind == "int" and target.kind == "uint":
+        return False
+    return target.is_int and bits <= target.bits - (target.kind == "int")
 
 
 # ---- arithmetic
@@ -101,18 +103,23 @@ def keeps_all(source: DType, target: DType) -> bool:
 )
 def scalar_constant(x: Value, c: Value, node: Node) -> Value | None:
     """x + c[1, 1] -> x + c, a scalar, where x has the larger rank; likewise other arithmetic"""
-    size, own = rank(x), c.constant
-    if own is None or not own.shape or own.size != 1 or size is None or size < len(own.shape) or not own.dtype.is_native:
+    number, size, own = _scalar(c), rank(x), rank(c)
+    if number is None or size is None or own is None or size < own:
         return None
-    number = constant(own.array().reshape(()))
-    left, right = (number if value is c else value for value in node.inputs)
-    return getattr(op, node.op_type)(left, right)
+    return changed(node, *(number if value is c else value for value in node.inputs))
 
 
-@rule(op.Clip(x, y.optional, c), op.Clip(x, c, y.optional))
-def scalar_bound(x: Value, y: Value | None, c: Value) -> Value | None:
-    """Clip(x, c[1], y) -> Clip(x, c, y), with scalar bounds"""
-    return None
+def _scalar(value: Value | None) -> Value | None:
+    """A constant of one element and rank 0 for one of any other rank."""
+    array = array_of(value)
+    return None if array is None or not array.ndim or array.size != 1 else constant(array.reshape(()))
+
+
+@rule(op.Clip(x, y.optional, z.optional))
+def scalar_bounds(x: Value, y: Value | None, z: Value | None) -> Value | None:
+    """Clip(x, y[1], z[1]) -> Clip(x, y, z), with scalar bounds"""
+    bounds = [_scalar(bound) or bound for bound in (y, z)]
+    return None if bounds == [y, z] else op.Clip(x, *bounds)
 
 
 def _filled(value: Value, number: float) -> bool:
@@ -154,6 +161,7 @@ RULES = [
     cast_of_cast,
     cast_like,
     scalar_constant,
+    scalar_bounds,
     neutral_operand,
     division_by_power_of_two,
 ]

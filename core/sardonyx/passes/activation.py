@@ -1,0 +1,105 @@
+"""Rules for activations: recognised where exporters spelled them out, and put into the layer before them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sardonyx.ir import Node, Value
+from sardonyx.passes.checks import is_float
+from sardonyx.passes.pattern import Call, changed, microsoft, op, scalar, variables
+from sardonyx.passes.rule import rule
+
+x, w, b, low, high = variables("x w b low high")
+
+# ---- recognised
+
+_RELU6 = op.Clip(x + 3.0, 0.0, 6.0)
+
+
+@rule(_RELU6 / 6.0, _RELU6 * (1 / 6))
+def hard_sigmoid(x: Value) -> Value:
+    """Clip(x + 3, 0, 6) / 6 -> HardSigmoid(x)"""
+    return op.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+
+
+def _sixth(value: float) -> bool:
+    return abs(value - 1 / 6) < 1e-4
+
+
+@rule(x * op.HardSigmoid(x, alpha=_sixth, beta=0.5), (x * _RELU6) / 6.0, (x * _RELU6) * (1 / 6), (x * (1 / 6)) * _RELU6)
+def hard_swish(x: Value) -> Value:
+    """x * Clip(x + 3, 0, 6) / 6 -> HardSwish(x)"""
+    return op.HardSwish(x)
+
+
+def _halves(x: Any, factor: Call) -> list[Call]:
+    """x * factor / 2, in every order."""
+    return [x * factor * 0.5, x * (factor * 0.5), x * 0.5 * factor]
+
+
+_ERF = [op.Erf(x / 2**0.5) + 1.0, op.Erf(x * 0.5**0.5) + 1.0]
+
+
+@rule(*(pattern for factor in _ERF for pattern in _halves(x, factor)))
+def gelu(x: Value) -> Value | None:
+    """x * (1 + Erf(x / sqrt(2))) / 2 -> Gelu(x)"""
+    return op.Gelu(x) if is_float(x) else None
+
+
+_CUBE = [x**3.0, x * x * x, x * (x * x)]
+_BENT = [(x + cube * 0.044715) * (2 / 3.141592653589793) ** 0.5 for cube in _CUBE]
+_BENT += [x * (x * x * 0.044715 + 1.0) * (2 / 3.141592653589793) ** 0.5]
+_TANH = [op.Tanh(bent) + 1.0 for bent in _BENT]
+
+
+@rule(*(pattern for factor in _TANH for pattern in _halves(x, factor)))
+def tanh_gelu(x: Value) -> Value | None:
+    """x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 -> Gelu(x, approximate="tanh")"""
+    return op.Gelu(x, approximate="tanh") if is_float(x) else None
+
+
+# ---- fused
+
+_CONV = op.Conv(x, w, b.optional).named("layer").once
+_GEMM = op.Gemm(x, w, b.optional).named("layer").once
+_ALPHA = {"LeakyRelu": (0.01,), "HardSigmoid": (0.2, 0.5)}
+"""The defaults of the parameters that some activations have: alpha, beta."""
+
+_SIMPLE = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
+
+
+def _parameters(node: Node) -> list[float]:
+    return [float(node.attribute(name, default)) for name, default in zip(("alpha", "beta"), _ALPHA.get(node.op_type, ()))]
+
+
+@rule(*(getattr(op, name)(_CONV).named("node") for name in _SIMPLE))
+def conv_activation(layer: Node, x: Value, w: Value, b: Value | None, node: Node) -> Value | None:
+    """Relu(Conv(x, w, b)) -> FusedConv(x, w, b, activation="Relu"); likewise other activations"""
+    return _fused_conv(layer, node.op_type, _parameters(node))
+
+
+@rule(op.Clip(_CONV, low.optional, high.optional))
+def conv_clip(layer: Node, x: Value, w: Value, b: Value | None, low: Value | None, high: Value | None) -> Value | None:
+    """Clip(Conv(x, w, b), low, high) -> FusedConv(x, w, b, activation="Clip"), where the bounds are constant"""
+    largest = 3.4028234663852886e38
+    bounds = [-largest if low is None else scalar(low), largest if high is None else scalar(high)]
+    return None if None in bounds else _fused_conv(layer, "Clip", bounds)
+
+
+def _fused_conv(conv: Node, activation: str, parameters: Any) -> Value | None:
+    if not is_float(conv.outputs[0]):
+        return None
+    more = {"activation_params": list(parameters)} if parameters else {}
+    return changed(conv, *conv.inputs, factory=microsoft.FusedConv, activation=activation, **more)
+
+
+@rule(*(getattr(op, name)(_GEMM).named("node") for name in _SIMPLE))
+def gemm_activation(layer: Node, x: Value, w: Value, b: Value | None, node: Node) -> Value | None:
+    """Relu(Gemm(x, w, b)) -> FusedGemm(x, w, b, activation="Relu"); likewise other activations"""
+    if not is_float(layer.outputs[0]):
+        return None
+    more = dict(zip(("activation_alpha", "activation_beta"), _parameters(node)))
+    return changed(layer, *layer.inputs, factory=microsoft.FusedGemm, activation=node.op_type, **more)
+
+
+RULES = [hard_sigmoid, hard_swish, gelu, tanh_gelu, conv_activation, conv_clip, gemm_activation]
