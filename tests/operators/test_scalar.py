@@ -140,3 +140,31 @@ def test_small_arguments() -> None:
     for name in ("sinh", "tanh", "asinh", "atanh", "sin", "tan", "asin", "atan"):
         reference = getattr(np, name.replace("as", "arcs").replace("at", "arct"))(exact)
         np.testing.assert_allclose(getattr(p, name)(x).value, reference, rtol=3e-7)
+
+
+def test_bfloat16_everywhere() -> None:
+    """Primitives that compute do so on the values, not on the bits that store them."""
+    x = p.cast(constant(np.array([1, 2, 3], np.float32)), dtypes.bfloat16)
+    place = constant(np.array([0, 0, 1]))
+    found = {
+        "pad": p.pad(x, [1], [0], 0.5),
+        "full": p.full([2], 1.5, dtypes.bfloat16),
+        "scatter": p.scatter(x, x, [place], [0], "add"),
+        "window": p.reduce_window(x, "sum", [2], [1], [1], [0], [0]),
+        "mean": p.mean(x),
+        "running": p.cumulative(x, "sum", 0),
+        "sorted": p.sort(x, 0, descending=True)[0],
+        "product": p.matmul(x, x),
+    }
+    assert {array.dtype for array in found.values()} == {dtypes.bfloat16}
+    values = {name: p.cast(array, dtypes.float32).value for name, array in found.items()}
+    assert {name: value.tolist() for name, value in values.items() if value is not None} == {
+        "pad": [0.5, 1, 2, 3],
+        "full": [1.5, 1.5],
+        "scatter": [4, 5, 3],
+        "window": [3, 5],
+        "mean": 2,
+        "running": [1, 3, 6],
+        "sorted": [3, 2, 1],
+        "product": 14,
+    }

@@ -98,7 +98,7 @@ def test_conv_transpose() -> None:
     for pick, sizes, known in windows(4):
         kernel, strides = known["kernel_shape"], known["strides"]
         dilations = known.get("dilations", [1] * len(sizes))
-        extra = [pick.randint(0, max(steps) - 1) for steps in zip(strides, dilations, strict=True)]
+        extra = [pick.randint(0, stride - 1) for stride in strides]
         spans = list(map(reach, kernel, dilations))
         if known.get("auto_pad") == "VALID":
             known.pop("auto_pad")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -40,18 +40,17 @@ def run(
     return results
 
 
-def elementwise(reads: Sequence[str], write: str, value: Sequence[object], name: str = "elementwise") -> Program:
+def elementwise(reads: Sequence[str], write: str, value: Callable[..., Value], name: str = "elementwise") -> Program:
     """The program that stores, at each index of a grid of one parameter, what `value` makes of the loads."""
     builder = Builder(list(reads), [write])
     size, index = builder.param(), builder.grid(0)
-    loads = [builder.load(k, index) for k in range(len(reads))]
-    result = value(*loads)  # type: ignore[operator]
-    assert isinstance(result, Value)
-    builder.store(len(reads), index, result)
+    builder.store(len(reads), index, value(*(builder.load(k, index) for k in range(len(reads)))))
     return builder.program(name, [size])
 
 
-def apply(device: WebGpuDevice, reads: Sequence[str], write: str, value: object, *inputs: np.ndarray) -> np.ndarray:
+def apply(
+    device: WebGpuDevice, reads: Sequence[str], write: str, value: Callable[..., Value], *inputs: np.ndarray
+) -> np.ndarray:
     """An element-wise function of arrays of one length."""
     output = np.zeros(inputs[0].shape, dtypes.by_name(write).storage)
     return run(device, elementwise(reads, write, value), inputs, [output], [output.size])[0]

@@ -57,9 +57,12 @@ class WebGpuProvider:
     def _open(self, options: Mapping[str, str]) -> WebGpuDevice:
         if not self.available():
             raise EPFail(f"{self.name}: the package wgpu is missing; pip install 'sardonyx[gpu]'")
-        from sardonyx_webgpu import native
         from sardonyx_webgpu.device import WebGpuDevice
 
+        try:
+            from sardonyx_webgpu import native
+        except (ImportError, OSError) as error:
+            raise EPFail(f"{self.name}: the package wgpu does not load here ({error}); use CPUExecutionProvider") from error
         return WebGpuDevice(native.request(options))
 
     def is_software(self, device: WebGpuDevice) -> bool:

@@ -131,7 +131,7 @@ def _message(error: Exception) -> str:
     from sardonyx.errors import SardonyxError
 
     text = " ".join(str(error).split())
-    if isinstance(error, (SardonyxError, OSError)) and text:
+    if isinstance(error, (SardonyxError, OSError, NotImplementedError)) and text:
         return text
     name = type(error).__name__
     return f"{name}: {text} (--debug shows where)" if text else f"{name} (--debug shows where)"

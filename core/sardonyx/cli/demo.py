@@ -154,7 +154,7 @@ def render(screen: Screen, data: dict[str, Any], inputs: Sequence[np.ndarray]) -
     screen.heading("Devices")
     ran = [device for device in devices if not device["problem"]]
     screen.table(
-        ["Device", ">Start-up", ">Picture", ">Launches", "Nodes", "Answers"],
+        ["Device", ">Start-up", ">Per picture", ">Launches", "Nodes", "Answers"],
         [
             [
                 _title(device),
@@ -162,14 +162,16 @@ def render(screen: Screen, data: dict[str, Any], inputs: Sequence[np.ndarray]) -
                 duration(device["median"]),
                 device["launches"],
                 _nodes(device),
-                "these" if device is best else "the same" if device["same"] else "others",
+                "shown" if device is best else "the same" if device["same"] else "different",
             ]
             for device in ran
         ],
     )
-    for device in devices:
-        if device["problem"]:
-            screen.line(f"{_title(device)} is not used: {device['problem']}", quiet=True)
+    unused = [device for device in devices if device["problem"]]
+    if unused:
+        screen.line("")
+    for device in unused:
+        screen.line(f"{_names(device)} is not used: {device['problem']}", quiet=True)
     screen.heading("Model")
     right = sum(image["label"] == image["digit"] for image in images)
     labelled = sum(image["label"] is not None for image in images)
@@ -182,9 +184,12 @@ def render(screen: Screen, data: dict[str, Any], inputs: Sequence[np.ndarray]) -
     )
 
 
+def _names(device: dict[str, Any]) -> str:
+    return " and ".join(map(short_name, device["providers"]))
+
+
 def _title(device: dict[str, Any]) -> str:
-    names = " and ".join(map(short_name, device["providers"]))
-    return f"{names} on {device['hardware']}" if device["hardware"] else names
+    return f"{_names(device)} on {device['hardware']}" if device["hardware"] else _names(device)
 
 
 def _nodes(device: dict[str, Any]) -> str:

@@ -66,9 +66,9 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     screen.heading("Execution providers")
     rows = []
     for item in data["providers"]:
-        details = ", ".join(f"{name} {value}" for name, value in item["details"].items())
-        rows.append([item["name"], "yes" if item["available"] else "no", details if item["available"] else item["problem"]])
-    screen.table(["Provider", "Usable", "Details"], rows)
+        rows.append([item["name"], "usable" if item["available"] else f"not usable: {item['problem']}"])
+        rows += [["", f"{name}: {value}"] for name, value in item["details"].items()]
+    screen.table(["Provider", "State"], rows)
 
 
 def _version(name: str) -> str | None:

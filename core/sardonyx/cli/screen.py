@@ -28,7 +28,7 @@ class Screen(Protocol):
         ...
 
     def line(self, text: str, *, quiet: bool = False) -> None:
-        """A paragraph, wrapped; `quiet` ones matter less."""
+        """A paragraph, wrapped, or an empty line; `quiet` ones matter less."""
         ...
 
     def picture(self, lines: Sequence[str]) -> None:
@@ -87,7 +87,7 @@ class PlainScreen:
         self._print()
 
     def line(self, text: str, *, quiet: bool = False) -> None:
-        for part in textwrap.wrap(clean(text), self.width, break_on_hyphens=False):
+        for part in textwrap.wrap(clean(text), self.width, break_on_hyphens=False) or [""]:
             self._print(part)
 
     def picture(self, lines: Sequence[str]) -> None:

@@ -42,10 +42,10 @@ def nbytes(number: int) -> str:
 def duration(seconds: float) -> str:
     """A time with three figures.
 
-    >>> duration(0.0000123), duration(0.0152), duration(1.234)
-    ('12.3 us', '15.2 ms', '1.23 s')
+    >>> duration(0.0000123), duration(0.015), duration(0.2), duration(1.234)
+    ('12.3 us', '15.0 ms', '200 ms', '1.23 s')
     """
     for unit, factor in (("us", 1e6), ("ms", 1e3)):
         if seconds * factor < 999.5:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
+            return f"{seconds * factor:#.3g}".rstrip(".") + f" {unit}"
+    return f"{seconds:#.3g}".rstrip(".") + " s"

@@ -9,7 +9,7 @@ from sardonyx.passes.pattern import changed, constants, op, scalar, variables
 from sardonyx.passes.rule import rule
 
 x, scale, bias = variables("x scale bias")
-axes, epsilon, two = constants("axes epsilon two")
+axes, epsilon = constants("axes epsilon")
 
 WORK = (dtypes.float32, dtypes.float16)
 """The types whose statistics are taken in float32, as these operators do."""
@@ -20,15 +20,15 @@ def _last_axes(x: Value, mean: Node, scale: Value) -> int | None:
     places, size = axes_of(mean), rank(x)
     if not places or size is None or x.shape is None or scale.shape is None or not is_float(x, WORK):
         return None
-    if places != list(range(places[0], size)) or not mean.attribute("keepdims", 1) or scale.dtype is not x.dtype:
+    if places != list(range(places[0], size)) or scale.dtype is not x.dtype:
         return None
     wanted = x.shape[places[0] :]
     return places[0] - size if wanted == scale.shape and None not in wanted else None
 
 
-_CENTRED = x - op.ReduceMean(x, axes)
+_CENTRED = x - op.ReduceMean(x, axes, keepdims=1)
 _SQUARES = [_CENTRED**2.0, _CENTRED * _CENTRED]
-_VARIANCES = [op.ReduceMean(square, axes).named("mean") for square in _SQUARES]
+_VARIANCES = [op.ReduceMean(square, axes, keepdims=1).named("mean") for square in _SQUARES]
 _NORMAL = [
     normal
     for variance in _VARIANCES
@@ -50,7 +50,7 @@ def layer_normalization_bias(x: Value, scale: Value, norm: Node, bias: Value) ->
     return changed(norm, x, scale, bias) if bias.type is not None and bias.type == scale.type else None
 
 
-_MEANS = [op.ReduceMean(square, axes).named("mean") for square in (x**2.0, x * x)]
+_MEANS = [op.ReduceMean(square, axes, keepdims=1).named("mean") for square in (x**2.0, x * x)]
 _RMS = [
     normal
     for mean in _MEANS

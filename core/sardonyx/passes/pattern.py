@@ -204,11 +204,12 @@ class Factory:
     @overload
     def __call__(self, *inputs: Value | None, **attributes: Any) -> Value: ...
     @overload
-    def __call__(self, *inputs: Pattern | EllipsisType, **attributes: Any) -> Call: ...
+    def __call__(self, *inputs: Operand | EllipsisType, **attributes: Any) -> Call: ...
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         if any(isinstance(item, (Pattern, EllipsisType)) for item in inputs):
             rest = inputs[-1] is ...
-            return Call(self.op_type, self.domain, inputs[:-1] if rest else inputs, rest, attributes)
+            patterns = tuple(map(_pattern, inputs[:-1] if rest else inputs))
+            return Call(self.op_type, self.domain, patterns, rest, attributes)
         given = list(inputs)
         while given and given[-1] is None:
             given.pop()

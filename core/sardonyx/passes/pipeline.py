@@ -2,10 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from sardonyx.ir import Model
 from sardonyx.options import SessionOptions
+from sardonyx.passes.copy import copy_model, densify
+from sardonyx.passes.journal import Journal
+from sardonyx.passes.optimize import optimize
+from sardonyx.passes.upgrade import upgrade
+from sardonyx.serde.inline import inline_functions
+
+CONSTANT_INITIALIZERS = 3
+"""The IR version up to which an initializer is an input only because it has to be: it cannot be fed."""
 
 
-def prepare(model: Model, options: SessionOptions) -> Model:
-    """The model with functions inlined, in the newest operator set, rewritten as the options' level says."""
-    return model
+def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = ()) -> Model:
+    """The model with functions inlined, in the newest operator set, rewritten as the options' level says.
+
+    The given model stays as it is. Rules named in `disabled`, or in the options' entry
+    `optimization.disable_specified_optimizers` with `;` between them, are left out.
+    """
+    result = copy_model(inline_functions(model))  # the session keeps the given one for its metadata
+    densify(result.graph)  # expansions know no sparse constants
+    if result.ir_version <= CONSTANT_INITIALIZERS:
+        _drop_fed(result)
+    upgrade(result)  # rules and expansions know the newest operator set alone
+    names = options._entries.get("optimization.disable_specified_optimizers", "").split(";")
+    return optimize(result, options.graph_optimization_level, Journal({*disabled, *map(str.strip, names)}))
+
+
+def _drop_fed(model: Model) -> None:
+    """Leave initializers out of the inputs."""
+    known = set(model.graph.initializers)
+    model.graph.inputs = [value for value in model.graph.inputs if value not in known]

@@ -112,6 +112,8 @@ def reduce(x: Array, function: str, axes: Sequence[int] | None = None, keepdims:
     array([3, 7])
     """
     gone = tuple(range(x.rank)) if axes is None else normalize_axes(axes, x.rank)
+    if x.dtype is dtypes.bool_:
+        function = {"max": "any", "min": "all"}.get(function, function)
     result = x
     if gone:
         result = bind(REDUCE, native(x), function=function, axes=gone)[0]

@@ -1,0 +1,75 @@
+"""Resize with random sizes, against onnxruntime, and old forms of it."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper, numpy_helper
+
+from tests.support import eager
+
+COORDINATES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
+
+
+def check(opset: int, op_type: str, x: np.ndarray, *inputs: np.ndarray | None, **attributes: Any) -> None:
+    """Assert that eager evaluation gives what onnxruntime gives; all inputs but x are constants."""
+    names = ["x", *("" if array is None else f"c{number}" for number, array in enumerate(inputs))]
+    held = [numpy_helper.from_array(array, f"c{number}") for number, array in enumerate(inputs) if array is not None]
+    node = helper.make_node(op_type, names, ["y"], **attributes)
+    info = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)
+    graph = helper.make_graph([node], op_type, [info], [onnx.ValueInfoProto(name="y")], held)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": x})
+    (found,) = eager.evaluate(model, {"x": x})
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4, err_msg=f"{x.shape} {inputs} {attributes}")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize(mode: str) -> None:
+    pick, rng = random.Random(0), np.random.default_rng(0)
+    for _ in range(60):
+        shape = [pick.randint(2, 7) for _ in range(2 if mode == "cubic" else pick.choice([2, 3]))]
+        known: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": pick.choice(COORDINATES)}
+        if mode == "nearest":
+            known["nearest_mode"] = pick.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+        else:
+            known["antialias"] = pick.choice([0, 0, 1])
+        if mode == "cubic":
+            known |= {"cubic_coeff_a": pick.choice([-0.75, -0.5]), "exclude_outside": pick.choice([0, 1])}
+        sizes = np.array([pick.randint(2, 9) for _ in shape])
+        scales = np.array([pick.choice([0.5, 2, 3, 1.5, 1, 0.75]) for _ in shape], np.float32)
+        # onnxruntime takes whole lengths where ONNX has the products of lengths and factors
+        whole = bool((scales * shape == np.floor(scales * shape)).all())
+        if known["coordinate_transformation_mode"] == "align_corners" and not whole:
+            continue
+        x = rng.normal(size=shape).astype(np.float32)
+        check(19, "Resize", x, None, *pick.choice([(scales, None), (None, sizes)]), **known)
+
+
+X = np.random.default_rng(1).normal(size=(1, 1, 4, 5)).astype(np.float32)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [[1, 1, 2, 3], [1, 1, 1.5, 2.5]])
+def test_upsample(mode: str, scales: list[float]) -> None:
+    check(7, "Upsample", X, mode=mode, scales=[float(scale) for scale in scales])
+    check(9, "Upsample", X, np.array(scales, np.float32), mode=mode)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+@pytest.mark.parametrize("scales", [[1, 1, 2, 1.5], [1, 1, 0.5, 0.6]])
+def test_resize_10(mode: str, scales: list[float]) -> None:
+    check(10, "Resize", X, np.array(scales, np.float32), mode=mode)
+
+
+def test_resize_11() -> None:
+    none, sizes = np.zeros(0, np.float32), np.array([1, 1, 7, 3])
+    half = "tf_half_pixel_for_nn"
+    check(11, "Resize", X, none, none, sizes, coordinate_transformation_mode=half, nearest_mode="floor")
+    check(11, "Resize", X, none, none, sizes, mode="cubic", coordinate_transformation_mode="align_corners")
