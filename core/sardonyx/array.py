@@ -12,7 +12,7 @@ on the spot: that is constant folding and eager execution. Otherwise they are re
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -242,6 +242,11 @@ class Trace:
             self._known[key] = outputs
         return outputs
 
+    def value_in_this_call(self, array: Array) -> np.ndarray | None:
+        """What an Array is for the feeds of the call at hand, if that is cheap to find out. Leaves no guard."""
+        with Guards(self.guards.hints):
+            return evaluate(array, self.feeds)
+
     def materialise(self, array: Array) -> Array:
         """The Array as something that a kernel of this trace can read.
 
@@ -270,8 +275,8 @@ class Trace:
         if known is not None:
             found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
         else:
-            feed = self.feeds.get(id(array))
-            guesses = [1] * count if feed is None else [int(item) for item in feed.reshape(-1).tolist()]
+            found_now = self.value_in_this_call(array)
+            guesses = [1] * count if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
             found = [self.fresh_symbol(guess, "?n") for guess in guesses]
             if array.equation is None:
                 self.input_reads[id(array)] = found
@@ -325,9 +330,20 @@ def _small(shape: Shape) -> bool:
     return all(isinstance(size, int) for size in shape) and hint(product(shape)) <= FOLD_LIMIT
 
 
-def evaluate(array: Array) -> np.ndarray | None:
-    """The value of an Array that depends on constants and sizes alone, its sizes tied to their numbers by guards."""
-    values: dict[int, np.ndarray] = {}
+DEAR = frozenset({"dot_general", "conv_general", "reduce_window", "sort", "branch", "loop"})
+"""Primitives that are not evaluated for the sake of a guess."""
+
+
+def _is_dear(equation: Equation) -> bool:
+    return equation.primitive.name in DEAR or any(hint(array.size) > FOLD_LIMIT for array in equation.outputs)
+
+
+def evaluate(array: Array, feeds: Mapping[int, np.ndarray] | None = None) -> np.ndarray | None:
+    """The value of an Array that depends on constants, sizes and feeds alone; guards tie sizes to their numbers.
+
+    None where it depends on anything else, or, with feeds, is dear to compute.
+    """
+    values: dict[int, np.ndarray] = dict(feeds or {})
     stack = [array]
     while stack:
         top = stack[-1]
@@ -335,7 +351,7 @@ def evaluate(array: Array) -> np.ndarray | None:
             stack.pop()
         elif top.value is not None:
             values[id(top)] = top.value
-        elif top.equation is None or not top.equation.primitive.pure:
+        elif top.equation is None or not top.equation.primitive.pure or (feeds is not None and _is_dear(top.equation)):
             return None
         elif waiting := [item for item in top.equation.inputs if id(item) not in values]:
             stack += waiting

@@ -35,7 +35,8 @@ def test_slice() -> None:
         for axis in axes:
             step = pick.choice([-3, -2, -1, 1, 2, 3])
             start, stop = pick.randint(-8, 8), pick.choice([pick.randint(-8, 8), 2**63 - 1, -(2**63)])
-            index[axis] = slice(start, stop, step)
+            # ONNX moves a start before the first element to it, Python does not when it goes backwards
+            index[axis] = slice(max(start, -X.shape[axis]), stop, step)
             bounds.append((start, stop, pick.choice([axis, axis - 3]), step))
         starts, stops, places, steps = (np.array(column, np.int64) for column in zip(*bounds, strict=True))
         np.testing.assert_array_equal(run("Slice", X, starts, stops, places, steps), X[tuple(index)])
@@ -47,7 +48,8 @@ def test_pad(mode: str) -> None:
     for _ in range(50):
         widths = [(pick.randint(0, 7), pick.randint(0, 7)) for _ in range(3)]
         pads = np.array([low for low, _ in widths] + [high for _, high in widths])
-        np.testing.assert_array_equal(run("Pad", X, pads, mode=mode), np.pad(X, widths, mode=mode))
+        wanted = np.pad(X, widths, mode=mode)  # type: ignore[call-overload]
+        np.testing.assert_array_equal(run("Pad", X, pads, mode=mode), wanted)
 
 
 def test_pad_cuts_before_it_repeats() -> None:

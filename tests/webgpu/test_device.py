@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -11,7 +12,7 @@ from sardonyx import dtypes
 from sardonyx.compiler.program import Builder, Program, call
 from sardonyx.device import Address, Launch
 from sardonyx.errors import EngineError, EPFail
-from sardonyx_webgpu import provider
+from sardonyx_webgpu import WebGpuProvider, provider
 from sardonyx_webgpu.device import WebGpuDevice
 from sardonyx_webgpu.gpu import Binding, Shader
 from tests.support.needs import require
@@ -164,6 +165,17 @@ def test_provider_options(monkeypatch: pytest.MonkeyPatch) -> None:
         provider.device({"power_preference": "low-power"})
     with pytest.raises(EPFail, match="no option 'adaptor'; there are adapter, limits, power_preference"):
         provider.device({"adaptor": "x"})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Direct3D is what is missing elsewhere")
+def test_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    require("webgpu")
+    monkeypatch.setenv("WGPU_BACKEND_TYPE", "D3D12")
+    with pytest.raises(EPFail, match="no GPU was found: install a Vulkan"):
+        WebGpuProvider().device({})
+    monkeypatch.setattr(WebGpuProvider, "available", lambda self: False)
+    with pytest.raises(EPFail, match=r"pip install 'sardonyx\[gpu\]'"):
+        WebGpuProvider().device({})
 
 
 def test_the_provider_describes_its_device() -> None:

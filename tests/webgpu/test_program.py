@@ -181,7 +181,7 @@ def test_deep_expressions(device: WebGpuDevice) -> None:
 
 def test_what_is_shared_is_computed_once() -> None:
     def doubled(x: Value) -> Value:
-        for _ in range(9):
+        for _ in range(7):
             x = x * x + x
         return x
 

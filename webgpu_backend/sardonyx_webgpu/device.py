@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import sys
 from collections import OrderedDict
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import debug
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
@@ -115,7 +115,7 @@ class WebGpuDevice:
 
     def _compile(self, programs: Mapping[tuple[str, tuple[int, ...]], Program]) -> None:
         new = {key: shader(program, key[1]) for key, program in programs.items() if key not in self._pipelines}
-        if int(os.environ.get("SARDONYX_DEBUG") or 0) >= 4:
+        if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)
         self._pipelines.update(zip(new, self.gpu.pipelines(list(new.values())), strict=True))

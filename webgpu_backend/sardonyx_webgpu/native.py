@@ -49,7 +49,7 @@ def _adapter(options: Mapping[str, str]) -> Any:
             preference = options.get("power_preference", "high-performance")
             return wgpu.gpu.request_adapter_sync(power_preference=preference)
         except RuntimeError as error:
-            raise EPFail(f"WebGpuExecutionProvider: no GPU was found ({error}): {REMEDY}") from error
+            raise EPFail(f"WebGpuExecutionProvider: no GPU was found: {REMEDY}") from error
     adapters = wgpu.gpu.enumerate_adapters_sync()
     for adapter in adapters:
         if wanted.lower() in adapter.summary.lower():

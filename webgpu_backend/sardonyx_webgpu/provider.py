@@ -62,7 +62,9 @@ class WebGpuProvider:
         try:
             from sardonyx_webgpu import native
         except (ImportError, OSError) as error:
-            raise EPFail(f"{self.name}: the package wgpu does not load here ({error}); use CPUExecutionProvider") from error
+            raise EPFail(
+                f"{self.name}: the package wgpu does not load here ({error}); use CPUExecutionProvider"
+            ) from error
         return WebGpuDevice(native.request(options))
 
     def is_software(self, device: WebGpuDevice) -> bool:

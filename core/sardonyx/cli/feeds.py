@@ -66,9 +66,8 @@ def sizes(
         return shape
     if declared is None:
         raise InvalidArgument(f"the rank of input {name!r} is not known; give --shape {name}=...")
-    for axis, size in enumerate(declared):
-        if not isinstance(size, int):
-            assumed.append(size or f"{name}.shape[{axis}]")
+    open_ = [size or f"{name}.shape[{axis}]" for axis, size in enumerate(declared) if not isinstance(size, int)]
+    assumed += (size for size in dict.fromkeys(open_) if size not in assumed)
     return tuple(size if isinstance(size, int) else 1 for size in declared)
 
 

@@ -20,6 +20,9 @@ from sardonyx.cli.text import count, nbytes
 if TYPE_CHECKING:
     from sardonyx.ir import Model
 
+GUARDS = 12
+"""How many guards are shown."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
@@ -89,7 +92,7 @@ def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) ->
     usable = [provider for provider, _ in providers.resolve(names)]
     given = shapes_of(texts, [value.name for value in model.graph.inputs])
     assumed: list[str] = []
-    head = {"providers": [provider.name for provider in usable], "assumed": assumed}
+    head: dict[str, Any] = {"providers": [provider.name for provider in usable], "assumed": assumed}
     try:
         compiler = Compiler(prepare(model, SessionOptions()).graph, usable, WeightTable())
         shapes = [sizes(value.name, value.shape, given, assumed) for value in compiler.inputs]
@@ -137,7 +140,9 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
 def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
     screen.heading(f"Compiled for {', '.join(map(short_name, data['providers']))}")
     if data["assumed"]:
-        screen.line(f"Taking {', '.join(f'{name} = 1' for name in data['assumed'])}; --shape says otherwise.", quiet=True)
+        taken = ", ".join(f"{name} = 1" for name in data["assumed"])
+        screen.line(f"Taking {taken}; --shape says otherwise.", quiet=True)
+        screen.line("")
     if data["error"]:
         screen.line(f"This does not compile: {data['error']}")
         return
@@ -152,9 +157,15 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
             "Memory": ", ".join(f"{nbytes(n)} on {short_name(name)}" for name, n in data["memory"].items()),
             "Weights": nbytes(data["weight_bytes"]),
             "Sizes": ", ".join(f"{name} = {text}" for name, text in data["symbols"].items()),
-            "Guards": "; ".join(data["guards"]) or "none: the plan holds for all sizes",
+            "Guards": count(len(data["guards"]), "guard") if data["guards"] else "none: the plan holds for all sizes",
         }
     )
+    if data["guards"]:
+        screen.heading("Holds while")
+        for guard in data["guards"][:GUARDS]:
+            screen.line(guard)
+        if len(data["guards"]) > GUARDS:
+            screen.line(f"and {len(data['guards']) - GUARDS} more, which --json lists", quiet=True)
     if data["fallbacks"]:
         screen.heading("Not on the first provider")
         screen.table(["Node", "Runs on", "Because"], [

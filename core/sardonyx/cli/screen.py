@@ -40,7 +40,10 @@ class Screen(Protocol):
         ...
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Rows under titles; a title that starts with `>` aligns its column to the right."""
+        """Rows under titles; a title that starts with `>` aligns its column to the right.
+
+        A column without a title is left out where all its cells are empty.
+        """
         ...
 
 
@@ -100,8 +103,9 @@ class PlainScreen:
         self._rows([(name, value) for name, value in pairs], [names, max(self.width - names - GAP, 8)], [False, False])
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        columns, rows = filled(columns, rows)
         right = [title.startswith(">") for title in columns]
-        cells = [[title.lstrip(">") for title in columns], *([clean(item) for item in row] for row in rows)]
+        cells = [[title.lstrip(">") for title in columns], *rows]
         widths = [max(len(row[k]) for row in cells) for k in range(len(columns))]
         for _ in range(sum(widths) + GAP * (len(widths) - 1) - self.width):
             widest = max(widths)
@@ -165,14 +169,22 @@ class RichScreen:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
+        columns, rows = filled(columns, rows)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
         for title in columns:
             table.add_column(title.lstrip(">"), justify="right" if title.startswith(">") else "left", overflow="fold")
         for row in rows:
-            table.add_row(*map(clean, row))
+            table.add_row(*row)
         self._print(table)
 
 
 def present(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The pairs that say something."""
     return [(name, clean(value)) for name, value in facts.items() if value is not None and value != ""]
+
+
+def filled(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[str]]]:
+    """A table as text, without the columns that say nothing."""
+    cells = [[clean(item) for item in row] for row in rows]
+    kept = [k for k, title in enumerate(columns) if title or any(row[k] for row in cells)]
+    return [columns[k] for k in kept], [[row[k] for k in kept] for row in cells]

@@ -24,49 +24,23 @@ class _Loops:
         self.values: dict[int, Value] = {}
         self.accumulators: list[Value] = []
         self.depths = kernel.depths()
-        self.uses = self._count_uses()
 
     def program(self) -> Program:
         kernel, b = self.kernel, self.b
-        self._let_shared(0)
+        self._let(0)
         if kernel.folds:
             self._fold()
-            self._let_shared(2)
+            self._let(2)
         for buffer, place, node in kernel.stores:
-            b.store(buffer, self.index(place), self.node(node))
+            b.store(buffer, self.index(place), self.values[node])
         return b.program(kernel.name, [self.size(extent) for extent in kernel.space])
 
-    def _count_uses(self) -> list[int]:
-        kernel = self.kernel
-        uses = [0] * len(kernel.nodes)
-        indices = [place for _, place, _ in kernel.stores]
-        for function, _, operands, detail in kernel.nodes:
-            for operand in operands:
-                uses[operand] += 1
-            if function in ("index", "load"):
-                indices.append(detail if function == "index" else detail[1])
-        for _, _, extra in indices:
-            for node, _ in extra:
-                uses[node] += 1
-        for node in [*(store[2] for store in kernel.stores), *(fold[2] for fold in kernel.folds)]:
-            uses[node] += 1
-        return uses
-
-    def _let_shared(self, depth: int) -> None:
-        """Variables for the nodes of one depth that are used more than once, or by deeper loops."""
-        crossing = self._used_deeper(depth)
-        for number, (function, _, _, _) in enumerate(self.kernel.nodes):
-            if self.depths[number] != depth or function in ("const", "acc"):
-                continue
-            if self.uses[number] > 1 or number in crossing:
-                self.values[number] = self.b.let(self.node(number))
-
-    def _used_deeper(self, depth: int) -> set[int]:
-        found: set[int] = set()
-        for number, (_, _, operands, _) in enumerate(self.kernel.nodes):
-            if self.depths[number] != depth:
-                found.update(operand for operand in operands if self.depths[operand] == depth)
-        return found
+    def _let(self, depth: int) -> None:
+        """A variable for every node of one depth: what is used twice is computed once, and printers need not nest."""
+        for number, node in enumerate(self.kernel.nodes):
+            if self.depths[number] == depth:
+                value = self._expression(*node)
+                self.values[number] = value if value.code[0] in _SIMPLE else self.b.let(value)
 
     def size(self, size: int | str) -> Value:
         return self.params[int(size[1:])] if isinstance(size, str) else const("int32", size)
@@ -75,7 +49,7 @@ class _Loops:
         offset, axes, extra = index
         total: Value | None = None
         terms = [(self.axes[axis], stride) for axis, stride in axes]
-        terms += [(self.node(node), stride) for node, stride in extra]
+        terms += [(self.values[node], stride) for node, stride in extra]
         for value, stride in terms:
             part = value if stride == 1 else value * self.size(stride)
             total = part if total is None else total + part
@@ -84,11 +58,6 @@ class _Loops:
         if offset == 0:
             return total
         return total + self.size(offset)
-
-    def node(self, number: int) -> Value:
-        if number not in self.values:
-            self.values[number] = self._expression(*self.kernel.nodes[number])
-        return self.values[number]
 
     def _expression(self, function: str, dtype: str, operands: list[int], detail: Any) -> Value:
         if function == "const":
@@ -99,7 +68,7 @@ class _Loops:
             return self.b.load(detail[0], self.index(detail[1]))
         if function == "acc":
             return self.accumulators[int(detail)]
-        values = [self.node(operand) for operand in operands]
+        values = [self.values[operand] for operand in operands]
         if function in ("cast", "bitcast"):
             return Value([function, dtype, values[0].code])
         return call(function, *values)
@@ -121,9 +90,9 @@ class _Loops:
                 place = position * self.size(extents[0]) + k if len(self.axes) > len(self.kernel.space) + 1 else k
                 self._loop(extents[1:], place, best)
             return
-        self._let_shared(1)
+        self._let(1)
         for (function, _, node), value, found in zip(self.kernel.folds, best, self.accumulators, strict=True):
-            element = self.node(node)
+            element = self.values[node]
             if function in _ELEMENT:
                 self._keep_best(function, element, value, found, position)
             else:
@@ -141,5 +110,6 @@ class _Loops:
             b.set(found, position)
 
 
+_SIMPLE = frozenset({"const", "param", "grid", "var"})
 _ELEMENT = {"argmax": "max", "argmin": "min"}
 _COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}

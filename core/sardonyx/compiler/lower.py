@@ -8,7 +8,7 @@ data-dependent integers (`e5`: the value of node 5), simplified by what is known
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx import dtypes, scalar
@@ -196,10 +196,17 @@ def _elementwise(b: KernelBuilder, e: Equation, index: Indices) -> int:
 
 def aligned(x: Array, shape: Sequence[Size], index: Indices) -> Indices:
     """The index into an operand that is broadcast to a shape."""
-    offset = len(shape) - x.rank
+    return stretched(x.shape, shape, range(len(shape) - x.rank, len(shape)), index)
+
+
+def stretched(sizes: Sequence[Size], shape: Sequence[Size], places: Iterable[int], index: Indices) -> Indices:
+    """The index into an operand whose axes are at these places of a shape, those of size 1 being stretched.
+
+    Where two sizes are different expressions, a guard of the broadcast says that they are equal, or that one is 1.
+    """
     return tuple(
-        index[offset + k] if same(size, shape[offset + k]) or hint(size) == hint(shape[offset + k]) else ZERO
-        for k, size in enumerate(x.shape)
+        ZERO if same(size, 1) or hint(size) != hint(shape[at]) else index[at]
+        for size, at in zip(sizes, places, strict=True)
     )
 
 
@@ -260,15 +267,7 @@ def _transpose(b: KernelBuilder, e: Equation, index: Indices) -> int:
 
 def _broadcast(b: KernelBuilder, e: Equation, index: Indices) -> int:
     (x,) = e.inputs
-    shape = e.params["shape"]
-    places = e.params["axes"]
-    return b.element(
-        x,
-        tuple(
-            index[at] if same(size, shape[at]) or hint(size) == hint(shape[at]) else ZERO
-            for size, at in zip(x.shape, places, strict=True)
-        ),
-    )
+    return b.element(x, stretched(x.shape, e.params["shape"], e.params["axes"], index))
 
 
 def _slice(b: KernelBuilder, e: Equation, index: Indices) -> int:
@@ -323,13 +322,9 @@ def _gather(b: KernelBuilder, e: Equation, index: Indices) -> int:
 def _position(b: KernelBuilder, data: Array, index: Indices, size: Poly) -> Poly:
     """An index Array's element as a polynomial: iota and constants stay what they are."""
     while data.equation is not None and not b.is_buffer(data) and data.equation.primitive.name == "broadcast":
-        (source,) = data.equation.inputs
-        shape, places = data.shape, data.equation.params["axes"]
-        index = tuple(
-            index[at] if same(s, shape[at]) or hint(s) == hint(shape[at]) else ZERO
-            for s, at in zip(source.shape, places, strict=True)
-        )
-        data = source
+        params = data.equation.params
+        (data,) = data.equation.inputs
+        index = stretched(data.shape, params["shape"], params["axes"], index)
     if data.equation is not None and data.equation.primitive.name == "iota" and not b.is_buffer(data):
         axis: int = data.equation.params["axis"]
         return index[axis]

@@ -145,7 +145,7 @@ class Split(Operator, since=18):
 
 
 class Slice(Operator, since=13):
-    """Elements `starts[k]` to `ends[k]` of axis `axes[k]`, every `steps[k]`-th, by Python's rules for slices."""
+    """Elements `starts[k]` to `ends[k]` of axis `axes[k]`, every `steps[k]`-th; negative ones count from the end."""
 
     def expand(
         self, x: Array, starts: Array, ends: Array, axes: Array | None = None, steps: Array | None = None
@@ -174,19 +174,24 @@ class Slice(Operator, since=13):
         sample((5, 4), np.array([9], np.int32), np.array([-9], np.int32), np.array([0], np.int32)),
         sample((7,), np.array([10]), np.array([-10]), np.array([0]), np.array([-3])),
         sample((0, 4), np.array([0]), np.array([5]), np.array([0])),
+        sample((0, 4), np.array([-1]), np.array([-9]), np.array([0]), np.array([-1])),
     ]
 
 
 def slice_bounds(size: Size, first: Size, last: Size, step: int) -> tuple[Size, Size]:
-    """Where Python's slice first:last:step of an axis starts, and how many elements it has.
+    """Where the slice first:last:step of an axis starts, and how many elements it has.
 
-    >>> slice_bounds(10, -3, 1 << 63, 2), slice_bounds(10, 20, -20, -4)
-    ((7, 2), (9, 3))
+    ONNX differs from Python in that a slice backwards from before the first element has that element.
+
+    >>> slice_bounds(10, -3, 1 << 63, 2), slice_bounds(10, 20, -20, -4), slice_bounds(10, -20, -30, -1)
+    ((7, 2), (9, 3), (0, 1))
     """
     if step == 0:
         raise ValueError("a slice has a step of 0; use a positive or a negative one")
+    if step < 0 and size == 0:
+        return 0, 0
     low, high = (0, size) if step > 0 else (-1, size - 1)
-    first, last = _clamped(first, size, low, high), _clamped(last, size, low, high)
+    first, last = _clamped(first, size, 0, high), _clamped(last, size, low, high)
     length = last - first if step > 0 else first - last
     if not length >= 0:
         return 0, 0

@@ -69,7 +69,9 @@ _SIMPLE = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
 
 
 def _parameters(node: Node) -> list[float]:
-    return [float(node.attribute(name, default)) for name, default in zip(("alpha", "beta"), _ALPHA.get(node.op_type, ()))]
+    return [
+        float(node.attribute(name, default)) for name, default in zip(("alpha", "beta"), _ALPHA.get(node.op_type, ()))
+    ]
 
 
 @rule(*(getattr(op, name)(_CONV).named("node") for name in _SIMPLE))

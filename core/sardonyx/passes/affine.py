@@ -128,7 +128,9 @@ def _is_matrix_row(b: Value, rows: DimLike, columns: DimLike) -> bool:
     shape = b.shape
     if shape is None or len(shape) > 2:
         return False
-    return all(size == 1 or size == want for size, want in zip((1, 1, *shape)[-2:], (rows, columns)) if want is not None)
+    return all(
+        size == 1 or size == want for size, want in zip((1, 1, *shape)[-2:], (rows, columns)) if want is not None
+    )
 
 
 @rule(op.MatMul(x, a).once + b)

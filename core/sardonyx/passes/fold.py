@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -51,7 +52,7 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference) -> Sequence[Va
 
 
 def _bytes(array: Tensor | Array) -> int:
-    return int(array.size) * max(array.dtype.itemsize, 1)
+    return prod(map(int, array.shape)) * array.dtype.itemsize
 
 
 def _fits(array: Array, given: int) -> bool:

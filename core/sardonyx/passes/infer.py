@@ -9,20 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from sardonyx.array import Array, Trace, of_sizes
 from sardonyx.compiler.interpret import Environment, expand
 from sardonyx.errors import RuntimeException
-from sardonyx.ir import DimLike, Graph, Node, TensorType, Value
+from sardonyx.ir import DimLike, Graph, Node, Tensor, TensorType, Value
 from sardonyx.polynomial import ZERO, Poly, symbol
 from sardonyx.symbolic import Dim, Guards, Size, UndecidedSizeError, poly, size
 
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
 
-SMALL = 1 << 12
+SMALL = 64
 """Elements up to which constants take part with their values; larger ones are not even read."""
 
 
@@ -37,6 +38,7 @@ class Inference:
         self._arrays: dict[Value, Array | None] = {}
         self._symbols: dict[str, Poly] = {}
         self._shown: dict[str, Poly] = {}
+        self._texts: dict[Poly, str] = {}
         self._count = 0
         declared = [dim for value in graph.inputs for dim in value.shape or ()]
         self._reserved = {dim for dim in declared if isinstance(dim, str)}
@@ -49,9 +51,7 @@ class Inference:
     def array(self, value: Value) -> Array | None:
         """What is known of a Value: element type, sizes and, if they are sizes themselves or constant, elements."""
         if value not in self._arrays and value.constant is not None:
-            tensor = value.constant
-            small = tensor.size <= SMALL and tensor.dtype.kind != "string"
-            self._arrays[value] = Array(tensor.dtype, tensor.shape, tensor.array() if small else None)
+            self._arrays[value] = _of_tensor(value.constant)
         return self._arrays.get(value)
 
     def elements(self, value: Value) -> list[Size] | None:
@@ -68,7 +68,9 @@ class Inference:
         """Find out what the outputs of a node are; its inputs and its subgraphs come before it."""
         branches = list(node.subgraphs())
         found: Sequence[Array | None] = ()
-        if branches:
+        if node.op_type == "Constant" and isinstance(tensor := node.attribute("value"), Tensor):
+            found = [_of_tensor(tensor)]
+        elif branches:
             if node.op_type == "If":
                 columns = zip(*([self.array(value) for value in graph.outputs] for graph in branches), strict=False)
                 found = [self._merge([_Case(array) for array in column]) for column in columns]
@@ -91,11 +93,9 @@ class Inference:
 
     def adopt(self, value: Value, old: Value) -> None:
         """Let a Value that replaces another be known at least as well."""
-        if self.array(value) is None and old in self._arrays:
-            if self._arrays[old] is not None:
-                self.record(value, self._arrays[old])
-            elif value.type is None:
-                value.type = old.type
+        known = self.array(old)
+        if known is not None and self.array(value) is None:
+            self.record(value, known)
 
     def agree(self, one: Value, other: Value) -> bool:
         """Whether two Values can be the same, for all that is known of them."""
@@ -127,7 +127,9 @@ class Inference:
     def _show(self, dim: Size) -> DimLike:
         if not isinstance(dim, Dim):
             return dim
-        return str(dim.poly.substitute(self._shown))
+        if dim.poly not in self._texts:
+            self._texts[dim.poly] = str(dim.poly.substitute(self._shown))
+        return self._texts[dim.poly]
 
     # ---- expanding
 
@@ -187,6 +189,11 @@ class Inference:
             if all(case.equal(other, candidate) for other, case in zip(sizes, cases)):
                 return candidate
         return size(self._fresh())
+
+
+def _of_tensor(tensor: Tensor) -> Array:
+    small = prod(tensor.shape) <= SMALL and tensor.dtype.kind != "string"
+    return Array(tensor.dtype, tensor.shape, tensor.array() if small else None)
 
 
 def _listed(array: Array) -> list[Size]:

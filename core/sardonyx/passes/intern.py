@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import prod
 from typing import Any
 
 from sardonyx import ops
@@ -46,7 +47,7 @@ def _attribute_key(attribute: Attribute) -> Hashable:
 
 def tensor_key(tensor: Tensor) -> Hashable:
     """Equal for small constants of the same type, shape and bytes."""
-    if tensor.size > SMALL or tensor.dtype.kind == "string":
+    if prod(tensor.shape) > SMALL or tensor.dtype.kind == "string":
         return id(tensor)
     return tensor.dtype.number, tensor.shape, tensor.array().tobytes()
 

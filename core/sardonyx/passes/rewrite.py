@@ -91,18 +91,11 @@ class _Rewriter:
         """What a node, or a graph inside it, uses."""
         return map(self.resolve, uses(node))
 
-    def add(self, nodes: list[Node]) -> None:
-        """Count what new nodes use, and infer what they give."""
-        for node in nodes:
-            self.uses.update(self.used_by(node))
-        if not any(next(node.subgraphs(), None) for node in nodes):
-            for node in nodes:
-                self.infer(node)
-
     def infer(self, node: Node) -> None:
+        """Infer what a node gives, unless that is known, perhaps from the node that it replaced."""
         if node not in self.inferred:
-            node.inputs = [value and self.resolve(value) for value in node.inputs]
-            self.facts.infer(node)
+            if len(node.outputs) > 1 or self.facts.array(node.outputs[0]) is None:
+                self.facts.infer(node)
             self.inferred.add(node)
 
     def resolve(self, value: Value) -> Value:
@@ -205,15 +198,16 @@ class _Sweep:
         state.journal.record(name, node, [value for _, value in pairs], made)
         if state.journal.count > state.most:
             raise Fail(f"optimizing does not come to an end; the last rule was {state.journal.last}")
-        state.add(made)
+        for each in made:
+            state.home[each] = self.graph
+            state.uses.update(state.used_by(each))
+            each.name = each.name or node.name
         for old, value in pairs:
             if value.producer in made:
                 value.name = old.name
             if not state.facts.agree(old, value):
                 raise Fail(f"optimizing: rule {state.journal.last}, turns '{old.name}', {old.type}, into {value.type}")
             self._replace(old, value)
-        for each in made:
-            each.name = each.name or node.name
         state.uses.subtract(state.used_by(node))
         return made
 

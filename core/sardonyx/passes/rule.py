@@ -1,9 +1,9 @@
 """Rules: named functions that say what replaces what a pattern found.
 
-    @rule(op.MatMul(x, w).once + b)
-    def matmul_add(x: Value, w: Value, b: Value) -> Value | None:
-        "MatMul(x, w) + b -> Gemm(x, w, b), of matrices"
-        return op.Gemm(x, w, b) if is_matrix(x) and is_matrix(w) and is_vector(b) else None
+@rule(op.MatMul(x, w).once + b)
+def matmul_add(x: Value, w: Value, b: Value) -> Value | None:
+    "MatMul(x, w) + b -> Gemm(x, w, b), of matrices"
+    return op.Gemm(x, w, b) if is_matrix(x) and is_matrix(w) and is_vector(b) else None
 """
 
 from __future__ import annotations

@@ -93,22 +93,51 @@ class ConvGeneral(Primitive):
         groups: int,
     ) -> Values:
         work = _work_type(x, w, prod(w.shape[1:]), x.dtype)
-        padded = bordered(_spread(x.astype(work, copy=False), spread), low, high)
-        views = window_views(padded, w.shape[2:], strides, dilations)
-        rank, n, spatial = x.ndim - 2, len(x), views.shape[2 : x.ndim]
-        kernel = w.astype(work, copy=False).reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
-        views = views.reshape(n, groups, w.shape[1], *views.shape[2:])
-        views = views.transpose([0, 1, 2, *range(3 + rank, 3 + 2 * rank), *range(3, 3 + rank)])
-        result = np.empty((n, groups, kernel.shape[1], *spatial), work)
-        line = n * groups * kernel.shape[2] * prod(spatial[1:]) * work.itemsize
-        band = max(1, COLUMN_BYTES // max(line, 1))
+        scatters = any(step != 1 for step in spread) and all(step == 1 for step in strides)
+        convolve = _scattered if scatters else _correlated
         with np.errstate(all="ignore"):
-            for start in range(0, spatial[0], band):
-                rows: tuple[Any, ...] = (..., slice(start, start + band), *[slice(None)] * (rank - 1))
-                part = result[rows]
-                columns = views[rows].reshape(n, groups, kernel.shape[2], prod(part.shape[3:]))
-                part[:] = np.matmul(kernel, columns).reshape(part.shape)
-        return [_narrowed(result.reshape(n, w.shape[0], *spatial), x.dtype)]
+            wide = x.astype(work, copy=False), w.astype(work, copy=False)
+            result = convolve(*wide, strides, dilations, spread, low, high, groups)
+        return [_narrowed(result, x.dtype)]
+
+
+def _correlated(
+    x: np.ndarray, w: np.ndarray, strides: Any, dilations: Any, spread: Any, low: Any, high: Any, groups: int
+) -> np.ndarray:
+    """The product of the kernel and the columns that its windows see (im2col), some rows of the result at a time."""
+    views = window_views(bordered(_spread(x, spread), low, high), w.shape[2:], strides, dilations)
+    rank, n, spatial = x.ndim - 2, len(x), views.shape[2 : x.ndim]
+    kernel = w.reshape(groups, w.shape[0] // groups, prod(w.shape[1:]))
+    views = views.reshape(n, groups, w.shape[1], *views.shape[2:])
+    views = views.transpose([0, 1, 2, *range(3 + rank, 3 + 2 * rank), *range(3, 3 + rank)])
+    result = np.empty((n, groups, kernel.shape[1], *spatial), x.dtype)
+    line = n * groups * kernel.shape[2] * prod(spatial[1:]) * x.itemsize
+    band = max(1, COLUMN_BYTES // max(line, 1))
+    for start in range(0, spatial[0], band):
+        rows: tuple[Any, ...] = (..., slice(start, start + band), *[slice(None)] * (rank - 1))
+        part = result[rows]
+        columns = views[rows].reshape(n, groups, kernel.shape[2], prod(part.shape[3:]))
+        part[:] = np.matmul(kernel, columns).reshape(part.shape)
+    return result.reshape(n, w.shape[0], *spatial)
+
+
+def _scattered(
+    x: np.ndarray, w: np.ndarray, strides: Any, dilations: Any, spread: Any, low: Any, high: Any, groups: int
+) -> np.ndarray:
+    """What each element of x adds to the result, put in place (col2im): no work on the zeros between elements."""
+    n, rank, kernel = len(x), x.ndim - 2, w.shape[2:]
+    reach = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
+    taps = w.reshape(groups, w.shape[0] // groups, w.shape[1], prod(kernel)).transpose(0, 3, 1, 2)
+    parts = np.matmul(taps.reshape(groups, -1, w.shape[1]), x.reshape(n, groups, w.shape[1], prod(x.shape[2:])))
+    parts = parts.reshape(n, groups, prod(kernel), w.shape[0] // groups, *x.shape[2:])
+    wide = [max(0, (size - 1) * step + 1) for size, step in zip(x.shape[2:], spread, strict=True)]
+    full = np.zeros((n, groups, w.shape[0] // groups, *map(sum, zip(wide, reach, strict=True))), x.dtype)
+    for number, tap in enumerate(np.ndindex(*kernel)):
+        starts = [span - k * step for span, k, step in zip(reach, tap, dilations, strict=True)]
+        places: list[Any] = [slice(a, a + size, step) for a, size, step in zip(starts, wide, spread, strict=True)]
+        full[(..., *places)] += parts[:, :, number]
+    below, above = ([int(width) - span for width, span in zip(side, reach, strict=True)] for side in (low, high))
+    return bordered(full.reshape(n, w.shape[0], *full.shape[-rank:]), below, above)
 
 
 COLUMN_BYTES = 1 << 25

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -122,7 +122,8 @@ def loop(
         exact = condition is None and trips is not None and (trips.value is not None or trips.sizes is not None)
         count = known_sizes(trips)[0] if exact and trips is not None else trace.fresh_symbol(3)
     for array in scans:
-        types.append((array.dtype, (count, *(_outer_size(trace, item, inner, own) for item in array.shape))))
+        slice_shape = tuple(_outer_size(trace, item, inner, own) for item in array.shape)
+        types += [(array.dtype, (count, *slice_shape))]
     inputs = [array for array in (trips, condition) if array is not None]
     params = {"trips": trips is not None, "condition": condition is not None, "carried": len(start)}
     outputs = trace.append(LOOP, (*inputs, *start, *made.captured), params, types)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, Trace, active_trace, bind, primitive
-from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, show
+from sardonyx.array import Array, Primitive, active_trace, bind, primitive
+from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, normalize_axes
 from sardonyx.symbolic import hint, product
 
@@ -128,6 +128,9 @@ def scatter(x: Array, updates: Array, indices: Sequence[Array], axes: Sequence[i
     want = (*aligned[0].shape, *kept)
     if len(want) != updates.rank or not all(a == b for a, b in zip(want, updates.shape, strict=True)):
         raise ValueError(f"scatter takes updates of shape {show(want)}, not {show(updates.shape)}")
+    if reduction != "none":
+        result = bind(SCATTER, native(x), native(updates), *aligned, axes=tuple(axes), reduction=reduction)[0]
+        return cast(result, x.dtype)
     return bind(SCATTER, x, updates, *aligned, axes=tuple(axes), reduction=reduction)[0]
 
 
@@ -137,7 +140,8 @@ def nonzero(x: Array) -> Array:
     if x.value is not None or trace is None:
         return bind(NONZERO, x)[1]
     x = trace.materialise(x)
-    count = trace.fresh_symbol(max(2, hint(product(x.shape)) // 2))
+    now = trace.value_in_this_call(x)
+    count = trace.fresh_symbol(max(2, hint(product(x.shape)) // 2) if now is None else int(np.count_nonzero(now)))
     found = trace.append(NONZERO, (x,), {}, [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))])
     trace.append(READ, (found[0],), {"symbols": (str(count),)}, [])
     return found[1]

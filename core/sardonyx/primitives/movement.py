@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx.array import Array, Primitive, Scalar, Shape, bind, primitive
-from sardonyx.primitives.elementwise import Types, Values, concrete, show
+from sardonyx.primitives.elementwise import Types, Values, cast, concrete, native, show
 from sardonyx.symbolic import Dim, Size, product, same
 
 
@@ -82,7 +82,7 @@ class Slice(Primitive):
         index = []
         for start, step, size in zip(concrete(starts), steps, concrete(sizes), strict=True):
             stop = start + size * step
-            index.append(slice(start, None if stop < 0 else stop, step))
+            index.append(slice(start, None if stop < 0 else stop, step) if size else slice(0))
         return [x[tuple(index)]]
 
 
@@ -188,7 +188,8 @@ def pad(x: Array, low: Sequence[Size], high: Sequence[Size], value: Scalar = 0) 
         return x
     if any(isinstance(width, int) and width < 0 for width in low + high):
         raise ValueError(f"pads {show(low)} before and {show(high)} behind {show(x.shape)}: a width is negative")
-    return bind(PAD, x, low=low, high=high, value=value)[0]
+    known = native(x) if value else x
+    return cast(bind(PAD, known, low=low, high=high, value=value)[0], x.dtype)
 
 
 def concat(arrays: Sequence[Array], axis: int) -> Array:

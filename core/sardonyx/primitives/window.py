@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -37,26 +38,28 @@ class ReduceWindow(Primitive):
     ) -> Values:
         extreme = function.removeprefix("arg")
         wide = x.astype(np.float32) if x.dtype == np.float16 and function == "sum" else x
-        values = bordered(wide, low, high, identity(extreme, dtypes.of(x.dtype)))
-        places = np.zeros(values.shape, np.int64) if extreme != function else None
-        inner = 1
-        for k in reversed(range(len(window))):
-            axis = x.ndim - len(window) + k
-            columns = _window_columns(values, axis, window[k], strides[k], dilations[k])
-            values = columns[0].copy()
-            if places is None:
-                for column in columns[1:]:
-                    UFUNC[function](values, column, out=values)
-                continue
-            origins = _window_columns(places, axis, window[k], strides[k], dilations[k])
-            places = origins[0].copy()
-            for offset, (column, origin) in enumerate(zip(columns[1:], origins[1:], strict=True), 1):
-                better = column > values if extreme == "max" else column < values
-                better |= (column != column) & (values == values)
-                np.copyto(values, column, where=better)
-                np.copyto(places, origin + offset * inner, where=better)
-            inner *= window[k]
-        return [values.astype(x.dtype, copy=False) if places is None else places]
+        padded = values = bordered(wide, low, high, identity(extreme, dtypes.of(x.dtype)))
+        outer = x.ndim - len(window)
+        steps = [_steps(*axis) for axis in zip(padded.shape[outer:], window, strides, dilations, strict=True)]
+        for axis, columns in enumerate(steps, outer):
+            before = (slice(None),) * axis
+            first, *others = (values[(*before, column)] for column in columns)
+            values = first.copy()
+            for other in others:
+                UFUNC[extreme](values, other, out=values)
+        if extreme == function:
+            return [values.astype(x.dtype, copy=False)]
+        places = np.zeros(values.shape, np.int64)
+        for place, columns in reversed(list(enumerate(product(*steps)))):
+            found = padded[(..., *columns)]
+            np.copyto(places, place, where=(found == values) | (found != found))
+        return [places]
+
+
+def _steps(size: int, window: int, stride: int, dilation: int) -> list[slice]:
+    """For each element of a window, the places of an axis that it meets."""
+    room = size - (window - 1) * dilation
+    return [slice(start, start + room, stride) for start in range(0, window * dilation, dilation)]
 
 
 def windows(size: Size, window: Size, stride: int, dilation: int, low: Size, high: Size) -> Size:
@@ -77,14 +80,6 @@ def bordered(x: np.ndarray, low: Sequence[Size], high: Sequence[Size], value: Sc
     result = np.full([a + size + b for size, (a, b) in zip(kept.shape, widths, strict=True)], value, x.dtype)
     result[tuple(slice(a, a + size) for size, (a, _) in zip(kept.shape, widths, strict=True))] = kept
     return result
-
-
-def _window_columns(x: np.ndarray, axis: int, window: int, stride: int, dilation: int) -> list[np.ndarray]:
-    """For each element of a window along one axis, what it meets at all places of the window."""
-    places = max(0, (x.shape[axis] - (window - 1) * dilation - 1) // stride + 1)
-    before = (slice(None),) * axis
-    starts = range(0, window * dilation, dilation)
-    return [x[(*before, slice(start, start + places * stride, stride))][(*before, slice(places))] for start in starts]
 
 
 def window_views(x: np.ndarray, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
