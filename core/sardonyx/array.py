@@ -149,6 +149,10 @@ class Primitive:
     pure: bool = True
     on_sizes: bool = False
 
+    def takes_sizes(self, params: dict[str, Any]) -> bool:
+        """Whether these parameters allow evaluation on symbolic sizes."""
+        return self.on_sizes
+
     infer: Callable[..., Sequence[tuple[DType, Shape]]]
     numpy: Callable[..., Sequence[np.ndarray]]
 
@@ -160,6 +164,10 @@ def primitive(cls: type[Primitive]) -> Primitive:
     """Register the one instance of a primitive under its name."""
     PRIMITIVES[cls.name] = instance = cls()
     return instance
+
+
+class TooEarlyError(Exception):
+    """A size depends on data, and there is none yet."""
 
 
 @dataclass(eq=False)
@@ -178,6 +186,8 @@ class Trace:
     labels: list[str] = field(default_factory=list)
     origin: int = -1
     feeds: dict[int, np.ndarray] = field(default_factory=dict)
+    early: bool = False
+    """Whether no run has begun: then asking for what a run will tell raises `TooEarlyError`."""
     lifted: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     input_reads: dict[int, list[Size]] = field(default_factory=dict)
     """Symbols that the elements of trace inputs define: the host reads them before the run."""
@@ -210,6 +220,8 @@ class Trace:
 
     def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
         """A size that only the run will tell; `guess` stands for it unless an earlier run told better."""
+        if self.early:
+            raise TooEarlyError
         name = f"{stem}{self._counter}" if self.outer is None else f"{stem}{self._counter}_{self.depth}"
         self._counter += 1
         self.fresh.add(name)
@@ -317,7 +329,7 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
         if trace is None or all(_small(shape) for _, shape in types):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
             return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, values, strict=True))
-    elif prim.on_sizes and all(array.value is not None or array.sizes is not None for array in inputs):
+    elif prim.takes_sizes(params) and all(array.value is not None or array.sizes is not None for array in inputs):
         types = prim.infer(*inputs, **params)
         if all(dtype.kind in ("int", "uint", "bool") and _small(shape) for dtype, shape in types):
             return _on_sizes(prim, inputs, params, types)

@@ -39,7 +39,7 @@ class ModelLoaded(SardonyxError):
     """A model was loaded already."""
 
 
-class NotImplemented(SardonyxError, NotImplementedError):  # noqa: N818 - onnxruntime's name
+class NotImplemented(SardonyxError, NotImplementedError):
     """An operator, data type or option that nothing here implements."""
 
 

@@ -129,8 +129,13 @@ class Function:
     ) -> None:
         if compiler is None:
             raise InvalidGuard(f"the plan is not for these sizes, and there is no compiler here: {broken}")
+        self.add(compiler(hints))
+
+    def add(self, plan: plans.Plan) -> None:
+        """Have one more plan, to be tried first."""
+        executor = Executor(plan, self._devices, self._weights)
         with self._lock:
-            self.executors.insert(0, Executor(compiler(hints), self._devices, self._weights))
+            self.executors.insert(0, executor)
             self.compiled += 1
             del self.executors[MOST_PLANS:]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,14 +22,25 @@ from sardonyx.plan import Plan
 from sardonyx.serde.reader import read
 
 
+@dataclass
+class _Variant:
+    """The model with some initializers fed by the call; without any it is the model itself."""
+
+    compiler: Compiler
+    function: Function
+
+
 class InferenceSession:
     """A model on execution providers, in the order in which they are to be tried.
 
     >>> import numpy as np
     >>> from sardonyx import InferenceSession
-    >>> from sardonyx.testing import relu_model
-    >>> InferenceSession(relu_model()).run(None, {"x": np.array([-1, 2], np.float32)})
-    [array([0., 2.], dtype=float32)]
+    >>> from sardonyx.demo import assets
+    >>> model = (assets() / "digits.onnx").read_bytes()
+    >>> session = InferenceSession(model, providers=["NumpyExecutionProvider"])
+    >>> (probabilities,) = session.run(None, {"image": np.zeros((2, 1, 28, 28), np.float32)})
+    >>> probabilities.shape
+    (2, 10)
     """
 
     def __init__(
@@ -43,11 +55,20 @@ class InferenceSession:
         self._model = read(path_or_bytes)
         self._chosen = _resolve(providers, provider_options)
         self._devices = [provider.device(options) for provider, options in self._chosen]
-        graph = prepare(self._model, self._options).graph
-        self._compiler = Compiler(graph, [provider for provider, _ in self._chosen], WeightTable())
-        known = all(isinstance(size, int) for value in self._compiler.inputs for size in value.shape or (None,))
-        plans = [self._compile([_blank(value) for value in self._compiler.inputs], {})] if known else []
-        self._function = Function(plans, self._devices, Weights())
+        self._graph = prepare(self._model, self._options, kwargs.get("disabled_optimizers") or ()).graph
+        self._names = WeightTable()
+        self._weights = Weights()
+        self._variants: dict[frozenset[str], _Variant] = {}
+        self._main = self._variant(frozenset())
+        if plan := self._main.compiler.compile_early():
+            self._said(plan)
+            self._main.function.add(plan)
+
+    def _variant(self, fed: frozenset[str]) -> _Variant:
+        if fed not in self._variants:
+            compiler = Compiler(self._graph, [provider for provider, _ in self._chosen], self._names, fed)
+            self._variants[fed] = _Variant(compiler, Function([], self._devices, self._weights))
+        return self._variants[fed]
 
     # ---- running
 
@@ -58,61 +79,63 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[np.ndarray]:
         """The outputs of these names (all if None) for arrays by input name."""
-        names = [value.name for value in self._compiler.graph.outputs]
+        names = [value.name for value in self._graph.outputs]
         for name in output_names or ():
             if name not in names:
                 raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, names))}")
-        results = self._run(self._feeds(input_feed))
+        inputs = [value.name for value in self._main.compiler.inputs]
+        others = frozenset(input_feed) - frozenset(inputs)
+        unknown = others - {argument.name for argument in self.get_overridable_initializers()}
+        if unknown:
+            raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {', '.join(map(repr, inputs))}")
+        variant = self._variant(others)
+        feeds = [_feed(value, input_feed) for value in variant.compiler.inputs]
+        results = self._run(variant, feeds)
         return results if not output_names else [results[names.index(name)] for name in output_names]
 
-    def _feeds(self, feed: Mapping[str, Any]) -> list[np.ndarray]:
-        inputs = self._compiler.inputs
-        known = [value.name for value in inputs]
-        for name in feed:
-            if name not in known:
-                raise InvalidArgument(f"the model has no input {name!r}; it has {', '.join(map(repr, known))}")
-        return [_feed(value, feed) for value in inputs]
+    def _run(self, variant: _Variant, feeds: list[np.ndarray]) -> list[np.ndarray]:
+        def compile_now(hints: Mapping[str, int]) -> Plan:
+            start = time.perf_counter()
+            plan = variant.compiler.compile(feeds, hints)
+            self._said(plan)
+            debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
+            return plan
 
-    def _run(self, feeds: list[np.ndarray]) -> list[np.ndarray]:
-        handles, release = self._function.call(feeds, None, lambda hints: self._compile(feeds, hints))
+        handles, release = variant.function.call(feeds, None, compile_now)
         try:
             return [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
         finally:
             release()
 
-    def _compile(self, feeds: list[np.ndarray], hints: Mapping[str, int]) -> Plan:
-        start = time.perf_counter()
-        plan = self._compiler.compile(feeds, hints)
+    def _said(self, plan: Plan) -> None:
         if debug.level() >= debug.PLACEMENT:
             debug.say(debug.PLACEMENT, f"new plan: {plan.summary()}")
             for label, device in zip(plan.nodes, plan.placement, strict=True):
                 if device > 0:
                     debug.say(debug.PLACEMENT, f"{label} falls to {plan.devices[device]}")
-            debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
-        return plan
 
     @property
     def plans(self) -> list[Plan]:
         """The plans kept so far, the one used last first."""
-        return [executor.plan for executor in self._function.executors]
+        return [executor.plan for executor in self._main.function.executors]
 
     @property
     def compiled(self) -> int:
         """How many plans were made."""
-        return self._function.compiled
+        return self._main.function.compiled
 
     # ---- facts
 
     def get_inputs(self) -> list[NodeArg]:
-        initialized = {value.name for value in self._model.graph.initializers}
-        return [_node_arg(value) for value in self._model.graph.inputs if value.name not in initialized]
+        return [_node_arg(value) for value in self._main.compiler.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
         return [_node_arg(value) for value in self._model.graph.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        initialized = {value.name for value in self._model.graph.initializers}
-        return [_node_arg(value) for value in self._model.graph.inputs if value.name in initialized]
+        """The initializers that a call may feed: those that are inputs too, from IR version 4 on."""
+        initialized = {id(value) for value in self._graph.initializers}
+        return [_node_arg(value) for value in self._graph.inputs if id(value) in initialized]
 
     def get_providers(self) -> list[str]:
         return [provider.name for provider, _ in self._chosen]
@@ -138,13 +161,6 @@ class InferenceSession:
 
 def _resolve(names: Any, options: Any) -> list[Any]:
     return providers.resolve(names, options)
-
-
-def _blank(value: Value) -> np.ndarray:
-    """An array of an input's declared type; only its shape and type are looked at."""
-    assert value.dtype is not None
-    shape = [size for size in value.shape or () if isinstance(size, int)]
-    return np.broadcast_to(np.zeros((), value.dtype.storage), shape)
 
 
 def _feed(value: Value, feed: Mapping[str, Any]) -> np.ndarray:

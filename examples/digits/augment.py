@@ -21,20 +21,21 @@ as well, a seven without a crossbar. Without them a plain seven is taken for a o
 
 
 def supplement(count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """`count` 8x8 images of each missing way and their labels, made as the data set was: ink counted in blocks."""
+    """`count` images of each missing way and their labels, made as the data set was but 16x16: ink counted in blocks."""
     rng = np.random.default_rng(0)
     images = []
     for label, way in MISSING_WAYS * count:
         image = draw.draw(label, way, rng, size=(160, 160), pen=rng.uniform(0.05, 0.14)).convert("L")
         bitmap = ImageOps.pad(image.crop(image.getbbox()), (32, 32), Image.Resampling.BOX)
-        images.append(np.asarray(bitmap.reduce(4)) / 255 * 16)
+        images.append(np.asarray(bitmap.reduce(2)) / 255 * 16)
     return np.array(images), np.array([label for label, _ in MISSING_WAYS * count])
 
 
 def upscale(images: NDArray[np.float64]) -> Tensor:
-    """How much ink lies at each point: 8x8 counts of 0..16 as smooth fields [N, 1, 96, 96] in 0..1, with a margin."""
+    """How much ink lies at each point: [N, S, S] counts of 0..16 as smooth fields [N, 1, 96, 96], 0..1, with a margin."""
     counts = torch.from_numpy(images).float()[:, None] / 16
-    return F.interpolate(F.pad(counts, (2, 2, 2, 2)), size=(FINE, FINE), mode="bicubic").clamp(0, 1)
+    margin = [images.shape[1] // 4] * 4
+    return F.interpolate(F.pad(counts, margin), size=(FINE, FINE), mode="bicubic").clamp(0, 1)
 
 
 def strokes(fields: Tensor, threshold: float | Tensor = 0.45) -> NDArray[np.uint8]:

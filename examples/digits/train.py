@@ -124,7 +124,7 @@ def main() -> None:
     more_images, more_labels = supplement(count=100)
     begin = time.perf_counter()
     classifier = train(
-        upscale(np.concatenate([images, more_images])),
+        torch.cat([upscale(images), upscale(more_images)]),
         torch.from_numpy(np.concatenate([labels, more_labels])),
         variants=options.variants,
         epochs=options.epochs,

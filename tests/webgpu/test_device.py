@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -73,7 +74,7 @@ def test_equal_programs_and_groups_are_made_once(native: WebGpuDevice) -> None:
     assert native._groups == groups
     native.free(b.chunk)
     assert len(native._groups) == len(groups) - 1
-    assert not a.chunk.keys
+    assert not native._keys[a.chunk.number]
 
 
 def test_groups_bound_long_ago_are_forgotten(native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,9 +84,24 @@ def test_groups_bound_long_ago_are_forgotten(native: WebGpuDevice, monkeypatch: 
     target = Address(chunk, 0, 16)
     for k in range(1, 40):
         executable.bind(0, [[Address(chunk, 256 * k, 16), target]], [[4]])()
-    assert len(native._groups) <= 39
-    assert len(chunk.keys) <= 8
+    assert len(native._keys[chunk.number]) <= 8
     native.free(chunk)
+
+
+def test_chunks_go_with_their_last_reference(native: WebGpuDevice) -> None:
+    executable = native.load([step()], [[Launch(0)]])
+    a, b = put(native, np.arange(4, dtype=np.float32)), put(native, np.zeros(4, np.float32))
+    run = executable.bind(0, [[a, b]], [[4]])
+    number = a.chunk.number
+    del a
+    gc.collect()
+    run()
+    assert native.download(b, F4, (4,)).tolist() == [1, 3, 5, 7]
+    assert number in native._keys
+    del run
+    gc.collect()
+    native.allocate(4)
+    assert number not in native._keys
 
 
 def test_threads_share_a_device(native: WebGpuDevice) -> None:

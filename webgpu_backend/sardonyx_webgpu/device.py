@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import struct
 import sys
-from collections import OrderedDict
+import weakref
+from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import count
 from threading import Lock
 from typing import Any
 
@@ -23,16 +25,17 @@ from sardonyx_webgpu.wgsl import shader
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
 
-_Key = tuple[tuple["Chunk", int, int], ...]
+_Key = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(eq=False)
 class Chunk:
-    """One WebGPU buffer."""
+    """One WebGPU buffer, with a number of its own. It goes when it is freed, or with its last reference."""
 
     buffer: Buffer
     nbytes: int
-    keys: set[_Key] = field(default_factory=set)
+    number: int
+    release: Callable[[], Any] = lambda: None
 
 
 class WebGpuDevice:
@@ -43,6 +46,10 @@ class WebGpuDevice:
         self.lock = Lock()
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
         self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
+        self._keys: dict[int, set[_Key]] = {}
+        self._numbers = count()
+        # Chunks die in any thread at any time, with the lock held too: what is left of them waits here.
+        self._dead: deque[tuple[int, Buffer]] = deque()
         # What is bound for buffers without elements, a place for each: WebGPU binds no empty ranges.
         self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
 
@@ -52,15 +59,30 @@ class WebGpuDevice:
         if room > most:
             raise EPFail(f"WebGpuExecutionProvider: a buffer of {nbytes:,} bytes exceeds {most:,}{self._remedy()}")
         with self.lock:
-            return Chunk(self.gpu.buffer(room), room)
+            self._bury()
+            chunk = Chunk(self.gpu.buffer(room), room, next(self._numbers))
+        finalizer = weakref.finalize(chunk, self._dead.append, (chunk.number, chunk.buffer))
+        finalizer.atexit = False
+        chunk.release = finalizer
+        return chunk
 
     def free(self, chunk: Chunk) -> None:
+        chunk.release()
+        chunk.buffer = None
         with self.lock:
-            for key in tuple(chunk.keys):
-                del self._groups[key]
+            self._bury()
+
+    def _bury(self) -> None:
+        while self._dead:
+            number, buffer = self._dead.popleft()
+            for key in self._keys.pop(number, ()):
                 self._forget(key)
-            self.gpu.destroy(chunk.buffer)
-            chunk.buffer = None
+            self.gpu.destroy(buffer)
+
+    def _forget(self, key: _Key) -> None:
+        self._groups.pop(key, None)
+        for number, _, _ in key:
+            self._keys.get(number, set()).discard(key)
 
     def constant(self, array: np.ndarray) -> Address:
         address = Address(self.allocate(array.nbytes), 0, array.nbytes)
@@ -130,20 +152,16 @@ class WebGpuDevice:
 
     def _group(self, buffers: Sequence[Address]) -> tuple[tuple[int, ...], Group]:
         """Which of the buffers coincide, and the bind group of those that differ."""
-        key = tuple((address.chunk, address.offset, address.nbytes) for address in buffers)
+        key = tuple((address.chunk.number, address.offset, address.nbytes) for address in buffers)
         if key not in self._groups:
             same, bindings = self._bindings(buffers)
             self._groups[key] = same, self.gpu.storage_group(bindings)
-            for address in buffers:
-                address.chunk.keys.add(key)
+            for number, _, _ in key:
+                self._keys.setdefault(number, set()).add(key)
             if len(self._groups) > GROUPS:
-                self._forget(self._groups.popitem(last=False)[0])
+                self._forget(next(iter(self._groups)))
         self._groups.move_to_end(key)
         return self._groups[key]
-
-    def _forget(self, key: _Key) -> None:
-        for chunk, _, _ in key:
-            chunk.keys.discard(key)
 
     def _bindings(self, buffers: Sequence[Address]) -> tuple[tuple[int, ...], list[Binding]]:
         same: list[int] = []
@@ -181,6 +199,7 @@ class WebGpuExecutable:
     def bind(
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
     ) -> Callable[[], None]:
+        """As `Executable.bind` has it; raises EPFail where a buffer is larger than a shader may bind."""
         device = self.device
         window = max(16, *(-(-len(numbers) // 4) * 16 for numbers in params)) if params else 16
         stride = -(-window // ALIGNMENT) * ALIGNMENT
@@ -200,12 +219,21 @@ class WebGpuExecutable:
             uniform = device.gpu.buffer(len(table), uniform=True)
             device.gpu.write(uniform, 0, memoryview(table))
             group = device.gpu.params_group(uniform, window)
+        return _Run(device, group, dispatches, buffers)
 
-        def run() -> None:
-            with device.lock:
-                device.gpu.submit(group, dispatches)
 
-        return run
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """A bound segment. It keeps the buffers that it works on."""
+
+    device: WebGpuDevice
+    params: Group
+    dispatches: Sequence[Dispatch]
+    buffers: Sequence[Sequence[Address]]
+
+    def __call__(self) -> None:
+        with self.device.lock:
+            self.device.gpu.submit(self.params, self.dispatches)
 
 
 def _padded(nbytes: int) -> int:

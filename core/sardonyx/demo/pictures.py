@@ -6,12 +6,16 @@ import os
 from importlib.resources.abc import Traversable
 from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sardonyx.demo import png
 from sardonyx.errors import InvalidArgument, NoSuchFile
+
+if TYPE_CHECKING:
+    from PIL import Image
 
 LUMA = np.array([19595, 38470, 7471])
 """Weights of red, green and blue in grey, of 65,536 (ITU-R BT.601), as Pillow has them."""
@@ -37,18 +41,26 @@ def read(path: str | os.PathLike[str] | Traversable) -> NDArray[np.uint8]:
 def decode(data: bytes) -> NDArray[np.uint8]:
     """What `read` gives, from a file's bytes; ValueError or OSError where they are no picture."""
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image
     except ImportError:
         if data.startswith(png.SIGNATURE):
             return png.decode(data)
         raise ValueError("without Pillow only PNG can be read; pip install sardonyx[cli]") from None
     try:
         with Image.open(BytesIO(data)) as image:
-            upright = ImageOps.exif_transpose(image)
-            mode = "RGBA" if upright.has_transparency_data else "L" if upright.mode in ("1", "L") else "RGB"
-            return np.atleast_3d(np.asarray(upright.convert("LA" if upright.mode == "LA" else mode)))
+            return of_image(image)
     except Image.UnidentifiedImageError:
         raise ValueError("this is no picture") from None
+
+
+def of_image(image: Image.Image) -> NDArray[np.uint8]:
+    """What `read` gives, from Pillow's image in any mode."""
+    from PIL import ImageOps
+
+    upright = ImageOps.exif_transpose(image)
+    modes = {"LA": "LA", "1": "L", "L": "L"}
+    mode = "RGBA" if upright.has_transparency_data else "RGB"
+    return np.atleast_3d(np.asarray(upright.convert(modes.get(upright.mode, mode))))
 
 
 def gray(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size, same
+from sardonyx.symbolic import Size
 
 
 @dataclass(frozen=True)
@@ -118,11 +118,12 @@ def _without_stretched(terms: Sequence[Term]) -> list[Term]:
 def _is_stretched(term: Term, label: str, terms: Sequence[Term]) -> bool:
     size = term.size(label)
     for other in terms:
-        if label in other.labels and not same(other.size(label), size):
-            if size == 1:
-                return True
-            if not (other.size(label) == 1 or other.size(label) == size):
-                raise ValueError(f"axes of sizes {size} and {other.size(label)} have one label, {label!r}")
+        if label not in other.labels or other.size(label) == size:
+            continue
+        if size == 1:
+            return True
+        if not other.size(label) == 1:
+            raise ValueError(f"axes of sizes {size} and {other.size(label)} have one label, {label!r}")
     return False
 
 

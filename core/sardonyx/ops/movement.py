@@ -203,7 +203,7 @@ def _clamped(place: Size, size: Size, low: int, high: Size) -> Size:
         return high if place > 0 else low
     if place < 0:
         place = place + size
-    if place <= low:
+    if place < low:
         return low
     return place if place <= high else high
 

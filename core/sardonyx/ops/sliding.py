@@ -37,9 +37,10 @@ class Sliding(Operator, abstract=True):
             if len(pads) != 2 * rank:
                 raise ValueError(f"pads {list(pads)} has {len(pads)} elements for {rank} spatial axes")
             return list(pads[:rank]), list(pads[rank:])
+        spans = map(reach, kernel, self.steps(rank)[1])
         total = [
-            maximum((size - 1) // stride * stride + reach(window, dilation) - size, 0)
-            for size, window, stride, dilation in zip(x.shape[2:], kernel, *self.steps(rank), strict=True)
+            _same_border(size, span, stride)
+            for size, span, stride in zip(x.shape[2:], spans, self.steps(rank)[0], strict=True)
         ]
         return self.shared(total)
 
@@ -65,5 +66,12 @@ def ceil_border(size: Size, span: Size, stride: int, low: Size, high: Size) -> S
     (1, 1, -3)
     """
     places = (size + low + high - span + stride - 1) // stride + 1
-    places = minimum(places, (size + low - 1) // stride + 1)
+    if not high + stride <= span:
+        places = minimum(places, (size + low - 1) // stride + 1)
     return (places - 1) * stride + span - size - low
+
+
+def _same_border(size: Size, span: Size, stride: int) -> Size:
+    """The width of both borders with which one window starts at every `stride`-th place of an axis."""
+    width = (size - 1) // stride * stride + span - size
+    return width if span >= stride else maximum(width, 0)

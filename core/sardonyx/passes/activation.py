@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from sardonyx.ir import Node, Value
 from sardonyx.passes.checks import is_float
 from sardonyx.passes.pattern import Call, changed, microsoft, op, scalar, variables
 from sardonyx.passes.rule import rule
 
 x, w, b, low, high = variables("x w b low high")
+
+_SIXTH = float(np.float32(1 / 6))
+"""As a file holds it."""
 
 # ---- recognised
 
@@ -19,7 +24,7 @@ _RELU6 = op.Clip(x + 3.0, 0.0, 6.0)
 @rule(_RELU6 / 6.0, _RELU6 * (1 / 6))
 def hard_sigmoid(x: Value) -> Value:
     """Clip(x + 3, 0, 6) / 6 -> HardSigmoid(x)"""
-    return op.HardSigmoid(x, alpha=1 / 6, beta=0.5)
+    return op.HardSigmoid(x, alpha=_SIXTH, beta=0.5)
 
 
 def _sixth(value: float) -> bool:
@@ -62,16 +67,15 @@ def tanh_gelu(x: Value) -> Value | None:
 
 _CONV = op.Conv(x, w, b.optional).named("layer").once
 _GEMM = op.Gemm(x, w, b.optional).named("layer").once
-_ALPHA = {"LeakyRelu": (0.01,), "HardSigmoid": (0.2, 0.5)}
-"""The defaults of the parameters that some activations have: alpha, beta."""
+_DEFAULTS = {"LeakyRelu": (0.01,), "HardSigmoid": (0.2, 0.5)}
+"""Of the parameters that some activations have: alpha, beta."""
 
 _SIMPLE = ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")
 
 
 def _parameters(node: Node) -> list[float]:
-    return [
-        float(node.attribute(name, default)) for name, default in zip(("alpha", "beta"), _ALPHA.get(node.op_type, ()))
-    ]
+    defaults = _DEFAULTS.get(node.op_type, ())
+    return [float(node.attribute(name, default)) for name, default in zip(("alpha", "beta"), defaults)]
 
 
 @rule(*(getattr(op, name)(_CONV).named("node") for name in _SIMPLE))
@@ -83,7 +87,7 @@ def conv_activation(layer: Node, x: Value, w: Value, b: Value | None, node: Node
 @rule(op.Clip(_CONV, low.optional, high.optional))
 def conv_clip(layer: Node, x: Value, w: Value, b: Value | None, low: Value | None, high: Value | None) -> Value | None:
     """Clip(Conv(x, w, b), low, high) -> FusedConv(x, w, b, activation="Clip"), where the bounds are constant"""
-    largest = 3.4028234663852886e38
+    largest = float(np.finfo(np.float32).max)
     bounds = [-largest if low is None else scalar(low), largest if high is None else scalar(high)]
     return None if None in bounds else _fused_conv(layer, "Clip", bounds)
 

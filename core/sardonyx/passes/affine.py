@@ -49,11 +49,14 @@ def _channels(conv: Node, w: Value) -> int:
 
 def _scaled_weights(conv: Node, w: Array, factor: Array) -> Array:
     """The weights that make each channel of the result so many times larger."""
+    ones = [1] * (w.ndim - 2)
     if conv.op_type == "Conv":
-        return w * factor.reshape(-1, *[1] * (w.ndim - 1))
+        scaled: Array = w * factor.reshape(-1, 1, *ones)
+        return scaled
     groups = int(conv.attribute("group", 1))
     split = w.reshape(groups, -1, *w.shape[1:])
-    return (split * factor.reshape(groups, 1, -1, *[1] * (w.ndim - 2))).reshape(w.shape)
+    scaled = split * factor.reshape(groups, 1, -1, *ones)
+    return scaled.reshape(w.shape)
 
 
 def _affine(conv: Node, x: Value, w: Value, b: Value | None, factor: Array | None, shift: Array | None) -> Value | None:
@@ -66,7 +69,9 @@ def _affine(conv: Node, x: Value, w: Value, b: Value | None, factor: Array | Non
     if shift is not None:
         bias = bias + shift
     made = _fitting(w, weights, bias)
-    return made and changed(conv, x, made[0] if factor is not None else w, made[1] if bias.any() else None)
+    if made is None:
+        return None
+    return changed(conv, x, made[0] if factor is not None else w, made[1] if bias.any() else None)
 
 
 def _fitting(w: Value, *arrays: Array) -> list[Value] | None:
@@ -125,12 +130,10 @@ def conv_batch_normalization(
 
 def _is_matrix_row(b: Value, rows: DimLike, columns: DimLike) -> bool:
     """Whether a Value can be the C of a Gemm of this size."""
-    shape = b.shape
-    if shape is None or len(shape) > 2:
+    if b.shape is None or len(b.shape) > 2:
         return False
-    return all(
-        size == 1 or size == want for size, want in zip((1, 1, *shape)[-2:], (rows, columns)) if want is not None
-    )
+    sizes = (1, 1, *b.shape)[-2:]
+    return all(size == 1 or (size == want and want is not None) for size, want in zip(sizes, (rows, columns)))
 
 
 @rule(op.MatMul(x, a).once + b)

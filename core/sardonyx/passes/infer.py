@@ -214,11 +214,11 @@ def _detached(array: Array | None, renamed: Mapping[str, Poly]) -> Array | None:
     def rename(dim: Size) -> Size:
         return size(dim.poly.substitute(renamed)) if isinstance(dim, Dim) else dim
 
-    sizes = array.sizes
-    if sizes is not None:
-        sizes = np.empty(array.sizes.shape, dtype=object)
-        sizes.reshape(-1)[:] = [rename(item) for item in array.sizes.reshape(-1).tolist()]
-    return Array(array.dtype, tuple(map(rename, array.shape)), array.value, sizes)
+    made = Array(array.dtype, tuple(map(rename, array.shape)), array.value)
+    if array.sizes is not None:
+        made.sizes = np.empty(array.sizes.shape, dtype=object)
+        made.sizes.reshape(-1)[:] = [rename(item) for item in array.sizes.reshape(-1).tolist()]
+    return made
 
 
 class _Answers(Guards):

@@ -118,12 +118,7 @@ class Literal(Pattern):
 def scalar(value: Value | None) -> float | None:
     """The number in a constant of rank 0, if this is one."""
     tensor = value.constant if value is not None else None
-    if (
-        tensor is None
-        or tensor.shape
-        or not tensor.dtype.is_native
-        or tensor.dtype.kind not in ("float", "int", "uint")
-    ):
+    if tensor is None or tensor.shape or not tensor.dtype.is_native or tensor.dtype.kind in ("string", "complex"):
         return None
     return float(tensor.array())
 

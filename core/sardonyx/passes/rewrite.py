@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
+from itertools import zip_longest
+
 from sardonyx.errors import Fail
 from sardonyx.ir import Graph, Node, Value
 from sardonyx.ir.order import uses
@@ -181,13 +183,15 @@ class _Sweep:
                     yield rule.name, values
 
     def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
-        """Let Values take the place of a node's outputs: the new nodes, or None if nothing would be gained."""
+        """Let Values take the place of a node's outputs: the new nodes, or None if some, or any gain, would be missing."""
         state = self.state
         made = self._new_nodes([value for value in values if value is not None])
         pairs = []
-        for old, value in zip(node.outputs, values, strict=False):
-            if value is None or not state.uses[old]:
+        for old, value in zip_longest(node.outputs, values[: len(node.outputs)]):
+            if not state.uses[old]:
                 continue
+            if value is None:
+                return None
             value = state.resolve(value)
             if old in self.outputs:
                 output = self._as_output(old, value, made)

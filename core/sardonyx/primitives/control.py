@@ -57,7 +57,7 @@ class Body:
     def trace(self, hints: Mapping[str, int] | None = None) -> Trace:
         """The equations of the body; what it captures comes in the order of `captured`, which may grow."""
         guards = Guards(hints or active_hints(self.outer))
-        trace = Trace(guards, self.outer)
+        trace = Trace(guards, self.outer, early=self.outer.early)
         with trace:
             arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
             for array in self.captured:

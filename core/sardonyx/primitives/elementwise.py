@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -16,9 +16,17 @@ Types: TypeAlias = Sequence[tuple[DType, Shape]]
 Values: TypeAlias = Sequence[np.ndarray]
 
 
+ON_SIZES = frozenset(
+    {"add", "sub", "mul", "div", "rem", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "where", "neg"}
+)
+"""Functions that symbolic sizes have; the others make numbers of them when the model runs."""
+
+
 class Elementwise(Primitive):
     name = "elementwise"
-    on_sizes = True
+
+    def takes_sizes(self, params: dict[str, Any]) -> bool:
+        return params["function"] in ON_SIZES
 
     def infer(self, *inputs: Array, function: str) -> Types:
         kind = scalar.FUNCTIONS[function]
