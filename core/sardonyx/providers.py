@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from typing import Any
 
-from sardonyx.device import Device, Provider
+from sardonyx.device import Provider
 from sardonyx.errors import InvalidArgument
 
 GROUP = "sardonyx.execution_providers"
 CPU = "CPUExecutionProvider"
 NUMPY, WASM, WEBGPU = "NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider"
 ORDER = (WEBGPU, WASM, NUMPY)
+_OTHERS = """
+ACL Azure CANN CUDA CoreML Dml DNNL JS MIGraphX NvTensorRTRTX OpenVINO QNN ROCM Rknpu SNPE TVM Tensorrt VSINPU Vitis
+VitisAI WebNN Xnnpack
+"""
+ELSEWHERE = frozenset(f"{name}ExecutionProvider" for name in _OTHERS.split())
+"""onnxruntime's other providers: scripts name them in front of the CPU, and expect to run without them."""
 
 
 @cache
@@ -53,20 +59,13 @@ def resolve(
         name, given = (item, {}) if isinstance(item, str) else item
         extra = options[k] if options and k < len(options) else {}
         merged = {str(key): str(value) for key, value in {**given, **extra}.items()}
+        if name in ELSEWHERE or (name != CPU and not load(name).available()):
+            warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
+            continue
         wanted += [(each, merged) for each in ((WASM, NUMPY) if name == CPU else (name,))]
     wanted.append((NUMPY, {}))
     chosen: dict[str, tuple[Provider, dict[str, str]]] = {}
     for name, given in wanted:
-        if name in chosen:
-            continue
-        provider = load(name)
-        if provider.available():
-            chosen[name] = (provider, given)
-        elif names and any(name == (item if isinstance(item, str) else item[0]) for item in names):
-            print(f"sardonyx: {name} is not available here and is left out", file=sys.stderr)
+        if name not in chosen and load(name).available():
+            chosen[name] = (load(name), given)
     return list(chosen.values())
-
-
-def open_devices(chosen: Sequence[tuple[Provider, Mapping[str, str]]]) -> list[Device]:
-    """The devices of these providers."""
-    return [provider.device(options) for provider, options in chosen]

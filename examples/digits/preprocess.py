@@ -1,4 +1,4 @@
-"""From any picture of one digit to the input of `digits.onnx`; `sardonyx.demo.digits` has the way, the wheel has both."""
+"""From any picture of one digit to the input of `digits.onnx`; `sardonyx.demo.digits` does the work."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
 from sardonyx.demo import digits, pictures
 from sardonyx.demo.digits import digit_from_gray
 

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+
 from sardonyx import dtypes
 from sardonyx.device import Address, Launch
 from sardonyx.dtypes import DType

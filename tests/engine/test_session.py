@@ -41,12 +41,13 @@ def test_facts_are_those_of_onnxruntime() -> None:
 def test_outputs_by_name_and_overridden_initializers() -> None:
     session = sardonyx.InferenceSession(MODEL, providers=[NUMPY])
     reference = onnxruntime.InferenceSession(MODEL)
-    for names, feeds in [
+    calls: list[tuple[list[str] | None, dict[str, np.ndarray]]] = [
         (None, {"x": X}),
         (["s"], {"x": X}),
         (["s", "y", "s"], {"x": X}),
         (["y"], {"x": X, "w": np.ones(3, np.float32)}),
-    ]:
+    ]
+    for names, feeds in calls:
         for a, b in zip(session.run(names, feeds), reference.run(names, feeds), strict=True):
             np.testing.assert_array_equal(a, b, strict=True)
 
@@ -75,8 +76,11 @@ def test_levels_give_the_same_numbers() -> None:
 def test_available_providers() -> None:
     names = sardonyx.get_available_providers()
     assert {"CPUExecutionProvider", NUMPY} <= set(names)
-    with pytest.raises(InvalidArgument, match="no execution provider is called 'CudaExecutionProvider'"):
-        sardonyx.InferenceSession(MODEL, providers=["CudaExecutionProvider"])
+    with pytest.raises(InvalidArgument, match="no execution provider is called 'CoolExecutionProvider'"):
+        sardonyx.InferenceSession(MODEL, providers=["CoolExecutionProvider"])
+    with pytest.warns(UserWarning, match="CUDAExecutionProvider is not available here"):
+        session = sardonyx.InferenceSession(MODEL, providers=["CUDAExecutionProvider", NUMPY])
+    assert session.get_providers() == [NUMPY]
 
 
 def test_files_that_are_no_models(tmp_path: Path) -> None:

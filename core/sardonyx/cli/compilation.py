@@ -120,5 +120,6 @@ def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[
             types = [[array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs)]
             if not providers[0].supports(equation.primitive.name, *types, equation.params):
                 taken, given = (", ".join(dict.fromkeys(dtype.name for dtype in some)) for some in types)
-                reasons[label] = f"no {equation.primitive.name} of {taken or 'nothing'} to {given or 'nothing'}"
+                text = " to ".join(dict.fromkeys(filter(None, (taken, given))))
+                reasons[label] = f"no {equation.primitive.name} of {text}"
     return [{"node": label, "provider": home, "reason": reasons.get(label, "")} for label, home in homes.items()]

@@ -71,7 +71,9 @@ def sizes(
     return tuple(size if isinstance(size, int) else 1 for size in declared)
 
 
-def feeds(inputs: Sequence[NodeArg], files: Sequence[str] | None, shapes: Sequence[str] | None) -> dict[str, np.ndarray]:
+def feeds(
+    inputs: Sequence[NodeArg], files: Sequence[str] | None, shapes: Sequence[str] | None
+) -> dict[str, np.ndarray]:
     """An array for every input: from its file, or random where its shape is given."""
     names = [port.name for port in inputs]
     paths, given = named("--input", files, names), shapes_of(shapes, names)

@@ -61,7 +61,9 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
         "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
         "metadata": dict(model.metadata),
         "inputs": [
-            {"name": value.name, "type": str(value.type or "?")} for value in graph.inputs if id(value) not in initialized
+            {"name": value.name, "type": str(value.type or "?")}
+            for value in graph.inputs
+            if id(value) not in initialized
         ],
         "outputs": [{"name": value.name, "type": str(value.type or "?")} for value in graph.outputs],
         "nodes": sum(operators.values()),
@@ -167,7 +169,11 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
         if len(data["guards"]) > GUARDS:
             screen.line(f"and {len(data['guards']) - GUARDS} more, which --json lists", quiet=True)
     if data["fallbacks"]:
-        screen.heading("Not on the first provider")
-        screen.table(["Node", "Runs on", "Because"], [
-            [item["node"], short_name(item["provider"]), item["reason"]] for item in data["fallbacks"]
-        ])
+        groups: dict[tuple[str, str], list[str]] = {}
+        for item in data["fallbacks"]:
+            groups.setdefault((item["provider"], item["reason"]), []).append(item["node"])
+        screen.heading(f"Not on {short_name(data['providers'][0])}")
+        screen.table(
+            ["Because it has", "Runs on", ">Nodes", "The first of them"],
+            [[reason, short_name(provider), len(nodes), nodes[0]] for (provider, reason), nodes in groups.items()],
+        )

@@ -154,7 +154,12 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     screen.table(
         ["Name", "Type", "Shape", ">Min", ">Max", ">Mean"],
         [
-            [item["name"], item["type"], "x".join(map(str, item["shape"])) or "scalar", *map(_figure, _statistics(item))]
+            [
+                item["name"],
+                item["type"],
+                "x".join(map(str, item["shape"])) or "scalar",
+                *map(_figure, _statistics(item)),
+            ]
             for item in data["outputs"]
         ],
     )

@@ -37,12 +37,8 @@ class Sliding(Operator, abstract=True):
             if len(pads) != 2 * rank:
                 raise ValueError(f"pads {list(pads)} has {len(pads)} elements for {rank} spatial axes")
             return list(pads[:rank]), list(pads[rank:])
-        spans = map(reach, kernel, self.steps(rank)[1])
-        total = [
-            _same_border(size, span, stride)
-            for size, span, stride in zip(x.shape[2:], spans, self.steps(rank)[0], strict=True)
-        ]
-        return self.shared(total)
+        strides, dilations = self.steps(rank)
+        return self.shared(list(map(_same_border, x.shape[2:], map(reach, kernel, dilations), strides)))
 
     def shared(self, total: Sequence[Size]) -> Border:
         """Widths dealt out to both sides; the odd one goes where `auto_pad` says."""
