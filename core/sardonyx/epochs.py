@@ -102,7 +102,10 @@ def _symbols_at_start(plan: plans.Plan) -> set[str]:
 
 
 def layout(plan: plans.Plan, numbers: list[int]) -> Callable[[Mapping[str, int]], Any]:
-    """A function from symbols to bytes per device, and to offset and room of every buffer of an epoch."""
+    """A function from symbols to bytes per device, and to offset and room of every buffer of an epoch.
+
+    It gives None where a buffer would have less than no elements: a window that does not fit any more, say.
+    """
     places = {number: k for k, number in enumerate(numbers)}
     items = [plan.buffers[number].elements for number in numbers]
     widths = [dtypes.by_name(plan.buffers[number].dtype).itemsize for number in numbers]
@@ -112,7 +115,10 @@ def layout(plan: plans.Plan, numbers: list[int]) -> Callable[[Mapping[str, int]]
     order = _topological(below)
 
     def place(symbols: Mapping[str, int]) -> Any:
-        rooms = [-(-count * width // 4) * 4 for count, width in zip(elements(symbols), widths, strict=True)]
+        counts = elements(symbols)
+        if any(count < 0 for count in counts):
+            return None
+        rooms = [-(-count * width // 4) * 4 for count, width in zip(counts, widths, strict=True)]
         ends = [0] * len(rooms)
         offsets = [0] * len(rooms)
         totals: dict[int, int] = {}

@@ -350,7 +350,10 @@ class Executor:
                     device = self.devices[buffer.device]
                     array = self.plan.weights[buffer.weight]
                     frame.addresses[k] = self._weights.address(device, buffer.weight, array)
-        totals, offsets, rooms = epoch.layout(symbols)
+        found = epoch.layout(symbols)
+        if found is None:
+            raise GuardError("a size would be negative", symbols)
+        totals, offsets, rooms = found
         for device, total in totals.items():
             chunk, capacity = frame.chunks.get((device, number), (None, -1))
             if capacity < total:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from time import perf_counter
@@ -42,7 +42,7 @@ class StopwatchDevice(NumpyDevice):
 
     def __init__(self) -> None:
         self.launches: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: defaultdict[str, float] = defaultdict(float)
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> StopwatchExecutable:
         return StopwatchExecutable(codes, segments, self)

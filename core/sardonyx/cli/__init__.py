@@ -118,7 +118,9 @@ class _Broken:
         parser.add_argument("arguments", nargs="*")
 
     def run(self, args: argparse.Namespace) -> None:
-        raise RuntimeError(self.reason)
+        from sardonyx.errors import Fail
+
+        raise Fail(self.reason)
 
 
 def _help(text: str) -> str:

@@ -117,9 +117,9 @@ def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[
             label = inner.labels[equation.origin] if equation.origin >= 0 else ""
             if label not in homes or label in reasons:
                 continue
-            types = [[array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs)]
-            if not providers[0].supports(equation.primitive.name, *types, equation.params):
-                taken, given = (", ".join(dict.fromkeys(dtype.name for dtype in some)) for some in types)
+            inputs, outputs = ([array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs))
+            if not providers[0].supports(equation.primitive.name, inputs, outputs, equation.params):
+                taken, given = (", ".join(dict.fromkeys(map(str, types))) for types in (inputs, outputs))
                 text = " to ".join(dict.fromkeys(filter(None, (taken, given))))
                 reasons[label] = f"no {equation.primitive.name} of {text}"
     return [{"node": label, "provider": home, "reason": reasons.get(label, "")} for label, home in homes.items()]

@@ -141,8 +141,8 @@ def from_picture(port: NodeArg, dtype: DType, pixels: NDArray[np.uint8]) -> np.n
     layout = _layout(port.shape)
     if layout is None:
         raise InvalidArgument(
-            f"input {port.name!r} {_text(port.shape)} is not shaped like a picture: NCHW, NHWC, CHW, HWC or HW with 1 or "
-            "3 channels; give a .npy file"
+            f"input {port.name!r} {_text(port.shape)} is not shaped like a picture (NCHW, NHWC, CHW, HWC or HW with 1 "
+            "or 3 channels); give a .npy file"
         )
     if dtype.name not in ("float16", "float32", "float64", "uint8"):
         raise InvalidArgument(f"input {port.name!r} is {dtype.name}; pictures become floats or uint8, give a .npy file")

@@ -18,7 +18,7 @@ from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.text import count, nbytes
 
 if TYPE_CHECKING:
-    from sardonyx.ir import Model
+    from sardonyx.ir import Model, Value
 
 GUARDS = 12
 """How many guards are shown."""
@@ -60,12 +60,8 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
         "ir_version": model.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
         "metadata": dict(model.metadata),
-        "inputs": [
-            {"name": value.name, "type": str(value.type or "?")}
-            for value in graph.inputs
-            if id(value) not in initialized
-        ],
-        "outputs": [{"name": value.name, "type": str(value.type or "?")} for value in graph.outputs],
+        "inputs": [_port(value) for value in graph.inputs if id(value) not in initialized],
+        "outputs": [_port(value) for value in graph.outputs],
         "nodes": sum(operators.values()),
         "operators": [
             {
@@ -79,6 +75,10 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
         "parameters": sum(tensor.size for tensor in constants),
         "parameter_bytes": sum(-(-tensor.size * tensor.dtype.bits // 8) for tensor in constants),
     }
+
+
+def _port(value: Value) -> dict[str, str]:
+    return {"name": value.name, "type": str(value.type or "?")}
 
 
 def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) -> dict[str, Any]:
@@ -174,6 +174,6 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
             groups.setdefault((item["provider"], item["reason"]), []).append(item["node"])
         screen.heading(f"Not on {short_name(data['providers'][0])}")
         screen.table(
-            ["Because it has", "Runs on", ">Nodes", "The first of them"],
+            ["Because", "Runs on", ">Nodes", "The first of them"],
             [[reason, short_name(provider), len(nodes), nodes[0]] for (provider, reason), nodes in groups.items()],
         )

@@ -158,7 +158,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
                 item["name"],
                 item["type"],
                 "x".join(map(str, item["shape"])) or "scalar",
-                *map(_figure, _statistics(item)),
+                *(_figure(item[name]) for name in ("min", "max", "mean")),
             ]
             for item in data["outputs"]
         ],
@@ -173,10 +173,6 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
         screen.heading("Written")
         for file in files:
             screen.line(file)
-
-
-def _statistics(item: dict[str, Any]) -> list[Any]:
-    return [item["min"], item["max"], item["mean"]]
 
 
 def _figure(value: float | str | None) -> str:

@@ -29,14 +29,10 @@ def nbytes(number: int) -> str:
     >>> nbytes(999), nbytes(175984), nbytes(3 << 30)
     ('999 B', '171.9 KiB', '3.0 GiB')
     """
-    if number < 1024:
-        return f"{number} B"
-    value = float(number)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if value < 1024:
-            break
-    return f"{value:.1f} {unit}"
+    for power, unit in enumerate(("B", "KiB", "MiB", "GiB")):
+        if number < 1024 ** (power + 1):
+            return f"{number / 1024**power:.{min(power, 1)}f} {unit}"
+    return f"{number / 1024**4:.1f} TiB"
 
 
 def duration(seconds: float) -> str:

@@ -41,7 +41,7 @@ def read(path: str | os.PathLike[str] | Traversable) -> NDArray[np.uint8]:
 def decode(data: bytes) -> NDArray[np.uint8]:
     """What `read` gives, from a file's bytes; ValueError or OSError where they are no picture."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError:
         if data.startswith(png.SIGNATURE):
             return png.decode(data)
@@ -49,7 +49,7 @@ def decode(data: bytes) -> NDArray[np.uint8]:
     try:
         with Image.open(BytesIO(data)) as image:
             return of_image(image)
-    except Image.UnidentifiedImageError:
+    except UnidentifiedImageError:
         raise ValueError("this is no picture") from None
 
 

@@ -47,9 +47,9 @@ def _decode(data: bytes) -> NDArray[np.uint8]:
         lines = lines[:, ::2]
     elif depth < 8:
         digits = np.unpackbits(lines, axis=1).reshape(height, -1, depth)[:, :width]
-        lines = np.packbits(digits, axis=2, bitorder="big")[:, :, 0] >> (8 - depth)
+        lines = np.packbits(digits, axis=2)[:, :, 0] >> np.uint8(8 - depth)
         if color == GREY:
-            lines = lines * np.uint8(255 // (2**depth - 1))
+            lines *= np.uint8(255 // (2**depth - 1))
     if color != PALETTE:
         return lines.reshape(height, width, CHANNELS[color])
     table = np.frombuffer(chunks[b"PLTE"], np.uint8).reshape(-1, 3)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -100,9 +101,11 @@ def _dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any])
         return _generic("dot_general")(inputs, outputs, attributes)
     left = a.transpose([*ba, *rows, *ca])
     right = b.transpose([*bb, *cb, *columns])
-    if not ba:
-        left, y = left.reshape(-1, left.shape[-1]), y.reshape(-1, y.shape[-1])
+    if not ba and ca == (a.ndim - 1,):
+        count = math.prod(a.shape[:-1])
+        left, y = left.reshape(count, a.shape[-1]), y.reshape(count, y.shape[-1])
     elif len(rows) != 1:
+        # Other rows cannot be joined without a copy, which would hold the values of one run.
         return _generic("dot_general")(inputs, outputs, attributes)
 
     def run() -> None:

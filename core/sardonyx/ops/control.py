@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
-from sardonyx.ir import Graph
-from sardonyx.ops.operator import Operator
+from sardonyx.errors import NotImplemented
+from sardonyx.ir import Graph, Node
+from sardonyx.ops.operator import Operator, Rewriter
 from sardonyx.primitives.control import branch, loop
 from sardonyx.symbolic import Size
 
@@ -49,8 +50,15 @@ class Loop(_ControlFlow, since=25):
         return loop(trips, condition, carried, body)
 
 
+def _scan_of_batches(node: Node, make: Rewriter) -> None:
+    """Operator set 8 had a batch axis and lengths of its own."""
+    raise NotImplemented(f"{node.label} is written for operator set 8; export the model for 9 or later")
+
+
 class Scan(_ControlFlow, since=25):
     """`body` over slices of the scan inputs, carrying state; scan outputs collect what each step gives."""
+
+    upgrades = {9: _scan_of_batches}
 
     body: Graph
     num_scan_inputs: int

@@ -41,10 +41,11 @@ class Line:
         return self.target == self.size and (same(self.up, self.down) or self.up == self.down)
 
     def places(self) -> Array:
-        """0, 1, ... in the type that coordinates are computed in."""
-        if isinstance(self.target, int) and isinstance(self.size, int) and not isinstance(self.up, Array):
-            return _counted(self.target, dtypes.float64)
-        return _counted(self.target, dtypes.float32)
+        """0, 1, ... in the type that coordinates are computed in: the better one if that happens while tracing."""
+        known = isinstance(self.target, int) and isinstance(self.size, int) and not isinstance(self.up, Array)
+        if self.crop is not None and any(side.value is None for side in self.crop):
+            known = False
+        return _counted(self.target, dtypes.float64 if known else dtypes.float32)
 
     def reach(self, support: int) -> Size:
         """How far a filter reaches that is as wide as the factor is small."""

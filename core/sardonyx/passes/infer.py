@@ -7,6 +7,7 @@ answers for which the expansion raises are left out, since no run survives them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -23,8 +24,25 @@ from sardonyx.symbolic import Dim, Guards, Size, UndecidedSizeError, poly, size
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
 
+GENERATED = re.compile(r"d\d+")
+"""The names of sizes of which nothing is known."""
+
 SMALL = 64
 """Elements up to which constants take part with their values; larger ones are not even read."""
+
+
+def infer_types(graph: Graph) -> Inference:
+    """Infer the types of all Values of a graph, whose nodes are in order, and of the graphs inside it.
+
+    >>> from sardonyx.ir.text import parse_graph
+    >>> graph = parse_graph("(float32[N,4] x) => (y) { h = Concat<axis = 1>(x, x)  y = Shape(h) }")
+    >>> facts = infer_types(graph)
+    >>> print(graph.nodes[0].outputs[0].type, facts.elements(graph.outputs[0]))
+    float32[N,8] [N, 8]
+    """
+    facts = Inference(graph)
+    facts.infer_all(graph)
+    return facts
 
 
 class Inference:
@@ -36,12 +54,9 @@ class Inference:
 
     def __init__(self, graph: Graph) -> None:
         self._arrays: dict[Value, Array | None] = {}
-        self._symbols: dict[str, Poly] = {}
-        self._shown: dict[str, Poly] = {}
+        self._symbols: dict[str, Size] = {}
         self._texts: dict[Poly, str] = {}
         self._count = 0
-        declared = [dim for value in graph.inputs for dim in value.shape or ()]
-        self._reserved = {dim for dim in declared if isinstance(dim, str)}
         for value in graph.inputs:
             if value.dtype is not None and value.shape is not None:
                 self._arrays[value] = Array(value.dtype, tuple(map(self._size, value.shape)))
@@ -79,6 +94,14 @@ class Inference:
         for value, array in zip(node.outputs, [*found, *[None] * len(node.outputs)], strict=False):
             self.record(value, array)
 
+    def infer_all(self, graph: Graph) -> None:
+        """Infer every node of a graph, after those of the graphs inside it."""
+        for node in graph.nodes:
+            for inner in node.subgraphs():
+                self.enter(inner)
+                self.infer_all(inner)
+            self.infer(node)
+
     def record(self, value: Value, array: Array | None) -> None:
         self._arrays[value] = array
         if array is not None:
@@ -112,23 +135,22 @@ class Inference:
         if isinstance(dim, int):
             return dim
         if dim is None:
-            return size(self._fresh())
+            return self.new_size()
         if dim not in self._symbols:
-            self._symbols[dim] = made = self._fresh()
-            if dim.isidentifier():
-                self._shown[str(made)] = symbol(dim)
-        return size(self._symbols[dim])
+            own = dim.isidentifier() and not GENERATED.fullmatch(dim)
+            self._symbols[dim] = size(symbol(dim)) if own else self.new_size()
+        return self._symbols[dim]
 
-    def _fresh(self, stem: str = "s") -> Poly:
-        name = f"{stem}{self._count}"
+    def new_size(self, negative: bool = False) -> Dim:
+        """A size, or a number that may be negative, of which nothing else is known."""
         self._count += 1
-        return self._fresh(stem) if name in self._reserved else symbol(name)
+        return Dim(symbol(f"{'?' if negative else ''}d{self._count}"))
 
     def _show(self, dim: Size) -> DimLike:
         if not isinstance(dim, Dim):
             return dim
         if dim.poly not in self._texts:
-            self._texts[dim.poly] = str(dim.poly.substitute(self._shown))
+            self._texts[dim.poly] = str(dim)
         return self._texts[dim.poly]
 
     # ---- expanding
@@ -154,7 +176,7 @@ class Inference:
         return [self._merge(column) for column in zip(*cases, strict=True)]
 
     def _run(self, node: Node, guards: Guards) -> list[Array | None]:
-        trace = Trace(guards)
+        trace = _Trace(guards, self)
         environment: Environment = {}
         for value in node.inputs:
             if value is not None and (array := self.array(value)) is not None:
@@ -162,8 +184,8 @@ class Inference:
                 environment[id(value)] = array if known else trace.input(array.dtype, array.shape)
         with trace, np.errstate(all="ignore"):
             expand(node, environment)
-        renamed = {name: self._fresh("?s" if name.startswith("?") else "s") for name in trace.fresh}
-        return [_detached(environment.get(id(value)), renamed) for value in node.outputs]
+        found = (environment.get(id(value)) for value in node.outputs)
+        return [Array(each.dtype, each.shape, each.value, each.sizes) if each is not None else None for each in found]
 
     def _merge(self, cases: Sequence[_Case]) -> Array | None:
         """What holds in every case."""
@@ -180,15 +202,15 @@ class Inference:
         if len({len(items) for items in lists}) > 1 or not lists[0]:
             return Array(first.dtype, shape)
         known = np.empty(len(lists[0]), dtype=object)
-        known[:] = [self._agree(list(items), cases) for items in zip(*lists)]
+        known[:] = [self._agree(list(items), cases, True) for items in zip(*lists)]
         return of_sizes(known.reshape(first.shape), first.dtype, shape)
 
-    def _agree(self, sizes: list[Size], cases: Sequence[_Case]) -> Size:
+    def _agree(self, sizes: list[Size], cases: Sequence[_Case], negative: bool = False) -> Size:
         """The one of these sizes that the others are equal to, each in its case; a new symbol if there is none."""
         for candidate in sizes:
             if all(case.equal(other, candidate) for other, case in zip(sizes, cases)):
                 return candidate
-        return size(self._fresh())
+        return self.new_size(negative)
 
 
 def _of_tensor(tensor: Tensor) -> Array:
@@ -204,21 +226,15 @@ def _listed(array: Array) -> list[Size]:
     return [] if known is None or known.size > 64 else list(known.reshape(-1).tolist())
 
 
-def _detached(array: Array | None, renamed: Mapping[str, Poly]) -> Array | None:
-    """An Array without its trace, whose new symbols have names of their own."""
-    if not isinstance(array, Array):
-        return None
-    if not renamed:
-        return Array(array.dtype, array.shape, array.value, array.sizes)
+class _Trace(Trace):
+    """A trace whose new symbols are those of an Inference, for it is not the only one there."""
 
-    def rename(dim: Size) -> Size:
-        return size(dim.poly.substitute(renamed)) if isinstance(dim, Dim) else dim
+    def __init__(self, guards: Guards, facts: Inference) -> None:
+        super().__init__(guards)
+        self.facts = facts
 
-    made = Array(array.dtype, tuple(map(rename, array.shape)), array.value)
-    if array.sizes is not None:
-        made.sizes = np.empty(array.sizes.shape, dtype=object)
-        made.sizes.reshape(-1)[:] = [rename(item) for item in array.sizes.reshape(-1).tolist()]
-    return made
+    def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
+        return self.facts.new_size(stem.startswith("?"))
 
 
 class _Answers(Guards):

@@ -1,0 +1,60 @@
+"""Text, tables and numbers, with rich and without."""
+
+from __future__ import annotations
+
+import pytest
+
+from sardonyx.cli import screen as screens
+from sardonyx.cli.text import clean
+
+LONG = "p2o.DynamicDimension.0 " * 12
+
+
+@pytest.fixture
+def lines(screen: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a screen prints of everything it can print."""
+    out = screens.screen()
+    out.heading("First")
+    out.facts({"Name": "[bold]relu[/]", "Long": LONG, "None": None, "Empty": ""})
+    out.heading("Second")
+    out.table(["Node", ">Count", "", "Why"], [["a\x1b[31m", 12, "", LONG], ["b", 3, "", ""]])
+    out.line(LONG)
+    return capsys.readouterr().out.splitlines()
+
+
+def test_fits_in_80_columns(lines: list[str]) -> None:
+    assert max(map(len, lines)) <= 80
+
+
+def test_shows_everything(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    assert text.count("p2o.DynamicDimension.0") == 36
+    assert "[bold]relu[/]" in text
+    assert "a\\x1b[31m" in text
+    assert "None" not in text
+    assert "Empty" not in text
+    assert lines[0].rstrip() == "First"
+    (row,) = (line for line in lines if line.startswith("b "))
+    (title,) = (line for line in lines if line.startswith("Node "))
+    assert row.index("3") == title.index("Count") + len("Count") - 1
+
+
+def test_both_screens_say_the_same(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = []
+    for out in (screens.PlainScreen(), screens.RichScreen()):
+        out.heading("Title")
+        out.table(["A", ">B"], [["x", 1], ["y", 22]])
+        out.facts({"Key": "value"})
+        text = capsys.readouterr().out
+        words.append([word for word in text.split() if word.strip("-─")])
+    assert words[0] == words[1]
+
+
+def test_clean() -> None:
+    assert clean("naïve 数") == "naïve 数"
+    assert clean("a\nb\x07") == "a\\nb\\x07"
+
+
+def test_no_drawings_in_a_pipe() -> None:
+    assert not screens.draws()

@@ -1,0 +1,89 @@
+"""What the tests of rules share: a rule applied to one line of text, compared with another line, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.array import Array
+from sardonyx.compiler.interpret import interpret
+from sardonyx.ir import Graph, Value
+from sardonyx.ir.checker import check as check_model
+from sardonyx.ir.compare import difference
+from sardonyx.ir.model import Model
+from sardonyx.ir.text import format_graph, parse_graph
+from sardonyx.passes.infer import infer_types
+from sardonyx.passes.journal import Journal
+from sardonyx.passes.rewrite import FOLD, MERGE, rewrite
+from sardonyx.passes.rule import Rule
+
+IMPORTS = {"": 28, "com.microsoft": 1}
+
+
+def graph_of(inputs: str, body: str, outputs: str = "y") -> Graph:
+    return parse_graph(f"({inputs}) => ({outputs}) {{ {body} }}")
+
+
+def check(
+    rules: Rule | Sequence[Rule],
+    inputs: str,
+    before: str,
+    after: str | None = None,
+    outputs: str = "y",
+    only: bool = True,
+    tolerance: float = 1e-5,
+) -> None:
+    """Rewriting `before` gives `after` (itself, if there is none), and both compute the same from the same inputs.
+
+    Constant folding and common subexpressions take part unless it is `only` for the rules.
+    """
+    chosen = [rules] if isinstance(rules, Rule) else rules
+    original, graph, wanted = (graph_of(inputs, body, outputs) for body in (before, before, after or before))
+    rewrite(graph, chosen, Journal({FOLD, MERGE} if only else ()))
+    rewrite(wanted, [], Journal({FOLD, MERGE}))
+    check_model(Model(graph, IMPORTS))
+    assert difference(_named(graph), _named(wanted), names=False) == ""
+    assert types(original) == types(graph)
+    for one, other in zip(run(original), run(graph), strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_allclose(other, one, rtol=tolerance, atol=tolerance * (1 + np.abs(one).max(initial=0)))
+
+
+def _named(graph: Graph) -> Graph:
+    """The graph with a name for every Value, and its constants in the order in which they are used."""
+    used = [value for node in graph.nodes for value in (*node.inputs, *graph.outputs) if value is not None]
+    graph.initializers = [value for value in dict.fromkeys(used) if value.constant is not None]
+    return parse_graph(format_graph(graph, limit=None))
+
+
+def types(graph: Graph) -> list[str]:
+    """The inferred types of the outputs."""
+    infer_types(graph)
+    return [str(value.type) for value in graph.outputs]
+
+
+def feeds(graph: Graph, sizes: dict[str, int] | None = None) -> list[np.ndarray]:
+    """Random arrays for the inputs; a symbolic size is 3 unless told otherwise."""
+    rng = np.random.default_rng(1)
+    return [_random(rng, value, sizes or {}) for value in graph.inputs]
+
+
+def _random(rng: np.random.Generator, value: Value, sizes: dict[str, int]) -> np.ndarray:
+    shape = [dim if isinstance(dim, int) else sizes.get(str(dim), 3) for dim in value.shape or ()]
+    assert value.dtype is not None
+    if value.dtype is dtypes.bool_:
+        return rng.integers(0, 2, shape).astype(bool)
+    return (rng.normal(size=shape) * 4).astype(value.dtype.storage)
+
+
+def run(graph: Graph, arrays: Sequence[np.ndarray] | None = None) -> list[Any]:
+    """The outputs, computed node by node."""
+    arrays = feeds(graph) if arrays is None else arrays
+    environment: dict[int, Array | None] = {}
+    for value, array in zip(graph.inputs, arrays, strict=True):
+        environment[id(value)] = Array(value.dtype or dtypes.of(array.dtype), array.shape, array)
+    with np.errstate(all="ignore"):
+        return [array.value for array in interpret(graph, environment)]
