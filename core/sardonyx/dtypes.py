@@ -80,8 +80,6 @@ int4 = _dtype("int4", 22, "int4", "i1", "int", 4)
 float4e2m1 = _dtype("float4e2m1", 23, "float4e2m1", "u1", "float", 4)
 float8e8m0 = _dtype("float8e8m0", 24, "float8e8m0", "u1", "float", 8)
 uint2 = _dtype("uint2", 25, "uint2", "u1", "uint", 2)
-float6e2m3 = _dtype("float6e2m3", 27, "float6e2m3", "u1", "float", 6)
-float6e3m2 = _dtype("float6e3m2", 28, "float6e3m2", "u1", "float", 6)
 int2 = _dtype("int2", 26, "int2", "i1", "int", 2)
 
 ALL: tuple[DType, ...] = tuple(value for value in list(globals().values()) if isinstance(value, DType))

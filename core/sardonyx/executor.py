@@ -21,6 +21,7 @@ from sardonyx import dtypes, providers
 from sardonyx import plan as plans
 from sardonyx.device import Address, Device, Executable
 from sardonyx.device import Launch as Code
+from sardonyx.dtypes import DType
 from sardonyx.epochs import Segment, code_of, split
 from sardonyx.errors import InvalidGuard, RuntimeException
 from sardonyx.polynomial import evaluate
@@ -39,8 +40,13 @@ class Handle:
 
     device: int
     address: Address
-    dtype: np.dtype[Any]
+    element: DType
     shape: tuple[int, ...]
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """How NumPy stores the elements."""
+        return self.element.storage
 
 
 Feed: TypeAlias = np.ndarray | Handle
@@ -280,7 +286,7 @@ class Executor:
     def _handle(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Handle:
         stored = self.plan.buffers[buffer]
         shape = self._shapes[buffer](symbols)
-        return Handle(stored.device, self._address(frame, buffer), dtypes.by_name(stored.dtype).storage, shape)
+        return Handle(stored.device, self._address(frame, buffer), dtypes.by_name(stored.dtype), shape)
 
     def _values(self, frame: Frame, buffer: int, count: int) -> list[int]:
         """The first elements of an integer buffer."""

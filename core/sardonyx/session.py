@@ -13,6 +13,7 @@ import numpy as np
 from sardonyx import debug, providers
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import WeightTable
+from sardonyx.edge import inward, outward
 from sardonyx.errors import InvalidArgument
 from sardonyx.executor import Function, Weights
 from sardonyx.ir import TensorType, Value
@@ -103,7 +104,8 @@ class InferenceSession:
 
         handles, release = variant.function.call(feeds, None, compile_now)
         try:
-            return [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
+            arrays = [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
+            return [outward(array, handle.element) for array, handle in zip(arrays, handles, strict=True)]
         finally:
             release()
 
@@ -169,6 +171,8 @@ def _feed(value: Value, feed: Mapping[str, Any]) -> np.ndarray:
         raise InvalidArgument(f"input {value.name!r} ({value.type}) is missing from the feed")
     array = np.asarray(feed[value.name])
     want = value.dtype
+    if want is not None and not want.is_native:
+        array = inward(array, want)
     if want is not None and array.dtype != want.storage:
         raise InvalidArgument(f"input {value.name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
     shape = value.shape

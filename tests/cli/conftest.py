@@ -38,13 +38,13 @@ def model(tmp_path: Path) -> Save:
     """Writes a model of one node: `model("Relu", [("x", float32, ["N", 3])], [("y", float32, ["N", 3])])`."""
 
     def save(op_type: str, inputs: list[Any], outputs: list[Any], name: str = "model.onnx", **attributes: Any) -> Path:
-        ports = [[helper.make_tensor_value_info(*port) for port in some] for some in (inputs, outputs)]
+        ins, outs = ([helper.make_tensor_value_info(*port) for port in some] for some in (inputs, outputs))
         domain = attributes.pop("domain", "")
         node = helper.make_node(
             op_type, [p[0] for p in inputs], [p[0] for p in outputs], "n", domain=domain, **attributes
         )
         opsets = [helper.make_opsetid("", 20), *([helper.make_opsetid(domain, 1)] if domain else [])]
-        proto = helper.make_model(helper.make_graph([node], "g", *ports), opset_imports=opsets, ir_version=9)
+        proto = helper.make_model(helper.make_graph([node], "g", ins, outs), opset_imports=opsets, ir_version=9)
         path = tmp_path / name
         onnx.save(proto, path)
         return path

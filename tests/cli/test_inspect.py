@@ -107,6 +107,7 @@ def test_what_falls_back_and_why(
     ("shape", "message"),
     [
         ("z=1", "--shape z=1: there is no input 'z'; there are x"),
+        ("x=1x4", "--shape x=1x4: the model declares Nx3"),
         ("x=1xa", "--shape x=1xa: write sizes with x between them, as in 1x3x224x224"),
     ],
 )

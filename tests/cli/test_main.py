@@ -17,7 +17,7 @@ from sardonyx.cli import BUILT_IN, main
 HEAVY = """
 import sys
 from sardonyx.cli import _parser
-for name in ("run", "info", "inspect"):
+for name in ("demo", "run", "info", "inspect"):
     _parser([name])
 print(*sorted({"rich", "PIL", "sardonyx.session", "sardonyx.ops", "sardonyx.primitives"} & set(sys.modules)))
 """

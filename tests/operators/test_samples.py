@@ -23,6 +23,7 @@ from sardonyx import errors, ops
 from sardonyx.ops.operator import Operator, Sample
 from sardonyx.polynomial import Poly
 from sardonyx.symbolic import hint, poly
+from tests.engine.providers import PROVIDERS, require_provider
 from tests.support import eager
 
 RUNTIME_OPSET = 21
@@ -190,8 +191,9 @@ def assert_near(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: fl
 
 
 @pytest.mark.parametrize(("operator", "sample"), CASES)
-@pytest.mark.parametrize("provider", ["eager"])
+@pytest.mark.parametrize("provider", [pytest.param("eager", id="eager"), *PROVIDERS])
 def test_sample(operator: type[Operator], sample: Sample, provider: str) -> None:
+    require_provider(provider)
     assert_near(run_sample(operator, sample, provider), expected(operator, sample), sample.tolerance)
 
 

@@ -11,6 +11,7 @@ from sardonyx import dtypes
 from sardonyx.array import Array
 from sardonyx.compiler.interpret import interpret
 from sardonyx.ir import Graph, Value
+from sardonyx.ir.build import constant
 from sardonyx.ir.checker import check as check_model
 from sardonyx.ir.compare import difference
 from sardonyx.ir.model import Model
@@ -25,6 +26,14 @@ IMPORTS = {"": 28, "com.microsoft": 1}
 
 def graph_of(inputs: str, body: str, outputs: str = "y") -> Graph:
     return parse_graph(f"({inputs}) => ({outputs}) {{ {body} }}")
+
+
+def make_constant(graph: Graph, name: str, array: np.ndarray) -> None:
+    """Turn an input into an initializer."""
+    value = next(value for value in graph.inputs if value.name == name)
+    graph.inputs.remove(value)
+    graph.initializers.append(value)
+    value.constant = constant(array).constant
 
 
 def check(

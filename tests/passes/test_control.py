@@ -27,13 +27,15 @@ def test_a_condition_that_depends_on_sizes_is_folded_first():
 
 
 def test_branches_inside_a_branch_are_chosen_too():
+    other = "else_branch = e () => (q) { q = Exp(x) }>"
     inner = "If(d) <then_branch = a () => (r) { r = Neg(x) }, else_branch = b () => (s) { s = Abs(x) }>"
-    text = f"bool d = 0 y = If(c) <then_branch = t () => (p) {{ p = {inner} }}, else_branch = e () => (q) {{ q = Exp(x) }}>"
+    text = f"bool d = 0 y = If(c) <then_branch = t () => (p) {{ p = {inner} }}, {other}"
     check(if_of_constant, X, f"bool c = 1 {text}", "y = Abs(x)")
-    after = "y = If(c) <then_branch = t () => (s) { s = Abs(x) }, else_branch = e () => (q) { q = Exp(x) }>"
-    check(if_of_constant, f"bool c, {X}", text, after)
+    check(if_of_constant, f"bool c, {X}", text, f"y = If(c) <then_branch = t () => (s) {{ s = Abs(x) }}, {other}")
 
 
 def test_a_branch_may_give_back_what_is_outside():
-    text = "bool c = 1 k = Exp(x) h = If(c) <then_branch = t () => (p) { p = Identity(k) }, else_branch = e () => (q) { q = Neg(x) }> y = Neg(h)"
+    text = """bool c = 1 k = Exp(x)
+              h = If(c) <then_branch = t () => (p) { p = Identity(k) }, else_branch = e () => (q) { q = Neg(x) }>
+              y = Neg(h)"""
     check(if_of_constant, X, text, "k = Exp(x) p = Identity(k) y = Neg(p)")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import wasmtime
 from numpy.testing import assert_array_equal
+
 from sardonyx_wasm.assembler import (
     TYPES,
     Expr,

@@ -92,12 +92,14 @@ def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) ->
 
     total = sum(1 for _ in model.graph.all_nodes())
     usable = [provider for provider, _ in providers.resolve(names)]
-    given = shapes_of(texts, [value.name for value in model.graph.inputs])
+    initialized = {id(value) for value in model.graph.initializers}
+    inputs = [value for value in model.graph.inputs if id(value) not in initialized]
+    given = shapes_of(texts, [value.name for value in inputs])
     assumed: list[str] = []
+    shapes = [sizes(value.name, value.shape, given, assumed) for value in inputs]
     head: dict[str, Any] = {"providers": [provider.name for provider in usable], "assumed": assumed}
     try:
         compiler = Compiler(prepare(model, SessionOptions()).graph, usable, WeightTable())
-        shapes = [sizes(value.name, value.shape, given, assumed) for value in compiler.inputs]
         facts = describe(compiler, shapes)
     except Exception as error:  # a model that cannot be compiled can still be looked at
         return {**head, "error": str(error)}
@@ -159,7 +161,7 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
             "Memory": ", ".join(f"{nbytes(n)} on {short_name(name)}" for name, n in data["memory"].items()),
             "Weights": nbytes(data["weight_bytes"]),
             "Sizes": ", ".join(f"{name} = {text}" for name, text in data["symbols"].items()),
-            "Guards": count(len(data["guards"]), "guard") if data["guards"] else "none: the plan holds for all sizes",
+            "Guards": "" if data["guards"] else "none: the plan holds for all sizes",
         }
     )
     if data["guards"]:

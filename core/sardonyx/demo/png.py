@@ -22,7 +22,9 @@ def decode(data: bytes) -> NDArray[np.uint8]:
     """
     try:
         return _decode(data)
-    except (zlib.error, KeyError, IndexError) as error:
+    except KeyError as error:
+        raise ValueError(f"the PNG is damaged: there is no {error}") from error
+    except (zlib.error, IndexError) as error:
         raise ValueError(f"the PNG is damaged: {error}") from error
 
 
@@ -30,16 +32,17 @@ def _decode(data: bytes) -> NDArray[np.uint8]:
     chunks: dict[bytes, bytes] = {}
     for kind, content in _chunks(data):
         chunks[kind] = chunks.get(kind, b"") + content
-    header = chunks[b"IHDR"]
+    header = chunks[b"IHDR"].ljust(13, b"\0")
     width, height = (int.from_bytes(header[k : k + 4], "big") for k in (0, 4))
     depth, color, _, _, interlaced = header[8:13]
     if interlaced or (b"tRNS" in chunks and color != PALETTE):
         raise ValueError("interlaced PNGs, and those with a transparent colour, need Pillow: pip install sardonyx[cli]")
     bits = depth * CHANNELS[color]
     row = -(-width * bits // 8)
-    raw = np.frombuffer(zlib.decompressobj().decompress(chunks[b"IDAT"], height * (row + 1)), np.uint8)
-    if not width or not height or raw.size != height * (row + 1):
-        raise ValueError(f"the PNG is damaged: {raw.size} bytes of pixels, not {height * (row + 1)}")
+    size = height * (row + 1)
+    raw = np.frombuffer(zlib.decompressobj().decompress(chunks[b"IDAT"], size + 1), np.uint8)  # to zlib's checksum
+    if not width * height or raw.size != size:
+        raise ValueError(f"the PNG is damaged: {raw.size} bytes of pixels, not {size}")
     raw = raw.reshape(height, row + 1)
     step = max(bits // 8, 1)
     lines = _unfilter(raw[:, 0], raw[:, 1:].reshape(height, row // step, step)).reshape(height, row)

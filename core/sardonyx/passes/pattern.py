@@ -191,7 +191,7 @@ def _holds(node: Node, name: str, condition: Condition) -> bool:
     value = node.attribute(name, operator.attributes.get(name) if operator else None)
     if callable(condition):
         return bool(condition(value))
-    return bool(list(value) == list(condition)) if isinstance(condition, (list, tuple)) else bool(value == condition)
+    return bool(value == (type(value)(condition) if isinstance(value, (list, tuple)) else condition))
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy.typing as npt
+
 from sardonyx.errors import EngineError
 
 from ..assembler import Callee, Expr, Module, f32, f32x4, f64, i32, i64

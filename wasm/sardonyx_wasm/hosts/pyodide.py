@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
 from sardonyx.errors import EngineError
 
 from ..assembler import Module, i32, op

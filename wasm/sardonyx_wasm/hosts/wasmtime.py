@@ -22,8 +22,9 @@ from typing import Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 import wasmtime
-from sardonyx.errors import EngineError
 from wasmtime import _ffi as ffi
+
+from sardonyx.errors import EngineError
 
 from ..assembler import Callee, Memory, Module
 from . import PROBES, cache, exported, is_callable

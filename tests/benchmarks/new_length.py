@@ -1,0 +1,66 @@
+"""What a sequence length that a session has not seen costs: nothing is compiled, memory is laid out and bound anew.
+
+    python -m tests.benchmarks.new_length [--provider NAME] [--lengths 40] [--json]
+
+Each length runs twice; the median difference between first and second run is what the new length added.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+import sardonyx
+from tests import models
+from tests.benchmarks.models import PROVIDERS
+from tests.support.needs import quieten_vulkan
+
+
+def measure(provider: str, count: int) -> dict[str, Any]:
+    """Milliseconds of first and second runs, and how many plans were made, for one provider."""
+    session = sardonyx.InferenceSession(models.path("minilm-l3"), providers=[provider])
+    rng = np.random.default_rng(0)
+
+    def run(length: int) -> float:
+        feeds = {"input_ids": rng.integers(1000, 30000, (1, length)), "attention_mask": np.ones((1, length), np.int64)}
+        start = time.perf_counter()
+        session.run(None, feeds)
+        return 1e3 * (time.perf_counter() - start)
+
+    for _ in range(3):
+        run(4)
+    pairs = [(run(length), run(length)) for length in rng.permutation(np.arange(5, 5 + count)).tolist()]
+    return {
+        "provider": provider,
+        "first_ms": statistics.median(first for first, _ in pairs),
+        "second_ms": statistics.median(second for _, second in pairs),
+        "added_ms": statistics.median(first - second for first, second in pairs),
+        "plans": session.compiled,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--provider", choices=PROVIDERS)
+    parser.add_argument("--lengths", type=int, default=40)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    quieten_vulkan()
+    rows = [measure(name, arguments.lengths) for name in PROVIDERS if arguments.provider in (None, name)]
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    for row in rows:
+        print(
+            "{provider}: {first_ms:.2f} ms for a new length, {second_ms:.2f} ms for a known one: "
+            "{added_ms:.2f} ms added, {plans} plan made".format(**row)
+        )
+
+
+if __name__ == "__main__":
+    main()
