@@ -21,6 +21,7 @@ from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
 from sardonyx.serde.reader import read
+from sardonyx.threads import limit_blas
 
 
 @dataclass
@@ -53,6 +54,7 @@ class InferenceSession:
         **kwargs: Any,
     ) -> None:
         self._options = sess_options or SessionOptions()
+        limit_blas(self._options.intra_op_num_threads)
         self._model = read(path_or_bytes)
         self._chosen = _resolve(providers, provider_options)
         self._devices = [provider.device(options) for provider, options in self._chosen]

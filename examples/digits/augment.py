@@ -21,7 +21,7 @@ as well, a seven without a crossbar. Without them a plain seven is taken for a o
 
 
 def supplement(count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """`count` images of each missing way and their labels, made as the data set was but 16x16: ink counted in blocks."""
+    """`count` images of each missing way and their labels: ink counted in blocks, as in the data set, but 16x16."""
     rng = np.random.default_rng(0)
     images = []
     for label, way in MISSING_WAYS * count:
@@ -32,7 +32,7 @@ def supplement(count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 def upscale(images: NDArray[np.float64]) -> Tensor:
-    """How much ink lies at each point: [N, S, S] counts of 0..16 as smooth fields [N, 1, 96, 96], 0..1, with a margin."""
+    """Square counts [N, S, S] of 0..16 as smooth fields [N, 1, 96, 96] in 0..1: how much ink lies at each point."""
     counts = torch.from_numpy(images).float()[:, None] / 16
     margin = [images.shape[1] // 4] * 4
     return F.interpolate(F.pad(counts, margin), size=(FINE, FINE), mode="bicubic").clamp(0, 1)

@@ -33,9 +33,6 @@ class StopwatchProvider(NumpyProvider):
     def device(self, options: Mapping[str, str]) -> StopwatchDevice:
         return _device()
 
-    def describe(self) -> dict[str, str]:
-        return {"clock": "perf_counter"}
-
 
 class StopwatchDevice(NumpyDevice):
     """The host's memory, and by label of a launch how often it ran and how many seconds that took."""

@@ -47,7 +47,8 @@ def measure(name: str, provider: str, runs: int) -> dict[str, Any]:
     options.intra_op_num_threads = 1
     reference = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     start = time.perf_counter()
-    session = sardonyx.InferenceSession(path, providers=[provider])
+    ours_options = sardonyx.SessionOptions(intra_op_num_threads=1)
+    session = sardonyx.InferenceSession(path, ours_options, providers=[provider])
     found = session.run(None, feeds)
     first = 1e3 * (time.perf_counter() - start)
     errors = [

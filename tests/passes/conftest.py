@@ -25,8 +25,11 @@ def onnx_cases() -> list[Case]:
     for case in cases:
         data = case.model.SerializeToString()
         inputs = read(data).graph.inputs
-        if all(isinstance(value.type, TensorType) for value in inputs) and case.data_sets:
-            arrays = [_stored(array, value.dtype) for array, value in zip(case.data_sets[0][0], inputs, strict=True)]
+        feeds = case.data_sets[0][0]
+        if all(isinstance(value.type, TensorType) for value in inputs) and all(
+            isinstance(feed, np.ndarray) for feed in feeds
+        ):
+            arrays = [_stored(feed, value.dtype) for feed, value in zip(feeds, inputs, strict=True)]
             found.append((case.name, data, arrays))
     return found
 

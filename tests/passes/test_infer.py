@@ -1,5 +1,7 @@
 """What is inferred: on small graphs by name, on ONNX's node models against what they compute."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -20,21 +22,21 @@ CASES = [
     ("float32[N,4] x", "y = Concat<axis = 0>(x, x)", "float32[2*N,4]"),
     ("float32[N,4] x, float32[1,4] c", "y = Add(x, c)", "float32[N,4]"),
     ("float32[N,4] x, float32[N,4] c", "y = Add(x, c)", "float32[N,4]"),
-    ("float32[N,4] x, float32[M,4] c", "y = Add(x, c)", "float32[d1,4]"),
-    ("float32[?,4] x", "y = Transpose(x)", "float32[4,d1]"),
+    ("float32[N,4] x, float32[M,4] c", "y = Add(x, c)", "float32[*,4]"),
+    ("float32[?,4] x", "y = Transpose(x)", "float32[4,*]"),
     ("float32[...] x", "y = Relu(x)", "?"),
     ("float32[...] x", "s = Shape(x) y = Size(s)", "?"),
     ("float32[B,S,12] x", "int64[4] s = {0, 0, 3, 4} y = Reshape(x, s)", "float32[B,S,3,4]"),
     ("float32[B,S,12] x", "int64[2] s = {-1, 12} y = Reshape(x, s)", "float32[B*S,12]"),
     ("float32[N] x", "n = Shape(x) y = ConstantOfShape(n)", "float32[N]"),
-    ("float32[N] x, int64[2] s", "y = Reshape(x, s)", "float32[d3,d4]"),
+    ("float32[N] x, int64[2] s", "y = Reshape(x, s)", "float32[*,*]"),
     ("float32[N,3] x", "y = Squeeze(x)", "?"),
-    ("float32[1,8] x, int64 n", "int64[1] z = {0} e = Unsqueeze(n, z) y = Slice(x, z, e, z)", "float32[d2,8]"),
-    ("float32[N] x", "y = ReduceSum<keepdims = 0>(x)", "float32"),
+    ("float32[1,8] x, int64 n", "int64[1] z = {0} e = Unsqueeze(n, z) y = Slice(x, z, e, z)", "float32[*,8]"),
+    ("float32[N] x", "y = ReduceSum<keepdims = 0>(x)", "float32[]"),
     ("float32[2] x", "y = com.example.Unknown(x)", "?"),
     ("float32[2] x", "float32[3] z = com.example.Unknown(x) y = Relu(z)", "?"),
     ("bool c, float32[N] x", IF.format("Neg(x)"), "float32[N]"),
-    ("bool c, float32[N] x", IF.format("Concat<axis = 0>(x, x)"), "float32[d1]"),
+    ("bool c, float32[N] x", IF.format("Concat<axis = 0>(x, x)"), "float32[*]"),
     ("bool c, float32[N] x", IF.format("Size(x)"), "?"),
 ]
 
@@ -44,7 +46,7 @@ def test_types(inputs, body, expected):
     graph = graph_of(inputs, body)
     infer_types(graph)
     found = graph.outputs[0].type
-    assert str(found or "?") == str(expected)
+    assert re.sub(r"\bd\d+", "*", str(found or "?")) == expected
 
 
 def test_a_declared_type_without_proof_keeps_its_element_type_alone():
