@@ -84,7 +84,11 @@ class Device(Protocol):
 
 
 class Provider(Protocol):
-    """An execution provider, as the partitioner sees it."""
+    """An execution provider, as the partitioner sees it.
+
+    Two methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions, and
+    `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone.
+    """
 
     name: str
     form: str

@@ -10,8 +10,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Array
 from sardonyx.compiler.interpret import interpret
-from sardonyx.ir import Graph, Value
-from sardonyx.ir.build import constant
+from sardonyx.ir import Graph, Tensor, TensorType, Value
 from sardonyx.ir.checker import check as check_model
 from sardonyx.ir.compare import difference
 from sardonyx.ir.model import Model
@@ -33,7 +32,8 @@ def make_constant(graph: Graph, name: str, array: np.ndarray) -> None:
     value = next(value for value in graph.inputs if value.name == name)
     graph.inputs.remove(value)
     graph.initializers.append(value)
-    value.constant = constant(array).constant
+    value.type = TensorType(value.dtype, array.shape)
+    value.constant = Tensor.of(array, value.dtype or dtypes.of(array.dtype), name)
 
 
 def check(

@@ -38,6 +38,12 @@ CASES = {
     "cast that wraps": (cast_of_cast, "int32[3] x", "h = Cast<to = 11>(x) y = Cast<to = 3>(h)", None),
     "cast to text": (cast_of_cast, "bool[3] x", "h = Cast<to = 1>(x) t = Cast<to = 8>(h) y = Shape(t)", None),
     "cast like": (cast_like, f"int64[4] z, {X}", "y = CastLike(x, z)", "y = Cast<to = 7>(x)"),
+    "cast like, not saturated": (
+        cast_like,
+        f"float8e5m2[4] z, {X}",
+        "y = CastLike<saturate = 0>(x, z)",
+        "y = Cast<saturate = 0, to = 19>(x)",
+    ),
     "scalar": (scalar_constant, X, "float32[1,1] c = {3} y = Mul(c, x)", "float32 c = 3 y = Mul(c, x)"),
     "scalar of higher rank": (scalar_constant, X, "float32[1,1,1] c = {3} y = Mul(c, x)", None),
     "scalar of unknown rank": (scalar_constant, "float32[...] x", "float32[1] c = {3} y = Mul(c, x)", None),

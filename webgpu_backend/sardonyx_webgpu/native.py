@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -30,6 +32,9 @@ def request(options: Mapping[str, str]) -> NativeGpu:
     `high-performance` (the default) or `low-power`; `limits`: `default` for what every WebGPU device grants, `max` for
     all that this adapter has. Raises EPFail where there is no such adapter.
     """
+    if sys.platform == "linux":
+        # Mesa's drivers complain on standard error where this is not set.
+        os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     adapter = _adapter(options)
     granted = {name: int(adapter.limits[_dashed(name)]) for name in DEFAULT_LIMITS}
     if options.get("limits", "default") != "max":

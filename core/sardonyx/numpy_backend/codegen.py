@@ -201,5 +201,5 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def _literal(dtype: str, number: Any) -> str:
-    text = f"float({str(number)!r})" if isinstance(number, float) or isinstance(number, str) else str(number)
+    text = f"float({str(number)!r})" if isinstance(number, (float, str)) else str(number)
     return f"t_{dtype}.type({text})"

@@ -51,7 +51,7 @@ def sample(*inputs: Any, outputs: int = 1, tolerance: float = 1e-5, **attributes
 
 
 Upgrade = Callable[[Node, "Rewriter"], Sequence[Value] | None]
-"""Lifts a node to the form of a later operator set: changes it in place, or gives the values that replace its outputs."""
+"""Lifts a node to the form of a later operator set: in place, or by giving the values that replace its outputs."""
 
 
 class Rewriter:

@@ -62,10 +62,10 @@ def cast_of_cast(x: Value, inner: Node, outer: Node) -> Value | None:
     return changed(outer, x)
 
 
-@rule(op.CastLike(x, y))
-def cast_like(x: Value, y: Value) -> Value | None:
+@rule(op.CastLike(x, y).named("node"))
+def cast_like(x: Value, y: Value, node: Node) -> Value | None:
     """CastLike(x, y) -> Cast(x), where the type of y is known"""
-    return None if y.dtype is None else op.Cast(x, to=y.dtype.number)
+    return None if y.dtype is None else changed(node, x, factory=op.Cast, to=y.dtype.number)
 
 
 _MANTISSA = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24, dtypes.float64: 53}
