@@ -23,3 +23,12 @@ def rng() -> np.random.Generator:
 def wheel() -> Path:
     """The wheel that the working tree builds."""
     return build_wheel()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests noted with `record_property("summary", line)`."""
+    reports = [report for status in ("passed", "failed") for report in terminalreporter.stats.get(status, [])]
+    lines = [line for report in reports for name, line in report.user_properties if name == "summary"]
+    if lines:
+        terminalreporter.section("counts")
+        terminalreporter.write("".join(f"{line}\n" for line in lines))

@@ -14,7 +14,7 @@ from sardonyx import debug, providers
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import WeightTable
 from sardonyx.edge import inward, outward
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import InvalidArgument, NotImplemented
 from sardonyx.executor import Function, Weights
 from sardonyx.ir import TensorType, Value
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
@@ -171,6 +171,8 @@ def _feed(value: Value, feed: Mapping[str, Any]) -> np.ndarray:
     """The array that is fed to an input, checked against its declared type."""
     if value.name not in feed:
         raise InvalidArgument(f"input {value.name!r} ({value.type}) is missing from the feed")
+    if value.type is not None and not isinstance(value.type, TensorType):
+        raise NotImplemented(f"input {value.name!r} is {value.type}; only tensors can be fed")
     array = np.asarray(feed[value.name])
     want = value.dtype
     if want is not None and not want.is_native:

@@ -16,8 +16,8 @@ from torch.nn import functional as F  # noqa: N812
 FINE = 96
 """Width and height of an upscaled original, of which the digit fills two thirds."""
 MISSING_WAYS = [(1, 1), (1, 2), (7, 0)]
-"""Ways of writing, digit and index in `draw.SKELETONS`, that the data set lacks: a one with a sharp flag, with a foot
-as well, a seven without a crossbar. Without them a plain seven is taken for a one."""
+"""Ways of writing, digit and index in `draw.SKELETONS`, that the data set hardly has: a one with a sharp flag, the same
+with a foot, a seven without a crossbar. Without them, a plain seven is taken for a one."""
 
 
 def supplement(count: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:

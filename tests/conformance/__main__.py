@@ -28,7 +28,9 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"put what passes into {expectation.FILE.name}")
     arguments = parser.parse_args()
     quieten_vulkan()
-    chosen = [case for case in cases() if fnmatch(case.name, arguments.filter) or fnmatch(case.operator, arguments.filter)]
+    chosen = [
+        case for case in cases() if fnmatch(case.name, arguments.filter) or fnmatch(case.operator, arguments.filter)
+    ]
     chosen = chosen[:: arguments.every]
     for provider in [arguments.provider] if arguments.provider else ORDER if arguments.write else ORDER[-1:]:
         outcomes = dict(run_all(chosen, provider, arguments.jobs))

@@ -9,6 +9,8 @@ from sardonyx.passes.affine import (
     gemm_add,
     gemm_batch_normalization,
     matmul_add,
+    normalization_add,
+    normalization_mul,
 )
 from tests.passes.checking import check
 
@@ -24,8 +26,8 @@ MATRIX = "float32[N,2] x"
 SQUARE = "float32[2,2] w = {1, 2, 3, 4}"
 
 
-def norm(text: str) -> str:
-    return f"y = BatchNormalization<epsilon = 0.0>({text}, s, o, m, v)"
+def norm(text: str, output: str = "y") -> str:
+    return f"{output} = BatchNormalization<epsilon = 0.0>({text}, s, o, m, v)"
 
 
 CASES = {
@@ -104,6 +106,18 @@ CASES = {
         X,
         f"{W} {NORM} h = Conv(x, w) y, a, b = BatchNormalization<training_mode = 1>(h, s, o, m, v)",
         None,
+    ),
+    "add to what is normalized": (
+        normalization_add,
+        X,
+        f"{HALF} {C} {norm('x', 'h')} y = Add(c, h)",
+        f"{HALF.replace('o = {0, 0}', 'o = {8, 16}')} {norm('x')}",
+    ),
+    "multiply what is normalized": (
+        normalization_mul,
+        X,
+        f"{NORM} {C} {norm('x', 'h')} y = Mul(c, h)",
+        f"{NORM.replace('s = {2, 4}', 's = {16, 64}').replace('o = {1, -1}', 'o = {8, -16}')} {norm('x')}",
     ),
     "normalize a product": (
         gemm_batch_normalization,

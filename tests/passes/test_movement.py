@@ -9,6 +9,7 @@ from sardonyx.passes.movement import (
     reshape_to_known_sizes,
     shape_of_its_own,
     slice_of_everything,
+    softmax_of_rows,
     split_into_one,
     squeeze_of_unsqueeze,
     there_and_back,
@@ -109,6 +110,18 @@ CASES = {
         None,
     ),
     "reshape to what is fed": (reshape_to_known_sizes, "float32[N] x, int64[2] s", "y = Shape(x) z = Relu(x)", None),
+    "softmax": (
+        softmax_of_rows,
+        X,
+        "h = Flatten<axis = 2>(x) k = Softmax(h) s = Shape(x) y = Reshape(k, s)",
+        "y = Softmax<axis = -1>(x)",
+    ),
+    "softmax of several axes": (
+        softmax_of_rows,
+        X,
+        "h = Flatten(x) k = Softmax(h) s = Shape(x) y = Reshape(k, s)",
+        None,
+    ),
     "slice": (
         slice_of_everything,
         X,

@@ -406,7 +406,8 @@ def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     for origin, row in able.items():
         if True not in row:
             label = trace.labels[origin] if origin >= 0 else "the graph"
-            names = ", ".join(provider.name for provider in providers)
-            raise NotImplemented(f"{label}: none of {names} can run it; add NumpyExecutionProvider")
+            names = " or ".join(provider.name for provider in providers)
+            types = {x.dtype.name for e in trace.equations if e.origin == origin for x in (*e.inputs, *e.outputs)}
+            raise NotImplemented(f"{label} cannot run on {names} with types {', '.join(sorted(types))}")
         chosen[origin] = row.index(True)
     return {id(equation): chosen[equation.origin] for equation in trace.equations}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -125,6 +125,37 @@ def conv_batch_normalization(
     return None if result is None else [result, mean, variance]
 
 
+_NORM = op.BatchNormalization(x, scale, offset, mean, variance).named("norm").once
+
+
+@rule(_NORM + c)
+def normalization_add(
+    norm: Node, x: Value, scale: Value, offset: Value, mean: Value, variance: Value, c: Value
+) -> Value | None:
+    """BatchNormalization(x, scale, offset) + c -> BatchNormalization(x, scale, offset + c), one number per channel"""
+    return _shifted(norm, c, lambda factor, shift, number: (factor, shift + number))
+
+
+@rule(_NORM * c)
+def normalization_mul(
+    norm: Node, x: Value, scale: Value, offset: Value, mean: Value, variance: Value, c: Value
+) -> Value | None:
+    """BatchNormalization(x, scale, offset) * c -> BatchNormalization(x, scale * c, offset * c), one number per channel"""
+    return _shifted(norm, c, lambda factor, shift, number: (factor * number, shift * number))
+
+
+def _shifted(norm: Node, c: Value, combine: Callable[[Array, Array, Array], tuple[Array, Array]]) -> Value | None:
+    """A BatchNormalization whose scale and offset are combined with a number per channel."""
+    x, scale, offset, *statistics = norm.inputs
+    factor, shift = _wide(scale), _wide(offset)
+    size = rank(x)
+    if factor is None or shift is None or size is None or scale is None or norm.attribute("training_mode", 0):
+        return None
+    number = _per_channel(c, len(factor), size)
+    made = None if number is None else _fitting(scale, *combine(factor, shift, number))
+    return made and changed(norm, x, *made, *statistics)
+
+
 # ---- matrix products
 
 
@@ -183,4 +214,13 @@ def gemm_batch_normalization(
     return made and [changed(gemm, x, *made, factory=op.Gemm, beta=1.0), mean, variance]
 
 
-RULES = [conv_add, conv_mul, conv_batch_normalization, matmul_add, gemm_add, gemm_batch_normalization]
+RULES = [
+    conv_add,
+    conv_mul,
+    conv_batch_normalization,
+    normalization_add,
+    normalization_mul,
+    matmul_add,
+    gemm_add,
+    gemm_batch_normalization,
+]

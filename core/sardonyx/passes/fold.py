@@ -16,8 +16,11 @@ from sardonyx.passes.intern import is_pure
 LIMIT = 16 << 20
 """Bytes up to which a result becomes a constant."""
 
-GROWTH = 2
-"""How many times larger than its operands a result may be: dequantized weights and filled tensors stay computed."""
+GROWTH = 4
+"""How many times larger than its operands a result may be: filled and repeated tensors stay computed."""
+
+KEPT_SMALL = frozenset({"DequantizeLinear"})
+"""Operators whose operands are better kept than their results: kernels read quantized weights as they are."""
 
 FREE = 4 << 10
 """Bytes that a result may always have: shapes and the like."""
@@ -40,12 +43,13 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference) -> Sequence[Va
     wanted = [value for value in node.outputs if uses.get(value)]
     arrays = [facts.array(value) for value in wanted]
     tensors = [value.constant for value in node.inputs if value is not None]
-    given = sum(_bytes(tensor) for tensor in tensors if tensor is not None)
-    if not arrays or not all(array is not None and _fits(array, given) for array in arrays):
+    fed = None in tensors
+    if not arrays or any(array is None or (fed and array.value is None) for array in arrays):
         return None
-    if not all(array is not None and array.value is not None for array in arrays):
-        if None in tensors:
-            return None
+    given = 0 if node.op_type in KEPT_SMALL else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
+    if not all(array is not None and _fits(array, given) for array in arrays):
+        return None
+    if any(array is not None and array.value is None for array in arrays):
         arrays = _evaluate(node, wanted)
     made = {value: _constant(value, array) for value, array in zip(wanted, arrays, strict=False) if array is not None}
     return [made.get(value) for value in node.outputs] if len(made) == len(wanted) else None

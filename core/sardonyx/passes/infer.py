@@ -24,8 +24,8 @@ from sardonyx.symbolic import Dim, Guards, Size, UndecidedSizeError, poly, size
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
 
-GENERATED = re.compile(r"d\d+")
-"""The names of sizes of which nothing is known."""
+NAMES = re.compile(r"(?!d\d+$)[A-Za-z_][\w.:]*")
+"""Declared dimensions that keep their names: no expressions, and none that a new size might have."""
 
 SMALL = 64
 """Elements up to which constants take part with their values; larger ones are not even read."""
@@ -137,8 +137,7 @@ class Inference:
         if dim is None:
             return self.new_size()
         if dim not in self._symbols:
-            own = dim.isidentifier() and not GENERATED.fullmatch(dim)
-            self._symbols[dim] = size(symbol(dim)) if own else self.new_size()
+            self._symbols[dim] = size(symbol(dim)) if NAMES.fullmatch(dim) else self.new_size()
         return self._symbols[dim]
 
     def new_size(self, negative: bool = False) -> Dim:

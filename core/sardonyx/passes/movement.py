@@ -10,7 +10,7 @@ from sardonyx.ir import Node, Value
 from sardonyx.ir.build import constant
 from sardonyx.passes.checks import array_of, integers, rank, same_type
 from sardonyx.passes.infer import Inference
-from sardonyx.passes.pattern import Variable, constants, op, variables
+from sardonyx.passes.pattern import Variable, changed, constants, op, variables
 from sardonyx.passes.rule import rule
 from sardonyx.symbolic import Size, same
 
@@ -120,6 +120,20 @@ def _spelled(given: Sequence[Size], wanted: Sequence[Size]) -> list[int] | None:
     return sizes if sizes.count(-1) <= 1 else None
 
 
+@rule(
+    *(
+        op.Reshape(make(op.Flatten(x).named("rows")).named("node").once, op.Shape(x))
+        for make in (op.Softmax, op.LogSoftmax, op.Hardmax)
+    )
+)
+def softmax_of_rows(x: Value, rows: Node, node: Node) -> Value | None:
+    """Reshape(Softmax(Flatten(x)), Shape(x)) -> Softmax(x), along the last axis; likewise LogSoftmax, Hardmax"""
+    last, axis = rank(x), rows.attribute("axis", 1)
+    if last is None or axis % max(last, 1) != last - 1 or node.attribute("axis", -1) not in (-1, 1):
+        return None
+    return changed(node, x, axis=-1)
+
+
 # ---- parts and borders
 
 
@@ -152,6 +166,7 @@ RULES = [
     there_and_back,
     squeeze_of_unsqueeze,
     reshape_of_reshape,
+    softmax_of_rows,
     reshape_to_known_sizes,
     slice_of_everything,
     pad_of_nothing,

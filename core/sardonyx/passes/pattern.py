@@ -40,6 +40,10 @@ class Pattern:
         """Every way in which the Value looks like this, given what names stand for already."""
         raise NotImplementedError
 
+    def may_match(self, value: Value | None) -> bool:
+        """Whether it is worth trying."""
+        return value is not None
+
     def names(self) -> set[str]:
         return set()
 
@@ -84,9 +88,11 @@ class Variable(Pattern):
     def optional(self) -> Variable:
         return replace(self, missing=True)
 
+    def may_match(self, value: Value | None) -> bool:
+        return self.missing if value is None else not self.constant or value.constant is not None
+
     def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
-        fits = self.missing if value is None else not self.constant or value.constant is not None
-        if fits and (self.name not in found or found[self.name] is value):
+        if self.may_match(value) and (self.name not in found or found[self.name] is value):
             yield {**found, self.name: value}
 
     def names(self) -> set[str]:
@@ -108,6 +114,9 @@ class Literal(Pattern):
     """A scalar constant: an integer exactly, a fraction but for rounding."""
 
     number: float
+
+    def may_match(self, value: Value | None) -> bool:
+        return value is not None and value.constant is not None
 
     def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
         number = scalar(value)
@@ -155,6 +164,9 @@ class Call(Pattern):
     def names(self) -> set[str]:
         return {self.name} - {""} | {name for pattern in self.inputs for name in pattern.names()}
 
+    def may_match(self, value: Value | None) -> bool:
+        return value is not None and value.producer is not None and value.producer.op_type == self.op_type
+
     def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
         node = value.producer if value is not None else None
         if node is None or self.output >= len(node.outputs) or node.outputs[self.output] is not value:
@@ -177,11 +189,14 @@ class Call(Pattern):
 
     def _match_inputs(self, values: Sequence[Value | None], found: Found, uses: Uses) -> Iterator[Found]:
         count = len(self.inputs)
+        given = [*values[:count], *[None] * (count - len(values))]
+        for pattern, value in zip(self.inputs, given):
+            if not pattern.may_match(value):
+                return
         if not self.rest and any(value is not None for value in values[count:]):
             return
         matches = [found]
-        for k, pattern in enumerate(self.inputs):
-            value = values[k] if k < len(values) else None
+        for pattern, value in zip(self.inputs, given):
             matches = [more for match in matches for more in pattern.match(value, match, uses)]
         yield from matches
 
