@@ -134,10 +134,10 @@ def _wander(length: int, rng: np.random.Generator) -> NDArray[np.float64]:
 
 
 def main() -> None:
-    """Writes `<digit>_drawn.png` beside this file, one picture for each entry of `PICTURES`."""
+    """Writes `images/<digit>_drawn.png` beside this file, one picture for each entry of `PICTURES`."""
     for digit, way, size, pen, ink, paper in PICTURES:
         image = draw(digit, way, np.random.default_rng(10 + digit), size=size, pen=pen, ink=ink, paper=paper)
-        path = Path(__file__).with_name(f"{digit}_drawn.png")
+        path = Path(__file__).with_name("images") / f"{digit}_drawn.png"
         image.quantize(32, dither=Image.Dither.NONE).save(path, optimize=True)
         print(f"{path.name}: {size[0]}x{size[1]}, {path.stat().st_size} bytes")
 

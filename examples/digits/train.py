@@ -100,7 +100,7 @@ def measure(model: bytes, tests: dict[str, Test]) -> dict[str, float]:
 def show(model: bytes) -> None:
     """Prints what the model makes of each picture in this folder, in percent by digit."""
     print(f"{'':16}" + "".join(f"{label:6}" for label in range(10)))
-    for path in sorted(FOLDER.glob("*.png")):
+    for path in sorted(FOLDER.glob("images/*.png")):
         (row,) = probabilities(model, digit(path))
         verdict = "" if str(row.argmax()) == path.name[0] else "  wrong"
         print(f"{path.name:16}" + "".join(f"{100 * p:6.1f}" for p in row) + verdict)
@@ -153,7 +153,7 @@ def main() -> None:
     for label in range(10):
         first = clean[int(np.flatnonzero(held_labels == label)[0]), 0].numpy()
         picture = Image.fromarray(np.rint(first * 255).astype(np.uint8))
-        picture.save(FOLDER / f"{label}_heldout.png", optimize=True)
+        picture.save(FOLDER / "images" / f"{label}_heldout.png", optimize=True)
     show(model)
 
 

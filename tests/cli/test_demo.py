@@ -14,7 +14,7 @@ from sardonyx import providers
 from sardonyx.cli import demo, main
 from sardonyx.cli.devices import State
 from sardonyx.cli.gallery import draw, gallery
-from sardonyx.demo import assets, digits, pictures, samples
+from sardonyx.demo import assets, digits, picture, pictures, samples
 
 from .conftest import without
 
@@ -62,7 +62,7 @@ def test_without_optional_packages(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 def test_own_pictures(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "mine.png"
-    path.write_bytes((assets() / "3_drawn.png").read_bytes())
+    path.write_bytes(picture("3_drawn.png").read_bytes())
     (image,) = shown(capsys, str(path), "--provider", "numpy")["images"]
     assert (image["name"], image["label"], image["digit"]) == (str(path), None, 3)
 
@@ -75,7 +75,7 @@ def test_devices_that_cannot_be_used(capsys: pytest.CaptureFixture[str], monkeyp
         State(providers.NUMPY),
     ]
     monkeypatch.setattr(demo, "states", lambda: states)
-    path = str(assets() / "5_heldout.png")
+    path = str(picture("5_heldout.png"))
     data = shown(capsys, path)
     assert data["best"] == 3
     assert [device["same"] for device in data["devices"]] == [None, None, None, True]
@@ -90,7 +90,7 @@ def test_devices_that_cannot_be_used(capsys: pytest.CaptureFixture[str], monkeyp
 
 def test_the_fastest_device_answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "states", lambda: [State(providers.NUMPY), State(providers.CPU)])
-    data = shown(capsys, str(assets() / "5_heldout.png"))
+    data = shown(capsys, str(picture("5_heldout.png")))
     first, second = data["devices"]
     assert data["best"] == (first["median"] > second["median"])
     assert first["same"]

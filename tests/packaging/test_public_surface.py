@@ -26,8 +26,11 @@ def test_every_public_name_is_exported_and_documented() -> None:
 
 
 def hidden(thing: object) -> bool:
-    """Whether `thing` is a submodule, or the `annotations` of a future import."""
-    return isinstance(thing, ModuleType) or type(thing).__module__ == "__future__"
+    """Whether `thing` is a submodule, or comes from `__future__` or `typing`."""
+    origin = getattr(thing, "__module__", None) or type(thing).__module__
+    return (
+        isinstance(thing, (ModuleType, bool)) or "__future__" in (origin, type(thing).__module__) or origin == "typing"
+    )
 
 
 def test_import_brings_numpy_alone() -> None:

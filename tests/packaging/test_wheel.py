@@ -21,7 +21,16 @@ TARGET = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
 PACKAGES = [ROOT / folder for folder in TARGET["packages"]]
 
 RUN = """
-import sardonyx
+import numpy as np
+import sardonyx as ort
+from sardonyx.demo import assets
+
+session = ort.InferenceSession((assets() / "digits.onnx").read_bytes())
+image = np.zeros((2, 1, 28, 28), np.float32)
+image[:, 0, 4:24, 13:15] = 1
+(probabilities,) = session.run(None, {"image": image})
+assert probabilities.argmax(1).tolist() == [1, 1], probabilities
+assert session.get_providers() == ["NumpyExecutionProvider"]
 """
 
 
@@ -45,7 +54,10 @@ def test_is_pure_and_small(wheel: Path) -> None:
 def test_holds_every_file_of_the_packages_and_no_others(contents: ZipFile) -> None:
     files = (path.relative_to(package.parent) for package in PACKAGES for path in package.rglob("*") if path.is_file())
     sources = {path.as_posix() for path in files if not re.search(r"__pycache__|/\.", path.as_posix())}
-    included = set(TARGET.get("force-include", {}).values())
+    included = set()
+    for source, target in TARGET["force-include"].items():
+        below = [path for path in (ROOT / source).rglob("*") if path.is_file()]
+        included |= {f"{target}/{path.relative_to(ROOT / source).as_posix()}" for path in below} or {target}
     found = {name for name in contents.namelist() if ".dist-info/" not in name}
     assert found == sources | included
 
@@ -83,3 +95,7 @@ def test_runs_in_an_environment_of_its_own(wheel: Path, numpy: str, tmp_path: Pa
     python = environment.ensure_directories(tmp_path / "venv").env_exe
     subprocess.run([python, "-m", "pip", "install", "-qq", str(wheel), numpy], check=True)
     subprocess.run([python, "-I", "-W", "error", "-c", RUN], check=True, cwd=tmp_path)
+    demo = subprocess.run(
+        [python, "-I", "-m", "sardonyx", "demo"], check=True, cwd=tmp_path, capture_output=True, text=True
+    )
+    assert "20 of 20 right" in demo.stdout

@@ -3,9 +3,9 @@
 `sardonyx demo` is built on it; in Python:
 
 >>> from sardonyx import InferenceSession
->>> from sardonyx.demo import assets, digits, pictures
+>>> from sardonyx.demo import assets, digits, picture, pictures
 >>> session = InferenceSession((assets() / "digits.onnx").read_bytes(), providers=["NumpyExecutionProvider"])
->>> (probabilities,) = session.run(None, {"image": digits.digit(pictures.read(assets() / "7_drawn.png"))})
+>>> (probabilities,) = session.run(None, {"image": digits.digit(pictures.read(picture("7_drawn.png")))})
 >>> int(probabilities.argmax())
 7
 """
@@ -22,7 +22,7 @@ MODEL = "digits.onnx"
 
 
 def assets() -> Traversable:
-    """The folder with `digits.onnx` and the pictures `<digit>_*.png`: in the wheel this package, else examples/digits.
+    """The folder with `digits.onnx` and `images/<digit>_*.png`: in the wheel this package, else examples/digits.
 
     Raises NoSuchFile where neither has the model.
     """
@@ -35,4 +35,10 @@ def assets() -> Traversable:
 
 def samples() -> list[Traversable]:
     """The demonstration's own pictures by name; a name's first character is the digit."""
-    return sorted((item for item in assets().iterdir() if item.name.endswith(".png")), key=lambda item: item.name)
+    folder = assets() / "images"
+    return sorted((item for item in folder.iterdir() if item.name.endswith(".png")), key=lambda item: item.name)
+
+
+def picture(name: str) -> Traversable:
+    """The demonstration's picture of this name."""
+    return assets() / "images" / name

@@ -29,7 +29,8 @@ def factory(kernel: Kernel) -> Maker:
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> Maker:
-    scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast, "axis_index": axis_index}
+    scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast}
+    scope |= {"axis_index": axis_index, "widened": widened}
     scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
     scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
     exec(text, scope)
@@ -40,6 +41,11 @@ def _compiled(text: str) -> Maker:
 def axis_index(rank: int, axis: int, size: int) -> np.ndarray:
     """0..size - 1 along one of `rank` axes."""
     return np.arange(size).reshape([size if k == axis else 1 for k in range(rank)])
+
+
+def widened(value: np.ndarray, outer: int, inner: tuple[int, ...]) -> np.ndarray:
+    """What a fold runs over: a value, or a constant without axes, stretched along all reduction axes."""
+    return np.broadcast_to(value, (*(np.shape(value)[:outer] or (1,) * outer), *inner))
 
 
 def source(kernel: Kernel) -> str:
@@ -172,16 +178,16 @@ class _Writer:
                 value = f"n{node}" if not function.startswith("arg") else f"np.zeros_like(n{node}, np.int32)"
                 self.body.append(f"acc{number} = {value}")
                 continue
-            wide = f"np.broadcast_to(n{node}, (*np.shape(n{node})[:{len(self.kernel.space)}], {_tuple(inner)}))"
-            outer = f"*np.shape(n{node})[:{len(self.kernel.space)}]"
+            outer = len(self.kernel.space)
+            self.body.append(f"wide = widened(n{node}, {outer}, ({_tuple(inner)}))")
             if function.startswith("arg"):
-                line = f"{wide}.reshape({outer}, {' * '.join(inner)}).{function}(-1)"
+                line = f"wide.reshape(*wide.shape[:{outer}], {' * '.join(inner)}).{function}(-1)"
                 ones = ", ".join(["1"] * len(inner))
-                self.body.append(f"acc{number} = np.asarray({line}, np.int32).reshape({outer}, {ones})")
+                self.body.append(f"acc{number} = np.asarray({line}, np.int32).reshape(*wide.shape[:{outer}], {ones})")
                 continue
             start = _literal(dtype, identity(function, dtypes.by_name(dtype)))
             self.body.append(
-                f"acc{number} = np.{_UFUNC[function]}.reduce({wide}, axis=({axes}), keepdims=True, "
+                f"acc{number} = np.{_UFUNC[function]}.reduce(wide, axis=({axes}), keepdims=True, "
                 f"dtype=t_{dtype}, initial={start})"
             )
 

@@ -47,38 +47,38 @@ def _channels(conv: Node, w: Value) -> int:
     return shape[0] if conv.op_type == "Conv" else shape[1] * int(conv.attribute("group", 1))
 
 
-def _scaled_weights(conv: Node, w: Array, factor: Array) -> Array:
+def _scaled_weights(conv: Node, w: Value, factor: Array) -> Value:
     """The weights that make each channel of the result so many times larger."""
-    ones = [1] * (w.ndim - 2)
+    weights = array_of(w)
+    assert weights is not None
+    ones = [1] * (weights.ndim - 2)
     if conv.op_type == "Conv":
-        scaled: Array = w * factor.reshape(-1, 1, *ones)
-        return scaled
-    groups = int(conv.attribute("group", 1))
-    split = w.reshape(groups, -1, *w.shape[1:])
-    scaled = split * factor.reshape(groups, 1, -1, *ones)
-    return scaled.reshape(w.shape)
+        split, factor = weights, factor.reshape(-1, 1, *ones)
+    else:
+        groups = int(conv.attribute("group", 1))
+        split, factor = weights.reshape(groups, -1, *weights.shape[1:]), factor.reshape(groups, 1, -1, *ones)
+    work = np.promote_types(weights.dtype, np.float32)  # of large weights a copy in float64 takes long
+    return like(np.multiply(split, factor.astype(work), dtype=work).reshape(weights.shape), w)
 
 
 def _affine(conv: Node, x: Value, w: Value, b: Value | None, factor: Array | None, shift: Array | None) -> Value | None:
     """conv(x, w, b) * factor + shift as one convolution."""
-    weights, bias = _wide(w), np.zeros(_channels(conv, w)) if b is None else _wide(b)
-    if weights is None or bias is None:
+    bias = np.zeros(_channels(conv, w)) if b is None else _wide(b)
+    if bias is None or not is_float(w):
         return None
+    weights = w
     if factor is not None:
-        weights, bias = _scaled_weights(conv, weights, factor), bias * factor
+        weights, bias = _scaled_weights(conv, w, factor), bias * factor
     if shift is not None:
         bias = bias + shift
-    made = _fitting(w, weights, bias)
-    if made is None:
-        return None
-    return changed(conv, x, made[0] if factor is not None else w, made[1] if bias.any() else None)
+    offsets = like(bias, w)
+    return changed(conv, x, weights, offsets if bias.any() else None) if _finite(weights, offsets) else None
 
 
-def _fitting(w: Value, *arrays: Array) -> list[Value] | None:
-    """Constants of the element type of `w`, unless its range is too small for them."""
-    with np.errstate(over="ignore"):
-        made = [like(array, w) for array in arrays]
-    return made if all(np.isfinite(array_of(value)).all() for value in made) else None  # type: ignore[arg-type]
+def _finite(*values: Value) -> bool:
+    """Whether float16 is wide enough for these constants; other types always are."""
+    arrays = [array for value in values if (array := array_of(value)) is not None]
+    return all(array.dtype != np.float16 or np.isfinite(array).all() for array in arrays)
 
 
 _CONVOLUTIONS = [make(x, w, b.optional).named("conv").once for make in (op.Conv, op.ConvTranspose)]
@@ -125,35 +125,32 @@ def conv_batch_normalization(
     return None if result is None else [result, mean, variance]
 
 
-_NORM = op.BatchNormalization(x, scale, offset, mean, variance).named("norm").once
+_NORM = op.BatchNormalization(x, ...).named("norm").once
 
 
 @rule(_NORM + c)
-def normalization_add(
-    norm: Node, x: Value, scale: Value, offset: Value, mean: Value, variance: Value, c: Value
-) -> Value | None:
+def normalization_add(x: Value, norm: Node, c: Value) -> Value | None:
     """BatchNormalization(x, scale, offset) + c -> BatchNormalization(x, scale, offset + c), one number per channel"""
-    return _shifted(norm, c, lambda factor, shift, number: (factor, shift + number))
+    return _combined(norm, c, lambda scale, offset, number: (scale, offset + number))
 
 
 @rule(_NORM * c)
-def normalization_mul(
-    norm: Node, x: Value, scale: Value, offset: Value, mean: Value, variance: Value, c: Value
-) -> Value | None:
-    """BatchNormalization(x, scale, offset) * c -> BatchNormalization(x, scale * c, offset * c), one number per channel"""
-    return _shifted(norm, c, lambda factor, shift, number: (factor * number, shift * number))
+def normalization_mul(x: Value, norm: Node, c: Value) -> Value | None:
+    """BatchNormalization(x, scale, offset) * c -> BatchNormalization(x, scale * c, offset * c), c per channel"""
+    return _combined(norm, c, lambda scale, offset, number: (scale * number, offset * number))
 
 
-def _shifted(norm: Node, c: Value, combine: Callable[[Array, Array, Array], tuple[Array, Array]]) -> Value | None:
+def _combined(norm: Node, c: Value, combine: Callable[[Array, Array, Array], tuple[Array, Array]]) -> Value | None:
     """A BatchNormalization whose scale and offset are combined with a number per channel."""
     x, scale, offset, *statistics = norm.inputs
-    factor, shift = _wide(scale), _wide(offset)
-    size = rank(x)
-    if factor is None or shift is None or size is None or scale is None or norm.attribute("training_mode", 0):
+    old, size = (_wide(scale), _wide(offset)), rank(x)
+    if scale is None or old[0] is None or old[1] is None or size is None or norm.attribute("training_mode", 0):
         return None
-    number = _per_channel(c, len(factor), size)
-    made = None if number is None else _fitting(scale, *combine(factor, shift, number))
-    return made and changed(norm, x, *made, *statistics)
+    number = _per_channel(c, len(old[0]), size)
+    if number is None:
+        return None
+    made = [like(array, scale) for array in combine(old[0], old[1], number)]
+    return changed(norm, x, *made, *statistics) if _finite(*made) else None
 
 
 # ---- matrix products
@@ -210,8 +207,8 @@ def gemm_batch_normalization(
             return None
         shift = shift + bias * factor * gemm.attribute("beta", 1.0)
     weights = weights * (factor[:, None] if gemm.attribute("transB", 0) else factor)
-    made = _fitting(w, weights, shift)
-    return made and [changed(gemm, x, *made, factory=op.Gemm, beta=1.0), mean, variance]
+    made = [like(weights, w), like(shift, w)]
+    return [changed(gemm, x, *made, factory=op.Gemm, beta=1.0), mean, variance] if _finite(*made) else None
 
 
 RULES = [

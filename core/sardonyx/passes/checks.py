@@ -49,4 +49,5 @@ def is_float(value: Value, kinds: Sequence[dtypes.DType] = FLOATS) -> bool:
 def like(array: np.ndarray, value: Value) -> Value:
     """A constant with these elements in the element type of another one."""
     assert value.constant is not None
-    return constant(array.astype(value.constant.dtype.storage))
+    with np.errstate(over="ignore"):
+        return constant(array.astype(value.constant.dtype.storage, copy=False))

@@ -182,7 +182,7 @@ class _Sweep:
                     yield rule.name, values
 
     def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
-        """Let Values take the place of a node's outputs: the new nodes, or None if an output, or the gain, is missing."""
+        """Let Values take the place of a node's outputs: the new nodes, or None if one lacks, or nothing is gained."""
         state = self.state
         made = self._new_nodes([value for value in values if value is not None])
         pairs = []
