@@ -15,7 +15,7 @@ from PIL import Image
 from sardonyx import dtypes
 from sardonyx.cli import feeds, main
 from sardonyx.cli.run import file_names, summary
-from sardonyx.demo import assets
+from sardonyx.demo import assets, picture
 from sardonyx.errors import InvalidArgument
 from sardonyx.options import NodeArg
 
@@ -51,8 +51,7 @@ def test_repeat(relu: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.usefixtures("screen")
 def test_a_picture_for_a_person(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    folder = assets()
-    arguments = ["run", str(folder / "digits.onnx"), "--input", str(folder / "images" / "4_heldout.png"), "--repeat", "2"]
+    arguments = ["run", str(assets() / "digits.onnx"), "--input", str(picture("4_heldout.png")), "--repeat", "2"]
     assert main([*arguments, "--output", str(tmp_path), *NUMPY]) == 0
     text = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= max(80, len(str(tmp_path)) + 20)

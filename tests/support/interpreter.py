@@ -125,7 +125,8 @@ class _Frame:
             case "param":
                 return np.full(1, self.params[operands[0]], np.int32)
             case "grid":
-                return self.grid[operands[0]]
+                index: np.ndarray = self.grid[operands[0]]
+                return index
             case "var":
                 return self.variables[operands[0]]
             case "load":
