@@ -14,6 +14,7 @@ from sardonyx.primitives.contraction import (
     matmul,
     swap_last,
 )
+from sardonyx.primitives.control import branch, loop
 from sardonyx.primitives.elementwise import (
     absolute,
     acos,
@@ -102,6 +103,7 @@ __all__ = [
     "atan",
     "atanh",
     "bitcast",
+    "branch",
     "broadcast_shapes",
     "broadcast_to",
     "cast",
@@ -128,6 +130,7 @@ __all__ = [
     "isnan",
     "literal",
     "log",
+    "loop",
     "matmul",
     "max_",
     "maximum",

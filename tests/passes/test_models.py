@@ -1,0 +1,67 @@
+"""Whole models: rewritten ones compute what the given ones do, at every level."""
+
+import numpy as np
+import pytest
+
+from sardonyx.ir.checker import check as check_model
+from sardonyx.options import GraphOptimizationLevel as Level
+from sardonyx.options import SessionOptions
+from sardonyx.passes.pipeline import prepare
+from sardonyx.serde import read
+from tests.models import MODELS, assert_close, inputs, path, reference
+from tests.passes.checking import make_constant, run
+
+LEVELS = [Level.ORT_ENABLE_BASIC, Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_ALL]
+
+
+def prepared(model, level):
+    result = prepare(model, SessionOptions(graph_optimization_level=level))
+    if level:
+        check_model(result)
+    return result.graph
+
+
+def assert_same(one, other):
+    for a, b in zip(one, other, strict=True):
+        assert a.dtype == b.dtype
+        assert a.shape == b.shape
+        if a.dtype == object:
+            assert a.tolist() == b.tolist()
+        else:
+            np.testing.assert_allclose(b, a, rtol=2e-5, atol=2e-5)
+
+
+@pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
+def test_onnx_models_compute_the_same(onnx_cases, constant):
+    compared = 0
+    for name, data, feeds in onnx_cases:
+        if constant and any(feed.dtype == object for feed in feeds):  # the interpreter has no constant strings
+            continue
+        model = read(data)
+        try:
+            before = run(prepared(model, Level.ORT_DISABLE_ALL), feeds)
+        except NotImplementedError:
+            continue
+        if constant:
+            for value, array in zip(list(model.graph.inputs), feeds):
+                make_constant(model.graph, value.name, array)
+        for level in LEVELS:
+            graph = prepared(model, level)
+            assert [value.name for value in graph.outputs] == [value.name for value in model.graph.outputs], name
+            assert_same(before, run(graph, [] if constant else feeds))
+        compared += 1
+    assert compared > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("id", MODELS)
+def test_real_models_compute_what_onnxruntime_does(id):
+    model, feeds = read(path(id)), inputs(id)
+    expected = reference(id)
+    for level in (Level.ORT_DISABLE_ALL, *LEVELS):
+        graph = prepared(model, level)
+        try:
+            found = run(graph, [feeds[value.name] for value in graph.inputs])
+        except NotImplementedError as error:
+            pytest.skip(str(error))
+        assert_close(id, found, expected)
