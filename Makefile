@@ -28,7 +28,7 @@ lint: .venv/.test
 	@$(BIN)/mypy
 
 system: .venv/.test
-	@$(BIN)/python -m tests.support.system node webgpu
+	@$(BIN)/python -m tests.support.system node webgpu browser
 
 format: .venv/.test ## format the code and sort its imports
 	@$(BIN)/ruff check --fix-only .
