@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--provider", choices=ORDER, help="default: NumPy; with --write: all of them")
     parser.add_argument("--filter", metavar="GLOB", default="*", help="only cases of these names or operators")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="only every N-th of those")
+    parser.add_argument("--unknown-sizes", action="store_true", help="let the models declare no sizes of inputs")
     parser.add_argument("--json", metavar="FILE", type=Path, help="where to write the outcomes")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--write", action="store_true", help=f"put what passes into {expectation.FILE.name}")
@@ -33,7 +34,7 @@ def main() -> None:
     ]
     chosen = chosen[:: arguments.every]
     for provider in [arguments.provider] if arguments.provider else ORDER if arguments.write else ORDER[-1:]:
-        outcomes = dict(run_all(chosen, provider, arguments.jobs))
+        outcomes = dict(run_all(chosen, provider, arguments.jobs, arguments.unknown_sizes))
         report(provider, outcomes)
         if arguments.json:
             found = {case.name: asdict(outcome) for case, outcome in outcomes.items()}

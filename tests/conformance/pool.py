@@ -19,9 +19,9 @@ _fork = multiprocessing.get_context("fork")
 
 
 class _Worker:
-    def __init__(self, cases: Sequence[Case], provider: str) -> None:
+    def __init__(self, cases: Sequence[Case], provider: str, unknown_sizes: bool) -> None:
         self.pipe, other = _fork.Pipe()
-        self.process = _fork.Process(target=_work, args=(other, cases, provider), daemon=True)
+        self.process = _fork.Process(target=_work, args=(other, cases, provider, unknown_sizes), daemon=True)
         self.process.start()
         other.close()
         self.number = -1
@@ -38,19 +38,21 @@ class _Worker:
         self.pipe.close()
 
 
-def _work(pipe: Connection, cases: Sequence[Case], provider: str) -> None:
+def _work(pipe: Connection, cases: Sequence[Case], provider: str, unknown_sizes: bool) -> None:
     warnings.simplefilter("ignore")
     while True:
-        pipe.send(run_case(cases[pipe.recv()], provider))
+        pipe.send(run_case(cases[pipe.recv()], provider, unknown_sizes))
 
 
-def run_all(cases: Sequence[Case], provider: str, jobs: int) -> Iterator[tuple[Case, Outcome]]:
+def run_all(
+    cases: Sequence[Case], provider: str, jobs: int, unknown_sizes: bool = False
+) -> Iterator[tuple[Case, Outcome]]:
     """The outcome of every case, in the order in which they finish."""
     workers: list[_Worker] = []
     waiting = list(range(len(cases)))[::-1]
     try:
         for _ in range(min(jobs, len(cases))):
-            workers.append(_Worker(cases, provider))
+            workers.append(_Worker(cases, provider, unknown_sizes))
             _next(workers[-1], waiting, cases)
         while workers:
             now = time.monotonic()
@@ -63,7 +65,7 @@ def run_all(cases: Sequence[Case], provider: str, jobs: int) -> Iterator[tuple[C
                 yield cases[worker.number], outcome
                 if not worker.process.is_alive() or late or outcome.detail == DIED:
                     worker.stop()
-                    worker = workers[k] = _Worker(cases, provider)
+                    worker = workers[k] = _Worker(cases, provider, unknown_sizes)
                 _next(worker, waiting, cases)
             for worker in [w for w in workers if w.number < 0]:
                 worker.stop()

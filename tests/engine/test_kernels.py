@@ -31,10 +31,21 @@ g (float[N, 2, H, W] x) => (float[N, 3, H, W] y)
 }
 """
 
+CONSTANT = """
+g (float[N, M] x) => (float[N] y) {
+  shape = Shape (x)
+  half = Constant <value_float = 0.5> ()
+  wide = Expand (half, shape)
+  last = Constant <value_ints = [-1]> ()
+  y = ReduceSum <keepdims = 0> (wide, last)
+}
+"""
+
 CASES: dict[str, tuple[str, dict[str, tuple[int, ...]], int]] = {
     "chain": (CHAIN, {"x": (5, 4)}, 1),
     "movement": (MOVEMENT, {"x": (4, 6)}, 1),
     "conv": (CONV, {"x": (2, 2, 3, 5)}, 1),
+    "constant": (CONSTANT, {"x": (3, 5)}, 1),
 }
 
 

@@ -2,29 +2,53 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnxruntime
 import pytest
 
 import sardonyx
 from sardonyx import plan as plans
+from sardonyx.executor import replay
+from sardonyx.plan import Plan
 from tests import models
 from tests.engine.providers import NUMPY, PROVIDERS
 
-NAMES = ["ppocr2-cls", "minilm-l3"]
+DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+def model(name: str) -> tuple[Path, dict[str, np.ndarray]]:
+    """A model's file and feeds."""
+    if name == "digits":
+        return DIGITS, {"image": np.random.default_rng(0).random((3, 1, 28, 28), np.float32)}
+    return models.path(name), models.inputs(name)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ["digits", "ppocr2-cls", "minilm-l3"])
 def test_model(name: str, provider: str) -> None:
-    session = sardonyx.InferenceSession(models.path(name), providers=[provider])
-    found = session.run(None, models.inputs(name))
-    for ours, theirs in zip(found, models.reference(name), strict=True):
+    path, feeds = model(name)
+    session = sardonyx.InferenceSession(path, providers=[provider])
+    found = session.run(None, feeds)
+    reference = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    for ours, theirs in zip(found, reference.run(None, feeds), strict=True):
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
         assert np.abs(ours.astype("f8") - theirs).max() <= 1e-4 * max(1e-30, np.abs(theirs).max())
     (plan,) = session.plans
     assert set(plan.placement) <= {0, -1}, "a node fell to another provider"
     assert not any(isinstance(step, plans.Copy) for step in plan.steps)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_plan_of_a_real_model_is_replayed(provider: str) -> None:
+    path, feeds = model("minilm-l3")
+    session = sardonyx.InferenceSession(path, providers=[provider])
+    expected = session.run(None, feeds)
+    plan = Plan.from_json(session.plans[0].to_json())
+    for ours, theirs in zip(replay(plan, feeds), expected, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

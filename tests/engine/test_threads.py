@@ -12,23 +12,30 @@ import pytest
 import sardonyx
 from tests.engine.graphs import CHAIN, model
 from tests.engine.providers import PROVIDERS
+from tests.engine.test_models import DIGITS
 
 THREADS, RUNS = 8, 200
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_threads_share_a_session(provider: str) -> None:
-    session = sardonyx.InferenceSession(model(CHAIN), providers=[provider])
+@pytest.mark.parametrize("name", ["chain", pytest.param("digits", marks=pytest.mark.nightly)])
+def test_threads_share_a_session(name: str, provider: str) -> None:
     rng = np.random.default_rng(0)
-    inputs = [rng.normal(size=(rows, 4)).astype(np.float32) for rows in (1 + np.arange(THREADS)) * 3]
-    expected = [session.run(None, {"x": x})[0] for x in inputs]
+    if name == "digits":
+        session = sardonyx.InferenceSession(DIGITS, providers=[provider])
+        inputs = [rng.random((rows, 1, 28, 28), np.float32) for rows in [2, 2, 2, 2, 3, 3, 3, 3]]
+    else:
+        session = sardonyx.InferenceSession(model(CHAIN), providers=[provider])
+        inputs = [rng.normal(size=(rows, 4)).astype(np.float32) for rows in range(3, 3 * THREADS + 3, 3)]
+    key = session.get_inputs()[0].name
+    expected = [session.run(None, {key: x})[0] for x in inputs]
     failures: list[str] = []
 
     def work(number: int) -> None:
         try:
             for k in range(RUNS):
                 which = (number + k) % THREADS
-                (found,) = session.run(None, {"x": inputs[which]})
+                (found,) = session.run(None, {key: inputs[which]})
                 if not np.array_equal(found, expected[which]):
                     failures.append(f"thread {number}, run {k}: other bits")
         except Exception as error:
@@ -42,15 +49,20 @@ def test_threads_share_a_session(provider: str) -> None:
             thread.join()
 
     round_of_threads()
-    gc.collect()
     tracemalloc.start()
     try:
-        before = tracemalloc.get_traced_memory()[0]
-        round_of_threads()
-        gc.collect()
-        grown = tracemalloc.get_traced_memory()[0] - before
+        held = [_held()]
+        for _ in range(2):
+            round_of_threads()
+            held.append(_held())
     finally:
         tracemalloc.stop()
     assert not failures
     assert session.compiled == 1
-    assert grown < 200_000, f"{grown} bytes are held after {THREADS * RUNS} runs more"
+    # A round may make a frame that no earlier one needed, but not every round does.
+    assert min(held[1] - held[0], held[2] - held[1]) < 50_000, f"bytes held after each round: {held}"
+
+
+def _held() -> int:
+    gc.collect()
+    return tracemalloc.get_traced_memory()[0]

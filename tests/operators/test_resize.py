@@ -6,11 +6,12 @@ import random
 from typing import Any
 
 import numpy as np
-import onnx
+import onnx.parser
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from sardonyx.errors import RuntimeException
 from tests.support import eager
 
 COORDINATES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
@@ -73,3 +74,11 @@ def test_resize_11() -> None:
     half = "tf_half_pixel_for_nn"
     check(11, "Resize", X, none, none, sizes, coordinate_transformation_mode=half, nearest_mode="floor")
     check(11, "Resize", X, none, none, sizes, mode="cubic", coordinate_transformation_mode="align_corners")
+
+
+@pytest.mark.parametrize("scales", [[2.0], [1.0, 1.0, 2.0, 2.0, 2.0]])
+def test_wrong_count(scales: list[float]) -> None:
+    text = "g (float[1, 1, 4, 5] x, float[N] s) => (float[A, B, C, D] y) { y = Resize (x, , s) }"
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 21]> {text}')
+    with pytest.raises(RuntimeException, match=f"scales has {len(scales)} elements; give one for each of 4 axes"):
+        eager.evaluate(model, {"x": X, "s": np.array(scales, np.float32)})

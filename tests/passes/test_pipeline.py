@@ -40,9 +40,8 @@ def operators(given: Model) -> list[str]:
 
 
 def test_each_level_adds_to_the_one_below():
-    assert operators(prepared(model(3), Level.ORT_DISABLE_ALL)) == [
-        *("Identity", "Conv", "Relu", "Squeeze", "If", "Exp", "Neg")
-    ]
+    everything = ["Identity", "Conv", "Relu", "Squeeze", "If", "Exp", "Neg"]
+    assert operators(prepared(model(3), Level.ORT_DISABLE_ALL)) == everything
     assert operators(prepared(model(3), Level.ORT_ENABLE_BASIC)) == ["Conv", "Relu", "Squeeze", "Exp"]
     for level in (Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_LAYOUT, Level.ORT_ENABLE_ALL):
         result = prepared(model(3), level)

@@ -81,7 +81,7 @@ def test_rules_that_undo_each_other_are_named():
         """x + y -> x - Neg(y)"""
         return op.Sub(x, op.Neg(y))
 
-    with pytest.raises(Fail, match=r"does not come to an end; the last rule was .*, at .* 'y'"):
+    with pytest.raises(Fail, match=r"does not come to an end; the last rule was .* at .* 'y'"):
         rewrite(graph_of("float32[2] x", "y = Add(x, x)"), [add_to_sub, sub_to_add])
 
 
@@ -101,7 +101,7 @@ def test_a_rule_that_changes_the_type_is_named():
         """Transpose(x) -> x"""
         return x
 
-    with pytest.raises(Fail, match=r"rule untrue, at Transpose 'h', turns 'h', float32\[3,2\], into float32\[2,3\]"):
+    with pytest.raises(Fail, match=r"rule untrue at Transpose 'h' turns 'h', float32\[3,2\], into float32\[2,3\]"):
         rewrite(graph_of("float32[2,3] x", "h = Transpose(x) y = Exp(h)"), [untrue])
 
 

@@ -27,6 +27,7 @@ CASES = {
     "identity of an input": (identity, X, "y = Identity(x)", None),
     "dropout": (dropout, X, "h = Dropout(x) y = Relu(h)", "y = Relu(x)"),
     "dropout, a rate": (dropout, X, "float32 r = 0.5 h, m = Dropout(x, r) y = Relu(h)", "y = Relu(x)"),
+    "dropout, whose mask is used": (dropout, X, "h, m = Dropout(x) c = Cast<to = 1>(m) y = Add(h, c)", None),
     "concat": (variadic_of_one, X, "h = Concat<axis = 1>(x) y = Relu(h)", "y = Relu(x)"),
     "max": (variadic_of_one, X, "h = Max(x) y = Relu(h)", "y = Relu(x)"),
     "mean": (variadic_of_one, X, "h = Mean(x, x) y = Relu(h)", None),

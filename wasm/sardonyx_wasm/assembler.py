@@ -7,203 +7,66 @@
             f.store(f.y + at, f.a * f32.load(f.x + at) + f32.load(f.y + at))
     m.to_bytes()
 
-An `Expr` is a type and the code that leaves such a value on the stack. Operators are the signed instructions; both
-operands must have one type. Every other instruction is an attribute of its type: `i32.lt_u(a, b)`, `f32.sqrt(x)`,
-`f32x4.relaxed_madd(a, b, c)`, `i32.load8_u(p, offset=3)`, `i8x16.extract_lane_u(v, lane=3)`. Python numbers become
-constants. Vectors are typed by their lanes; `x.as_(i32x4)` sees the same bits as others, and plain `v128` fits all.
-
-An expression is evaluated where it is used and as often as it is used: `f.let(expr)` evaluates it once, now.
-Statements (`f.store`, `f.set`, `f.loop`, ...) are methods of the function that is being built.
+What can be written in an expression is in `expression`; its public names are this module's too. An expression is
+evaluated where it is used and as often as it is used: `f.let(expr)` evaluates it once, now. Statements (`f.store`,
+`f.set`, `f.loop`, ...) are methods of the function that is being built.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, TypeAlias
 
-from . import opcodes
-from .opcodes import CONTROL, INSTRUCTIONS, VALUE_TYPES, Instruction, section, text, uleb, vector
+from .expression import (
+    TYPES,
+    Expr,
+    Operand,
+    ValueType,
+    Variable,
+    code_of,
+    f32,
+    f32x4,
+    f64,
+    f64x2,
+    i8x16,
+    i16x8,
+    i32,
+    i32x4,
+    i64,
+    i64x2,
+    op,
+    v128,
+    void,
+)
+from .opcodes import CONTROL, section, text, uleb, vector
 
-# Python's operator -> the instruction that it means: the first of these that the type has.
-_OPERATORS = {
-    "+": ("add",), "-": ("sub",), "*": ("mul",), "/": ("div",), "&": ("and",), "|": ("or",), "^": ("xor",),
-    "<<": ("shl",), ">>": ("shr_s",), "==": ("eq",), "!=": ("ne",), "<": ("lt", "lt_s"), "<=": ("le", "le_s"),
-    ">": ("gt", "gt_s"), ">=": ("ge", "ge_s"), "unary -": ("neg",), "~": ("not",), "abs": ("abs",),
-}  # fmt: skip
-
-
-class ValueType:
-    """A type of WebAssembly, or a view of the lanes of v128; its instructions are its attributes.
-
-    >>> f32.sqrt(f32.const(2)), i32x4.const(1, 2, 3, 4).type
-    (<Expr f32 43 00 00 00 40 91>, i32x4)
-    """
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        code, _, bits, lanes = VALUE_TYPES[name]
-        self.code = bytes([code])
-        self.is_vector = code == opcodes.V128
-        self.size = bits * lanes // 8
-        self._builders: dict[str, Builder] = {}
-
-    def const(self, *values: float) -> Expr:
-        """The constant; a vector takes one value for all its lanes, or one for each. Floats are rounded to nearest."""
-        return Expr(self, opcodes.constant(self.name, *values))
-
-    def bits(self, pattern: int) -> Expr:
-        """The constant of exactly these bits: `f32.bits(0x7FC00001)` is a NaN with a payload."""
-        return Expr(self, opcodes.bit_pattern(self.name, pattern.to_bytes(self.size, "little")))
-
-    def find(self, name: str) -> Builder | None:
-        """What builds the instruction of this name, if this type has it; a vector has those of v128 too."""
-        for prefix in (self.name, "v128") if self.is_vector else (self.name,):
-            if f"{prefix}.{name}" in INSTRUCTIONS:
-                return _builder(INSTRUCTIONS[f"{prefix}.{name}"], self)
-        return None
-
-    def __getattr__(self, name: str) -> Builder:
-        builder = None if name.startswith("__") else self.find(name.removesuffix("_"))
-        if builder is None:
-            raise AttributeError(f"{self.__dict__.get('name')} has no instruction {name!r}")
-        setattr(self, name, builder)
-        return builder
-
-    def operator(self, symbol: str) -> Builder:
-        """What Python's operator builds from operands of this type."""
-        builder = self._builders.get(symbol)
-        if builder is None:
-            builder = next(filter(None, map(self.find, _OPERATORS[symbol])), None)
-            if builder is None:
-                remedy = f"; use {self}.div_s or {self}.div_u" if symbol == "/" and self in (i32, i64) else ""
-                raise TypeError(f"{self} has no operator {symbol}{remedy}")
-            self._builders[symbol] = builder
-        return builder
-
-    def __repr__(self) -> str:
-        return self.name
-
-
-i32, i64, f32, f64 = ValueType("i32"), ValueType("i64"), ValueType("f32"), ValueType("f64")
-v128, i8x16, i16x8, i32x4 = ValueType("v128"), ValueType("i8x16"), ValueType("i16x8"), ValueType("i32x4")
-i64x2, f32x4, f64x2, void = ValueType("i64x2"), ValueType("f32x4"), ValueType("f64x2"), ValueType("void")
-TYPES = {t.name: t for t in (i32, i64, f32, f64, v128, i8x16, i16x8, i32x4, i64x2, f32x4, f64x2, void)}
-
-
-def _binary(symbol: str, reflected: bool = False) -> Callable[[Expr, Any], Expr]:
-    if reflected:
-        return lambda self, other: self.type.operator(symbol)(other, self)
-    return lambda self, other: self.type.operator(symbol)(self, other)
-
-
-class Expr:
-    """A value of `type`, as the code that leaves it on the stack. `<`, `>>` and the like are the signed forms."""
-
-    __slots__ = ("code", "type")
-
-    def __init__(self, type: ValueType, code: bytes) -> None:
-        self.type = type
-        self.code = code
-
-    def as_(self, lanes: ValueType) -> Expr:
-        """The same 128 bits seen as other lanes; costs nothing."""
-        if not (self.type.is_vector and lanes.is_vector):
-            raise TypeError(f"as_ is for vectors: {self.type} cannot be seen as {lanes}")
-        return Expr(lanes, self.code)
-
-    __add__, __radd__ = _binary("+"), _binary("+", reflected=True)
-    __sub__, __rsub__ = _binary("-"), _binary("-", reflected=True)
-    __mul__, __rmul__ = _binary("*"), _binary("*", reflected=True)
-    __truediv__, __rtruediv__ = _binary("/"), _binary("/", reflected=True)
-    __and__, __rand__ = _binary("&"), _binary("&", reflected=True)
-    __or__, __ror__ = _binary("|"), _binary("|", reflected=True)
-    __xor__, __rxor__ = _binary("^"), _binary("^", reflected=True)
-    __lshift__, __rshift__ = _binary("<<"), _binary(">>")
-    __lt__, __le__, __gt__, __ge__ = _binary("<"), _binary("<="), _binary(">"), _binary(">=")
-    __eq__ = _binary("==")  # type: ignore[assignment]
-    __ne__ = _binary("!=")  # type: ignore[assignment]
-    __hash__ = object.__hash__
-
-    def __neg__(self) -> Expr:
-        return 0 - self if self.type in (i32, i64) else self.type.operator("unary -")(self)
-
-    def __invert__(self) -> Expr:
-        return self ^ -1 if self.type in (i32, i64) else self.type.operator("~")(self)
-
-    def __abs__(self) -> Expr:
-        return self.type.operator("abs")(self)
-
-    def __bool__(self) -> bool:
-        raise TypeError("an expression has no truth value while it is built; use f.if_, f.if_expr or f.select")
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.type} {self.code.hex(' ')}>"
-
-
-Operand: TypeAlias = Expr | float
-Builder: TypeAlias = Callable[..., Expr]
-
-
-class Variable(Expr):
-    """A local or a global: reading it is an expression, `f.set` and (locals) `f.tee` assign it."""
-
-    __slots__ = ("name", "owner", "setter", "teer")
-
-    def __init__(self, type: ValueType, index: int, name: str, owner: Function | None = None) -> None:
-        scope = "local" if owner else "global"
-        super().__init__(type, CONTROL[f"{scope}.get"] + uleb(index))
-        self.name = name or f"{scope} {index}"
-        self.owner = owner
-        self.setter = CONTROL[f"{scope}.set"] + uleb(index)
-        self.teer = CONTROL["local.tee"] + uleb(index)
-
-
-def _code(value: Operand, expected: ValueType, where: str) -> bytes:
-    """The code of an operand; a Python number becomes a constant of the expected type."""
-    if not isinstance(value, Expr):
-        return (opcodes.integer if type(value) is int else opcodes.constant)(expected.name, value)
-    given = value.type
-    if given is expected or (given.is_vector and expected.is_vector and (given is v128 or expected is v128)):
-        return value.code
-    raise TypeError(f"{where} has type {given}, expected {expected}")
-
-
-def _builder(instruction: Instruction, lanes: ValueType = v128) -> Builder:
-    """The function that builds `instruction`; a v128 result takes the lanes asked for, else those of an operand."""
-    name, operand_types, result = instruction.name, [TYPES[t] for t in instruction.operands], TYPES[instruction.result]
-    plain = b"" if {"lane", "lanes", "index"} & {*instruction.immediates} else opcodes.encode(instruction, {})
-
-    def build(*operands: Operand, **immediates: Any) -> Expr:
-        if len(operands) != len(operand_types):
-            raise TypeError(f"{name} takes {len(operand_types)} operands, not {len(operands)}")
-        code = b""
-        for position, (value, expected) in enumerate(zip(operands, operand_types), 1):
-            if isinstance(value, Expr) and value.type is expected:
-                code += value.code
-            else:
-                wanted = lanes if expected is v128 and not isinstance(value, Expr) else expected
-                code += _code(value, wanted, f"{name}: operand {position}")
-        kind = result
-        if kind is v128:
-            vectors = [v.type for v in operands if isinstance(v, Expr) and v.type.is_vector]
-            kind = vectors[0] if lanes is v128 and vectors else lanes
-        return Expr(kind, code + (opcodes.encode(instruction, immediates) if immediates or not plain else plain))
-
-    return build
-
-
-def op(name: str, *operands: Operand, **immediates: Any) -> Expr:
-    """The instruction of this name: `op("i32.atomic.rmw.add", address, 1, offset=8)`.
-
-    Immediates are keywords: `offset` and `align` (bytes) of a memory access, `lane`, `lanes` (of a shuffle), `index`
-    (of a segment). An instruction without a result has type `void` and is executed by `f.do`.
-    """
-    if name not in INSTRUCTIONS:
-        raise ValueError(f"{name!r} is not an instruction")
-    return _builder(INSTRUCTIONS[name])(*operands, **immediates)
+__all__ = [
+    "TYPES",
+    "Callee",
+    "Expr",
+    "Function",
+    "Label",
+    "Memory",
+    "Module",
+    "Operand",
+    "ValueType",
+    "Variable",
+    "f32",
+    "f32x4",
+    "f64",
+    "f64x2",
+    "i8x16",
+    "i16x8",
+    "i32",
+    "i32x4",
+    "i64",
+    "i64x2",
+    "op",
+    "v128",
+    "void",
+]
 
 
 class Callee:
@@ -226,7 +89,7 @@ class Callee:
         if len(operands) != len(self.signature):
             raise TypeError(f"{self.name} takes {len(self.signature)} operands, not {len(operands)}")
         pairs = zip(operands, self.signature.items())
-        return b"".join(_code(v, t, f"{self.name}: operand {name!r}") for v, (name, t) in pairs) + self._call
+        return b"".join(code_of(v, t, f"{self.name}: operand {name!r}") for v, (name, t) in pairs) + self._call
 
 
 class Label:
@@ -288,7 +151,7 @@ class Function(Callee):
     def _value(self, variable: Variable, value: Operand) -> bytes:
         if variable.owner not in (self, None):
             raise ValueError(f"{self.name}: {variable.name!r} is a local of another function")
-        return _code(value, variable.type, f"{self.name}: the value of {variable.name!r}")
+        return code_of(value, variable.type, f"{self.name}: the value of {variable.name!r}")
 
     def _emit(self, code: bytes) -> None:
         if self._encoded is not None:
@@ -318,7 +181,7 @@ class Function(Callee):
         if len(values) != len(self.results):
             raise TypeError(f"{self.name} returns {len(self.results)} values, not {len(values)}")
         pairs = enumerate(zip(values, self.results), 1)
-        self._emit(b"".join(_code(v, t, f"{self.name}: result {i}") for i, (v, t) in pairs) + CONTROL["return"])
+        self._emit(b"".join(code_of(v, t, f"{self.name}: result {i}") for i, (v, t) in pairs) + CONTROL["return"])
 
     def trap(self) -> None:
         """Stop the program, should it come here."""
@@ -327,12 +190,12 @@ class Function(Callee):
     def select(self, condition: Operand, yes: Operand, no: Operand) -> Expr:
         """`yes` where `condition` (i32) is not 0, else `no`; both are evaluated."""
         kind, codes = _alternatives("select", yes, no)
-        return Expr(kind, b"".join(codes) + _code(condition, i32, "select: condition") + CONTROL["select"])
+        return Expr(kind, b"".join(codes) + code_of(condition, i32, "select: condition") + CONTROL["select"])
 
     def if_expr(self, condition: Operand, yes: Operand, no: Operand) -> Expr:
         """`yes` where `condition` (i32) is not 0, else `no`; only that one is evaluated."""
         kind, (then, otherwise) = _alternatives("if_expr", yes, no)
-        opening = _code(condition, i32, "if_expr: condition") + CONTROL["if"] + kind.code
+        opening = code_of(condition, i32, "if_expr: condition") + CONTROL["if"] + kind.code
         return Expr(kind, opening + then + CONTROL["else"] + otherwise + CONTROL["end"])
 
     @contextmanager
@@ -354,7 +217,7 @@ class Function(Callee):
     @contextmanager
     def if_(self, condition: Operand) -> Iterator[Label]:
         """A block for where `condition` (i32) is not 0; `f.br(label)` leaves it."""
-        with self._nest(_code(condition, i32, f"{self.name}: if_") + CONTROL["if"] + void.code) as label:
+        with self._nest(code_of(condition, i32, f"{self.name}: if_") + CONTROL["if"] + void.code) as label:
             yield label
         self._if_end = len(self._body)
 
@@ -370,7 +233,7 @@ class Function(Callee):
     @contextmanager
     def while_(self, condition: Expr) -> Iterator[Label]:
         """Repeat the block while `condition` (i32), evaluated before each turn, is not 0; `f.br(label)` leaves it."""
-        opening = _code(condition, i32, f"{self.name}: while_") + CONTROL["if"] + void.code
+        opening = code_of(condition, i32, f"{self.name}: while_") + CONTROL["if"] + void.code
         with self._nest(opening) as label, self.repeat() as again:
             yield label
             self.br_if(again, condition)
@@ -405,12 +268,12 @@ class Function(Callee):
 
     def br_if(self, label: Label, condition: Operand) -> None:
         """`f.br(label)` where `condition` (i32) is not 0."""
-        self._emit(_code(condition, i32, f"{self.name}: br_if") + CONTROL["br_if"] + self._depth(label))
+        self._emit(code_of(condition, i32, f"{self.name}: br_if") + CONTROL["br_if"] + self._depth(label))
 
     def br_table(self, index: Operand, labels: Sequence[Label], default: Label) -> None:
         """`f.br(labels[index])`, or `f.br(default)` where there is no such label."""
         targets = vector(map(self._depth, labels)) + self._depth(default)
-        self._emit(_code(index, i32, f"{self.name}: br_table") + CONTROL["br_table"] + targets)
+        self._emit(code_of(index, i32, f"{self.name}: br_table") + CONTROL["br_table"] + targets)
 
     def to_bytes(self) -> bytes:
         """The entry of the code section."""
@@ -430,7 +293,7 @@ def _alternatives(where: str, yes: Operand, no: Operand) -> tuple[ValueType, tup
     kind = next((operand.type for operand in (yes, no) if isinstance(operand, Expr)), None)
     if kind is None:
         raise TypeError(f"{where}: two Python numbers have no type; use i32.const, f32.const, ... for one of them")
-    return kind, (_code(yes, kind, f"{where}: operand 2"), _code(no, kind, f"{where}: operand 3"))
+    return kind, (code_of(yes, kind, f"{where}: operand 2"), code_of(no, kind, f"{where}: operand 3"))
 
 
 @dataclass(frozen=True)
@@ -502,7 +365,7 @@ class Module:
 
     def global_(self, name: str, type: ValueType, init: Operand, mutable: bool = True) -> Variable:
         """A global of the module; `init` is a constant."""
-        self._globals.append(type.code + bytes([mutable]) + _code(init, type, f"global {name!r}") + CONTROL["end"])
+        self._globals.append(type.code + bytes([mutable]) + code_of(init, type, f"global {name!r}") + CONTROL["end"])
         self._variables.append(Variable(type, len(self._variables), name))
         return self._variables[-1]
 

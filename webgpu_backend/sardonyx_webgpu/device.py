@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import sys
 import weakref
@@ -20,6 +21,7 @@ from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
 from sardonyx_webgpu.grid import workgroups
+from sardonyx_webgpu.turns import turns
 from sardonyx_webgpu.wgsl import shader
 
 GROUPS = 4096
@@ -150,6 +152,15 @@ class WebGpuDevice:
                 self._compile({(key, same): program})
             return self._pipelines[key, same], group
 
+    def check_loops(self, program: Program, label: str, params: Sequence[Any]) -> None:
+        """Raise EPFail where this driver would end the loops of a program before they are through."""
+        adapter = self.gpu.adapter
+        if adapter.most_turns < math.inf and (count := turns(program, params)) > adapter.most_turns + 1:
+            raise EPFail(
+                f"WebGpuExecutionProvider: {label or program.name} may turn loops {count:,} times in a thread, and"
+                f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
+            )
+
     def _group(self, buffers: Sequence[Address]) -> tuple[tuple[int, ...], Group]:
         """Which of the buffers coincide, and the bind group of those that differ."""
         key = tuple((address.chunk.number, address.offset, address.nbytes) for address in buffers)
@@ -199,7 +210,7 @@ class WebGpuExecutable:
     def bind(
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
     ) -> Callable[[], None]:
-        """As `Executable.bind` has it; raises EPFail where a buffer is larger than a shader may bind."""
+        """As `Executable.bind` has it; raises EPFail where a buffer is larger than a shader may bind, a loop too long."""
         device = self.device
         window = max(16, *(-(-len(numbers) // 4) * 16 for numbers in params)) if params else 16
         stride = -(-window // ALIGNMENT) * ALIGNMENT
@@ -210,6 +221,7 @@ class WebGpuExecutable:
             program = self.codes[launch.code]
             x, y = workgroups(program, numbers, most)
             if x:
+                device.check_loops(program, launch.label, numbers)
                 pipeline, group = device.prepare(self.keys[launch.code], program, addresses)
                 dispatches.append(Dispatch(pipeline, group, len(table), x, y))
                 table += struct.pack(f"<{len(numbers)}i", *numbers).ljust(stride, b"\0")

@@ -6,6 +6,7 @@ holds one lock around the rest. What WebGPU refuses is raised as `errors.EngineE
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
@@ -50,6 +51,12 @@ class Adapter:
     def is_software(self) -> bool:
         """Whether shaders run on the CPU, as on llvmpipe or SwiftShader."""
         return self.kind == "CPU" or any(word in self.name.lower() for word in ("llvmpipe", "swiftshader", "warp"))
+
+    @property
+    def most_turns(self) -> float:
+        """How often the loops of a thread may turn, all together, before the driver ends them without a word."""
+        # Mesa's LP_MAX_TGSI_LOOP_ITERATIONS, which hardware drivers do not share.
+        return 65535 if "llvmpipe" in self.name.lower() else math.inf
 
 
 class Shader(NamedTuple):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from functools import reduce
 
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
 from sardonyx.polynomial import Poly
 from sardonyx.primitives.reduction import identity
-from sardonyx.symbolic import Size, poly, product
+from sardonyx.symbolic import Size, poly, product, same
 
 Routine = tuple[Program, list[Poly]]
 
@@ -30,8 +32,13 @@ def _names(arrays: Sequence[Array]) -> list[str]:
 
 
 def _start(equation: Equation) -> tuple[Builder, _Sizes]:
-    b = Builder(_names(equation.inputs), _names(equation.outputs))
+    b = Builder(_names(operands(equation)), _names(equation.outputs))
     return b, _Sizes(b)
+
+
+def operands(equation: Equation) -> Sequence[Array]:
+    """What a routine reads besides its outputs: one that changes a copy of its first input finds it in the output."""
+    return equation.inputs[equation.primitive.name in IN_PLACE :]
 
 
 def _rows(b: Builder, size: _Sizes, shape: Sequence[Size], axis: int) -> tuple[Value, Value, list[Value]]:
@@ -109,34 +116,70 @@ def nonzero(e: Equation) -> Routine:
 
 
 def scatter(e: Equation) -> Routine:
-    """Copy, then write update after update, in order."""
+    """Write update after update, in order: one run for all those that may meet.
+
+    Updates stay where they are along axes that are not indexed, and along those that count an axis of the indices.
+    """
     x, _, *indices = e.inputs
-    axes, reduction = e.params["axes"], e.params["reduction"]
+    shape = indices[0].shape
+    buffers = {axis: number for number, axis in enumerate(e.params["axes"], 1)}
+    lines = {axis: line for axis, index in zip(buffers, indices, strict=True) if (line := _line(index)) is not None}
+    own = {line: axis for axis, line in lines.items()}
+    kept = [axis for axis in range(x.rank) if axis not in buffers]
+    fixed = sorted([*kept, *own.values()])
+    named = [axis for axis in buffers if axis not in fixed]
+
     b, size = _start(e)
-    output = len(e.inputs)
-    with b.loop(size(product(x.shape))) as k:
-        b.store(output, k, b.load(0, k))
-    kept = [axis for axis in range(x.rank) if axis not in axes]
-    strides = [size(product(x.shape[axis + 1 :])) for axis in range(x.rank)]
-    sizes = [size(item) for item in x.shape]
-    inner = size(product([x.shape[axis] for axis in kept]))
-    with b.loop(size(product(indices[0].shape))) as k:
-        base = b.let(const("int32", 0))
-        inside = b.let(const("bool", 1))
-        for number, axis in enumerate(axes):
-            index = b.let(cast("int32", b.load(2 + number, k)))
-            b.set(inside, inside & (index >= 0) & (index < sizes[axis]))
-            b.set(base, base + index * strides[axis])
-        with b.if_(inside), b.loop(inner) as position:
-            at, rest = b.let(base), b.let(position)
-            for axis in reversed(kept):
-                b.set(at, at + (rest % sizes[axis]) * strides[axis])
-                b.set(rest, rest // sizes[axis])
-            value = b.load(1, k * inner + position)
-            if reduction != "none":
-                value = call(reduction, b.load(output, at), value)
-            b.store(output, at, value)
-    return b.program("scatter"), size.polys
+    output = 1 + len(indices)
+    sizes, counts = [size(n) for n in x.shape], [size(n) for n in shape]
+    places = {axis: b.grid(k) for k, axis in enumerate(fixed)}
+    beyond = [axis for line, axis in own.items() if not same(x.shape[axis], shape[line])]
+    with (
+        _if_all(b, [places[axis] < counts[lines[axis]] for axis in beyond]),
+        _nest(b, [count for k, count in enumerate(counts) if k not in own]) as turns,
+    ):
+        rest = iter(turns)
+        update = b.let(_flat([places[own[k]] if k in own else next(rest) for k in range(len(shape))], counts))
+        found = {axis: b.let(cast("int32", b.load(buffers[axis], update))) for axis in named}
+        with _if_all(b, [(k >= 0) & (k < sizes[axis]) for axis, k in found.items()]):
+            target = b.let(_flat([(places | found)[axis] for axis in range(x.rank)], sizes))
+            value = b.load(
+                0, _flat([update, *(places[axis] for axis in kept)], [update, *(sizes[axis] for axis in kept)])
+            )
+            if e.params["reduction"] != "none":
+                value = call(e.params["reduction"], b.load(output, target), value)
+            b.store(output, target, value)
+    return b.program("scatter", [sizes[axis] for axis in fixed]), size.polys
+
+
+def _flat(places: Sequence[Value], sizes: Sequence[Value]) -> Value:
+    """The row-major position of a place; the first size does not matter."""
+    first, *others = places or [const("int32", 0)]
+    return reduce(lambda flat, step: flat * step[0] + step[1], zip(sizes[1:], others, strict=True), first)
+
+
+def _line(index: Array) -> int | None:
+    """The axis along which an Array counts 0, 1, 2, ... and is constant along the others; None if there is none."""
+    axes, equation = tuple(range(index.rank)), index.equation
+    if equation is not None and equation.primitive.name == "broadcast":
+        axes, equation = equation.params["axes"], equation.inputs[0].equation
+    if equation is None or equation.primitive.name != "iota":
+        return None
+    axis: int = axes[equation.params["axis"]]
+    return axis if same(equation.params["shape"][equation.params["axis"]], index.shape[axis]) else None
+
+
+@contextmanager
+def _if_all(b: Builder, conditions: Sequence[Value]) -> Iterator[None]:
+    with b.if_(reduce(Value.__and__, conditions)) if conditions else nullcontext():
+        yield
+
+
+@contextmanager
+def _nest(b: Builder, counts: Sequence[Value]) -> Iterator[list[Value]]:
+    """Loops in one another, the last one innermost; gives their indices."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(b.loop(count)) for count in counts]
 
 
 ROUTINES: dict[str, Callable[[Equation], Routine]] = {
@@ -145,3 +188,5 @@ ROUTINES: dict[str, Callable[[Equation], Routine]] = {
     "nonzero": nonzero,
     "scatter": scatter,
 }
+IN_PLACE = frozenset({"scatter"})
+"""Routines whose output holds a copy of the first input when they start."""

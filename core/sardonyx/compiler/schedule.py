@@ -14,7 +14,7 @@ from sardonyx.compiler import layout, loops
 from sardonyx.compiler.fuse import Fusion, fuse
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
-from sardonyx.compiler.routines import ROUTINES
+from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
@@ -268,12 +268,16 @@ class Scheduler:
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)
-        reads = [self.buffer(array, device) for array in equation.inputs]
         rooms = OUTPUT_ROOM.get(equation.primitive.name)
         writes = [
             self.output_buffer(array, device, rooms(equation, k) if rooms else None)
             for k, array in enumerate(equation.outputs)
         ]
+        if equation.primitive.name in IN_PLACE:
+            b = KernelBuilder(self._is_buffer)
+            b.store(equation.outputs[0], equation.inputs[0])
+            self._launch(b, "copy", device, writes, equation.origin)
+        reads = [self.buffer(array, device) for array in operands(equation)]
         self.launch(program, reads + writes, params, [equation.origin], device)
 
     def _layout(self) -> None:

@@ -159,6 +159,7 @@ class Resize(Operator, since=19):
     def _lines(self, old: list[Size], scales: Array | None, sizes: Array | None) -> list[Line]:
         """What happens along each of the axes that are resized."""
         if sizes is not None and sizes.shape != (0,):
+            _check_count("sizes", sizes, old)
             wanted = known_sizes(sizes)
             if self.keep_aspect_ratio_policy == "stretch":
                 return [Line(size, target, target, size) for size, target in zip(old, wanted, strict=True)]
@@ -166,6 +167,7 @@ class Resize(Operator, since=19):
             return [Line(size, (2 * up * size + down) // (2 * down), up, down) for size in old]
         if scales is None:
             raise ValueError("neither scales nor sizes are given")
+        _check_count("scales", scales, old)
         known = evaluate(scales)
         if known is not None:
             factors = [fraction(float(scale)) for scale in known.reshape(-1)]
@@ -323,6 +325,11 @@ def _limited(index: Array, size: Size) -> Array:
 def _along(x: Array, axis: int, rank: int) -> Array:
     """x as an operand that broadcasts: its first axis is this axis of the rank."""
     return p.reshape(x, (*[1] * axis, *x.shape, *[1] * (rank - axis - x.rank)))
+
+
+def _check_count(name: str, given: Array, axes: list[Size]) -> None:
+    if given.size != len(axes):
+        raise ValueError(f"{name} has {given.size} elements; give one for each of {len(axes)} axes")
 
 
 def _scales_attribute(node: Node, make: Rewriter) -> None:

@@ -162,7 +162,9 @@ class Inference:
             guards = _Answers(answers)
             try:
                 arrays = self._run(node, guards)
-            except RuntimeException:
+            except RuntimeException as error:
+                if not isinstance(error.__cause__, ValueError):
+                    return []
                 arrays = None
             except Exception:  # what cannot be inferred must not keep a model from running
                 return []

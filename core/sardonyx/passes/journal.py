@@ -38,7 +38,7 @@ class Journal:
     def record(self, rule: str, node: Node, values: Sequence[Value | None], made: Iterable[Node]) -> None:
         """A rule replaced the outputs of a node by these Values, for which it made these nodes."""
         self.count += 1
-        self.last = f"{rule}, at {node.label}"
+        self.last = f"{rule} at {node.label}"
         if self.shown:
             inner = set(made)
             after = ", ".join(expression(value, inner) for value in values if value is not None)

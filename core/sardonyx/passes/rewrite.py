@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import zip_longest
 
 from sardonyx.errors import Fail
 from sardonyx.ir import Graph, Node, Value
@@ -184,13 +183,14 @@ class _Sweep:
     def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
         """Let Values take the place of a node's outputs: the new nodes, or None if one lacks, or nothing is gained."""
         state = self.state
+        found = dict(zip(node.outputs, values))
+        if any(found.get(old) is None for old in node.outputs if state.uses[old]):
+            return None
         made = self._new_nodes([value for value in values if value is not None])
         pairs = []
-        for old, value in zip_longest(node.outputs, values[: len(node.outputs)]):
-            if not state.uses[old]:
+        for old, value in found.items():
+            if value is None or not state.uses[old]:
                 continue
-            if value is None:
-                return None
             value = state.resolve(value)
             if old in self.outputs:
                 output = self._as_output(old, value, made)
@@ -209,7 +209,7 @@ class _Sweep:
             if value.producer in made:
                 value.name = old.name
             if not state.facts.agree(old, value):
-                raise Fail(f"optimizing: rule {state.journal.last}, turns '{old.name}', {old.type}, into {value.type}")
+                raise Fail(f"optimizing: rule {state.journal.last} turns '{old.name}', {old.type}, into {value.type}")
             self._replace(old, value)
         state.uses.subtract(state.used_by(node))
         return made

@@ -12,13 +12,18 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import Any, Protocol
-
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sardonyx.errors import EngineError
 
-from ..assembler import Callee, Expr, Module, f32, f32x4, f64, i32, i64
+if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
+    import numpy.typing as npt
+
+    from ..assembler import Callee, Module
+
+_IN_PYODIDE = sys.platform == "emscripten"
+_lock = threading.Lock()
+_host: Host | None = None
 
 
 class LoadedModule(Protocol):
@@ -70,8 +75,8 @@ class Host(Protocol):
 
 def is_callable(function: Callee) -> bool:
     """Whether Python can call it: only numbers go in, at most one comes out."""
-    types = {*function.signature.values(), *function.results}
-    return types <= {i32, i64, f32, f64} and len(function.results) <= 1
+    types = {value_type.name for value_type in (*function.signature.values(), *function.results)}
+    return types <= {"i32", "i64", "f32", "f64"} and len(function.results) <= 1
 
 
 def exported(module: Module, name: str) -> Callee:
@@ -80,22 +85,6 @@ def exported(module: Module, name: str) -> Callee:
     if name not in names:
         raise EngineError(f"module {module.name!r} has no function {name!r} for Python to call, only {names}")
     return module.exports[name]
-
-
-def _probe(expr: Expr) -> bytes:
-    module = Module()
-    with module.function("probe", {}) as f:
-        f.do(expr)
-    return module.to_bytes()
-
-
-_ZERO = f32x4.const(0.0)
-PROBES = {"simd": _probe(_ZERO + _ZERO), "relaxed-simd": _probe(f32x4.relaxed_madd(_ZERO, _ZERO, _ZERO))}
-"""Feature -> a module that is valid where it exists."""
-
-_IN_PYODIDE = sys.platform == "emscripten"
-_lock = threading.Lock()
-_host: Host | None = None
 
 
 def available() -> bool:

@@ -20,7 +20,8 @@ from sardonyx.errors import EngineError
 
 from ..assembler import Module, i32, op
 from ..dylink import side_module
-from . import PROBES, exported
+from . import exported
+from .features import PROBES
 
 _LARGEST_ARRAY = 2**31 - 1  # bytes: Py_ssize_t has 32 bits there
 _PAGE = 1 << 16

@@ -27,8 +27,9 @@ from wasmtime import _ffi as ffi
 from sardonyx.errors import EngineError
 
 from ..assembler import Callee, Memory, Module
-from . import PROBES, cache, exported, is_callable
+from . import cache, exported, is_callable
 from .allocator import Allocator
+from .features import PROBES
 
 _PAGE = 1 << 16
 _MAXIMUM = (1 << 16) - 1  # pages: without the last one, every end address fits 32 bits too

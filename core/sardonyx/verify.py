@@ -1,0 +1,195 @@
+"""Runs every launch of a plan singly, on its own device and on another one, and tells where the results differ.
+
+Both devices start a launch from the same bytes, so that no difference is handed on: each one found is that launch's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.compiler import loops
+from sardonyx.compiler.kernel import Kernel
+from sardonyx.compiler.program import Program
+from sardonyx.device import Address, Device, Executable, Launch
+from sardonyx.executor import Function, Weights
+from sardonyx.plan import Plan
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a launch wrote to one of its buffers, and what it should have written.
+
+    `launch` counts the launches of the run. `reads` and `writes` are the buffers' dtypes and elements, of which it
+    wrote number `buffer`; `error` is relative to the largest finite value expected, and inf where only one of the two
+    values is finite. `place` is the element, in the flat buffer, with the largest error.
+    """
+
+    launch: int
+    label: str
+    reads: tuple[tuple[str, int], ...]
+    writes: tuple[tuple[str, int], ...]
+    params: tuple[int, ...]
+    buffer: int
+    count: int
+    error: float
+    place: int
+    found: Any
+    expected: Any
+
+    def __str__(self) -> str:
+        reads, writes = (", ".join(f"{dtype}[{size}]" for dtype, size in items) for items in (self.reads, self.writes))
+        return (
+            f"launch {self.launch}, {self.label}: {self.count} elements of output {self.buffer} differ by up to"
+            f" {self.error:.2e} of the largest, [{self.place}] is {self.found}, not {self.expected}"
+            f" ({reads} -> {writes}, parameters {list(self.params)})"
+        )
+
+
+def verify(
+    plan: Plan,
+    feeds: Mapping[str, np.ndarray],
+    devices: Sequence[Device],
+    reference: Device,
+    tolerance: float = 1e-5,
+) -> list[Difference]:
+    """What launches write that differs from what `reference` makes of the same bytes, in the order of the run.
+
+    `devices` are those of the plan, in its order; `reference` takes Programs. Floats may differ by `tolerance` of the
+    largest value in a buffer, integers not at all. Routines are run without being compared.
+    """
+    found: list[Difference] = []
+    check = _Check(reference, tolerance, found)
+    stepped = [cast(Device, _SteppedDevice(device, check)) for device in devices]
+    _, release = Function([plan], stepped, Weights()).call([feeds[port.name] for port in plan.inputs])
+    release()
+    return found
+
+
+class _SteppedDevice:
+    """A device that runs launches one by one, and has each of them checked."""
+
+    def __init__(self, device: Device, check: _Check) -> None:
+        self._device = device
+        self._check = check
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> _SteppedExecutable:
+        executables = [self._device.load(codes, [[launch] for launch in launches]) for launches in segments]
+        return _SteppedExecutable(self._device, self._check, codes, segments, executables)
+
+
+@dataclass(frozen=True)
+class _SteppedExecutable:
+    device: Device
+    check: _Check
+    codes: Sequence[Any]
+    segments: Sequence[Sequence[Launch]]
+    executables: Sequence[Executable]
+
+    def bind(
+        self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
+    ) -> Callable[[], None]:
+        steps = [
+            self._step(segment, number, launch, addresses, numbers)
+            for number, (launch, addresses, numbers) in enumerate(
+                zip(self.segments[segment], buffers, params, strict=True)
+            )
+        ]
+
+        def run() -> None:
+            for step in steps:
+                step()
+
+        return run
+
+    def _step(
+        self, segment: int, number: int, launch: Launch, buffers: Sequence[Address], params: Sequence[Any]
+    ) -> Callable[[], None]:
+        run = self.executables[segment].bind(number, [buffers], [params])
+        return lambda: self.check(self.device, self.codes[launch.code], launch.label, buffers, params, run)
+
+
+class _Check:
+    """Runs one launch after another on two devices, and compares what they write."""
+
+    def __init__(self, reference: Device, tolerance: float, found: list[Difference]) -> None:
+        self.reference = reference
+        self.tolerance = tolerance
+        self.found = found
+        self.launches = 0
+        self.executables: dict[str, Executable] = {}
+
+    def __call__(
+        self,
+        device: Device,
+        code: Any,
+        label: str,
+        buffers: Sequence[Address],
+        params: Sequence[Any],
+        run: Callable[[], None],
+    ) -> None:
+        number = self.launches
+        self.launches += 1
+        program = loops.program(code) if isinstance(code, Kernel) else code
+        if not isinstance(program, Program):
+            run()
+            return
+        names = (*program.reads, *program.writes)
+        before = _download(device, names, buffers)
+        run()
+        results = _download(device, names, buffers)
+        wanted = self._expected(program, before, params)
+        sizes = tuple((name, array.size) for name, array in zip(names, before, strict=True))
+        inputs = len(program.reads)
+        for k in range(inputs, len(names)):
+            errors = _errors(names[k], results[k], wanted[k])
+            limit = self.tolerance if dtypes.by_name(names[k]).is_float else 0.0
+            if count := int((errors > limit).sum()):
+                place = int(errors.argmax())
+                values = results[k][place], wanted[k][place]
+                where = (number, label, sizes[:inputs], sizes[inputs:], tuple(map(int, params)), k - inputs)
+                self.found.append(Difference(*where, count, float(errors[place]), place, *values))
+
+    def _expected(self, program: Program, before: Sequence[np.ndarray], params: Sequence[Any]) -> list[np.ndarray]:
+        device = self.reference
+        if program.key not in self.executables:
+            self.executables[program.key] = device.load([program], [[Launch(0, program.name)]])
+        buffers = [Address(device.allocate(-(-array.nbytes // 4) * 4), 0, array.nbytes) for array in before]
+        try:
+            for address, array in zip(buffers, before, strict=True):
+                device.upload(address, array)
+            self.executables[program.key].bind(0, [buffers], [params])()
+            return _download(device, (*program.reads, *program.writes), buffers)
+        finally:
+            for address in buffers:
+                device.free(address.chunk)
+
+
+def _download(device: Device, names: Sequence[str], buffers: Sequence[Address]) -> list[np.ndarray]:
+    arrays = []
+    for name, address in zip(names, buffers, strict=True):
+        dtype = dtypes.by_name(name).storage
+        arrays.append(device.download(address, dtype, (address.nbytes // dtype.itemsize,)))
+    return arrays
+
+
+def _errors(dtype: str, found: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """How far elements are from those expected, relative to the largest one; 0 where both are the same or NaN."""
+    with np.errstate(all="ignore"):
+        a, b = (_values(dtype, array) for array in (found, expected))
+        largest = np.abs(b[np.isfinite(b)]).max(initial=0)
+        error = np.abs(a - b) / largest
+        return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.where(np.isnan(error), np.inf, error))
+
+
+def _values(dtype: str, array: np.ndarray) -> np.ndarray:
+    if dtype == "bfloat16":
+        array = (array.astype(np.uint32) << 16).view(np.float32)
+    return array.astype(np.float64)

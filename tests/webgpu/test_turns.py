@@ -1,0 +1,71 @@
+"""Loops that turn more often than a driver lets them are refused, and work elsewhere."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sardonyx.compiler.program import Builder, Program, const
+from sardonyx.errors import EPFail
+from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.gpu import Adapter
+from sardonyx_webgpu.turns import turns
+from tests.webgpu.harness import run
+
+
+def nested(depth: int) -> Program:
+    """Count the turns of the innermost of loops in one another, each as long as its parameter says."""
+    builder = Builder([], ["int32"])
+    total = builder.let(const("int32", 0))
+
+    def loops(rest: int) -> None:
+        if rest == 0:
+            builder.set(total, total + 1)
+            return
+        with builder.loop(builder.param()):
+            loops(rest - 1)
+
+    loops(depth)
+    builder.store(0, const("int32", 0), total)
+    return builder.program("nested")
+
+
+def counted(device: WebGpuDevice, *counts: int) -> int:
+    (found,) = run(device, nested(len(counts)), [], [np.zeros(1, np.int32)], counts)
+    return int(found[0])
+
+
+@pytest.mark.parametrize("counts", [(65535,), (1, 65533), (21845, 1), (200, 325), (40, 40, 38)])
+def test_what_every_driver_runs(device: WebGpuDevice, counts: tuple[int, ...]) -> None:
+    assert turns(nested(len(counts)), counts) <= 65536
+    assert counted(device, *counts) == np.prod(counts)
+
+
+@pytest.mark.parametrize("counts", [(70000,), (300, 300), (40000, 1)])
+def test_what_is_refused(device: WebGpuDevice, counts: tuple[int, ...]) -> None:
+    if "llvmpipe" in device.gpu.adapter.name:
+        with pytest.raises(EPFail, match="nested may turn loops .* after 65,535; use CPUExecutionProvider"):
+            counted(device, *counts)
+    else:
+        assert counted(device, *counts) == np.prod(counts)
+
+
+def test_turns() -> None:
+    one = const("int32", 1)
+    builder = Builder(["int32"], ["int32"])
+    size = builder.param()
+    with builder.loop(size * 2):
+        with builder.while_(builder.load(0, one) > 0):
+            pass
+        with builder.if_(builder.load(0, one) > 0), builder.loop(builder.load(0, one)):
+            pass
+        with builder.else_(), builder.loop(const("int32", 3)):
+            pass
+    program = builder.program("mixed")
+    assert turns(program, [5]) == 10 * (1 + (10 + 1) + (10 + 1)) + 1
+    assert turns(program, [0]) == turns(program, [-1]) == 1
+
+
+def test_adapters() -> None:
+    assert Adapter("llvmpipe (LLVM 15.0.6, 256 bits)").most_turns == 65535
+    assert Adapter("SwiftShader").most_turns == Adapter("V3D 7.1").most_turns == np.inf
