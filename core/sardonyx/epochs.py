@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +27,7 @@ class Segment:
 class Epoch:
     """What is laid out and bound together: everything up to the next halt, with functions of the symbols.
 
-    `check` gives the values that `guards` speak of, `layout` is that of `layout()`, `params` gives the parameters of
+    `check` gives the values that `guards` speak of, `params` gives the parameters of
     all launches in order. `items` are the segments and the other steps.
     """
 
@@ -35,7 +35,7 @@ class Epoch:
     items: list[Any]
     guards: list[list[Any]]
     check: Evaluator
-    layout: Callable[[Mapping[str, int]], Any]
+    layout: Layout
     params: Evaluator
 
     @property
@@ -68,7 +68,7 @@ def split(plan: plans.Plan) -> list[Epoch]:
                 items,
                 guards,
                 compile_all([guard[0] for guard in guards]),
-                layout(plan, buffers),
+                Layout(plan, buffers),
                 compile_all([param for launch in launches for param in launch.params]),
             )
         )
@@ -101,36 +101,36 @@ def _symbols_at_start(plan: plans.Plan) -> set[str]:
     return every.difference(*(step.defines for step in plan.steps if isinstance(step, plans.HALTS)))
 
 
-def layout(plan: plans.Plan, numbers: list[int]) -> Callable[[Mapping[str, int]], Any]:
-    """A function from symbols to bytes per device, and to offset and room of every buffer of an epoch.
+class Layout:
+    """Where the buffers of an epoch lie, for any sizes."""
 
-    It gives None where a buffer would have less than no elements: a window that does not fit any more, say.
-    """
-    places = {number: k for k, number in enumerate(numbers)}
-    items = [plan.buffers[number].elements for number in numbers]
-    widths = [dtypes.by_name(plan.buffers[number].dtype).itemsize for number in numbers]
-    below = [[places[other] for other in plan.buffers[number].beneath] for number in numbers]
-    devices = [plan.buffers[number].device for number in numbers]
-    elements = compile_all(items)
-    order = _topological(below)
+    def __init__(self, plan: plans.Plan, numbers: list[int]) -> None:
+        places = {number: k for k, number in enumerate(numbers)}
+        buffers = [plan.buffers[number] for number in numbers]
+        self._elements = compile_all([buffer.elements for buffer in buffers])
+        self._widths = [dtypes.by_name(buffer.dtype).itemsize for buffer in buffers]
+        self._devices = [buffer.device for buffer in buffers]
+        self._below = [[places[other] for other in buffer.beneath] for buffer in buffers]
+        self._order = _topological(self._below)
 
-    def place(symbols: Mapping[str, int]) -> Any:
-        counts = elements(symbols)
+    def rooms(self, symbols: Mapping[str, int]) -> list[int] | None:
+        """The bytes that each buffer needs; None where a size would be negative, as of a window that fits no more."""
+        counts = self._elements(symbols)
         if any(count < 0 for count in counts):
             return None
-        rooms = [-(-count * width // 4) * 4 for count, width in zip(counts, widths, strict=True)]
-        ends = [0] * len(rooms)
-        offsets = [0] * len(rooms)
+        return [-(-count * width // 4) * 4 for count, width in zip(counts, self._widths, strict=True)]
+
+    def place(self, rooms: list[int]) -> tuple[dict[int, int], list[int]]:
+        """The bytes of each device's chunk, and the offset of each buffer, for these rooms or smaller ones."""
+        ends, offsets = [0] * len(rooms), [0] * len(rooms)
         totals: dict[int, int] = {}
-        for k in order:
-            start = max([ends[other] for other in below[k]]) if below[k] else 0
+        for k in self._order:
+            start = max([ends[other] for other in self._below[k]]) if self._below[k] else 0
             offsets[k] = start
             ends[k] = start + -(-rooms[k] // ALIGNMENT) * ALIGNMENT
-            if ends[k] > totals.get(devices[k], -1):
-                totals[devices[k]] = ends[k]
-        return totals, offsets, rooms
-
-    return place
+            if ends[k] > totals.get(self._devices[k], -1):
+                totals[self._devices[k]] = ends[k]
+        return totals, offsets
 
 
 def _topological(below: list[list[int]]) -> list[int]:

@@ -82,6 +82,7 @@ class Frame:
         self.chunks: dict[tuple[int, int], tuple[Any, int]] = {}
         self.addresses: list[Address | None] = []
         self.symbols: list[dict[str, int] | None] = [None] * epochs
+        self.rooms: list[list[int] | None] = [None] * epochs
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
 
 
@@ -349,32 +350,46 @@ class Executor:
         for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
             if (value == 0 if relation == "==" else value >= 0) != truth:
                 raise GuardError(guard_text(expression, relation, truth), symbols)
-        if not frame.addresses:
-            frame.addresses = [None] * len(self.plan.buffers)
-            for k, buffer in enumerate(self.plan.buffers):
-                if buffer.weight is not None:
-                    device = self.devices[buffer.device]
-                    array = self.plan.weights[buffer.weight]
-                    frame.addresses[k] = self._weights.address(device, buffer.weight, array)
-        found = epoch.layout(symbols)
-        if found is None:
+        rooms = epoch.layout.rooms(symbols)
+        if rooms is None:
             raise GuardError("a size would be negative", symbols)
-        totals, offsets, rooms = found
-        for device, total in totals.items():
-            chunk, capacity = frame.chunks.get((device, number), (None, -1))
-            if capacity < total:
-                if chunk is not None:
-                    self.devices[device].free(chunk)
-                chunk = self.devices[device].allocate(total)
-                frame.chunks[device, number] = (chunk, total)
-        for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
-            chunk, _ = frame.chunks[self.plan.buffers[k].device, number]
-            frame.addresses[k] = Address(chunk, offset, room)
+        if not frame.addresses:
+            self._place_weights(frame)
+        laid = frame.rooms[number]
+        if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
+            self._place(frame, number, rooms)
         params = iter(epoch.params(symbols))
         frame.launches[number] = [self._bind(frame, segment, params) for segment in epoch.segments]
         frame.symbols[number] = dict(symbols)
         for later in range(number + 1, len(self._epochs)):
             frame.symbols[later] = None
+
+    def _place_weights(self, frame: Frame) -> None:
+        frame.addresses = [None] * len(self.plan.buffers)
+        for k, buffer in enumerate(self.plan.buffers):
+            if buffer.weight is not None:
+                array = self.plan.weights[buffer.weight]
+                frame.addresses[k] = self._weights.address(self.devices[buffer.device], buffer.weight, array)
+
+    def _place(self, frame: Frame, number: int, rooms: list[int]) -> None:
+        """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must.
+
+        So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
+        """
+        epoch, laid = self._epochs[number], frame.rooms[number]
+        if laid is not None:
+            rooms = [max(old, room + room // 16 * 4) for old, room in zip(laid, rooms, strict=True)]
+        totals, offsets = epoch.layout.place(rooms)
+        for device, total in totals.items():
+            chunk, capacity = frame.chunks.get((device, number), (None, -1))
+            if capacity < total:
+                if chunk is not None:
+                    self.devices[device].free(chunk)
+                frame.chunks[device, number] = (self.devices[device].allocate(total), total)
+        for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
+            chunk, _ = frame.chunks[self.plan.buffers[k].device, number]
+            frame.addresses[k] = Address(chunk, offset, room)
+        frame.rooms[number] = rooms
 
     def _bind(self, frame: Frame, segment: Segment, params: Any) -> Callable[[], None]:
         executable = self._executables[segment.device]

@@ -149,8 +149,8 @@ class _Check:
         sizes = tuple((name, array.size) for name, array in zip(names, before, strict=True))
         inputs = len(program.reads)
         for k in range(inputs, len(names)):
-            errors = _errors(names[k], results[k], wanted[k])
-            limit = self.tolerance if dtypes.by_name(names[k]).is_float else 0.0
+            errors = _errors(names[k], results[k], wanted[k], before[k])
+            limit = max(self.tolerance, _UNITS.get(names[k], 0)) if dtypes.by_name(names[k]).is_float else 0
             if count := int((errors > limit).sum()):
                 place = int(errors.argmax())
                 values = results[k][place], wanted[k][place]
@@ -180,16 +180,24 @@ def _download(device: Device, names: Sequence[str], buffers: Sequence[Address]) 
     return arrays
 
 
-def _errors(dtype: str, found: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """How far elements are from those expected, relative to the largest one; 0 where both are the same or NaN."""
+def _errors(dtype: str, found: np.ndarray, expected: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """How far elements are from those expected, relative to the largest one written; 0 where both are NaN."""
     with np.errstate(all="ignore"):
-        a, b = (_values(dtype, array) for array in (found, expected))
-        largest = np.abs(b[np.isfinite(b)]).max(initial=0)
-        error = np.abs(a - b) / largest
-        return np.where((a == b) | (np.isnan(a) & np.isnan(b)), 0, np.where(np.isnan(error), np.inf, error))
+        found, expected, before = (_values(dtype, array) for array in (found, expected, before))
+        same = (found == expected) | (np.isnan(found) & np.isnan(expected))
+        # What neither device wrote may be anything.
+        written = np.isfinite(expected) & ((found != before) | (expected != before))
+        largest = np.abs(expected[written].astype(np.float64)).max(initial=0)
+        error = np.abs(found.astype(np.float64) - expected.astype(np.float64)) / largest
+        error = np.where(np.isnan(error), np.inf, np.maximum(error, _LEAST))
+        return np.where(same, 0, error)
 
 
 def _values(dtype: str, array: np.ndarray) -> np.ndarray:
-    if dtype == "bfloat16":
-        array = (array.astype(np.uint32) << 16).view(np.float32)
-    return array.astype(np.float64)
+    return (array.astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else array
+
+
+_LEAST = float(np.finfo(np.float64).tiny)
+"""The error of integers that differ, but not as float64."""
+_UNITS = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+"""What one unit in the last place of a narrow float is worth: results that are rounded differ by that."""

@@ -12,7 +12,7 @@ from tests.conformance.cases import Case, Outcome, run_case
 
 SECONDS = {"real": 120.0}
 """Time-outs by kind of case; for others it is `QUICK`."""
-QUICK = 10.0
+QUICK = 20.0
 
 # The cases take seconds to make, so workers inherit them. This module is for processes that have no threads yet.
 _fork = multiprocessing.get_context("fork")

@@ -210,7 +210,7 @@ class WebGpuExecutable:
     def bind(
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
     ) -> Callable[[], None]:
-        """As `Executable.bind` has it; raises EPFail where a buffer is larger than a shader may bind, a loop too long."""
+        """As `Executable.bind` has it; raises EPFail where a buffer or a loop is larger than this device allows."""
         device = self.device
         window = max(16, *(-(-len(numbers) // 4) * 16 for numbers in params)) if params else 16
         stride = -(-window // ALIGNMENT) * ALIGNMENT

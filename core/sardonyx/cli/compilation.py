@@ -13,7 +13,7 @@ from sardonyx.array import Trace
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import schedule
 from sardonyx.device import Provider
-from sardonyx.epochs import layout
+from sardonyx.epochs import Layout
 from sardonyx.plan import HALTS, Copy, Launch, Plan
 from sardonyx.symbolic import guard_text
 
@@ -79,8 +79,9 @@ def _memory(plan: Plan, hints: Mapping[str, int]) -> dict[str, int]:
             if buffer.weight is None:
                 epochs.setdefault(buffer.epoch, []).append(number)
         for numbers in epochs.values():
-            rooms, _, _ = layout(each, numbers)(hints)
-            totals.update({each.devices[device]: room for device, room in rooms.items()})
+            layout = Layout(each, numbers)
+            chunks, _ = layout.place(layout.rooms(hints) or [0] * len(numbers))
+            totals.update({each.devices[device]: nbytes for device, nbytes in chunks.items()})
     return {name: totals[name] for name in plan.devices if totals[name]}
 
 

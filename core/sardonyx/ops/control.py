@@ -9,6 +9,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, constant
 from sardonyx.errors import NotImplemented
 from sardonyx.ir import Graph, Node
+from sardonyx.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter
 from sardonyx.primitives.control import branch, loop
 from sardonyx.symbolic import Size
@@ -50,15 +51,18 @@ class Loop(_ControlFlow, since=25):
         return loop(trips, condition, carried, body)
 
 
-def _scan_of_batches(node: Node, make: Rewriter) -> None:
-    """Operator set 8 had a batch axis and lengths of its own."""
-    raise NotImplemented(f"{node.label} is written for operator set 8; export the model for 9 or later")
+def _mark_batched(node: Node, make: Rewriter) -> None:
+    """Operator set 8 had a batch axis in front of everything, and an input with the lengths of the sequences."""
+    if node.inputs.pop(0) is not None:
+        raise NotImplemented(f"{node.label} has sequence_lens of operator set 8; export the model for 9 or later")
+    directions = node.attributes.pop("directions", None)
+    if directions is not None:
+        node.attributes["scan_input_directions"] = attribute("scan_input_directions", directions.value)
+    node.attributes["batched"] = attribute("batched", 1)
 
 
 class Scan(_ControlFlow, since=25):
     """`body` over slices of the scan inputs, carrying state; scan outputs collect what each step gives."""
-
-    upgrades = {9: _scan_of_batches}
 
     body: Graph
     num_scan_inputs: int
@@ -66,8 +70,21 @@ class Scan(_ControlFlow, since=25):
     scan_input_directions: tuple[int, ...] = ()
     scan_output_axes: tuple[int, ...] = ()
     scan_output_directions: tuple[int, ...] = ()
+    batched: int = 0
+    """Whether the node is of operator set 8, lifted; no other has this attribute."""
+
+    upgrades = {9: _mark_batched}
 
     def expand(self, *operands: Array) -> list[Array]:
+        if not self.batched:
+            return self._scan(operands)
+
+        def one(number: Array, going: Array) -> list[Array]:
+            return [constant(True), *self._scan([p.gather(x, [number], [0]) for x in operands])]
+
+        return loop(p.literal(operands[0].shape[0], dtypes.int64), None, [], one)
+
+    def _scan(self, operands: Sequence[Array]) -> list[Array]:
         count = self.num_scan_inputs
         state, scanned = operands[: len(operands) - count], operands[len(operands) - count :]
         axes = [p.normalize_axis(axis, x.rank) for axis, x in zip(self.scan_input_axes or [0] * count, scanned)]
@@ -78,11 +95,10 @@ class Scan(_ControlFlow, since=25):
             slices = []
             for x, axis, reverse in zip(scanned, axes, backwards, strict=True):
                 place = length - 1 - iteration if reverse else iteration
-                slices.append(p.gather(x, [place], [axis], 0))
+                slices.append(p.gather(x, [place], [axis], axis))
             return [constant(True), *self.run(self.body, (*carried, *slices))]
 
-        trips = p.literal(length, dtypes.int64)
-        results = loop(trips, None, state, body)
+        results = loop(p.literal(length, dtypes.int64), None, state, body)
         finals, scans = results[: len(state)], results[len(state) :]
         out_axes = self.scan_output_axes or [0] * len(scans)
         out_backwards = self.scan_output_directions or [0] * len(scans)
