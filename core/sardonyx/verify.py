@@ -60,7 +60,7 @@ def verify(
     """What launches write that differs from what `reference` makes of the same bytes, in the order of the run.
 
     `devices` are those of the plan, in its order; `reference` takes Programs. Floats may differ by `tolerance` of the
-    largest value in a buffer, integers not at all. Routines are run without being compared.
+    largest value written, integers not at all. Routines are run without being compared.
     """
     found: list[Difference] = []
     check = _Check(reference, tolerance, found)
