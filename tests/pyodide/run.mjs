@@ -1,5 +1,5 @@
 // node run.mjs PYODIDE WHEEL SCRIPT
-// Loads Pyodide from the folder PYODIDE, NumPy and WHEEL into it, and runs SCRIPT in its folder, mounted at /work.
+// Loads Pyodide from the folder PYODIDE, NumPy and WHEEL into it, and runs SCRIPT in its folder, mounted at /project.
 // The exit code is Python's.
 import { writeSync } from "node:fs";
 import { readFile } from "node:fs/promises";
@@ -33,9 +33,9 @@ async function main(root, wheel, script) {
   pyodide.setStdout({ write: (bytes) => writeSync(1, bytes) });
   pyodide.setStderr({ write: (bytes) => writeSync(2, bytes) });
   await pyodide.loadPackage(["numpy", pathToFileURL(wheel).href], { messageCallback() {} });
-  pyodide.mountNodeFS("/work", dirname(script));
-  pyodide.FS.chdir("/work");
-  return pyodide.runPython(EXIT_CODE)(await readFile(script, "utf8"), `/work/${basename(script)}`);
+  pyodide.mountNodeFS("/project", dirname(script));
+  pyodide.FS.chdir("/project");
+  return pyodide.runPython(EXIT_CODE)(await readFile(script, "utf8"), `/project/${basename(script)}`);
 }
 
 try {
