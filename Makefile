@@ -14,7 +14,7 @@ demo: .venv/.demo ## recognise handwritten digits on every device of this machin
 	@$(BIN)/sardonyx demo
 
 check: lint ## lint, type-check and run the quick tests (under two minutes)
-	@$(PYTEST) -m "not slow and not nightly"
+	@$(PYTEST) -n 2 -m "not slow and not nightly"
 
 test: system lint ## run everything that a change must pass
 	@$(PYTEST) -n 2 -m "not nightly"

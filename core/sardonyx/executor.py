@@ -260,6 +260,8 @@ class Executor:
         for port, feed in zip(self.plan.inputs, feeds, strict=True):
             if port.symbols:
                 values = self.fetch(feed).reshape(-1).tolist()
+                if len(values) != len(port.symbols):
+                    raise GuardError(f"{port.name} has {len(values)} elements, not {len(port.symbols)}", symbols)
                 symbols.update(zip(port.symbols, map(int, values), strict=True))
         for k, (port, feed) in enumerate(zip(self.plan.inputs, feeds, strict=True)):
             if self._inputs[k](symbols) != feed.shape:

@@ -36,6 +36,15 @@ def test_shape_from_an_input(provider: str) -> None:
         np.testing.assert_array_equal(y, x.reshape(shape))
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rank_from_an_input(provider: str) -> None:
+    text = "g (int64[K] shape) => (float[...] y) { y = ConstantOfShape (shape) }".replace("float[...] y", "float y")
+    session = sardonyx.InferenceSession(model(text), providers=[provider])
+    for shape in ([2, 3, 4], [5], [], [2, 0]):
+        (y,) = session.run(None, {"shape": np.array(shape, np.int64)})
+        np.testing.assert_array_equal(y, np.zeros(shape, np.float32), strict=True)
+
+
 def test_shapes_that_do_not_fit_name_the_node() -> None:
     session = sardonyx.InferenceSession(model(BROADCAST), providers=[NUMPY])
     with pytest.raises(RuntimeException, match=r"Add 'z': shapes .* do not broadcast"):
