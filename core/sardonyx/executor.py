@@ -7,13 +7,11 @@ number of threads may run one plan, each in a frame of its own.
 
 from __future__ import annotations
 
-import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +19,9 @@ from sardonyx import dtypes, providers
 from sardonyx import plan as plans
 from sardonyx.device import Address, Device, Executable
 from sardonyx.device import Launch as Code
-from sardonyx.dtypes import DType
 from sardonyx.epochs import Segment, code_of, split
 from sardonyx.errors import InvalidGuard, RuntimeException
+from sardonyx.handles import Feed, Handle, Stack
 from sardonyx.polynomial import evaluate
 from sardonyx.sizecode import compile_all, symbols_of
 from sardonyx.symbolic import guard_text
@@ -32,24 +30,6 @@ MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
 MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
-
-
-@dataclass(frozen=True)
-class Handle:
-    """A tensor on a device, valid as long as the frame that holds it."""
-
-    device: int
-    address: Address
-    element: DType
-    shape: tuple[int, ...]
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """How NumPy stores the elements."""
-        return self.element.storage
-
-
-Feed: TypeAlias = np.ndarray | Handle
 
 
 class GuardError(Exception):
@@ -281,8 +261,8 @@ class Executor:
 
     def _move(self, source: Feed, device: int, target: Address) -> None:
         if isinstance(source, Handle) and source.device == device:
-            nbytes = math.prod(source.shape) * source.dtype.itemsize
-            self.devices[device].copy(Address(source.address.chunk, source.address.offset, -(-nbytes // 4) * 4), target)
+            whole = -(-source.nbytes // 4) * 4
+            self.devices[device].copy(Address(source.address.chunk, source.address.offset, whole), target)
         else:
             self.devices[device].upload(target, self.fetch(source))
 
@@ -317,7 +297,7 @@ class Executor:
         going = step.condition < 0 or bool(self._values(frame, step.condition, 1)[0])
         captured = [self._handle(frame, k, symbols) for k in step.captured]
         carried: list[Handle] = [self._handle(frame, k, symbols) for k in step.carried]
-        scans: list[list[np.ndarray]] = [[] for _ in step.results[len(carried) :]]
+        scans = [Stack(self.devices) for _ in step.results[len(carried) :]]
         function = self._functions[step.function]
         count = 0
         while going and (most is None or count < most):
@@ -329,20 +309,21 @@ class Executor:
             if step.condition >= 0:
                 going = bool(self.fetch(results[0]).item())
             carried = results[1 : 1 + len(carried)]
-            for line, handle in zip(scans, results[1 + len(carried) :], strict=True):
-                line.append(self.fetch(handle))
+            for scan, handle in zip(scans, results[1 + len(carried) :], strict=True):
+                scan.push(handle)
             count += 1
-        return [*carried, *(self._stacked(k, line, step, symbols) for k, line in enumerate(scans))]
+        held += [scan.free for scan in scans]
+        stacked: list[Feed] = []
+        for scan, buffer in zip(scans, step.results[len(carried) :], strict=True):
+            result = scan.result()
+            stacked.append(self._no_slices(buffer, symbols) if result is None else result)
+        return [*carried, *stacked]
 
-    def _stacked(self, number: int, line: list[np.ndarray], step: plans.Loop, symbols: Mapping[str, int]) -> np.ndarray:
-        """A scan output; sizes that no iteration told are 0."""
-        stored = self.plan.buffers[step.results[len(step.carried) + number]]
-        if not line:
-            sizes = [evaluate(size, symbols) if symbols_of(size) <= symbols.keys() else 0 for size in stored.shape[1:]]
-            return np.empty((0, *sizes), dtypes.by_name(stored.dtype).storage)
-        if any(item.shape != line[0].shape for item in line):
-            raise RuntimeException("the slices of a scan output differ in shape from iteration to iteration")
-        return np.stack(line)
+    def _no_slices(self, buffer: int, symbols: Mapping[str, int]) -> np.ndarray:
+        """A scan output of no iteration; sizes that only an iteration tells are 0."""
+        stored = self.plan.buffers[buffer]
+        sizes = [evaluate(size, symbols) if symbols_of(size) <= symbols.keys() else 0 for size in stored.shape[1:]]
+        return np.empty((0, *sizes), dtypes.by_name(stored.dtype).storage)
 
     def _enter(self, frame: Frame, number: int, symbols: dict[str, int]) -> None:
         """Lay out and bind an epoch, unless the frame was bound for these sizes already."""

@@ -43,6 +43,21 @@ g (int64 n, float[K] x) => (float[K] y) {
 """
 
 
+NARROW = """
+g (int64 n, float[K] x) => (bool[T, K] flags, float[T, K] rows) {
+  yes = Constant <value = bool {1}> ()
+  flags, rows = Loop (n, yes) <body = step (int64 i, bool going) => (bool on, bool[K] flag, float[K] row) {
+    on = Identity (going)
+    k = Cast <to = 1> (i)
+    row = Mul (x, k)
+    one = Constant <value_float = 1.0> ()
+    flag = Greater (row, one)
+  }>
+}
+"""
+"""Slices of three bytes, which devices cannot put one behind the other, and of whole words."""
+
+
 def _compare(provider: str, text: str, calls: list[dict[str, np.ndarray]]) -> sardonyx.InferenceSession:
     data = model(text)
     session = sardonyx.InferenceSession(data, providers=[provider])
@@ -80,3 +95,9 @@ def test_scan_backwards(provider: str) -> None:
 def test_loop_in_if_in_loop(provider: str) -> None:
     x = np.arange(3, dtype=np.float32)
     _compare(provider, NESTED, [{"n": np.array(n), "x": x} for n in (0, 1, 4)])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_scan_outputs_of_any_width(provider: str) -> None:
+    x = np.array([0.5, -1, 2], np.float32)
+    _compare(provider, NARROW, [{"n": np.array(n), "x": x} for n in (1, 5, 0, 700)])
