@@ -11,6 +11,22 @@ from sardonyx.serde import read
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.passes.checking import make_constant, run
 
+WITHOUT_OPERATORS = {
+    "silero-vad",
+    "silero-vad-seq",
+    "asr-feat-nemo80",
+    "asr-feat-kaldi",
+    "asr-feat-wespeaker",
+    "tashkeel-bilstm-int8",
+    "pyfrspell-int8",
+    "romanizer-enc",
+    "eeg-seizure-lstm",
+    "lgbm-decode-te5",
+    "skl-gbr-mlp",
+    "skl-rf-validity",
+}
+"""Models with LSTM, GRU, DFT, STFT or operators of ai.onnx.ml, which are still to come."""
+
 LEVELS = [Level.ORT_ENABLE_BASIC, Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_ALL]
 
 
@@ -63,5 +79,8 @@ def test_real_models_compute_what_onnxruntime_does(id):
         try:
             found = run(graph, [feeds[value.name] for value in graph.inputs])
         except NotImplementedError as error:
+            if id not in WITHOUT_OPERATORS:
+                raise
             pytest.skip(str(error))
+        assert id not in WITHOUT_OPERATORS, "it runs by now: take it off the list"
         assert_close(id, found, expected)
