@@ -1,0 +1,1 @@
+"""The operators of com.microsoft that onnxruntime's CPU provider has."""
