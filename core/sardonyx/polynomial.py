@@ -8,8 +8,9 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
+from weakref import WeakValueDictionary
 
-Atom: TypeAlias = "str | tuple[str, Poly, Poly]"
+Atom: TypeAlias = "str | Call"
 Monomial: TypeAlias = tuple[Atom, ...]
 Ranges: TypeAlias = Mapping[str, "tuple[Poly, Poly]"]
 """Inclusive lower and upper bounds of index variables; every other symbol is a size, at least 0."""
@@ -17,15 +18,44 @@ Ranges: TypeAlias = Mapping[str, "tuple[Poly, Poly]"]
 NO_RANGES: Ranges = {}
 
 
+class Call:
+    """`floordiv`, `mod`, `min` or `max` of two polynomials; equal ones are one object, made by `call`.
+
+    `order` sorts it among atoms, behind all symbols; `symbols` are those in its operands.
+    """
+
+    __slots__ = ("__weakref__", "a", "b", "name", "order", "symbols")
+
+    def __init__(self, name: str, a: Poly, b: Poly) -> None:
+        self.name, self.a, self.b = name, a, b
+        self.order = f"~{name} {a}, {b}"
+        self.symbols = a.symbols() | b.symbols()
+
+    def __repr__(self) -> str:
+        return to_text([self.name, self.a.json(), self.b.json()])
+
+
+_CALLS: WeakValueDictionary[tuple[str, Poly, Poly], Call] = WeakValueDictionary()
+
+
+def call(name: str, a: Poly, b: Poly) -> Poly:
+    """A function of two polynomials as a polynomial, not simplified."""
+    found = _CALLS.get((name, a, b))
+    if found is None:
+        found = _CALLS.setdefault((name, a, b), Call(name, a, b))
+    return Poly((((found,), 1),))
+
+
 class Poly:
     """A polynomial with integer coefficients over symbols and over `floordiv`, `mod`, `min`, `max` of polynomials."""
 
-    __slots__ = ("_hash", "terms")
+    __slots__ = ("_hash", "_nonnegative", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._hash = hash(terms)
+        self._nonnegative: bool | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -40,17 +70,15 @@ class Poly:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
-    def symbols(self) -> set[str]:
+    def symbols(self) -> frozenset[str]:
         found: set[str] = set()
-        stack = [self]
-        while stack:
-            for monomial, _ in stack.pop().terms:
-                for atom in monomial:
-                    if isinstance(atom, str):
-                        found.add(atom)
-                    else:
-                        stack += atom[1:]
-        return found
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                if isinstance(atom, str):
+                    found.add(atom)
+                else:
+                    found |= atom.symbols
+        return frozenset(found)
 
     def __add__(self, other: Poly) -> Poly:
         if not other.terms:
@@ -70,7 +98,7 @@ class Poly:
         products: dict[Monomial, int] = {}
         for left, a_factor in self.terms:
             for right, b_factor in other.terms:
-                key = tuple(sorted(left + right, key=_order))
+                key = left + right if not left or not right else tuple(sorted(left + right, key=_order))
                 products[key] = products.get(key, 0) + a_factor * b_factor
         return _normal(products)
 
@@ -86,7 +114,7 @@ class Poly:
         quotient, rest = self._divide(divisor)
         if not rest.terms or within(rest, divisor, ranges):
             return quotient
-        return quotient + Poly((((("floordiv", rest, divisor),), 1),))
+        return quotient + call("floordiv", rest, divisor)
 
     def mod(self, divisor: Poly, ranges: Ranges = NO_RANGES) -> Poly:
         """The remainder of `floordiv`."""
@@ -95,7 +123,7 @@ class Poly:
         _, rest = self._divide(divisor)
         if not rest.terms or within(rest, divisor, ranges):
             return rest
-        return Poly((((("mod", rest, divisor),), 1),))
+        return call("mod", rest, divisor)
 
     def _divide(self, divisor: Poly) -> tuple[Poly, Poly]:
         if len(divisor.terms) != 1:
@@ -137,8 +165,13 @@ class Poly:
 
     def is_nonnegative(self, ranges: Ranges = NO_RANGES) -> bool:
         """Whether this is provably at least 0 for all sizes."""
-        low = self.bound(False, ranges)
-        return low is not None and _all_positive(low)
+        if ranges:
+            low = self.bound(False, ranges)
+            return low is not None and _all_positive(low)
+        if self._nonnegative is None:
+            low = self.bound(False)
+            self._nonnegative = low is not None and _all_positive(low)
+        return self._nonnegative
 
     def substitute(self, values: Mapping[str, Poly], ranges: Ranges = NO_RANGES) -> Poly:
         """The polynomial with symbols replaced, simplified anew."""
@@ -146,13 +179,22 @@ class Poly:
             return self
         total = ZERO
         for monomial, factor in self.terms:
-            part = constant(factor)
+            kept: list[Atom] = []
+            changed: list[Poly] = []
             for atom in monomial:
                 if isinstance(atom, str):
-                    part = part * values.get(atom, symbol(atom))
+                    if atom in values:
+                        changed.append(values[atom])
+                    else:
+                        kept.append(atom)
+                elif values.keys().isdisjoint(atom.symbols):
+                    kept.append(atom)
                 else:
-                    name, a, b = atom
-                    part = part * apply(name, a.substitute(values, ranges), b.substitute(values, ranges), ranges)
+                    a, b = atom.a.substitute(values, ranges), atom.b.substitute(values, ranges)
+                    changed.append(apply(atom.name, a, b, ranges))
+            part = Poly(((tuple(kept), factor),))
+            for item in changed:
+                part = part * item
             total = total + part
         return total
 
@@ -164,7 +206,7 @@ class Poly:
         """
         parts = []
         for monomial, factor in self.terms:
-            atoms: list[Any] = [a if isinstance(a, str) else [a[0], a[1].json(), a[2].json()] for a in monomial]
+            atoms: list[Any] = [a if isinstance(a, str) else [a.name, a.a.json(), a.b.json()] for a in monomial]
             if factor != 1 or not atoms:
                 atoms.insert(0, factor)
             parts.append(atoms[0] if len(atoms) == 1 else ["*", *atoms])
@@ -179,12 +221,13 @@ class Poly:
 
 
 def _order(atom: Atom) -> str:
-    return atom if isinstance(atom, str) else f"~{atom}"
+    return atom if isinstance(atom, str) else atom.order
 
 
 def _normal(terms: dict[Monomial, int]) -> Poly:
-    kept = [(monomial, factor) for monomial, factor in terms.items() if factor]
-    kept.sort(key=lambda term: (len(term[0]), [_order(atom) for atom in term[0]]))
+    kept = [term for term in terms.items() if term[1]]
+    if len(kept) > 1:
+        kept.sort(key=lambda term: (len(term[0]), [_order(atom) for atom in term[0]]))
     return Poly(tuple(kept))
 
 
@@ -199,11 +242,11 @@ def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
         if atom.startswith("?"):
             return None, None
         return ranges.get(atom) or (itself, itself)
-    name, a, b = atom
+    name, a, b = atom.name, atom.a, atom.b
+    if not ranges or ranges.keys().isdisjoint(atom.symbols):
+        low_a, low_b = a.is_nonnegative(), b.is_nonnegative()
+        return (itself, itself) if _is_nonnegative(name, low_a, low_b) else (None, None)
     low_a, low_b = a.is_nonnegative(ranges), b.is_nonnegative(ranges)
-    positive = low_a or low_b if name == "max" else (low_b if name == "mod" else low_a and low_b)
-    if not ranges or ranges.keys().isdisjoint(itself.symbols()):
-        return (itself, itself) if positive else (None, None)
     high_a, high_b = a.bound(True, ranges), b.bound(True, ranges)
     high: Poly | None
     if name == "mod":
@@ -214,7 +257,12 @@ def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
         high = high_a or high_b
     else:
         high = high_a + high_b if high_a is not None and high_b is not None and low_a and low_b else None
-    return (ZERO if positive else None), high
+    return (ZERO if _is_nonnegative(name, low_a, low_b) else None), high
+
+
+def _is_nonnegative(name: str, a: bool, b: bool) -> bool:
+    """Whether a function of two operands is at least 0, from whether they are."""
+    return a or b if name == "max" else (b if name == "mod" else a and b)
 
 
 def within(index: Poly, size: Poly, ranges: Ranges = NO_RANGES) -> bool:
@@ -243,7 +291,7 @@ def _extreme(name: str) -> Callable[[Poly, Poly, Ranges], Poly]:
         for x, y in ((a, b), (b, a)):
             if (y - x).is_nonnegative(ranges):
                 return x if name == "min" else y
-        return Poly(((((name, *sorted((a, b), key=str)),), 1),))  # type: ignore[arg-type]
+        return call(name, *sorted((a, b), key=str))
 
     return choose
 

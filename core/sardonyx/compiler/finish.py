@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sardonyx import dtypes
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.sizes import SizeTable
-from sardonyx.polynomial import ZERO, Monomial, Poly, symbol
+from sardonyx.polynomial import ZERO, Atom, Monomial, Poly, symbol
 
 if TYPE_CHECKING:
     from sardonyx.compiler.lower import KernelBuilder
@@ -27,8 +27,8 @@ def finish(b: KernelBuilder, name: str) -> tuple[Kernel, list[Poly]]:
     stores = [[len(b.reads) + buffer, writer.index(place), writer.node(value)] for buffer, place, value in b.stores]
     kernel = Kernel(
         name,
-        tuple(array.dtype.name for array in b.reads),
-        tuple(array.dtype.name for array in b.writes),
+        tuple(array.dtype.lowered.name for array in b.reads),
+        tuple(array.dtype.lowered.name for array in b.writes),
         len(writer.table.params),
         tuple(extents),
         tuple(inner_extents),
@@ -80,21 +80,14 @@ def _stride(index: Poly, name: str) -> Poly | None:
             if any(_is_loop(atom) for atom in rest):
                 return None
             stride[tuple(rest)] = factor
-        elif any(not isinstance(atom, str) and name in _symbols(atom) for atom in monomial):
+        elif any(not isinstance(atom, str) and name in atom.symbols for atom in monomial):
             return None
     return sum((Poly(((monomial, factor),)) for monomial, factor in stride.items()), ZERO)
 
 
-def _symbols(atom: Any) -> set[str]:
-    found: set[str] = set()
-    for part in atom[1:]:
-        found |= part.symbols()
-    return found
-
-
-def _is_loop(atom: Any) -> bool:
+def _is_loop(atom: Atom) -> bool:
     """Whether an atom changes inside a kernel: a loop axis, a data-dependent integer, or an expression of one."""
-    names = {atom} if isinstance(atom, str) else _symbols(atom)
+    names = {atom} if isinstance(atom, str) else atom.symbols
     return any(name[0] in "ire" and name[1:].isdigit() for name in names)
 
 
@@ -172,7 +165,7 @@ class _Writer:
             [[node, size(stride)] for node, stride in extra.items()],
         ]
 
-    def _product(self, atoms: list[Any]) -> int:
+    def _product(self, atoms: list[Atom]) -> int:
         result: int | None = None
         for atom in atoms:
             node = self._atom(atom)
@@ -180,14 +173,13 @@ class _Writer:
         assert result is not None
         return result
 
-    def _atom(self, atom: Any) -> int:
+    def _atom(self, atom: Atom) -> int:
         if isinstance(atom, str):
             if atom[0] == "e":
                 return self.node(int(atom[1:]))
             return self._value(self._index(symbol(atom)))
-        name, a, b = atom
-        operands = [self._value(self._index(a)), self._value(self._index(b))]
-        return self._add(_INTEGER[name], dtypes.int32.name, operands, None)
+        operands = [self._value(self._index(atom.a)), self._value(self._index(atom.b))]
+        return self._add(_INTEGER[atom.name], dtypes.int32.name, operands, None)
 
 
 _INTEGER = {"floordiv": "div", "mod": "rem", "min": "min", "max": "max"}

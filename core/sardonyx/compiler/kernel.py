@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 Detail = Any
@@ -27,6 +27,15 @@ Detail = Any
 
 def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
+
+
+def _fields(code: Kernel | Routine) -> dict[str, Any]:
+    return {f.name: getattr(code, f.name) for f in fields(code)}
+
+
+def _digest(code: Kernel | Routine) -> str:
+    parts = [getattr(code, f.name) for f in fields(code) if f.name != "name"]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Kernel:
     stores: tuple[Any, ...]
 
     def json(self) -> dict[str, Any]:
-        return {"kind": "kernel", **asdict(self)}
+        return {"kind": "kernel", **_fields(self)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Kernel:
@@ -53,8 +62,7 @@ class Kernel:
     @property
     def key(self) -> str:
         """A digest of all but the name: equal kernels share their compiled code."""
-        parts = [value for name, value in asdict(self).items() if name != "name"]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return _digest(self)
 
     def depths(self) -> list[int]:
         """For every node: 0 if it depends on no reduction axis or fold, 1 on a reduction axis, 2 on a fold's result."""
@@ -91,7 +99,7 @@ class Routine:
     outputs: tuple[Any, ...]
 
     def json(self) -> dict[str, Any]:
-        return {"kind": "routine", **asdict(self)}
+        return {"kind": "routine", **_fields(self)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Routine:
@@ -99,5 +107,4 @@ class Routine:
 
     @property
     def key(self) -> str:
-        parts = [value for name, value in asdict(self).items() if name != "name"]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+        return _digest(self)

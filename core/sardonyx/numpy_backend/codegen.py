@@ -3,6 +3,7 @@
 `factory(kernel)` compiles a function of buffers and parameters. It makes the views, and evaluates once what depends on
 indices alone; the function that it returns runs the rest. Arrays have the rank of space and reduction together, with
 size 1 along axes on which they do not depend; a chain of nodes with one reader each is computed in the output itself.
+Large arrays are worked through in blocks that stay in the cache from one call to the next.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def factory(kernel: Kernel) -> Maker:
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> Maker:
     scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast}
-    scope |= {"axis_index": axis_index, "widened": widened}
+    scope |= {"axis_index": axis_index, "widened": widened, "blocks": blocks}
     scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
     scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
     exec(text, scope)
@@ -48,6 +49,28 @@ def widened(value: np.ndarray, outer: int, inner: tuple[int, ...]) -> np.ndarray
     return np.broadcast_to(value, (*(np.shape(value)[:outer] or (1,) * outer), *inner))
 
 
+BLOCK_BYTES = 1 << 18
+"""Bytes of the largest array in a block: a few of them fit into the second-level cache."""
+
+
+def blocks(outer: int, arrays: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, ...]]:
+    """The arrays cut along the first of the `outer` axes that is not 1, so that none is larger than a block."""
+    shape = np.broadcast_shapes(*(array.shape for array in arrays))
+    axis = next((k for k, size in enumerate(shape[:outer]) if size > 1), None)
+    largest = max(array.nbytes for array in arrays)
+    if axis is None or largest <= BLOCK_BYTES:
+        return [arrays]
+    step = max(1, shape[axis] * BLOCK_BYTES // largest)
+    before = (slice(None),) * axis
+    return [
+        tuple(
+            array[(*before, slice(start, start + step))] if array.ndim and array.shape[axis] != 1 else array
+            for array in arrays
+        )
+        for start in range(0, shape[axis], step)
+    ]
+
+
 def source(kernel: Kernel) -> str:
     """The Python source of `make(buffers, p)`."""
     return _Writer(kernel).text()
@@ -60,6 +83,7 @@ class _Writer:
         self.rank = len(self.extents)
         self.setup: list[str] = []
         self.body: list[str] = []
+        self.arrays: list[str] = []
         self.fixed = [False] * len(kernel.nodes)
         self.uses = [0] * len(kernel.nodes)
         self.occupant: int | None = None
@@ -82,8 +106,13 @@ class _Writer:
             self.body.append(f"np.copyto(out, n{value})")
         lines = ["def make(buffers, p):"]
         lines += [f"    {line}" for line in self.setup]
-        lines += ["    def run():", *(f"        {line}" for line in self.body), "    return run"]
-        return "\n".join(lines)
+        if len(self.body) > 1 and kernel.space:
+            names = _tuple(["out", *self.arrays])
+            lines += [f"    parts = blocks({len(kernel.space)}, ({names}))"]
+            lines += ["    def run():", f"        for {names} in parts:", *(f"            {line}" for line in self.body)]
+        else:
+            lines += ["    def run():", *(f"        {line}" for line in self.body)]
+        return "\n".join([*lines, "    return run"])
 
     def _count_uses(self, value: int) -> None:
         for function, _, operands, detail in self.kernel.nodes:
@@ -111,6 +140,8 @@ class _Writer:
         fixed = all(self.fixed[operand] for operand in operands)
         if function == "load":
             code, view = self._load(dtype, detail)
+            if view:
+                self.arrays.append(f"n{number}")
             (self.setup if view else self.body).append(f"n{number} = {code}")
             return
         if function == "acc":
@@ -130,6 +161,9 @@ class _Writer:
             out = "" if fixed else self._destination(number, dtype, operands, last)
             code = f"f_{function}({arguments}{out})"
         self.fixed[number] = fixed
+        if fixed and function != "const":
+            code = f"np.asarray({code})"
+            self.arrays.append(f"n{number}")
         (self.setup if fixed else self.body).append(f"n{number} = {code}")
 
     def _destination(self, number: int, dtype: str, operands: list[int], last: bool) -> str:
@@ -154,6 +188,7 @@ class _Writer:
             if fixed:
                 name = f"x{len(self.setup)}"
                 self.setup.append(f"{name} = {index}")
+                self.arrays.append(name)
                 index = name
             return f"b{buffer}.take({index}, mode='clip')", False
         strides = dict(map(tuple, axes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from sardonyx.array import PRIMITIVES
 from sardonyx.compiler.kernel import Routine
 from sardonyx.device import Address
 from sardonyx.numpy_backend.memory import view
+from sardonyx.primitives.convolution import convolve
 
 Arrays = Sequence[np.ndarray]
-Function = Callable[[Arrays, Arrays, Mapping[str, Any]], Callable[[], None]]
+Function = Callable[[Arrays, Arrays, Mapping[str, Any]], Callable[[], Any]]
 
 
 class BoundRoutine:
@@ -114,6 +116,21 @@ def _dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any])
     return run
 
 
+def _conv_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], Any]:
+    """A convolution writes straight to its buffer."""
+    (x, w), (y,) = inputs, outputs
+    return partial(convolve, x, w, **attributes, out=y)
+
+
+def _gather(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], Any]:
+    """What is taken along one axis goes straight to its buffer."""
+    (x, *indices), (y,) = inputs, outputs
+    (axis, *others), place = attributes["axes"], attributes["place"]
+    if others or place != axis or not x.shape[axis]:
+        return _generic("gather")(inputs, outputs, attributes)
+    return partial(np.take, x, indices[0], axis=axis, out=y, mode="clip")
+
+
 def _nonzero(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], None]:
     """The second output is the room for all elements; what is found fills its beginning."""
     (x,), (count, room) = inputs, outputs
@@ -127,4 +144,10 @@ def _nonzero(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> 
     return run
 
 
-FUNCTIONS: dict[str, Function] = {"pad": _pad, "dot_general": _dot_general, "nonzero": _nonzero}
+FUNCTIONS: dict[str, Function] = {
+    "pad": _pad,
+    "dot_general": _dot_general,
+    "conv_general": _conv_general,
+    "gather": _gather,
+    "nonzero": _nonzero,
+}

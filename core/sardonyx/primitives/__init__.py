@@ -8,13 +8,9 @@ edges, `Primitive` what a primitive is.
 """
 
 from sardonyx.array import Array, constant, sizes
-from sardonyx.primitives.contraction import (
-    conv_general,
-    dot_general,
-    matmul,
-    swap_last,
-)
+from sardonyx.primitives.contraction import dot_general, matmul, swap_last
 from sardonyx.primitives.control import branch, loop
+from sardonyx.primitives.convolution import conv_general
 from sardonyx.primitives.elementwise import (
     absolute,
     acos,
@@ -61,6 +57,7 @@ from sardonyx.primitives.elementwise import (
     where,
     widen,
 )
+from sardonyx.primitives.host import host
 from sardonyx.primitives.indexing import (
     gather,
     nonzero,
@@ -124,6 +121,7 @@ __all__ = [
     "floor",
     "full",
     "gather",
+    "host",
     "identity",
     "iota",
     "isinf",

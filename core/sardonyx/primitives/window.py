@@ -82,18 +82,6 @@ def bordered(x: np.ndarray, low: Sequence[Size], high: Sequence[Size], value: Sc
     return result
 
 
-def window_views(x: np.ndarray, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]) -> np.ndarray:
-    """A view in which the axes of the window follow those of its places."""
-    outer = x.ndim - len(window)
-    places = [
-        (x.shape[outer + k] - (w - 1) * d - 1) // s + 1 for k, (w, s, d) in enumerate(zip(window, strides, dilations))
-    ]
-    steps = x.strides[:outer] + tuple(step * s for step, s in zip(x.strides[outer:], strides, strict=True))
-    inner = tuple(step * d for step, d in zip(x.strides[outer:], dilations, strict=True))
-    shape = (*x.shape[:outer], *(max(0, place) for place in places), *window)
-    return np.lib.stride_tricks.as_strided(x, shape, steps + inner, writeable=False)
-
-
 REDUCE_WINDOW = primitive(ReduceWindow)
 
 

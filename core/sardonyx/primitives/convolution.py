@@ -1,0 +1,215 @@
+"""The primitive that slides a kernel over spatial axes and sums products: conv_general, as XLA has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sardonyx.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.contraction import narrowed, work_type
+from sardonyx.primitives.elementwise import Types, Values, cast, native, show
+from sardonyx.primitives.window import bordered, windows
+from sardonyx.symbolic import Size
+
+
+class ConvGeneral(Primitive):
+    """Cross-correlation of x [N, C, *spatial] with w [M, C / groups, *kernel] to [N, M, *spatial].
+
+    `spread` puts that many places minus one between neighbouring elements of x first (what a transposed convolution
+    needs); `low` and `high` are widths of zeros at the border, which may be negative.
+    """
+
+    name = "conv_general"
+
+    def infer(
+        self, x: Array, w: Array, strides: Any, dilations: Any, spread: Any, low: Any, high: Any, groups: int
+    ) -> Types:
+        spatial = []
+        for k, size in enumerate(x.shape[2:]):
+            wide = (size - 1) * spread[k] + 1 if spread[k] != 1 else size
+            spatial.append(windows(wide, w.shape[2 + k], strides[k], dilations[k], low[k], high[k]))
+        return [(x.dtype, (x.shape[0], w.shape[0], *spatial))]
+
+    def numpy(self, x: np.ndarray, w: np.ndarray, **parameters: Any) -> Values:
+        return [convolve(x, w, **parameters)]
+
+
+def convolve(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    spread: Sequence[int],
+    low: Sequence[int],
+    high: Sequence[int],
+    groups: int,
+    out: np.ndarray | None = None,
+) -> np.ndarray:
+    """The primitive's rule; the result is written to `out`, where it is given."""
+    work = work_type(x, w, prod(w.shape[1:]), x.dtype)
+    wide, kernel = x.astype(work, copy=False), w.astype(work, copy=False)
+    if any(step != 1 for step in spread):
+        if all(step == 1 for step in strides):
+            return _into(out, narrowed(_scattered(wide, kernel, dilations, spread, low, high, groups), x.dtype))
+        wide = _spread(wide, spread)
+    sizes = [
+        (size + below + above - (taps - 1) * step - 1) // stride + 1
+        for size, taps, stride, step, below, above in zip(
+            wide.shape[2:], w.shape[2:], strides, dilations, low, high, strict=True
+        )
+    ]
+    direct = out is not None and out.dtype == work
+    result = out if out is not None and direct else np.empty((len(x), len(w), *(max(0, n) for n in sizes)), work)
+    with np.errstate(all="ignore"):
+        _correlate(wide, kernel, strides, dilations, low, groups, result)
+    return result if direct else _into(out, narrowed(result, x.dtype))
+
+
+def _into(out: np.ndarray | None, result: np.ndarray) -> np.ndarray:
+    if out is None:
+        return result
+    np.copyto(out, result)
+    return out
+
+
+COLUMN_BYTES = 1 << 21
+"""Bytes of columns that a convolution makes at a time: what stays in the cache until it is multiplied."""
+
+
+def _correlate(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    low: Sequence[int],
+    groups: int,
+    result: np.ndarray,
+) -> None:
+    """The product of the kernel and the columns that its windows see (im2col), in blocks of groups and rows."""
+    spatial, kernel = result.shape[2:], w.shape[2:]
+    if not result.size:
+        return
+    channels, taps, made = w.shape[1], prod(kernel), w.shape[0] // groups
+    weights = w.reshape(groups, made, channels * taps)
+    plain = taps == 1 and all(s == 1 for s in strides) and not any(low) and x.shape[2:] == spatial
+    for source, target in zip(x, result, strict=True):
+        planes, sums = source.reshape(groups, channels, *x.shape[2:]), target.reshape(groups, made, *spatial)
+        if plain:
+            places = prod(spatial)
+            np.matmul(weights, planes.reshape(groups, channels, places), out=sums.reshape(groups, made, places))
+            continue
+        for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize):
+            span = spatial[0] if rows == slice(None) else rows.stop - rows.start
+            block = sums[part, :, rows]
+            windows = [(span, strides[0], dilations[0], low[0] - (rows.start or 0) * strides[0])]
+            windows += list(zip(spatial[1:], strides[1:], dilations[1:], low[1:], strict=True))
+            columns = _columns(planes[part], kernel, windows)
+            columns = columns.reshape(len(block), channels * taps, prod(block.shape[2:]))
+            if block.flags.c_contiguous:
+                np.matmul(weights[part], columns, out=block.reshape(len(block), made, columns.shape[2]))
+            else:
+                block[...] = np.matmul(weights[part], columns).reshape(block.shape)
+
+
+def _blocks(groups: int, spatial: Sequence[int], nbytes: int) -> Iterator[tuple[slice, slice]]:
+    """Ranges of groups and of rows whose columns, of that many bytes for each place, fit into the cache."""
+    line = nbytes * prod(spatial[1:])
+    together = min(groups, COLUMN_BYTES // max(1, line * spatial[0]))
+    band = spatial[0] if together else max(1, COLUMN_BYTES // max(1, line))
+    for group in range(0, groups, max(1, together)):
+        part = slice(group, min(groups, group + max(1, together)))
+        if band >= spatial[0]:
+            yield part, slice(None)
+            continue
+        for start in range(0, spatial[0], band):
+            yield part, slice(start, min(spatial[0], start + band))
+
+
+def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, int, int, int]]) -> np.ndarray:
+    """What each tap sees, [groups, channels, *kernel, *places] of x [groups, channels, *spatial].
+
+    Each of `windows` is a number of places, the stride and the dilation along an axis, and the width of zeros before it.
+    """
+    below, above = [], []
+    for taps, size, (count, stride, dilation, low) in zip(kernel, x.shape[2:], windows, strict=True):
+        below.append(low)
+        above.append((count - 1) * stride + (taps - 1) * dilation + 1 - low - size)
+    seen = bordered(x, below, above)
+    columns = np.empty((*x.shape[:2], *kernel, *(window[0] for window in windows)), x.dtype)
+    for tap in np.ndindex(*kernel):
+        starts = [k * dilation for k, (_, _, dilation, _) in zip(tap, windows, strict=True)]
+        ends = [start + (count - 1) * stride + 1 for start, (count, stride, _, _) in zip(starts, windows, strict=True)]
+        places = (slice(a, b, window[1]) for a, b, window in zip(starts, ends, windows, strict=True))
+        columns[(slice(None), slice(None), *tap)] = seen[(..., *places)]
+    return columns
+
+
+def _scattered(
+    x: np.ndarray, w: np.ndarray, dilations: Any, spread: Any, low: Any, high: Any, groups: int
+) -> np.ndarray:
+    """What each element of x adds to the result, put in place (col2im): no work on the zeros between elements."""
+    n, rank, kernel = len(x), x.ndim - 2, w.shape[2:]
+    reach = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
+    taps = w.reshape(groups, w.shape[0] // groups, w.shape[1], prod(kernel)).transpose(0, 3, 1, 2)
+    with np.errstate(all="ignore"):
+        parts = np.matmul(taps.reshape(groups, -1, w.shape[1]), x.reshape(n, groups, w.shape[1], prod(x.shape[2:])))
+    parts = parts.reshape(n, groups, prod(kernel), w.shape[0] // groups, *x.shape[2:])
+    wide = [max(0, (size - 1) * step + 1) for size, step in zip(x.shape[2:], spread, strict=True)]
+    apart = tuple(kernel) == tuple(spread) and all(step == 1 for step in dilations)
+    full = (np.empty if apart else np.zeros)((n, groups, w.shape[0] // groups, *map(sum, zip(wide, reach))), x.dtype)
+    for number, tap in enumerate(np.ndindex(*kernel)):
+        starts = [span - k * step for span, k, step in zip(reach, tap, dilations, strict=True)]
+        places: list[Any] = [slice(a, a + size, step) for a, size, step in zip(starts, wide, spread, strict=True)]
+        if apart:
+            full[(..., *places)] = parts[:, :, number]
+        else:
+            full[(..., *places)] += parts[:, :, number]
+    below, above = ([int(width) - span for width, span in zip(side, reach, strict=True)] for side in (low, high))
+    return bordered(full.reshape(n, w.shape[0], *full.shape[-rank:]), below, above)
+
+
+def _spread(x: np.ndarray, spread: Any) -> np.ndarray:
+    """x with zeros between neighbours along the spatial axes."""
+    sizes = (max(0, (size - 1) * step + 1) for size, step in zip(x.shape[2:], spread, strict=True))
+    wide = np.zeros((*x.shape[:2], *sizes), x.dtype)
+    wide[(slice(None), slice(None), *(slice(None, None, step) for step in spread))] = x
+    return wide
+
+
+CONV_GENERAL = primitive(ConvGeneral)
+
+
+def conv_general(
+    x: Array,
+    w: Array,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    low: Sequence[Size],
+    high: Sequence[Size],
+    groups: int = 1,
+    spread: Sequence[int] | None = None,
+) -> Array:
+    """Cross-correlation of x [N, C, *spatial] with w [M, C / groups, *kernel], see `ConvGeneral`."""
+    if x.rank != w.rank or x.rank < 3:
+        raise ValueError(f"a convolution takes x and w of one rank, 3 or more, not {show(x.shape)} and {show(w.shape)}")
+    if x.shape[1] != w.shape[1] * groups or w.shape[0] % groups != 0:
+        raise ValueError(
+            f"x {show(x.shape)} has {x.shape[1]} channels, but w {show(w.shape)} wants {w.shape[1] * groups}"
+            f" in {groups} groups"
+        )
+    wide = native(x)
+    result = bind(
+        CONV_GENERAL,
+        wide,
+        cast(w, wide.dtype),
+        strides=tuple(strides),
+        dilations=tuple(dilations),
+        spread=tuple(spread or [1] * (x.rank - 2)),
+        low=tuple(low),
+        high=tuple(high),
+        groups=groups,
+    )[0]
+    return cast(result, x.dtype)
