@@ -4,7 +4,7 @@ An expansion is written once against `Array`. If all that it is given is known, 
 on the spot: that is constant folding and eager execution. Otherwise they are recorded as equations of the active
 `Trace`: that is the compiler's input. Three states, one class:
 
-* `value`: a NumPy array: a constant, a weight, the result of folding;
+* `value`: a NumPy array: a constant, a weight, the result of folding (of strings the ids, see `sardonyx.strings`);
 * `sizes`: a small object array of integers and symbolic sizes: what `Shape` gives, and arithmetic on it;
 * `equation`: the output of a recorded primitive, or (None) an input of the trace.
 """
@@ -13,13 +13,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, memory
 from sardonyx.dtypes import DType
+from sardonyx.ir.model import Tensor
+from sardonyx.strings import StringTable, active_strings
+from sardonyx.structure import Form, form, leaves
 from sardonyx.symbolic import Dim, Guards, Size, hint, poly, product
 
 Shape: TypeAlias = tuple[Size, ...]
@@ -142,12 +145,13 @@ class Primitive:
     """The contract of a primitive: result types and shapes, and the value by NumPy.
 
     `pure` primitives with equal inputs and parameters are recorded once. `on_sizes` ones can be evaluated on arrays of
-    symbolic sizes, where NumPy's object arrays do the arithmetic.
+    symbolic sizes, where NumPy's object arrays do the arithmetic. `on_strings` ones do not mind that strings are ids.
     """
 
     name: str = ""
     pure: bool = True
     on_sizes: bool = False
+    on_strings: bool = False
 
     def takes_sizes(self, params: dict[str, Any]) -> bool:
         """Whether these parameters allow evaluation on symbolic sizes."""
@@ -183,11 +187,16 @@ class Trace:
     inputs: list[Array] = field(default_factory=list)
     equations: list[Equation] = field(default_factory=list)
     outputs: list[Array] = field(default_factory=list)
+    arguments: list[Form] = field(default_factory=list)
+    results: list[Form] = field(default_factory=list)
+    """How inputs and outputs are arranged where they are given as more than tensors (`sardonyx.structure`)."""
     labels: list[str] = field(default_factory=list)
     origin: int = -1
     feeds: dict[int, np.ndarray] = field(default_factory=dict)
     early: bool = False
     """Whether no run has begun: then asking for what a run will tell raises `TooEarlyError`."""
+    strings: StringTable = field(default_factory=lambda: active_strings() or StringTable())
+    """Where the strings among constants have their ids; entered with the trace."""
     lifted: dict[int, tuple[Array, Array]] = field(default_factory=dict)
     input_reads: dict[int, list[Size]] = field(default_factory=dict)
     """Symbols that the elements of trace inputs define: the host reads them before the run."""
@@ -200,11 +209,13 @@ class Trace:
 
     def __enter__(self) -> Trace:
         self.guards.__enter__()
+        self.strings.__enter__()
         _active.__dict__.setdefault("stack", []).append(self)
         return self
 
     def __exit__(self, *exception: object) -> None:
         _active.stack.pop()
+        self.strings.__exit__()
         self.guards.__exit__()
 
     @property
@@ -275,8 +286,16 @@ class Trace:
             self.lifted[id(array)] = (self.input(array.dtype, array.shape, array.name), array)
         return self.lifted[id(array)][0]
 
-    def read(self, array: Array) -> list[Size]:
-        """The elements of a traced integer Array, as symbols that the run reads from it."""
+    def give(self, results: Sequence[Any]) -> None:
+        """Have these outputs: Arrays, or what is arranged of them."""
+        self.results = list(map(form, results))
+        self.outputs = [self.materialise(array) for result in results for array in leaves(result)]
+
+    def read(self, array: Array, guess: int = 1) -> list[Size]:
+        """The elements of a traced integer Array, as symbols that the run reads from it.
+
+        `guess` stands for those that no earlier run told and that cannot be computed now.
+        """
         array = self.materialise(array)
         if id(array) in self._reads:
             return self._reads[id(array)]
@@ -288,7 +307,7 @@ class Trace:
             found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
         else:
             found_now = self.value_in_this_call(array)
-            guesses = [1] * count if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
+            guesses = [guess] * count if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
             found = [self.fresh_symbol(guess, "?n") for guess in guesses]
             if array.equation is None:
                 self.input_reads[id(array)] = found
@@ -324,8 +343,13 @@ def freeze(value: Any) -> Any:
 def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
     """Evaluate a primitive now if all that it needs is known, else record it in the active trace."""
     trace = active_trace()
+    if not prim.on_strings and any(array.dtype is dtypes.string for array in inputs):
+        raise TypeError(f"{prim.name} does not take strings")
     if all(array.value is not None for array in inputs) and (trace is None or (inputs and prim.pure)):
         types = prim.infer(*inputs, **params)
+        if trace is None:
+            for dtype, shape in types:
+                memory.refuse(f"{prim.name} of {list(shape)}", hint(product(shape)) * dtype.itemsize, memory.EAGER)
         if trace is None or all(_small(shape) for _, shape in types):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
             return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, values, strict=True))
@@ -342,20 +366,26 @@ def _small(shape: Shape) -> bool:
     return all(isinstance(size, int) for size in shape) and hint(product(shape)) <= FOLD_LIMIT
 
 
-DEAR = frozenset({"dot_general", "conv_general", "reduce_window", "sort", "branch", "loop"})
+DEAR = frozenset({"dot_general", "conv_general", "reduce_window", "sort", "branch", "loop", "host"})
 """Primitives that are not evaluated for the sake of a guess."""
 
 
-def _is_dear(equation: Equation) -> bool:
+EVALUATE_LIMIT = 1 << 24
+"""Elements up to which primitives on constants are evaluated because the plan depends on them."""
+
+
+def _is_dear(equation: Equation, feeds: Mapping[int, np.ndarray] | None) -> bool:
+    if feeds is None:
+        return any(isinstance(array.size, int) and array.size > EVALUATE_LIMIT for array in equation.outputs)
     return equation.primitive.name in DEAR or any(hint(array.size) > FOLD_LIMIT for array in equation.outputs)
 
 
-def evaluate(array: Array, feeds: Mapping[int, np.ndarray] | None = None) -> np.ndarray | None:
+def evaluate(array: Array, feeds: dict[int, np.ndarray] | None = None) -> np.ndarray | None:
     """The value of an Array that depends on constants, sizes and feeds alone; guards tie sizes to their numbers.
 
-    None where it depends on anything else, or, with feeds, is dear to compute.
+    None where it depends on anything else, or, with feeds, is dear to compute. What is computed joins the feeds.
     """
-    values: dict[int, np.ndarray] = dict(feeds or {})
+    values: dict[int, np.ndarray] = {} if feeds is None else feeds
     stack = [array]
     while stack:
         top = stack[-1]
@@ -363,7 +393,7 @@ def evaluate(array: Array, feeds: Mapping[int, np.ndarray] | None = None) -> np.
             stack.pop()
         elif top.value is not None:
             values[id(top)] = top.value
-        elif top.equation is None or not top.equation.primitive.pure or (feeds is not None and _is_dear(top.equation)):
+        elif top.equation is None or not top.equation.primitive.pure or _is_dear(top.equation, feeds):
             return None
         elif waiting := [item for item in top.equation.inputs if id(item) not in values]:
             stack += waiting
@@ -398,9 +428,22 @@ def of_sizes(known: np.ndarray, dtype: DType, shape: Shape) -> Array:
 
 
 def constant(value: Any, dtype: DType | None = None) -> Array:
-    """The Array that holds this NumPy array or number."""
-    array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.storage)
-    return Array(dtype or dtypes.of(array.dtype), tuple(array.shape), array)
+    """The Array that holds this NumPy array, number or string."""
+    array = np.asarray(value)
+    dtype = dtype or dtypes.of(array.dtype)
+    if dtype is dtypes.string:
+        strings = active_strings()
+        if strings is None:
+            raise TypeError("strings are numbered in a trace, or inside `with StringTable():`")
+        return Array(dtype, array.shape, strings.encode(array))
+    return Array(dtype, array.shape, array.astype(dtype.storage, copy=False))
+
+
+def of_tensor(tensor: Tensor) -> Array:
+    """The Array of a constant of the model, a view of the model's bytes unless it holds strings."""
+    if tensor.dtype is dtypes.string:
+        return replace(constant(tensor.array(), tensor.dtype), name=tensor.name)
+    return Array(tensor.dtype, tensor.shape, tensor.array(), name=tensor.name)
 
 
 def sizes(items: Sequence[Size], dtype: DType = dtypes.int64) -> Array:
@@ -410,11 +453,11 @@ def sizes(items: Sequence[Size], dtype: DType = dtypes.int64) -> Array:
     return of_sizes(known, dtype, (len(items),))
 
 
-def known_sizes(array: Array) -> list[Size]:
+def known_sizes(array: Array, guess: int = 1) -> list[Size]:
     """The elements of a small integer Array that shapes depend on.
 
     What is not known yet becomes symbols that the run reads (`read`), so asking costs the plan a halt; sizes that went
-    through arithmetic which is not on integers are tied to their numbers by guards.
+    through arithmetic which is not on integers are tied to their numbers by guards. `guess` as in `Trace.read`.
     """
     if array.value is not None:
         return [int(item) for item in array.value.reshape(-1).tolist()]
@@ -423,4 +466,4 @@ def known_sizes(array: Array) -> list[Size]:
     trace = active_trace()
     if trace is None:
         raise TypeError("the elements of this Array are not known")
-    return trace.read(array)
+    return trace.read(array, guess)

@@ -1,7 +1,8 @@
 """Element types: ONNX's numbers and names, how NumPy stores them, and what kind of arithmetic they have.
 
-Types that NumPy lacks (bfloat16, the float8 kinds, the 2 and 4 bit integers) are stored as unsigned integers of the
-nearest width; the `DType` beside the array says what the bits mean.
+Types that NumPy lacks (bfloat16, floats of 8 bits and fewer, the 2 and 4 bit integers) are stored as unsigned integers
+of the nearest width; the `DType` beside the array says what the bits mean. Strings are stored as the int32 ids that
+`sardonyx.strings` gives them.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class DType:
         """Whether NumPy computes with this type itself."""
         return self in _BY_STORAGE.values()
 
+    @property
+    def lowered(self) -> DType:
+        """The type that generated code computes with: the ids of strings are integers to it."""
+        return int32 if self is string else self
+
     def __repr__(self) -> str:
         return self.name
 
@@ -62,7 +68,7 @@ uint16 = _dtype("uint16", 4, "uint16", "u2", "uint", 16)
 int16 = _dtype("int16", 5, "int16", "i2", "int", 16)
 int32 = _dtype("int32", 6, "int32", "i4", "int", 32)
 int64 = _dtype("int64", 7, "int64", "i8", "int", 64)
-string = _dtype("string", 8, "string", "O", "string", 0)
+string = _dtype("string", 8, "string", "i4", "string", 0)
 bool_ = _dtype("bool", 9, "bool", "?", "bool", 8)
 float16 = _dtype("float16", 10, "float16", "f2", "float", 16)
 float64 = _dtype("float64", 11, "double", "f8", "float", 64)
@@ -81,11 +87,13 @@ float4e2m1 = _dtype("float4e2m1", 23, "float4e2m1", "u1", "float", 4)
 float8e8m0 = _dtype("float8e8m0", 24, "float8e8m0", "u1", "float", 8)
 uint2 = _dtype("uint2", 25, "uint2", "u1", "uint", 2)
 int2 = _dtype("int2", 26, "int2", "i1", "int", 2)
+float6e2m3 = _dtype("float6e2m3", 27, "float6e2m3", "u1", "float", 6)
+float6e3m2 = _dtype("float6e3m2", 28, "float6e3m2", "u1", "float", 6)
 
 ALL: tuple[DType, ...] = tuple(value for value in list(globals().values()) if isinstance(value, DType))
 _BY_NUMBER = {dtype.number: dtype for dtype in ALL}
 _BY_NAME = {name: dtype for dtype in ALL for name in (dtype.onnx_name, dtype.name)}
-_NATIVE: tuple[DType, ...] = (float32, uint8, int8, uint16, int16, int32, int64, string, bool_, float16, float64)
+_NATIVE: tuple[DType, ...] = (float32, uint8, int8, uint16, int16, int32, int64, bool_, float16, float64)
 _NATIVE += (uint32, uint64, complex64, complex128)
 _BY_STORAGE = {dtype.storage: dtype for dtype in _NATIVE}
 
@@ -113,7 +121,7 @@ def of(dtype: np.dtype[np.generic]) -> DType:
     found = _BY_STORAGE.get(dtype)
     if found is not None:
         return found
-    if dtype.kind in "SUT":
+    if dtype.kind in "OSUT":
         return string
     if dtype.name.replace("_", "") in _BY_NAME:
         return _BY_NAME[dtype.name.replace("_", "")]

@@ -52,12 +52,12 @@ def code_of(data: dict[str, Any]) -> Any:
     return _FORMS[kind].from_json({name: value for name, value in data.items() if name not in ("device", "kind")})
 
 
-def split(plan: plans.Plan) -> list[Epoch]:
-    """The epochs of a plan, each with its share of buffers, steps and guards."""
+def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:
+    """The epochs of a plan, each with its share of buffers, steps and guards; `singly`, each launch is a segment."""
     epochs = []
     known = _symbols_at_start(plan)
     waiting = list(plan.guards)
-    for number, items in enumerate(_items(plan)):
+    for number, items in enumerate(_items(plan, singly)):
         guards = [guard for guard in waiting if symbols_of(guard[0]) <= known]
         waiting = [guard for guard in waiting if guard not in guards]
         buffers = [k for k, buffer in enumerate(plan.buffers) if buffer.weight is None and buffer.epoch == number]
@@ -72,12 +72,12 @@ def split(plan: plans.Plan) -> list[Epoch]:
                 compile_all([param for launch in launches for param in launch.params]),
             )
         )
-        if items and isinstance(items[-1], plans.HALTS):
+        if items and plans.halts(items[-1]):
             known.update(items[-1].defines)
     return epochs
 
 
-def _items(plan: plans.Plan) -> list[list[Any]]:
+def _items(plan: plans.Plan, singly: bool) -> list[list[Any]]:
     """The steps of every epoch, consecutive launches on one device joined to segments."""
     result: list[list[Any]] = [[]]
     counts = [0] * len(plan.devices)
@@ -85,10 +85,10 @@ def _items(plan: plans.Plan) -> list[list[Any]]:
         items = result[-1]
         if not isinstance(step, plans.Launch):
             items.append(step)
-            if isinstance(step, plans.HALTS):
+            if plans.halts(step):
                 result.append([])
             continue
-        if not (items and isinstance(items[-1], Segment) and items[-1].device == step.device):
+        if singly or not (items and isinstance(items[-1], Segment) and items[-1].device == step.device):
             items.append(Segment(step.device, counts[step.device], []))
             counts[step.device] += 1
         items[-1].launches.append(step)
@@ -98,7 +98,7 @@ def _items(plan: plans.Plan) -> list[list[Any]]:
 def _symbols_at_start(plan: plans.Plan) -> set[str]:
     """All symbols in guards but those that halts define."""
     every: set[str] = set().union(*(symbols_of(guard[0]) for guard in plan.guards))
-    return every.difference(*(step.defines for step in plan.steps if isinstance(step, plans.HALTS)))
+    return every.difference(*(step.defines for step in plan.steps if plans.halts(step)))
 
 
 class Layout:
@@ -108,6 +108,10 @@ class Layout:
         places = {number: k for k, number in enumerate(numbers)}
         buffers = [plan.buffers[number] for number in numbers]
         self._elements = compile_all([buffer.elements for buffer in buffers])
+        # Two negative sizes would make a positive product. What a nonzero finds is not known yet.
+        known = [(buffer.shape, symbols_of(buffer.elements)) for buffer in buffers]
+        sizes = {str(size): size for shape, names in known for size in shape if symbols_of(size) <= names}
+        self._sizes = compile_all(list(sizes.values()))
         self._widths = [dtypes.by_name(buffer.dtype).itemsize for buffer in buffers]
         self._devices = [buffer.device for buffer in buffers]
         self._below = [[places[other] for other in buffer.beneath] for buffer in buffers]
@@ -116,7 +120,7 @@ class Layout:
     def rooms(self, symbols: Mapping[str, int]) -> list[int] | None:
         """The bytes that each buffer needs; None where a size would be negative, as of a window that fits no more."""
         counts = self._elements(symbols)
-        if any(count < 0 for count in counts):
+        if any(count < 0 for count in (*counts, *self._sizes(symbols))):
             return None
         return [-(-count * width // 4) * 4 for count, width in zip(counts, self._widths, strict=True)]
 

@@ -2,9 +2,32 @@
 
 from __future__ import annotations
 
+LONGEST = 2000
+"""Characters of an error's text."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """A name as errors show it: what cannot be printed, but for the characters in `keep`, is escaped.
+
+    >>> printable("a\\nb\\0")
+    'a\\\\nb\\\\x00'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
+
 
 class SardonyxError(Exception):
-    """The base of every error that this package raises on purpose."""
+    """The base of every error that this package raises on purpose.
+
+    Names in models are arbitrary: what cannot be printed is shown escaped, and the middle of a very long text left out.
+    """
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        if len(text) > LONGEST:
+            text = f"{text[: LONGEST // 2]} ... {text[-LONGEST // 2 :]}"
+        return printable(text, keep="\n")
 
 
 class Fail(SardonyxError):

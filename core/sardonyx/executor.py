@@ -9,27 +9,37 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, providers
+from sardonyx import dtypes, host, memory, providers
 from sardonyx import plan as plans
 from sardonyx.device import Address, Device, Executable
 from sardonyx.device import Launch as Code
-from sardonyx.epochs import Segment, code_of, split
-from sardonyx.errors import InvalidGuard, RuntimeException
+from sardonyx.edge import inward, outward
+from sardonyx.epochs import Epoch, Segment, code_of, split
+from sardonyx.errors import InvalidGuard, RuntimeException, SardonyxError
 from sardonyx.handles import Feed, Handle, Stack
-from sardonyx.polynomial import evaluate
-from sardonyx.sizecode import compile_all, symbols_of
+from sardonyx.polynomial import evaluate, to_text
+from sardonyx.profile import Profiler, describe
+from sardonyx.sizecode import Evaluator, compile_all, symbols_of
+from sardonyx.strings import RunStrings, StringTable
+from sardonyx.structure import Form
 from sardonyx.symbolic import guard_text
+from sardonyx.termination import poll
 
 MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
 MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
+
+
+NO_STRINGS = RunStrings(StringTable())
 
 
 class GuardError(Exception):
@@ -51,8 +61,17 @@ class Weights:
         key = (id(device), name)
         with self._lock:
             if key not in self._addresses:
-                self._addresses[key] = device.constant(array)
+                address = self._addresses[key] = device.constant(array)
+                if not (isinstance(address.chunk, np.ndarray) and np.may_share_memory(address.chunk, array)):
+                    memory.forget(array)
             return self._addresses[key]
+
+    def sizes(self, device: Device) -> tuple[int, int]:
+        """The bytes of all constants on a device, and those among them that are views of the host's arrays."""
+        with self._lock:
+            mine = [address for (owner, _), address in self._addresses.items() if owner == id(device)]
+        shared = sum(a.nbytes for a in mine if isinstance(a.chunk, np.ndarray) and a.chunk.base is not None)
+        return sum(address.nbytes for address in mine), shared
 
 
 class Frame:
@@ -64,6 +83,7 @@ class Frame:
         self.symbols: list[dict[str, int] | None] = [None] * epochs
         self.rooms: list[list[int] | None] = [None] * epochs
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
+        self.strings = NO_STRINGS
 
 
 class Function:
@@ -75,29 +95,40 @@ class Function:
         devices: Sequence[Device],
         weights: Weights,
         compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
+        profiler: Profiler | None = None,
     ) -> None:
         self._devices = devices
         self._weights = weights
         self._compiler = compiler
+        self._profiler = profiler
         self._lock = threading.Lock()
-        self.executors = [Executor(plan, devices, weights) for plan in known]
+        self.executors = [Executor(plan, devices, weights, profiler) for plan in known]
         self.compiled = len(self.executors)
         """How many plans were made."""
 
     def call(
         self,
         feeds: Sequence[Feed],
+        strings: RunStrings,
         symbols: Mapping[str, int] | None = None,
         compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
-    ) -> tuple[list[Handle], Callable[[], None]]:
-        """The outputs, and what releases them. Makes a new plan where none is for these sizes."""
+        arguments: Sequence[Form] | None = None,
+    ) -> tuple[list[Handle], plans.Plan, Callable[[], None]]:
+        """The outputs, the plan that made them, and what releases them. Makes a new plan where none is for these sizes.
+
+        Feeds of strings are ids or, where they come from a caller, arrays of objects. `arguments` say how the feeds are
+        arranged (`sardonyx.structure`); only plans for that are tried.
+        """
         hints = dict(symbols or {})
+        planned: dict[str, int] | None = None
         for _ in range(MOST_RETRIES):
             broken = "no plan was made yet"
             for executor in list(self.executors):
+                if arguments is not None and executor.plan.arguments != arguments:
+                    continue
                 frame = executor.frame()
                 try:
-                    results = executor.call(frame, feeds, symbols)
+                    results = executor.call(frame, feeds, strings, symbols)
                 except GuardError as error:
                     executor.release(frame)
                     hints.update(error.symbols)
@@ -107,7 +138,10 @@ class Function:
                     raise
                 else:
                     self._touch(executor)
-                    return results, partial(executor.release, frame)
+                    return results, executor.plan, partial(executor.release, frame)
+            if planned == hints:
+                raise RuntimeException(f"these sizes make no sense: {broken}")
+            planned = dict(hints)
             self._add(hints, compiler or self._compiler, broken)
         raise RuntimeException(f"the sizes that depend on data did not settle in {MOST_RETRIES} runs")
 
@@ -120,7 +154,7 @@ class Function:
 
     def add(self, plan: plans.Plan) -> None:
         """Have one more plan, to be tried first."""
-        executor = Executor(plan, self._devices, self._weights)
+        executor = Executor(plan, self._devices, self._weights, self._profiler)
         with self._lock:
             self.executors.insert(0, executor)
             self.compiled += 1
@@ -138,27 +172,39 @@ def replay(plan: plans.Plan, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray
     """The outputs of a plan for arrays by input name, on the devices that it names. Nothing is compiled."""
     devices = [providers.load(name).device({}) for name in plan.devices]
     function = Function([plan], devices, Weights())
-    handles, release = function.call([feeds[port.name] for port in plan.inputs])
+    strings = RunStrings(StringTable(plan.strings))
+    arrays = [inward(feeds[port.name], dtypes.by_name(port.dtype)) for port in plan.inputs]
+    handles, _, release = function.call(arrays, strings)
     try:
-        return [function.executors[0].fetch(handle) for handle in handles]
+        return [outward(function.executors[0].fetch(handle), handle.element, strings) for handle in handles]
     finally:
         release()
 
 
 class Executor:
-    """Runs one plan on devices. `weights` may be shared with other plans of the same constants."""
+    """Runs one plan on devices. `weights` may be shared with other plans of the same constants.
 
-    def __init__(self, plan: plans.Plan, devices: Sequence[Device], weights: Weights | None = None) -> None:
+    With a profiler, launches run singly, and each is waited for.
+    """
+
+    def __init__(
+        self,
+        plan: plans.Plan,
+        devices: Sequence[Device],
+        weights: Weights | None = None,
+        profiler: Profiler | None = None,
+    ) -> None:
         self.plan = plan
         self.devices = devices
         self._weights = weights or Weights()
-        self._epochs = split(plan)
+        self._profiler = profiler
+        self._epochs = split(plan, singly=profiler is not None)
         self._executables = [self._load(k) for k in range(len(devices))]
         self._functions = [
-            Function(plans_, devices, self._weights, compiler)
+            Function(plans_, devices, self._weights, compiler, profiler)
             for plans_, compiler in zip_longest(plan.functions, plan.compilers)
         ]
-        self._shapes = [compile_all(buffer.shape) for buffer in plan.buffers]
+        self._shapes: dict[int, Evaluator] = {}
         self._free: list[Frame] = []
         self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
@@ -182,6 +228,14 @@ class Executor:
         labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
         return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
 
+    def arena(self, device: int) -> int:
+        """The bytes of a device's memory that the frames at rest hold, those of control flow too."""
+        with self._lock:
+            chunks = [frame.chunks for frame in self._free]
+        mine = sum(total for frame in chunks for (owner, _), (_, total) in frame.items() if owner == device)
+        inner = (executor.arena(device) for function in self._functions for executor in function.executors)
+        return mine + sum(inner)
+
     # ---- running
 
     def frame(self) -> Frame:
@@ -190,14 +244,19 @@ class Executor:
             return self._free.pop() if self._free else Frame(len(self._epochs))
 
     def release(self, frame: Frame) -> None:
+        frame.strings = NO_STRINGS
         with self._lock:
             self._free.append(frame)
 
-    def call(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int] | None = None) -> list[Handle]:
+    def call(
+        self, frame: Frame, feeds: Sequence[Feed], strings: RunStrings, outer: Mapping[str, int] | None = None
+    ) -> list[Handle]:
         """The outputs for feeds in the order of the plan's inputs: they lie in the frame until it is released.
 
         `outer` are the symbols of the surrounding plan. Raises `GuardError` where the plan is not for these sizes.
         """
+        strings.check()
+        frame.strings = strings
         symbols = self._bind_symbols(feeds, dict(outer or {}))
         results: list[tuple[Feed, int]] = []
         held: list[Callable[[], None]] = []
@@ -206,15 +265,15 @@ class Executor:
                 self._enter(frame, number, symbols)
                 if number == 0:
                     self._feed(frame, feeds)
-                for handle, target in results:
-                    self._move(handle, self.plan.buffers[target].device, self._address(frame, target))
+                self._put(frame, results)
                 results = []
                 while held:
                     held.pop()()
                 launches = iter(frame.launches[number])
                 for item in epoch.items:
+                    poll()
                     if isinstance(item, Segment):
-                        next(launches)()
+                        self._launch(item, next(launches), symbols)
                     elif isinstance(item, plans.Copy):
                         target = self.plan.buffers[item.target].device
                         self._move(self._handle(frame, item.source, symbols), target, self._address(frame, item.target))
@@ -222,10 +281,12 @@ class Executor:
                         values = self._values(frame, item.buffer, len(item.symbols))
                         symbols.update(zip(item.symbols, values, strict=True))
                     else:
-                        run = self._branch if isinstance(item, plans.Branch) else self._loop
-                        handles = run(frame, item, symbols, held)
-                        symbols.update((name, handles[k].shape[axis]) for name, k, axis in item.symbols)
-                        results = list(zip(handles, item.results, strict=True))
+                        found = self._run(frame, item, symbols, held)
+                        results = list(zip(found, item.results, strict=True))
+                        self._learn(item, results, symbols)
+                        if not plans.halts(item):
+                            self._put(frame, results)
+                            results = []
         finally:
             while held:
                 held.pop()()
@@ -233,7 +294,7 @@ class Executor:
 
     def _bind_symbols(self, feeds: Sequence[Feed], symbols: dict[str, int]) -> dict[str, int]:
         for name, places in self.plan.symbols.items():
-            sizes = {feeds[k].shape[axis] for k, axis in places}
+            sizes = {feeds[k].shape[axis] for k, axis in places if axis < len(feeds[k].shape)}
             if len(sizes) != 1:
                 raise GuardError(f"{name} would be {' and '.join(map(str, sorted(sizes)))}", symbols)
             symbols[name] = sizes.pop()
@@ -256,8 +317,13 @@ class Executor:
 
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
         for port, feed in zip(self.plan.inputs, feeds, strict=True):
-            for k in port.buffers:
-                self._move(feed, self.plan.buffers[k].device, self._address(frame, k))
+            if isinstance(feed, np.ndarray) and feed.dtype == object:
+                feed = frame.strings.encode(feed)
+            self._put(frame, [(feed, k) for k in port.buffers])
+
+    def _put(self, frame: Frame, items: Sequence[tuple[Feed, int]]) -> None:
+        for feed, k in items:
+            self._move(feed, self.plan.buffers[k].device, self._address(frame, k))
 
     def _move(self, source: Feed, device: int, target: Address) -> None:
         if isinstance(source, Handle) and source.device == device:
@@ -266,9 +332,28 @@ class Executor:
         else:
             self.devices[device].upload(target, self.fetch(source))
 
+    def _learn(
+        self, step: plans.Host | plans.Branch | plans.Loop, results: Sequence[tuple[Feed, int]], symbols: dict[str, int]
+    ) -> None:
+        """Take symbols from the shapes of results; the rest of these must be what the plan was made for."""
+        alike = all(len(feed.shape) == len(self.plan.buffers[k].shape) for feed, k in results)
+        if alike:
+            symbols.update((name, results[k][0].shape[axis]) for name, k, axis in step.symbols)
+        for feed, k in results:
+            if not alike or (feed.shape != self._shape(k, symbols) and prod(feed.shape)):
+                planned = ", ".join(map(to_text, self.plan.buffers[k].shape))
+                raise RuntimeException(
+                    f"the data led control flow to a result of shape {list(feed.shape)}, where [{planned}] is planned; "
+                    "let all ways through it give the same shape"
+                )
+
+    def _shape(self, buffer: int, symbols: Mapping[str, int]) -> tuple[int, ...]:
+        if buffer not in self._shapes:
+            self._shapes[buffer] = compile_all(self.plan.buffers[buffer].shape)
+        return self._shapes[buffer](symbols)
+
     def _handle(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Handle:
-        stored = self.plan.buffers[buffer]
-        shape = self._shapes[buffer](symbols)
+        stored, shape = self.plan.buffers[buffer], self._shape(buffer, symbols)
         return Handle(stored.device, self._address(frame, buffer), dtypes.by_name(stored.dtype), shape)
 
     def _values(self, frame: Frame, buffer: int, count: int) -> list[int]:
@@ -278,7 +363,44 @@ class Executor:
         found = self.devices[stored.device].download(self._address(frame, buffer), dtype, (count,))
         return [int(value) for value in found.tolist()]
 
-    # ---- control flow
+    def _launch(self, segment: Segment, run: Callable[[], None], symbols: Mapping[str, int]) -> None:
+        if self._profiler is None:
+            run()
+            return
+        (launch,) = segment.launches
+        with self._profiler.span(self._label(launch), "kernel", **describe(self.plan, launch, symbols)):
+            run()
+            self.devices[segment.device].synchronize()
+
+    # ---- functions of the host, and control flow
+
+    def _run(
+        self, frame: Frame, step: plans.HostStep, symbols: dict[str, int], held: list[Callable[[], None]]
+    ) -> Sequence[Feed]:
+        if isinstance(step, plans.Host):
+            return self._host(frame, step, symbols)
+        if isinstance(step, plans.Branch):
+            return self._branch(frame, step, symbols, held)
+        return self._loop(frame, step, symbols, held)
+
+    def _host(self, frame: Frame, step: plans.Host, symbols: dict[str, int]) -> list[np.ndarray]:
+        handles = [self._handle(frame, k, symbols) for k in step.inputs]
+        operands = [(self.fetch(handle), handle.element) for handle in handles]
+        buffers = [self.plan.buffers[k] for k in step.results]
+        try:
+            results = host.call(
+                step.function, step.attributes, operands, [dtypes.by_name(b.dtype) for b in buffers], frame.strings
+            )
+            known = {**symbols, **{name: results[k].shape[axis] for name, k, axis in step.symbols}}
+            for k, (result, buffer) in enumerate(zip(results, buffers, strict=True)):
+                want = tuple(evaluate(size, known) for size in buffer.shape)
+                if result.shape != want:
+                    raise ValueError(f"result {k} of {step.function} is {list(result.shape)}, not {list(want)}")
+        except SardonyxError:
+            raise
+        except Exception as error:
+            raise RuntimeException(f"{self.plan.nodes[step.origin]}: {error}") from error
+        return results
 
     def _branch(
         self, frame: Frame, step: plans.Branch, symbols: dict[str, int], held: list[Callable[[], None]]
@@ -286,7 +408,7 @@ class Executor:
         (condition,) = self._values(frame, step.condition, 1)
         chosen = 0 if condition else 1
         operands = [self._handle(frame, k, symbols) for k in step.operands[chosen]]
-        results, release = self._functions[step.functions[chosen]].call(operands, symbols)
+        results, _, release = self._functions[step.functions[chosen]].call(operands, frame.strings, symbols)
         held.append(release)
         return results
 
@@ -301,8 +423,9 @@ class Executor:
         function = self._functions[step.function]
         count = 0
         while going and (most is None or count < most):
+            poll()
             feeds: list[Feed] = [np.array(count, np.int64), np.array(going, np.bool_), *carried, *captured]
-            results, release = function.call(feeds, symbols)
+            results, _, release = function.call(feeds, frame.strings, symbols)
             while held:
                 held.pop()()
             held.append(release)
@@ -335,7 +458,7 @@ class Executor:
                 raise GuardError(guard_text(expression, relation, truth), symbols)
         rooms = epoch.layout.rooms(symbols)
         if rooms is None:
-            raise GuardError("a size would be negative", symbols)
+            raise GuardError(self._negative(epoch, symbols), symbols)
         if not frame.addresses:
             self._place_weights(frame)
         laid = frame.rooms[number]
@@ -368,11 +491,31 @@ class Executor:
             if capacity < total:
                 if chunk is not None:
                     self.devices[device].free(chunk)
-                frame.chunks[device, number] = (self.devices[device].allocate(total), total)
+                frame.chunks[device, number] = (self._allocate(epoch, device, total, rooms), total)
         for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
             chunk, _ = frame.chunks[self.plan.buffers[k].device, number]
             frame.addresses[k] = Address(chunk, offset, room)
         frame.rooms[number] = rooms
+
+    def _allocate(self, epoch: Epoch, device: int, total: int, rooms: list[int]) -> Any:
+        if total <= memory.available():
+            with suppress(MemoryError):
+                return self.devices[device].allocate(total)
+        room, largest = max(zip(rooms, epoch.buffers, strict=True))
+        where = self._maker(epoch, largest)
+        raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are")
+
+    def _negative(self, epoch: Epoch, symbols: Mapping[str, int]) -> str:
+        for k in epoch.buffers:
+            shape = [evaluate(s, symbols) for s in self.plan.buffers[k].shape if symbols_of(s) <= symbols.keys()]
+            if min(shape, default=0) < 0:
+                return f"{self._maker(epoch, k)} would give {shape}"
+        return "a size would be negative"
+
+    def _maker(self, epoch: Epoch, buffer: int) -> str:
+        """What fills a buffer, for errors."""
+        launches = (launch for segment in epoch.segments for launch in segment.launches if buffer in launch.buffers)
+        return next(map(self._label, launches), "what is fed")
 
     def _bind(self, frame: Frame, segment: Segment, params: Any) -> Callable[[], None]:
         executable = self._executables[segment.device]

@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from sardonyx import dtypes
 from sardonyx.errors import InvalidArgument
+from sardonyx.structure import Form
 
 VERSION = 1
 """Raised whenever a plan of the old schema would be read wrongly."""
@@ -78,6 +79,27 @@ class Read:
 
 
 @dataclass
+class Host:
+    """Call a function of the host (`sardonyx.host`) on `inputs`; `results` are the buffers that receive what it gives.
+
+    `origin` numbers the ONNX node. Where shapes of results define `symbols`, `[symbol, result, axis]`, the plan halts,
+    and the results lie in the next epoch.
+    """
+
+    function: str
+    attributes: dict[str, Any]
+    inputs: list[int]
+    results: list[int]
+    symbols: list[list[Any]]
+    origin: int
+    do: str = "host"
+
+    @property
+    def defines(self) -> list[str]:
+        return [name for name, _, _ in self.symbols]
+
+
+@dataclass
 class Branch:
     """Halt, and call the first function if the bool in `condition` is true, else the second.
 
@@ -122,10 +144,17 @@ class Loop:
         return [name for name, _, _ in self.symbols]
 
 
-HALTS = (Read, Branch, Loop)
-"""Steps after which the host knows more sizes: `defines` names them. The next step starts an epoch."""
-Step: TypeAlias = Launch | Copy | Read | Branch | Loop
-_STEPS: dict[str, type[Any]] = {"launch": Launch, "copy": Copy, "read": Read, "branch": Branch, "loop": Loop}
+HostStep: TypeAlias = Host | Branch | Loop
+"""A step that the host takes: `results` are the buffers that receive what comes of it."""
+Halt: TypeAlias = Read | HostStep
+"""A step after which the host knows more sizes: `defines` names them. The next step starts an epoch."""
+Step: TypeAlias = Launch | Copy | Halt
+_STEPS: dict[str, type[Any]] = {step.do: step for step in (Launch, Copy, Read, Host, Branch, Loop)}
+
+
+def halts(step: Step) -> TypeGuard[Halt]:
+    """Whether a step is a halt: of the host's functions only those are that define a size."""
+    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.symbols))
 
 
 @dataclass
@@ -165,6 +194,11 @@ class Plan:
     """The sub-plans of control flow: for each function the plans that were made so far."""
     compilers: list[Callable[[Mapping[str, int]], Plan]] = field(default_factory=list, repr=False, compare=False)
     """What makes further plans of the functions; a plan that was read has none."""
+    arguments: list[Form] = field(default_factory=list)
+    results: list[Form] = field(default_factory=list)
+    """How inputs and outputs make up those of the graph: an entry for each of them (`sardonyx.structure`)."""
+    strings: Sequence[str] = ("",)
+    """The strings of the model by id, those of its functions too. All plans of a session share them."""
 
     def nodes_on(self) -> dict[str, int]:
         """How many ONNX nodes each device runs, by its name."""
@@ -179,15 +213,15 @@ class Plan:
 
     def to_json(self) -> str:
         """The whole plan as text; weights are base64."""
-        return json.dumps(self._data())
+        return json.dumps({"version": VERSION, **self._data(), "strings": list(self.strings)})
 
     def _data(self) -> dict[str, Any]:
-        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "compilers"}
+        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("compilers", "strings")}
         for name in ("inputs", "outputs", "buffers", "steps"):
             data[name] = [asdict(item) for item in data[name]]
         data["weights"] = {name: _encode(array) for name, array in self.weights.items()}
         data["functions"] = [[plan._data() for plan in plans] for plans in self.functions]
-        return {"version": VERSION, **data}
+        return data
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
@@ -199,17 +233,17 @@ class Plan:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             found = data.get("version") if isinstance(data, dict) else None
             raise InvalidArgument(f"this plan has schema version {found}; this release reads {VERSION}: compile anew")
-        return cls._of(data)
+        return cls._of(data, data["strings"])
 
     @classmethod
-    def _of(cls, data: dict[str, Any]) -> Plan:
-        kept = {f.name: data[f.name] for f in fields(cls) if f.name != "compilers"}
+    def _of(cls, data: dict[str, Any], strings: Sequence[str]) -> Plan:
+        kept = {f.name: data[f.name] for f in fields(cls) if f.name not in ("compilers", "strings")}
         for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
             kept[name] = [kind(**item) for item in data[name]]
         kept["steps"] = [_STEPS[item["do"]](**item) for item in data["steps"]]
         kept["weights"] = {name: _decode(item) for name, item in data["weights"].items()}
-        kept["functions"] = [[cls._of(item) for item in plans] for plans in data["functions"]]
-        return cls(**kept)
+        kept["functions"] = [[cls._of(item, strings) for item in plans] for plans in data["functions"]]
+        return cls(**kept, strings=strings)
 
 
 def _encode(array: np.ndarray) -> list[Any]:

@@ -1,11 +1,12 @@
-"""Execution providers by name: found through entry points, read when the first session asks."""
+"""Execution providers by name: those of this distribution, and others found through entry points."""
 
 from __future__ import annotations
 
+import sys
 import warnings
-from collections.abc import Mapping, Sequence
-from functools import cache
-from importlib import metadata
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from importlib import import_module
 from typing import Any
 
 from sardonyx.device import Provider
@@ -14,7 +15,10 @@ from sardonyx.errors import InvalidArgument
 GROUP = "sardonyx.execution_providers"
 CPU = "CPUExecutionProvider"
 NUMPY, WASM, WEBGPU = "NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider"
-ORDER = (WEBGPU, WASM, NUMPY)
+OURS = {WEBGPU: "sardonyx_webgpu", WASM: "sardonyx_wasm", NUMPY: "sardonyx.numpy_backend"}
+"""Packages with a `provider`. To look through all that is installed takes longer than to import these."""
+FASTEST = (WASM, NUMPY) if sys.platform == "emscripten" else (NUMPY,)
+"""What `CPUExecutionProvider` stands for: NumPy has a BLAS everywhere but in browsers."""
 _OTHERS = """
 ACL Azure CANN CUDA CoreML Dml DNNL JS MIGraphX NvTensorRTRTX OpenVINO QNN ROCM Rknpu SNPE TVM Tensorrt VSINPU Vitis
 VitisAI WebNN Xnnpack
@@ -24,21 +28,24 @@ ELSEWHERE = frozenset(f"{name}ExecutionProvider" for name in _OTHERS.split())
 
 
 @cache
-def installed() -> dict[str, metadata.EntryPoint]:
-    """The entry points of all providers by name, ours first."""
-    points = {point.name: point for point in metadata.entry_points(group=GROUP)}
-    known = [name for name in ORDER if name in points]
-    return {name: points[name] for name in (*known, *(name for name in points if name not in known))}
+def installed() -> dict[str, Callable[[], Provider]]:
+    """What loads each provider by its name, ours first."""
+    from importlib import metadata
+
+    others = {point.name: point.load for point in metadata.entry_points(group=GROUP) if point.name not in OURS}
+    return {name: partial(load, name) for name in OURS} | others
 
 
 @cache
 def load(name: str) -> Provider:
     """The provider of this name."""
-    point = installed().get(name)
-    if point is None:
+    if name in OURS:
+        provider: Provider = import_module(OURS[name]).provider
+        return provider
+    loader = installed().get(name)
+    if loader is None:
         raise InvalidArgument(f"no execution provider is called {name!r}; there are {', '.join(available())}")
-    provider: Provider = point.load()
-    return provider
+    return loader()
 
 
 def available() -> list[str]:
@@ -50,7 +57,7 @@ def available() -> list[str]:
 def resolve(
     names: Sequence[str | tuple[str, Mapping[str, Any]]] | None, options: Sequence[Mapping[str, Any]] | None = None
 ) -> list[tuple[Provider, dict[str, str]]]:
-    """The providers of a session with their options: `CPUExecutionProvider` is WASM where it runs, NumPy beneath.
+    """The providers of a session with their options; `CPUExecutionProvider` is `FASTEST`, where that runs.
 
     NumPy always comes last, since there is nothing that it cannot run. Without names, the CPU is taken.
     """
@@ -62,7 +69,7 @@ def resolve(
         if name in ELSEWHERE or (name != CPU and not load(name).available()):
             warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
             continue
-        wanted += [(each, merged) for each in ((WASM, NUMPY) if name == CPU else (name,))]
+        wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
     wanted.append((NUMPY, {}))
     chosen: dict[str, tuple[Provider, dict[str, str]]] = {}
     for name, given in wanted:

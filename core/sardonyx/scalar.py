@@ -164,15 +164,8 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
 FUNCTIONS = {row[0]: ScalarFunction(*row) for row in _TABLE}
 
 
-def is_text(array: Any) -> bool:
-    """Whether an object array holds strings; else it holds sizes."""
-    return any(isinstance(item, str) for item in array.flat)
-
-
 def cast(array: Any, dtype: np.dtype[Any]) -> Any:
     """Convert: float to integer saturates and NaN gives 0, integers wrap, anything but zero is true.
-
-    Strings are parsed as numbers, `INF` and `NaN` in any case; numbers are written as NumPy prints them.
 
     >>> cast(np.array([3e9, -7.9, np.nan], np.float32), np.dtype("int32"))
     array([2147483647,         -7,          0], dtype=int32)
@@ -184,10 +177,6 @@ def cast(array: Any, dtype: np.dtype[Any]) -> Any:
         inside = (result >= float(info.min)) & (result < float(info.max))
         limits = np.where(result > 0, *np.array([info.max, info.min], dtype))
         return np.where(inside, np.where(inside, result, 0.0).astype(dtype), limits)
-    if dtype.kind == "O":
-        return array.astype(str).astype(object)
-    if array.dtype.kind == "O" and is_text(array):
-        array = array.astype(np.float64) if dtype.kind in "fc" else np.vectorize(int, otypes=[dtype])(array)
     if dtype.kind == "b":
         return array != 0
     with np.errstate(all="ignore"):

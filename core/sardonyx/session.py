@@ -10,17 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import debug, providers
+from sardonyx import debug, dtypes, memory, providers
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import WeightTable
 from sardonyx.edge import inward, outward
-from sardonyx.errors import InvalidArgument, NotImplemented
+from sardonyx.errors import InvalidArgument
 from sardonyx.executor import Function, Weights
-from sardonyx.ir import TensorType, Value
+from sardonyx.ir import OptionalType, TensorType, Value
+from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
+from sardonyx.passes.lower import save_lowered
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
+from sardonyx.profile import Profiling
 from sardonyx.serde.reader import read
+from sardonyx.strings import RunStrings, StaleStringsError
+from sardonyx.structure import Form, Nested, arrange, fill, form, leaves, present, type_name
+from sardonyx.termination import governed
 from sardonyx.threads import limit_blas
 
 
@@ -55,22 +61,31 @@ class InferenceSession:
     ) -> None:
         self._options = sess_options or SessionOptions()
         limit_blas(self._options.intra_op_num_threads)
-        self._model = read(path_or_bytes)
+        self._profiling = Profiling(self._options)
+        with self._profiling.span("read"):
+            self._model = read(path_or_bytes)
         self._chosen = _resolve(providers, provider_options)
         self._devices = [provider.device(options) for provider, options in self._chosen]
-        self._graph = prepare(self._model, self._options, kwargs.get("disabled_optimizers") or ()).graph
+        with self._profiling.span("optimize"):
+            prepared = prepare(self._model, self._options, kwargs.get("disabled_optimizers") or ())
+        self._graph = prepared.graph
+        if target := self._options.optimized_model_filepath:
+            save_lowered(prepared, self._model.opset_imports, target)
         self._names = WeightTable()
         self._weights = Weights()
         self._variants: dict[frozenset[str], _Variant] = {}
         self._main = self._variant(frozenset())
-        if plan := self._main.compiler.compile_early():
+        with self._profiling.span("compile"):
+            plan = self._main.compiler.compile_early()
+        if plan:
             self._said(plan)
             self._main.function.add(plan)
 
     def _variant(self, fed: frozenset[str]) -> _Variant:
         if fed not in self._variants:
             compiler = Compiler(self._graph, [provider for provider, _ in self._chosen], self._names, fed)
-            self._variants[fed] = _Variant(compiler, Function([], self._devices, self._weights))
+            function = Function([], self._devices, self._weights, profiler=self._profiling.profiler)
+            self._variants[fed] = _Variant(compiler, function)
         return self._variants[fed]
 
     # ---- running
@@ -80,8 +95,11 @@ class InferenceSession:
         output_names: Sequence[str] | None,
         input_feed: Mapping[str, Any],
         run_options: RunOptions | None = None,
-    ) -> list[np.ndarray]:
-        """The outputs of these names (all if None) for arrays by input name."""
+    ) -> list[Any]:
+        """The outputs of these names (all if None) for arrays by input name.
+
+        A sequence is a list, a map is a dict, and an optional without element is None, or not fed at all.
+        """
         names = [value.name for value in self._graph.outputs]
         for name in output_names or ():
             if name not in names:
@@ -92,24 +110,32 @@ class InferenceSession:
         if unknown:
             raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {', '.join(map(repr, inputs))}")
         variant = self._variant(others)
-        feeds = [_feed(value, input_feed) for value in variant.compiler.inputs]
-        results = self._run(variant, feeds)
+        fed = [_feed(value, input_feed) for value in variant.compiler.inputs]
+        tensors = [tensor for item in fed for tensor in leaves(item)]
+        with governed(run_options), self._profiling.span("run"):
+            results = self._run(variant, tensors, list(map(form, fed)))
         return results if not output_names else [results[names.index(name)] for name in output_names]
 
-    def _run(self, variant: _Variant, feeds: list[np.ndarray]) -> list[np.ndarray]:
+    def _run(self, variant: _Variant, feeds: list[np.ndarray], arguments: list[Form]) -> list[Any]:
         def compile_now(hints: Mapping[str, int]) -> Plan:
             start = time.perf_counter()
-            plan = variant.compiler.compile(feeds, hints)
+            with self._profiling.span("compile"):
+                plan = variant.compiler.compile(feeds, hints, arguments)
             self._said(plan)
             debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
             return plan
 
-        handles, release = variant.function.call(feeds, None, compile_now)
+        strings = RunStrings(self._names.strings)
+        try:
+            handles, plan, release = variant.function.call(feeds, strings, None, compile_now, arguments)
+        except StaleStringsError:
+            return self._run(variant, feeds, arguments)
         try:
             arrays = [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
-            return [outward(array, handle.element) for array, handle in zip(arrays, handles, strict=True)]
+            tensors = [outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True)]
         finally:
             release()
+        return [present(item) for item in fill(plan.results, iter(tensors))]
 
     def _said(self, plan: Plan) -> None:
         if debug.level() >= debug.PLACEMENT:
@@ -127,6 +153,31 @@ class InferenceSession:
     def compiled(self) -> int:
         """How many plans were made."""
         return self._main.function.compiled
+
+    # ---- profiles
+
+    def end_profiling(self) -> str:
+        """Write the profile of all runs so far, and give the name of the file; "" if profiling is not enabled.
+
+        The file is a Chrome trace: https://ui.perfetto.dev shows it.
+        """
+        return self._profiling.end()
+
+    def memory(self) -> list[MemoryReport]:
+        """What the session holds now on each of its providers: weights, arena, and the peak of the process."""
+        executors = [executor for variant in self._variants.values() for executor in variant.function.executors]
+        return [
+            MemoryReport(
+                provider.name,
+                *self._weights.sizes(device),
+                sum(executor.arena(number) for executor in executors),
+                memory.peak(),
+            )
+            for number, ((provider, _), device) in enumerate(zip(self._chosen, self._devices, strict=True))
+        ]
+
+    def get_profiling_start_time_ns(self) -> int:
+        return self._profiling.start
 
     # ---- facts
 
@@ -167,32 +218,35 @@ def _resolve(names: Any, options: Any) -> list[Any]:
     return providers.resolve(names, options)
 
 
-def _feed(value: Value, feed: Mapping[str, Any]) -> np.ndarray:
-    """The array that is fed to an input, checked against its declared type."""
-    if value.name not in feed:
+def _feed(value: Value, feed: Mapping[str, Any]) -> Nested[np.ndarray]:
+    """What is fed to an input, checked against its declared type."""
+    if value.name not in feed and not isinstance(value.type, OptionalType):
         raise InvalidArgument(f"input {value.name!r} ({value.type}) is missing from the feed")
-    if value.type is not None and not isinstance(value.type, TensorType):
-        raise NotImplemented(f"input {value.name!r} is {value.type}; only tensors can be fed")
-    array = np.asarray(feed[value.name])
-    want = value.dtype
+    return arrange(value.name, value.type, feed.get(value.name), _tensor)
+
+
+def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
+    """The array that is given for a tensor of this type."""
+    array = np.asarray(given)
+    want = kind.dtype
     if want is not None and not want.is_native:
         array = inward(array, want)
-    if want is not None and array.dtype != want.storage:
-        raise InvalidArgument(f"input {value.name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
-    shape = value.shape
+    stored = object if want is dtypes.string else want.storage if want else None
+    if want is not None and array.dtype != stored:
+        raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
+    shape = kind.shape
     if shape is None:
         return np.ascontiguousarray(array).reshape(array.shape)
     if len(shape) != array.ndim:
-        raise InvalidArgument(f"input {value.name!r} wants rank {len(shape)} ({value.type}), not {list(array.shape)}")
-    for axis, (size, given) in enumerate(zip(shape, array.shape, strict=True)):
-        if isinstance(size, int) and size != given:
-            raise InvalidArgument(f"input {value.name!r} wants {value.type}, but axis {axis} is {given}, not {size}")
+        raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(array.shape)}")
+    for axis, (size, found) in enumerate(zip(shape, array.shape, strict=True)):
+        if isinstance(size, int) and size != found:
+            raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
     return np.ascontiguousarray(array).reshape(array.shape)
 
 
 def _node_arg(value: Value) -> NodeArg:
     kind = value.type
-    if isinstance(kind, TensorType):
-        name = kind.dtype.onnx_name if kind.dtype else "?"
-        return NodeArg(value.name, f"tensor({name})", list(kind.shape or ()))
-    return NodeArg(value.name, str(kind), [])
+    holder = kind.element if isinstance(kind, OptionalType) else kind
+    shape = holder.shape if isinstance(holder, TensorType) else None
+    return NodeArg(value.name, type_name(kind), list(shape or ()))

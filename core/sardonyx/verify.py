@@ -18,6 +18,7 @@ from sardonyx.compiler.program import Program
 from sardonyx.device import Address, Device, Executable, Launch
 from sardonyx.executor import Function, Weights
 from sardonyx.plan import Plan
+from sardonyx.strings import RunStrings, StringTable
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,8 @@ def verify(
     found: list[Difference] = []
     check = _Check(reference, tolerance, found)
     stepped = [cast(Device, _SteppedDevice(device, check)) for device in devices]
-    _, release = Function([plan], stepped, Weights()).call([feeds[port.name] for port in plan.inputs])
+    strings = RunStrings(StringTable(plan.strings))
+    _, _, release = Function([plan], stepped, Weights()).call([feeds[port.name] for port in plan.inputs], strings)
     release()
     return found
 

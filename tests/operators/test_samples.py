@@ -40,11 +40,15 @@ RUNTIME = {
     "LpNormalization": "the reference forgets magnitudes where p is 1",
     "LRN": "the reference is imprecise",
     "MaxPool": "the reference rounds up wrongly",
+    "MaxRoiPool": "the reference lacks it",
     "Mean": "the reference does not broadcast",
+    "NonMaxSuppression": "the reference wants all inputs",
     "Pad": "the reference takes no negative widths",
     "QuantizeLinear": "the reference does not saturate infinities",
     "ReduceLogSumExp": "the reference fails on scalars",
     "ReduceSumSquare": "the reference gives int64",
+    "StringNormalizer": "the reference minds the case of stop words",
+    "TfIdfVectorizer": "the reference takes weights by column",
 }
 """Operators of ai.onnx that onnxruntime judges, and why."""
 
@@ -67,12 +71,20 @@ TIED = {
     "AffineGrid": "the matrices have one form for two axes, and one for three",
     "ConstantOfShape": "the input counts the axes",
     "Conv": "the channels of x are those of w times the groups",
+    "DFT": "the last axis counts the parts of complex numbers",
     "Expand": "a constant shape",
     "FusedConv": "the shape of what is added",
     "GatherND": "the last axis of the indices counts axes",
     "GridSample": "the last axis of the grid counts axes",
+    "Imputer": "attributes count the features",
+    "LinearClassifier": "attributes count the features",
+    "LinearRegressor": "attributes count the features",
     "Reshape": "a constant shape",
     "Resize": "the size to which an axis shrinks chooses the filter",
+    "SVMClassifier": "attributes count the features",
+    "SVMRegressor": "attributes count the features",
+    "Scaler": "attributes count the features",
+    "STFT": "the last axis counts the parts of complex numbers",
     "ScatterND": "the last axis of the indices counts axes",
     "Split": "constant sizes of the parts",
 }
@@ -125,7 +137,8 @@ def model_of(operator: type[Operator], sample: Sample, opset: int = 28) -> tuple
         node.attribute.append(attribute(key, value, schema))
     results = [onnx.ValueInfoProto(name=output) for output in outputs]
     graph = helper.make_graph([node], name, inputs, results, constants)
-    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, 1)] * bool(domain)
+    form = schema.since_version if schema else 1
+    imports = [helper.make_opsetid("", opset)] + [helper.make_opsetid(domain, form)] * bool(domain)
     return helper.make_model(graph, opset_imports=imports, ir_version=10), feeds
 
 
@@ -214,7 +227,7 @@ def test_traced(operator: type[Operator], sample: Sample) -> None:
             assert list(compress(map(hint, array.shape), known)) == list(compress(value.shape, known))
     tied = [str(p) for p, relation, truth in traced.guards if relation == "==" and truth and _is_number(p)]
     assert not tied or name_of(operator) in TIED
-    if not traced.fresh:
+    if not traced.fresh and not any(equation.bodies for equation in traced.equations):
         assert_near(eager.replay(traced, feeds), wanted, 1e-6)
         grown = {name: np.resize(array, [size + (size > 1) for size in array.shape]) for name, array in feeds.items()}
         with suppress(eager.GuardError, errors.RuntimeException):

@@ -24,6 +24,8 @@ MINIFLOATS = {
     dtypes.float8e5m2fnuz: ml_dtypes.float8_e5m2fnuz,
     dtypes.float8e8m0: ml_dtypes.float8_e8m0fnu,
     dtypes.float4e2m1: ml_dtypes.float4_e2m1fn,
+    dtypes.float6e2m3: ml_dtypes.float6_e2m3fn,
+    dtypes.float6e3m2: ml_dtypes.float6_e3m2fn,
 }
 
 

@@ -21,11 +21,8 @@ WITHOUT_OPERATORS = {
     "pyfrspell-int8",
     "romanizer-enc",
     "eeg-seizure-lstm",
-    "lgbm-decode-te5",
-    "skl-gbr-mlp",
-    "skl-rf-validity",
 }
-"""Models with LSTM, GRU, DFT, STFT or operators of ai.onnx.ml, which are still to come."""
+"""Models with LSTM, GRU, DFT or STFT, which are still to come."""
 
 LEVELS = [Level.ORT_ENABLE_BASIC, Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_ALL]
 

@@ -23,8 +23,6 @@ LEFT_OUT = {
     "ModelProto": {"training_info", "configuration"},
     "NodeProto": {"device_configurations"},
     "TensorProto": {"segment"},
-    "TypeProto": {"denotation", "opaque_type"},
-    "TensorShapeProto.Dimension": {"denotation"},
 }
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf
 from sardonyx.serde import wire
-from sardonyx.serde.schema import MESSAGES
+from sardonyx.serde.schema import MESSAGES, UNREAD
 from sardonyx.serde.wire import DEPTH, LONG, decode, encode, varint
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -97,9 +97,10 @@ def test_a_number_may_not_run_past_its_message():
         decode(b"\x42\x01\x10\x05", MESSAGES["ModelProto"])
 
 
-def test_unknown_fields_are_skipped():
+def test_the_bytes_of_unknown_fields_are_kept():
     unknown = b"\xf0\x01\x96\x01" + b"\xf2\x01\x03abc" + b"\xf5\x01abcd" + b"\xf1\x01abcdefgh"
-    assert decode(unknown + b"\x08\x07" + unknown, MESSAGES["ModelProto"]) == {"ir_version": 7}
+    record = decode(unknown + b"\x08\x07" + unknown, MESSAGES["ModelProto"])
+    assert record == {"ir_version": 7, UNREAD: unknown + unknown}
 
 
 def test_a_message_that_comes_twice_is_merged():

@@ -15,9 +15,12 @@ from sardonyx.ir import Graph
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.polynomial import evaluate as evaluate_size
 from sardonyx.serde import read
+from sardonyx.strings import StringTable, active_strings
+from sardonyx.structure import fill, form, leaves, present
 from sardonyx.symbolic import Dim, Guards
 
-Feeds = Mapping[str, np.ndarray]
+Feeds = Mapping[str, Any]
+"""Arrays by input name; for sequences lists of them, and None for optionals without element."""
 
 
 def load(model: onnx.ModelProto) -> Graph:
@@ -25,13 +28,20 @@ def load(model: onnx.ModelProto) -> Graph:
     return upgrade(read(model.SerializeToString())).graph
 
 
-def evaluate(model: onnx.ModelProto, feeds: Feeds) -> list[np.ndarray]:
+def evaluate(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
     """The outputs for these inputs; types that NumPy lacks come and go as `ml_dtypes`."""
     graph = load(model)
-    environment: dict[int, Array | None] = {
-        id(value): of_array(feeds[value.name]) for value in graph.inputs if value.name in feeds
-    }
-    return [to_array(array) for array in interpret(graph, environment)]
+    with StringTable():
+        environment = {id(value): of_feed(feeds[value.name]) for value in graph.inputs if value.name in feeds}
+        results = interpret(graph, environment)
+        return [present(fill(form(item), map(to_array, leaves(item)))) for item in results]
+
+
+def of_feed(feed: Any) -> Any:
+    """What is fed to an input as operators take it."""
+    if isinstance(feed, list):
+        return tuple(map(of_feed, feed))
+    return None if feed is None else of_array(feed)
 
 
 def of_array(array: np.ndarray) -> Array:
@@ -39,7 +49,7 @@ def of_array(array: np.ndarray) -> Array:
     dtype = dtypes.by_number(onnx.helper.np_dtype_to_tensor_dtype(array.dtype))
     assert dtype is not None
     if dtype is dtypes.string:
-        return Array(dtype, array.shape, array.astype(object))
+        return Array(dtype, array.shape, (active_strings() or StringTable()).encode(array))
     native = dtype.is_native or dtype.is_int
     return Array(dtype, array.shape, array.astype(dtype.storage) if native else array.view(dtype.storage))
 
@@ -47,6 +57,10 @@ def of_array(array: np.ndarray) -> Array:
 def to_array(array: Array) -> np.ndarray:
     """The elements of a known Array, in ONNX's NumPy type."""
     assert array.value is not None
+    if array.dtype is dtypes.string:
+        strings = active_strings()
+        assert strings is not None
+        return strings.decode(array.value)
     want = onnx.helper.tensor_dtype_to_np_dtype(array.dtype.number)
     native = array.dtype.is_native or array.dtype.is_int
     return array.value.astype(want) if native else np.ascontiguousarray(array.value).view(want)
@@ -65,7 +79,8 @@ def trace(model: onnx.ModelProto, feeds: Feeds) -> Trace:
                 for axis, size in enumerate(feeds[value.name].shape)
             ]
             array = environment[id(value)] = result.input(known.dtype, tuple(shape), value.name)
-            result.feeds[id(array)] = feeds[value.name]
+            if known.dtype is not dtypes.string:
+                result.feeds[id(array)] = feeds[value.name]
     with result:
         result.outputs = [result.materialise(array) for array in interpret(graph, environment)]
     return result
@@ -83,13 +98,14 @@ def replay(traced: Trace, feeds: Feeds) -> list[np.ndarray]:
         value = evaluate_size(polynomial.json(), sizes)
         if (value == 0 if relation == "==" else value >= 0) != truth:
             raise GuardError(f"{polynomial} {relation} 0 is not {truth} for {sizes}")
-    values = {id(array): of_array(feeds[array.name]).value for array in traced.inputs}
-    for equation in traced.equations:
-        operands = [array.value if array.value is not None else values[id(array)] for array in equation.inputs]
-        results = equation.primitive.numpy(*operands, **_settle(equation.params, sizes))
-        values.update((id(array), result) for array, result in zip(equation.outputs, results, strict=True))
-    found = [array.value if array.value is not None else values[id(array)] for array in traced.outputs]
-    return [to_array(Array(array.dtype, (), value)) for array, value in zip(traced.outputs, found, strict=True)]
+    with traced.strings:
+        values = {id(array): of_array(feeds[array.name]).value for array in traced.inputs}
+        for equation in traced.equations:
+            operands = [array.value if array.value is not None else values[id(array)] for array in equation.inputs]
+            results = equation.primitive.numpy(*operands, **_settle(equation.params, sizes))
+            values.update((id(array), result) for array, result in zip(equation.outputs, results, strict=True))
+        found = [array.value if array.value is not None else values[id(array)] for array in traced.outputs]
+        return [to_array(Array(array.dtype, (), value)) for array, value in zip(traced.outputs, found, strict=True)]
 
 
 class GuardError(Exception):

@@ -21,7 +21,7 @@ REMEDY = (
     " those of Intel, AMD, Raspberry Pi and a software one), or use CPUExecutionProvider"
 )
 
-SLICE = 1 << 26
+SLICE = 1 << 24
 """Bytes written at once: the driver holds a copy of them until the next submission."""
 
 
@@ -100,6 +100,7 @@ class NativeGpu:
         entry = {"type": "uniform", "has_dynamic_offset": True}
         self._params_layout = self._layout([entry])
         self._pipeline_layout = cache(self._make_pipeline_layout)
+        self._staged = 0
 
     def _layout(self, entries: Sequence[Mapping[str, Any]]) -> Any:
         visibility = wgpu.ShaderStage.COMPUTE
@@ -126,9 +127,13 @@ class NativeGpu:
     def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
         with _errors(f"a write of {data.nbytes} bytes"):
             for start in range(0, data.nbytes, SLICE):
-                if start:
+                part = data[start : start + SLICE]
+                self._staged += part.nbytes
+                if self._staged > SLICE:  # what is written waits in memory of its own until it is submitted
                     self._queue.submit([])
-                self._queue.write_buffer(buffer, offset + start, data[start : start + SLICE])
+                    self._device._poll_wait()
+                    self._staged = part.nbytes
+                self._queue.write_buffer(buffer, offset + start, part)
 
     def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[memoryview], None]:
         with _errors(f"a read of {nbytes} bytes"):

@@ -11,10 +11,10 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Trace
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.schedule import schedule
+from sardonyx.compiler.schedule import supports
 from sardonyx.device import Provider
 from sardonyx.epochs import Layout
-from sardonyx.plan import HALTS, Copy, Launch, Plan
+from sardonyx.plan import Copy, Launch, Plan, halts
 from sardonyx.symbolic import guard_text
 
 
@@ -25,9 +25,7 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
         for value, shape in zip(compiler.inputs, shapes, strict=True)
     ]
     trace, symbols = compiler.trace(feeds, {})
-    inputs = [value.name for value in compiler.inputs]
-    outputs = [value.name for value in compiler.graph.outputs]
-    plan = schedule(trace, compiler.providers, compiler.weights, inputs, outputs, symbols)
+    plan = compiler.schedule(trace, symbols)
     hints = {name: number for inner in _traces(trace) for name, number in inner.guards.hints.items()}
     names = _names(plan, compiler)
     return {
@@ -52,7 +50,7 @@ def tally(plan: Plan) -> dict[str, Any]:
         "kernels": sum(len(each.codes) for each in plans),
         "launches": sum(isinstance(step, Launch) for step in steps),
         "copies": sum(isinstance(step, Copy) for step in steps),
-        "halts": sum(isinstance(step, HALTS) for step in steps),
+        "halts": sum(map(halts, steps)),
     }
 
 
@@ -119,7 +117,7 @@ def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[
             if label not in homes or label in reasons:
                 continue
             inputs, outputs = ([array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs))
-            if not providers[0].supports(equation.primitive.name, inputs, outputs, equation.params):
+            if not supports(providers[0], equation):
                 taken, given = (", ".join(dict.fromkeys(map(str, types))) for types in (inputs, outputs))
                 text = " to ".join(dict.fromkeys(filter(None, (taken, given))))
                 reasons[label] = f"no {equation.primitive.name} of {text}"

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, memory
 from sardonyx.array import Shape, TooEarlyError, Trace
 from sardonyx.compiler.interpret import Environment, interpret
 from sardonyx.compiler.schedule import WeightTable, schedule
 from sardonyx.device import Provider
-from sardonyx.ir import Graph, Value
+from sardonyx.ir import Graph, TensorType, Value
 from sardonyx.plan import Plan
+from sardonyx.structure import TENSOR, Form, fill, ports
 from sardonyx.symbolic import Guards, Size
 
 
@@ -40,49 +42,77 @@ class Compiler:
         except TooEarlyError:
             return None
 
-    def compile(self, feeds: Sequence[np.ndarray], hints: Mapping[str, int], early: bool = False) -> Plan:
+    def compile(
+        self,
+        feeds: Sequence[np.ndarray],
+        hints: Mapping[str, int],
+        arguments: Sequence[Form] | None = None,
+        early: bool = False,
+    ) -> Plan:
         """The plan for feeds of these shapes, and for whatever other sizes satisfy its guards.
 
-        `hints` are numbers that an earlier run of this graph found for sizes that depend on data.
+        `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
+        forms of the inputs, whose tensors are the feeds; without them each is a tensor.
         """
-        trace, symbols = self.trace(feeds, hints, early)
-        names = [value.name for value in self.graph.outputs]
-        return schedule(trace, self.providers, self.weights, [value.name for value in self.inputs], names, symbols)
+        trace, symbols = self.trace(feeds, hints, arguments, early)
+        return self.schedule(trace, symbols)
+
+    def schedule(self, trace: Trace, symbols: dict[str, list[list[int]]]) -> Plan:
+        """The plan of a trace."""
+        inputs = [array.name for array in trace.inputs]
+        outputs = [
+            name
+            for value, outline in zip(self.graph.outputs, trace.results, strict=True)
+            for name, _ in ports(value.name, value.type, outline)
+        ]
+        return schedule(trace, self.providers, self.weights, inputs, outputs, symbols)
 
     def trace(
-        self, feeds: Sequence[np.ndarray], hints: Mapping[str, int], early: bool = False
+        self,
+        feeds: Sequence[np.ndarray],
+        hints: Mapping[str, int],
+        arguments: Sequence[Form] | None = None,
+        early: bool = False,
     ) -> tuple[Trace, dict[str, list[list[int]]]]:
         """The equations of the graph, and which input axes its symbols stand for."""
-        trace = Trace(Guards(hints), early=early)
+        trace = Trace(Guards(hints), early=early, strings=self.weights.strings)
         symbols: dict[str, list[list[int]]] = {}
         names: dict[tuple[str, int], Size] = {}
         environment: Environment = {}
-        for number, (value, feed) in enumerate(zip(self.inputs, feeds, strict=True)):
-            shape = _shape(number, value, feed.shape, trace.guards, symbols, names)
-            array = trace.input(value.dtype or dtypes.of(feed.dtype), shape, value.name)
-            trace.feeds[id(array)] = feed
-            environment[id(value)] = array
+        trace.arguments = [TENSOR] * len(self.inputs) if arguments is None else list(arguments)
+        numbered = enumerate(feeds)
+        for value, outline in zip(self.inputs, trace.arguments, strict=True):
+            arrays = []
+            for name, kind in ports(value.name, value.type, outline):
+                number, feed = next(numbered)
+                shape = _shape(number, kind, feed.shape, trace.guards, symbols, names)
+                array = trace.input(kind.dtype or dtypes.of(feed.dtype), shape, name)
+                if array.dtype is not dtypes.string:
+                    trace.feeds[id(array)] = feed
+                arrays.append(array)
+            environment[id(value)] = fill(outline, iter(arrays))
         with trace:
-            trace.outputs = [trace.materialise(array) for array in interpret(self.graph, environment)]
+            trace.give(interpret(self.graph, environment))
         return trace, symbols
 
 
 def _blank(value: Value) -> np.ndarray:
     """An array of an input's declared type; only its shape and type are looked at."""
     shape = [size for size in value.shape or () if isinstance(size, int)]
+    memory.refuse(f"input {value.name!r} ({value.type})", prod(shape) * (value.dtype or dtypes.float32).itemsize)
     return np.broadcast_to(np.zeros((), (value.dtype or dtypes.float32).storage), shape)
 
 
 def _shape(
     number: int,
-    value: Value,
+    kind: TensorType,
     sizes: tuple[int, ...],
     guards: Guards,
     symbols: dict[str, list[list[int]]],
     names: dict[tuple[str, int], Size],
 ) -> Shape:
     """The shape of an input: a symbol for each name of a dimension, unless this call feeds it two different sizes."""
-    declared = value.shape if value.shape is not None else (None,) * len(sizes)
+    declared = kind.shape if kind.shape is not None else (None,) * len(sizes)
     shape: list[Size] = []
     for axis, (dim, given) in enumerate(zip(declared, sizes, strict=True)):
         if isinstance(dim, int):

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
 
-from sardonyx import dtypes, ops
-from sardonyx.array import Array, active_trace
+from sardonyx import ops
+from sardonyx.array import Array, TooEarlyError, active_trace, of_tensor
 from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
-from sardonyx.ir import Graph, Node, Tensor, Value
+from sardonyx.ir import Graph, Node, Value
 from sardonyx.symbolic import UndecidedSizeError
 
-Environment = dict[int, Array | None]
-"""Arrays by the identity of the Value that they belong to."""
+Environment: TypeAlias = dict[int, Any]
+"""Arrays, or what `sardonyx.structure` makes of them, by the identity of the Value that they belong to."""
 
 
-def of_tensor(tensor: Tensor) -> Array:
-    """The Array of a constant; its elements are a view of the model's bytes."""
-    if tensor.dtype is dtypes.string:
-        raise NotImplemented(f"constant {tensor.name!r} holds strings, which no provider here computes with")
-    value = tensor.array()
-    return Array(tensor.dtype, tuple(value.shape), value, name=tensor.name)
-
-
-def interpret(graph: Graph, environment: Environment) -> list[Array]:
+def interpret(graph: Graph, environment: Environment) -> list[Any]:
     """The outputs of a graph; the environment holds its inputs and what it captures, and is extended."""
     for value in graph.initializers:
         if id(value) not in environment and value.constant is not None:
@@ -46,29 +39,51 @@ def expand(node: Node, environment: Environment) -> None:
         raise NotImplemented(
             f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}"
         )
-    operands = [None if value is None else _operand(value, environment, node.label) for value in node.inputs]
     try:
+        operands = [
+            None if value is None else _operand(value, environment, node.label)
+            for value in operator.operands(node.inputs)
+        ]
+        if not operator.structured:
+            _refuse_structures(node, operands)
         instance = operator(node)
         instance.environment = environment
         results = instance.expand(*operands)
-    except (SardonyxError, UndecidedSizeError):
+        if results is None:
+            raise ValueError("an input is missing, without which the operator makes no sense")
+    except (SardonyxError, UndecidedSizeError, TooEarlyError):
         raise
     except NotImplementedError as error:
         raise NotImplemented(f"{node.label}: {error}") from error
-    except (ValueError, TypeError, IndexError) as error:
+    except (ValueError, TypeError) as error:
         raise RuntimeException(f"{node.label}: {error}") from error
-    arrays: Sequence[Array] = [results] if isinstance(results, Array) else results
-    for value, array in zip(node.outputs, arrays, strict=False):
-        environment[id(value)] = array
-    for value in node.outputs[len(arrays) :]:
+    except Exception as error:
+        raise RuntimeException(f"{node.label}: {type(error).__name__}: {error}") from error
+    items: Sequence[Any] = [results] if isinstance(results, Array) else results
+    for value, item in zip(node.outputs, items, strict=False):
+        environment[id(value)] = item
+    for value in node.outputs[len(items) :]:
         if value.name:
             raise NotImplemented(f"{node.label}: output {value.name!r} is not computed by this release")
 
 
-def _operand(value: Value, environment: Environment, reader: str) -> Array:
-    array = environment.get(id(value))
-    if array is None and value.constant is not None:
-        array = environment[id(value)] = of_tensor(value.constant)
-    if array is None:
-        raise InvalidGraph(f"{reader} uses {value.name!r}, which nothing computes")
-    return array
+def _operand(value: Value, environment: Environment, reader: str) -> Any:
+    if id(value) not in environment:
+        if value.constant is None:
+            raise InvalidGraph(f"{reader} uses {value.name!r}, which nothing computes")
+        environment[id(value)] = of_tensor(value.constant)
+    return environment[id(value)]
+
+
+def _refuse_structures(node: Node, operands: Sequence[Any]) -> None:
+    """Raises ValueError where an operand is no tensor."""
+    for value, operand in zip(node.inputs, operands):
+        if value is None or isinstance(operand, Array):
+            continue
+        if operand is None:
+            kind = "an optional without element; ask OptionalHasElement first, in the condition of an If"
+        elif isinstance(operand, tuple):
+            kind = "a sequence; take an element with SequenceAt, or join them with ConcatFromSequence"
+        else:
+            kind = "a map; make it a tensor with DictVectorizer or CastMap"
+        raise ValueError(f"takes tensors, and {value.name!r} is {kind}")

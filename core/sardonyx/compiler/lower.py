@@ -45,6 +45,7 @@ class KernelBuilder:
     # ---- nodes
 
     def add(self, function: str, dtype: DType, operands: tuple[int, ...] = (), detail: Any = None) -> int:
+        dtype = dtype.lowered
         key = (function, dtype.name, operands, repr(detail) if isinstance(detail, (float, bool)) else detail)
         if key not in self._known:
             self._known[key] = len(self.nodes)
@@ -58,7 +59,7 @@ class KernelBuilder:
         return self.add("const", dtype, (), int(value))
 
     def cast(self, node: int, dtype: DType) -> int:
-        return node if self.nodes[node][1] == dtype.name else self.add("cast", dtype, (node,))
+        return node if self.nodes[node][1] == dtype.lowered.name else self.add("cast", dtype, (node,))
 
     def call(self, function: str, *operands: int) -> int:
         dtype = dtypes.bool_ if scalar.FUNCTIONS[function].result == "bool" else self.dtype(operands[-1])
@@ -125,7 +126,8 @@ class KernelBuilder:
         if array is self.root:
             return self._computed(array, index)
         if array.value is not None and array.value.size == 1:
-            return self.const(array.value.reshape(-1)[0], array.dtype) if array.dtype.is_native else self._load1(array)
+            number = array.value.reshape(-1)[0]
+            return self.const(number, array.dtype) if array.dtype.lowered.is_native else self._load1(array)
         if self.is_buffer(array):
             return self.load(array, index)
         return self._computed(array, index)
@@ -215,7 +217,8 @@ def _cast(b: KernelBuilder, e: Equation, index: Indices) -> int:
 
 
 def _bitcast(b: KernelBuilder, e: Equation, index: Indices) -> int:
-    return b.add("bitcast", e.params["dtype"], (b.element(e.inputs[0], index),))
+    node, dtype = b.element(e.inputs[0], index), e.params["dtype"]
+    return node if b.dtype(node) is dtype.lowered else b.add("bitcast", dtype, (node,))
 
 
 def _sizes(b: KernelBuilder, e: Equation, index: Indices) -> int:

@@ -28,7 +28,7 @@ class _Sizes:
 
 
 def _names(arrays: Sequence[Array]) -> list[str]:
-    return [array.dtype.name for array in arrays]
+    return [array.dtype.lowered.name for array in arrays]
 
 
 def _start(equation: Equation) -> tuple[Builder, _Sizes]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import memory
 from sardonyx import plan as plans
 from sardonyx.array import PRIMITIVES, Array, Equation, Trace
 from sardonyx.compiler import layout, loops
@@ -21,6 +22,8 @@ from sardonyx.dtypes import DType
 from sardonyx.errors import NotImplemented, RuntimeException
 from sardonyx.polynomial import ZERO, Poly
 from sardonyx.primitives.control import Body
+from sardonyx.providers import NUMPY
+from sardonyx.strings import StringTable
 from sardonyx.symbolic import Dim, hint, poly, product
 
 LAST = 1 << 60
@@ -28,9 +31,10 @@ LAST = 1 << 60
 
 @dataclass
 class WeightTable:
-    """Names for constants; the same array has the same name in every plan of a session."""
+    """Names for constants, and ids for strings; the same array has the same name in every plan of a session."""
 
     arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    strings: StringTable = field(default_factory=StringTable)
     _names: dict[int, str] = field(default_factory=dict)
 
     def name(self, array: np.ndarray) -> str:
@@ -46,10 +50,18 @@ def live_equations(trace: Trace) -> list[Equation]:
     needed = {id(array) for array in trace.outputs}
     kept = []
     for equation in reversed(trace.equations):
-        if not equation.outputs or any(id(array) in needed for array in equation.outputs):
+        if any(id(array) in needed for array in equation.outputs) or _defines(equation, trace):
             needed.update(map(id, equation.inputs))
             kept.append(equation)
     return kept[::-1]
+
+
+def _defines(equation: Equation, trace: Trace) -> bool:
+    """Whether sizes are found out by this step: other shapes may depend on them, though nothing reads the results."""
+    if equation.primitive.name in ("read", "host"):
+        return bool(equation.params["symbols"])
+    sizes = (str(size) for array in equation.outputs for size in array.shape if isinstance(size, Dim))
+    return equation.primitive.name in STEPS and not trace.fresh.isdisjoint(sizes)
 
 
 class Scheduler:
@@ -183,6 +195,9 @@ class Scheduler:
             self.used_weights,
             self.functions,
             self.compilers,
+            self.trace.arguments,
+            self.trace.results,
+            self.trace.strings.texts,
         )
 
     def _placement(self) -> list[int]:
@@ -256,8 +271,8 @@ class Scheduler:
         code = Routine(
             equation.primitive.name,
             equation.primitive.name,
-            tuple(array.dtype.name for array in equation.inputs),
-            tuple(array.dtype.name for array in equation.outputs),
+            tuple(array.dtype.lowered.name for array in equation.inputs),
+            tuple(array.dtype.lowered.name for array in equation.outputs),
             0,
             encode(equation.params, table),
             tuple([table.size(poly(size)) for size in array.shape] for array in equation.inputs),
@@ -307,7 +322,7 @@ OUTPUT_ROOM = {"nonzero": _nonzero_room}
 def encode(value: Any, table: SizeTable) -> Any:
     """A primitive's parameters as JSON; `Routine` says how."""
     if isinstance(value, DType):
-        return {"dtype": value.name}
+        return {"dtype": value.lowered.name}
     if isinstance(value, Dim):
         return {"size": table.size(value.poly)}
     if isinstance(value, dict):
@@ -334,6 +349,16 @@ def _read(s: Scheduler, equation: Equation, device: int) -> None:
     (x,) = equation.inputs
     s.steps.append(plans.Read(s.at_home(x), list(equation.params["symbols"])))
     s.epoch += 1
+
+
+def _host(s: Scheduler, equation: Equation, device: int) -> None:
+    params = equation.params
+    inputs = [s.at_home(array) for array in equation.inputs]
+    step = plans.Host(params["function"], params["attributes"], inputs, [], params["symbols"], equation.origin)
+    if plans.halts(step):
+        s.epoch += 1
+    step.results = [s.output_buffer(array, device) for array in equation.outputs]
+    s.steps.append(step)
 
 
 def _branch(s: Scheduler, equation: Equation, device: int) -> None:
@@ -364,7 +389,7 @@ def _output_devices(plan: plans.Plan) -> list[int]:
     return [plan.buffers[port.buffers[0]].device for port in plan.outputs]
 
 
-def _finish(s: Scheduler, step: plans.Branch | plans.Loop, equation: Equation, homes: list[int]) -> None:
+def _finish(s: Scheduler, step: plans.HostStep, equation: Equation, homes: list[int]) -> None:
     """Append a step that halts; its results are the first buffers of the next epoch."""
     s.steps.append(step)
     s.epoch += 1
@@ -378,7 +403,7 @@ def _finish(s: Scheduler, step: plans.Branch | plans.Loop, equation: Equation, h
                 step.symbols.append([name, k, axis])
 
 
-STEPS = {"read": _read, "branch": _branch, "loop": _loop}
+STEPS = {"read": _read, "host": _host, "branch": _branch, "loop": _loop}
 """Primitives that are steps of the plan itself."""
 
 
@@ -392,7 +417,28 @@ def schedule(
 ) -> plans.Plan:
     """Partition a trace among providers and make its plan."""
     with trace.guards:
-        return Scheduler(trace, providers, partition(trace, providers), weights).plan(inputs, outputs, symbols)
+        scheduler = Scheduler(trace, providers, partition(trace, providers), weights)
+        _refuse_giants(scheduler.equations, trace.labels)
+        return scheduler.plan(inputs, outputs, symbols)
+
+
+def _refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None:
+    """Raises RuntimeException where an Array is larger than memory, though it may never have to lie there whole."""
+    for equation in equations:
+        for array in equation.outputs:
+            what = labels[equation.origin] if equation.origin >= 0 else equation.primitive.name
+            if any(isinstance(size, int) and size < 0 for size in array.shape):
+                raise RuntimeException(f"{what} would give {list(array.shape)}")
+            memory.refuse(f"{what}: {array}", hint(array.size) * array.dtype.itemsize)
+
+
+def supports(provider: Provider, equation: Equation) -> bool:
+    """Whether a provider can do what an equation says; functions of the host are NumPy's."""
+    name = equation.primitive.name
+    if name in STEPS:
+        return name != "host" or provider.name == NUMPY
+    inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
+    return provider.supports(name, inputs, outputs, equation.params)
 
 
 def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
@@ -400,12 +446,8 @@ def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     able: dict[int, list[bool]] = {}
     for equation in trace.equations:
         row = able.setdefault(equation.origin, [True] * len(providers))
-        if equation.primitive.name in STEPS:
-            continue
-        dtypes_in = [array.dtype for array in equation.inputs]
-        dtypes_out = [array.dtype for array in equation.outputs]
         for k, provider in enumerate(providers):
-            row[k] = row[k] and provider.supports(equation.primitive.name, dtypes_in, dtypes_out, equation.params)
+            row[k] = row[k] and supports(provider, equation)
     chosen = {}
     for origin, row in able.items():
         if True not in row:

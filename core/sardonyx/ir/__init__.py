@@ -1,7 +1,16 @@
 """The intermediate representation: ONNX's nouns as Python objects."""
 
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
-from sardonyx.ir.types import DimLike, MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
+from sardonyx.ir.types import (
+    DimLike,
+    MapType,
+    OpaqueType,
+    OptionalType,
+    SequenceType,
+    SparseTensorType,
+    TensorType,
+    ValueType,
+)
 
 __all__ = [
     "Attribute",
@@ -11,6 +20,7 @@ __all__ = [
     "MapType",
     "Model",
     "Node",
+    "OpaqueType",
     "OptionalType",
     "SequenceType",
     "SparseTensor",

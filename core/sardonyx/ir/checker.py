@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 from sardonyx.errors import InvalidGraph
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
-from sardonyx.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType
+from sardonyx.ir.types import MapType, OpaqueType, OptionalType, SequenceType, SparseTensorType, TensorType
 
 FunctionKey: TypeAlias = tuple[str, str, str]
 """Domain, name and overload."""
@@ -21,7 +21,7 @@ _SORTS: dict[str, tuple[type, ...]] = {
     "tensor": (Tensor,),
     "graph": (Graph,),
     "sparse_tensor": (SparseTensor,),
-    "type_proto": (TensorType, SparseTensorType, SequenceType, MapType, OptionalType),
+    "type_proto": (TensorType, SparseTensorType, SequenceType, MapType, OptionalType, OpaqueType),
 }
 
 

@@ -18,7 +18,7 @@ def equal(one: Model | Graph, other: Model | Graph, *, names: bool = True, docs:
     """Whether two models or graphs have the same nodes, Values, types and data, in the same order.
 
     Without `names`, those of Values, nodes and graphs do not matter; without `docs`, documentation, metadata (but the
-    model's) and quantization annotations do not.
+    model's), quantization annotations, denotations and unread fields do not.
     """
     return not difference(one, other, names=names, docs=docs)
 
@@ -40,12 +40,12 @@ class _Comparison:
 
     def __init__(self, names: bool, docs: bool) -> None:
         self.named = ("name",) if names else ()
-        self.docs = ("doc", "metadata") if docs else ()
+        self.docs = ("doc", "metadata", "unread") if docs else ()
         self.partner: dict[int, Value] = {}
         self.pending: list[tuple[Graph, Graph, str]] = []
 
     def models(self, one: Model, other: Model) -> Iterator[str]:
-        yield from self.fields(one, other, (*_MODEL, *(("doc",) if self.docs else ()), "metadata"), "model")
+        yield from self.fields(one, other, (*_MODEL, *(self.docs or ("metadata",))), "model")
         yield from self.graphs(one.graph, other.graph, "graph")
         if one.functions.keys() != other.functions.keys():
             yield f"functions: {list(one.functions)} and {list(other.functions)}"
@@ -96,6 +96,8 @@ class _Comparison:
             if self.partner.setdefault(id(mine), yours) is not yours:
                 yield f"{place}: '{mine.name}' and '{yours.name}' are defined elsewhere too"
             yield from self.fields(mine, yours, ("type", *self.named, *self.docs), f"{place}: '{mine.name}'")
+            if self.docs and repr(mine.type) != repr(yours.type):  # equality overlooks denotations
+                yield f"{place}: '{mine.name}': type is {mine.type!r} and {yours.type!r}"
             if bool(mine.name) != bool(yours.name):
                 yield f"{place}: '{mine.name}' and '{yours.name}'"
             if mine.constant and yours.constant:
@@ -117,7 +119,7 @@ class _Comparison:
             return
         for name, mine in one.items():
             yours, where = other[name], f"{place}: attribute '{name}'"
-            yield from self.fields(mine, yours, ("kind", "reference", *(("doc",) if self.docs else ())), where)
+            yield from self.fields(mine, yours, ("kind", "reference", *(("doc", "unread") if self.docs else ())), where)
             if mine.reference or mine.kind != yours.kind:
                 continue
             if not mine.kind.endswith("s"):

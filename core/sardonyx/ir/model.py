@@ -1,7 +1,8 @@
 """The model in memory, in ONNX's own nouns: Model, Graph, Function, Node, Value, Attribute, Tensor.
 
 A graph owns its nodes in an order in which every Value is made before it is used. Values are compared by identity;
-their names matter only to people and files. A subgraph may use Values of the graphs around it.
+their names matter only to people and files. A subgraph may use Values of the graphs around it. `unread` are fields of a
+file that the engine does not look at (training information, device placement ...), as they stood there.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.dtypes import DType
+from sardonyx.errors import printable
 from sardonyx.ir.types import DimLike, TensorType, ValueType
 
 
@@ -30,6 +32,7 @@ class Tensor:
     name: str = ""
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    unread: bytes = b""
     _array: np.ndarray | None = field(default=None, repr=False)
 
     def array(self) -> np.ndarray:
@@ -68,6 +71,7 @@ class Attribute:
     value: Any
     reference: str = ""
     doc: str = ""
+    unread: bytes = b""
 
 
 @dataclass(eq=False)
@@ -80,6 +84,7 @@ class Value:
     constant: Tensor | None = None
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    unread: bytes = b""
 
     @property
     def dtype(self) -> DType | None:
@@ -106,6 +111,7 @@ class Node:
     overload: str = ""
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    unread: bytes = b""
 
     def __post_init__(self) -> None:
         for output in self.outputs:
@@ -128,7 +134,7 @@ class Node:
         """How errors name this node: operator and name, or the first output where the node has no name."""
         name = self.name or next((value.name for value in self.outputs if value.name), "")
         operator = f"{self.domain}.{self.op_type}" if self.domain else self.op_type
-        return f"{operator} '{name}'"
+        return printable(f"{operator} '{name}'")
 
     def __repr__(self) -> str:
         return f"<Node {self.label}>"
@@ -147,6 +153,7 @@ class Graph:
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     quantization: list[Any] = field(default_factory=list)
+    unread: bytes = b""
 
     def all_nodes(self) -> Iterator[Node]:
         """Every node, those of subgraphs after the node that holds them."""
@@ -191,6 +198,7 @@ class Function:
     overload: str = ""
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    unread: bytes = b""
 
 
 @dataclass(eq=False)
@@ -207,3 +215,4 @@ class Model:
     model_version: int = 0
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
+    unread: bytes = b""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sardonyx.dtypes import DType
@@ -12,8 +12,17 @@ DimLike: TypeAlias = int | str | None
 
 
 @dataclass(frozen=True)
-class TensorType:
+class _Said:
+    """What a model says of the meaning of a Value (`IMAGE`, `TEXT` ...); types that differ in it alone are equal."""
+
+    denotation: str = field(default="", compare=False, kw_only=True)
+
+
+@dataclass(frozen=True)
+class TensorType(_Said):
     """A tensor of one element type; `shape` None means that not even the rank is known.
+
+    `dim_denotations` is empty, or says of each dimension what it means (`DATA_BATCH`, `DATA_CHANNEL` ...).
 
     >>> from sardonyx import dtypes
     >>> print(TensorType(dtypes.float32, ("N", 3, None)))
@@ -22,6 +31,7 @@ class TensorType:
 
     dtype: DType | None
     shape: tuple[DimLike, ...] | None = None
+    dim_denotations: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         name = self.dtype.name if self.dtype else "?"
@@ -31,18 +41,19 @@ class TensorType:
 
 
 @dataclass(frozen=True)
-class SparseTensorType:
+class SparseTensorType(_Said):
     """A sparse tensor (COO), as `TypeProto.SparseTensor`."""
 
     dtype: DType | None
     shape: tuple[DimLike, ...] | None = None
+    dim_denotations: tuple[str, ...] = field(default=(), compare=False)
 
     def __str__(self) -> str:
         return f"sparse({TensorType(self.dtype, self.shape)})"
 
 
 @dataclass(frozen=True)
-class SequenceType:
+class SequenceType(_Said):
     """A list of values of one type."""
 
     element: ValueType | None
@@ -52,7 +63,7 @@ class SequenceType:
 
 
 @dataclass(frozen=True)
-class MapType:
+class MapType(_Said):
     """A dictionary from an integer or string type to values of one type."""
 
     key: DType
@@ -63,7 +74,7 @@ class MapType:
 
 
 @dataclass(frozen=True)
-class OptionalType:
+class OptionalType(_Said):
     """A value of one type, or nothing."""
 
     element: ValueType | None
@@ -72,4 +83,15 @@ class OptionalType:
         return f"optional({self.element or '?'})"
 
 
-ValueType: TypeAlias = TensorType | SparseTensorType | SequenceType | MapType | OptionalType
+@dataclass(frozen=True)
+class OpaqueType(_Said):
+    """A type that only the operators of its domain know."""
+
+    domain: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"opaque({self.domain},{self.name})"
+
+
+ValueType: TypeAlias = TensorType | SparseTensorType | SequenceType | MapType | OptionalType | OpaqueType

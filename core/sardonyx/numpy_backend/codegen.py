@@ -109,7 +109,8 @@ class _Writer:
         if len(self.body) > 1 and kernel.space:
             names = _tuple(["out", *self.arrays])
             lines += [f"    parts = blocks({len(kernel.space)}, ({names}))"]
-            lines += ["    def run():", f"        for {names} in parts:", *(f"            {line}" for line in self.body)]
+            lines += ["    def run():", f"        for {names} in parts:"]
+            lines += [f"            {line}" for line in self.body]
         else:
             lines += ["    def run():", *(f"        {line}" for line in self.body)]
         return "\n".join([*lines, "    return run"])

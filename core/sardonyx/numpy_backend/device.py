@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import length_hint
 from typing import Any
 
 import numpy as np
 
 from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.device import ALIGNMENT, Address, Executable, Launch
+from sardonyx.errors import RuntimeException, SardonyxError
 from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
+from sardonyx.termination import poll
 
 Bound = Callable[[], None]
 
@@ -67,14 +70,29 @@ class NumpyExecutable:
         return BoundRoutine(code)
 
     def bind(self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]) -> Bound:
-        calls = [
-            self.makers[launch.code](addresses, values)
-            for launch, addresses, values in zip(self.segments[segment], buffers, params, strict=True)
-        ]
+        launches = self.segments[segment]
+        calls: list[Bound] = []
+        try:
+            for launch, addresses, values in zip(launches, buffers, params, strict=True):
+                calls.append(self.makers[launch.code](addresses, values))
+        except Exception as error:
+            raise _failed(launches[len(calls)], error) from error
 
         def run() -> None:
-            with np.errstate(all="ignore"):
-                for call in calls:
-                    call()
+            left = iter(calls)
+            try:
+                with np.errstate(all="ignore"):
+                    for call in left:
+                        poll()
+                        call()
+            except Exception as error:
+                raise _failed(launches[len(calls) - length_hint(left) - 1], error) from error
 
         return run
+
+
+def _failed(launch: Launch, error: Exception) -> SardonyxError:
+    """What is said of a launch that failed."""
+    if isinstance(error, SardonyxError):
+        return error
+    return RuntimeException(f"{launch.label}: {type(error).__name__}: {error}")

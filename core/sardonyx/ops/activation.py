@@ -31,7 +31,7 @@ def in_float32(expand: Callable[..., Array]) -> Callable[..., Array]:
     return wide
 
 
-class Relu(Operator, since=14):
+class Relu(Operator):
     """max(x, 0)."""
 
     def expand(self, x: Array) -> Array:
@@ -40,7 +40,7 @@ class Relu(Operator, since=14):
     samples = [sample((3, 4)), sample((0,)), sample(()), sample(np.array([-3, 0, 5], np.int8)), sample(HALF)]
 
 
-class LeakyRelu(Operator, since=16):
+class LeakyRelu(Operator):
     """`x` where positive, `alpha * x` below zero."""
 
     alpha: float = 0.01
@@ -51,7 +51,7 @@ class LeakyRelu(Operator, since=16):
     samples = [sample((3, 4)), sample((5,), alpha=0.2)]
 
 
-class PRelu(Operator, since=16):
+class PRelu(Operator):
     """`x` where positive, `slope * x` below zero."""
 
     def expand(self, x: Array, slope: Array) -> Array:
@@ -73,7 +73,7 @@ class PRelu(Operator, since=16):
     ]
 
 
-class Elu(Operator, since=22):
+class Elu(Operator):
     """`x` where positive, `alpha * (exp(x) - 1)` below zero."""
 
     alpha: float = 1.0
@@ -85,7 +85,7 @@ class Elu(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP, alpha=2.0)]
 
 
-class Selu(Operator, since=22):
+class Selu(Operator):
     """`gamma * x` where positive, `gamma * alpha * (exp(x) - 1)` below zero (Klambauer et al., 2017)."""
 
     alpha: float = 1.67326319217681884765625
@@ -99,7 +99,7 @@ class Selu(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP, alpha=2.0, gamma=3.0)]
 
 
-class Celu(Operator, since=28):
+class Celu(Operator, since=12):
     """max(0, x) + min(0, alpha * (exp(x / alpha) - 1))."""
 
     alpha: float = 1.0
@@ -175,7 +175,7 @@ class QuickGelu(Operator, domain=MICROSOFT):
     samples = [sample((3, 4)), sample((3, 4), alpha=1.0)]
 
 
-class Sigmoid(Operator, since=13):
+class Sigmoid(Operator):
     """1 / (1 + exp(-x))."""
 
     @in_float32
@@ -197,7 +197,7 @@ class Swish(Operator, since=24):
     samples = [sample((3, 4)), sample(STEEP, alpha=0.5)]
 
 
-class HardSigmoid(Operator, since=22):
+class HardSigmoid(Operator):
     """alpha * x + beta, kept between 0 and 1."""
 
     alpha: float = 0.2
@@ -210,7 +210,7 @@ class HardSigmoid(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP, alpha=0.5, beta=0.6)]
 
 
-class HardSwish(Operator, since=22):
+class HardSwish(Operator, since=14):
     """x * (x / 6 + 1/2, kept between 0 and 1) (Howard et al., 2019)."""
 
     @in_float32
@@ -220,7 +220,7 @@ class HardSwish(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP)]
 
 
-class Softplus(Operator, since=22):
+class Softplus(Operator):
     """log(1 + exp(x)), exact to the last digits on both sides: log(1 + u) is 2 atanh(u / (2 + u))."""
 
     @in_float32
@@ -231,7 +231,7 @@ class Softplus(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP), sample(HALF, tolerance=1e-3)]
 
 
-class Mish(Operator, since=22):
+class Mish(Operator, since=18):
     """x * tanh(softplus(x)) (Misra, 2019), in powers of u = exp(-|x|), which cannot overflow."""
 
     @in_float32
@@ -243,7 +243,7 @@ class Mish(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP)]
 
 
-class Softsign(Operator, since=22):
+class Softsign(Operator):
     """x / (1 + |x|)."""
 
     @in_float32
@@ -253,7 +253,7 @@ class Softsign(Operator, since=22):
     samples = [sample((3, 4)), sample(STEEP)]
 
 
-class ThresholdedRelu(Operator, since=22):
+class ThresholdedRelu(Operator, since=10):
     """`x` above alpha, else 0."""
 
     alpha: float = 1.0
@@ -288,10 +288,20 @@ def flat_from_axis(node: Node, make: Rewriter) -> Sequence[Value] | None:
     return make.emit("Reshape", *result, shape, allowzero=1)
 
 
+def last_axis(node: Node) -> bool:
+    """Along the last axis the older form gives the same."""
+    x = node.inputs[0]
+    axis = node.attribute("axis", -1)
+    if x is None or x.shape is None or axis % len(x.shape) != len(x.shape) - 1:
+        return False
+    node.attributes["axis"] = attribute("axis", len(x.shape) - 1)
+    return True
+
+
 AXES = [sample((3, 4)), sample((2, 3, 4), axis=1), sample((2, 3, 4), axis=-3), sample((0, 4)), sample(STEEP, axis=0)]
 
 
-class Softmax(Operator, since=13):
+class Softmax(Operator):
     """exp(x) divided by its sum along an axis."""
 
     axis: int = -1
@@ -303,10 +313,11 @@ class Softmax(Operator, since=13):
         return p.cast(powers / p.sum_(powers, axis, keepdims=True), x.dtype)
 
     upgrades = {13: flat_from_axis}
+    downgrades = {13: last_axis}
     samples = [*AXES, sample(HALF, axis=0, tolerance=1e-3)]
 
 
-class LogSoftmax(Operator, since=13):
+class LogSoftmax(Operator):
     """The logarithm of softmax, without its underflow."""
 
     axis: int = -1
@@ -318,10 +329,11 @@ class LogSoftmax(Operator, since=13):
         return p.cast(shifted - p.log(p.sum_(p.exp(shifted), axis, keepdims=True)), x.dtype)
 
     upgrades = {13: flat_from_axis}
+    downgrades = {13: last_axis}
     samples = [*AXES, sample(HALF, axis=0, tolerance=1e-3)]
 
 
-class Hardmax(Operator, since=13):
+class Hardmax(Operator):
     """1 where the first of the largest elements along an axis is, else 0."""
 
     axis: int = -1
@@ -332,4 +344,5 @@ class Hardmax(Operator, since=13):
         return p.cast(p.equal(places, p.arg(x, "argmax", axis, keepdims=True)), x.dtype)
 
     upgrades = {13: flat_from_axis}
+    downgrades = {13: last_axis}
     samples = [*AXES, sample(np.array([[1, 3, 3], [2, 2, 2]], np.float64), axis=1)]

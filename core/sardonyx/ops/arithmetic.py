@@ -13,6 +13,8 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Node, Value
+from sardonyx.ir.build import attribute
+from sardonyx.ops.lift import known
 from sardonyx.ops.operator import Operator, Rewriter, sample
 
 INTEGERS = np.array([-128, -7, -2, -1, 0, 1, 2, 7, 127], np.int8)
@@ -58,7 +60,7 @@ def number_like(make: Rewriter, number: float, value: Value) -> Value:
     return make.emit("CastLike", make.constant(number, np.float32), value)[0]
 
 
-class Add(Operator, since=14):
+class Add(Operator):
     """The sum; integers wrap."""
 
     expand = staticmethod(operator.add)
@@ -66,7 +68,7 @@ class Add(Operator, since=14):
     samples = [sample((3, 4), (4,)), sample((3, 1), (1, 4)), sample((), (2, 3)), sample(INTEGERS, DIVISORS)]
 
 
-class Sub(Operator, since=14):
+class Sub(Operator):
     """The difference; integers wrap."""
 
     expand = staticmethod(operator.sub)
@@ -74,7 +76,7 @@ class Sub(Operator, since=14):
     samples = [sample((3, 4), (4,)), sample((0, 4), (1,)), sample(INTEGERS, DIVISORS)]
 
 
-class Mul(Operator, since=14):
+class Mul(Operator):
     """The product; integers wrap."""
 
     expand = staticmethod(operator.mul)
@@ -82,7 +84,7 @@ class Mul(Operator, since=14):
     samples = [sample((3, 4), (4,)), sample((), ()), sample(INTEGERS, DIVISORS)]
 
 
-class Div(Operator, since=14):
+class Div(Operator):
     """The quotient; of integers it is truncated, and 0 by 0."""
 
     expand = staticmethod(operator.truediv)
@@ -95,7 +97,7 @@ class Div(Operator, since=14):
     ]
 
 
-class Mod(Operator, since=28):
+class Mod(Operator, since=10):
     """The remainder, with the sign of B, or of A where `fmod` is 1 (as C has it)."""
 
     fmod: int = 0
@@ -123,7 +125,7 @@ class Mod(Operator, since=28):
     ]
 
 
-class Pow(Operator, since=15):
+class Pow(Operator):
     """X raised to Y, in the dtype of X."""
 
     def expand(self, x: Array, y: Array) -> Array:
@@ -154,28 +156,28 @@ def _number(array: Array) -> Any:
     return array.value.item() if known and array.value is not None else None
 
 
-class Neg(Operator, since=13):
+class Neg(Operator):
     """-x."""
 
     expand = staticmethod(p.negative)
     samples = [sample((3, 4)), sample(INTEGERS)]
 
 
-class Abs(Operator, since=13):
+class Abs(Operator):
     """The magnitude; that of the lowest integer is itself."""
 
     expand = staticmethod(p.absolute)
     samples = [sample((3, 4)), sample(INTEGERS), sample(np.array([3, 255], np.uint8))]
 
 
-class Sign(Operator, since=13):
+class Sign(Operator, since=9):
     """-1, 0 or 1."""
 
     expand = staticmethod(p.sign)
     samples = [sample((3, 4)), sample(INTEGERS), sample(np.array([0, 255], np.uint8))]
 
 
-class Reciprocal(Operator, since=13):
+class Reciprocal(Operator):
     """1 / x."""
 
     def expand(self, x: Array) -> Array:
@@ -184,56 +186,56 @@ class Reciprocal(Operator, since=13):
     samples = [sample((3, 4)), sample(np.array([0, -0.0, np.inf], np.float32))]
 
 
-class Sqrt(Operator, since=13):
+class Sqrt(Operator):
     """The square root; NaN below zero."""
 
     expand = staticmethod(p.sqrt)
     samples = [sample((3, 4)), sample(np.array([0, 4, np.inf], np.float16))]
 
 
-class Exp(Operator, since=13):
+class Exp(Operator):
     """e raised to x."""
 
     expand = staticmethod(p.exp)
     samples = [sample((3, 4)), sample(np.array([-200, 0, 100, np.nan], np.float32)), sample(np.array(1.0))]
 
 
-class Log(Operator, since=13):
+class Log(Operator):
     """The natural logarithm; NaN below zero."""
 
     expand = staticmethod(p.log)
     samples = [sample((3, 4)), sample(np.array([0, 1, 1e-30, np.inf], np.float32))]
 
 
-class Erf(Operator, since=13):
+class Erf(Operator, since=9):
     """The error function."""
 
     expand = staticmethod(p.erf)
     samples = [sample((3, 4)), sample(np.array([-9, -0.3, 0, 1e-20, np.inf, np.nan])), sample((0,))]
 
 
-class Floor(Operator, since=13):
+class Floor(Operator):
     """Rounded down."""
 
     expand = staticmethod(p.floor)
     samples = [sample((3, 4)), sample(np.array([-0.5, 2.5, -np.inf], np.float64))]
 
 
-class Ceil(Operator, since=13):
+class Ceil(Operator):
     """Rounded up."""
 
     expand = staticmethod(p.ceil)
     samples = [sample((3, 4)), sample(np.array([-0.5, 2.5, -np.inf], np.float64))]
 
 
-class Round(Operator, since=22):
+class Round(Operator, since=11):
     """Rounded to the nearest integer, halves to the even one."""
 
     expand = staticmethod(p.round_even)
     samples = [sample((3, 4)), sample(np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 1e9], np.float32))]
 
 
-class Sum(Operator, since=13):
+class Sum(Operator):
     """The sum of any number of operands."""
 
     def expand(self, *inputs: Array) -> Array:
@@ -242,7 +244,7 @@ class Sum(Operator, since=13):
     samples = [sample((3, 4)), sample((3, 1), (4,), ())]
 
 
-class Mean(Operator, since=13):
+class Mean(Operator):
     """The mean of any number of operands."""
 
     def expand(self, *inputs: Array) -> Array:
@@ -251,7 +253,7 @@ class Mean(Operator, since=13):
     samples = [sample((3, 4)), sample((3, 1), (4,), ())]
 
 
-class Max(Operator, since=13):
+class Max(Operator):
     """The largest of any number of operands; NaN if one is."""
 
     def expand(self, *inputs: Array) -> Array:
@@ -265,7 +267,7 @@ class Max(Operator, since=13):
     ]
 
 
-class Min(Operator, since=13):
+class Min(Operator):
     """The smallest of any number of operands; NaN if one is."""
 
     def expand(self, *inputs: Array) -> Array:
@@ -285,7 +287,18 @@ def _bounds_to_inputs(node: Node, make: Rewriter) -> None:
     node.inputs = [x, *(None if bound is None else number_like(make, bound.value, x) for bound in bounds)]
 
 
-class Clip(Operator, since=13):
+def _bounds_to_attributes(node: Node) -> bool:
+    bounds = [known(bound) for bound in node.inputs[1:]]
+    for name, given, bound in zip(("min", "max"), node.inputs[1:], bounds, strict=False):
+        if given is not None:
+            if bound is None or bound.dtype != np.float32:
+                return False
+            node.attributes[name] = attribute(name, float(bound.item()))
+    node.inputs = node.inputs[:1]
+    return True
+
+
+class Clip(Operator):
     """min(max(x, low), high), where either bound may be left out."""
 
     def expand(self, x: Array, low: Array | None = None, high: Array | None = None) -> Array:
@@ -293,6 +306,7 @@ class Clip(Operator, since=13):
         return x if high is None else p.minimum(x, high)
 
     upgrades = {11: _bounds_to_inputs}
+    downgrades = {11: _bounds_to_attributes}
     samples = [
         sample((3, 4), np.array(-0.5, np.float32), np.array(0.5, np.float32)),
         sample((3, 4), None, np.array(0, np.float32)),

@@ -21,7 +21,7 @@ ORDERED = [
 ]
 
 
-class Equal(Operator, since=19):
+class Equal(Operator):
     """Whether elements are equal; NaN equals nothing."""
 
     expand = staticmethod(p.equal)
@@ -29,7 +29,7 @@ class Equal(Operator, since=19):
     samples = [*ORDERED, sample(np.array([True, False]), np.array([[True], [False]]))]
 
 
-class Greater(Operator, since=13):
+class Greater(Operator):
     """a > b."""
 
     expand = staticmethod(operator.gt)
@@ -37,14 +37,14 @@ class Greater(Operator, since=13):
     samples = ORDERED
 
 
-class GreaterOrEqual(Operator, since=16):
+class GreaterOrEqual(Operator, since=12):
     """a >= b."""
 
     expand = staticmethod(operator.ge)
     samples = ORDERED
 
 
-class Less(Operator, since=13):
+class Less(Operator):
     """a < b."""
 
     expand = staticmethod(operator.lt)
@@ -52,21 +52,21 @@ class Less(Operator, since=13):
     samples = ORDERED
 
 
-class LessOrEqual(Operator, since=16):
+class LessOrEqual(Operator, since=12):
     """a <= b."""
 
     expand = staticmethod(operator.le)
     samples = ORDERED
 
 
-class IsNaN(Operator, since=20):
+class IsNaN(Operator, since=9):
     """Whether an element is not a number."""
 
     expand = staticmethod(p.isnan)
     samples = [sample(SPECIAL), sample(SPECIAL.astype(np.float16)), sample((0,))]
 
 
-class IsInf(Operator, since=20):
+class IsInf(Operator, since=10):
     """Whether an element is infinite, of the signs that are asked for."""
 
     detect_negative: int = 1
@@ -90,7 +90,7 @@ class IsInf(Operator, since=20):
     ]
 
 
-class Where(Operator, since=16):
+class Where(Operator, since=9):
     """X where the condition holds, else Y."""
 
     expand = staticmethod(p.where)

@@ -3,52 +3,130 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.array import Array, active_trace, constant, known_sizes
 from sardonyx.errors import NotImplemented
-from sardonyx.ir import Graph, Node
+from sardonyx.ir import Graph, Node, OptionalType, SequenceType, Value
 from sardonyx.ir.build import attribute
+from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
 from sardonyx.primitives.control import branch, loop
+from sardonyx.structure import Map, leaves
 from sardonyx.symbolic import Size
 
 
-class _ControlFlow(Operator, abstract=True):
-    def run(self, graph: Graph, arguments: Sequence[Array]) -> list[Array]:
+MOST_TURNS = 10_000
+"""Iterations up to which a Loop that carries sequences or optionals is unrolled."""
+
+
+class ControlFlow(Operator, abstract=True):
+    """An operator with graphs inside."""
+
+    structured = True
+
+    def run(self, graph: Graph, arguments: Sequence[Any]) -> list[Any]:
         """The outputs of a subgraph, which may use whatever is known where the node stands."""
         from sardonyx.compiler.interpret import interpret
 
-        inputs = {id(value): array for value, array in zip(graph.inputs, arguments, strict=True)}
+        trace = active_trace()
+        for array in self.captured_parts(graph):
+            if trace is not None and array.value is None:
+                trace.materialise(array)  # for another position the body may use another element
+        inputs = {id(value): item for value, item in zip(graph.inputs, arguments, strict=True)}
         return interpret(graph, {**self.environment, **inputs})
 
+    def captured_parts(self, graph: Graph) -> list[Array]:
+        """The Arrays of the sequences and maps that a subgraph uses of the graphs around it."""
+        captured = [self.environment.get(id(value)) for value in graph.captures()]
+        return [array for item in captured if not isinstance(item, Array) for array in leaves(item)]
 
-class If(_ControlFlow, since=25):
+
+class If(ControlFlow):
     """The outputs of `then_branch` if the condition is true, else of `else_branch`."""
 
     then_branch: Graph
     else_branch: Graph
 
-    def expand(self, condition: Array) -> list[Array]:
+    def expand(self, condition: Array) -> list[Any]:
         flag = p.reshape(condition, ())
         return branch(flag, lambda: self.run(self.then_branch, ()), lambda: self.run(self.else_branch, ()))
 
 
-class Loop(_ControlFlow, since=25):
-    """`body` again and again: for a number of trips, while a condition holds, or both."""
+class Loop(ControlFlow):
+    """`body` again and again: for a number of trips, while a condition holds, or both.
+
+    Where sequences or optionals are carried, or elements of a sequence may be used, the loop is unrolled while the plan
+    is made, which ties the plan to the number of iterations.
+    """
 
     body: Graph
 
-    def expand(self, trips: Array | None, condition: Array | None, *carried: Array) -> list[Array]:
+    def expand(self, trips: Array | None, condition: Array | None, *carried: Any) -> list[Any]:
         trips = None if trips is None else p.reshape(trips, ())
         condition = None if condition is None else p.reshape(condition, ())
+        if self._is_structured(carried):
+            return self._unroll(trips, condition, carried)
 
         def body(*arguments: Array) -> list[Array]:
             going, *results = self.run(self.body, arguments)
             return [p.reshape(going, ()), *results]
 
         return loop(trips, condition, carried, body)
+
+    def _is_structured(self, carried: Sequence[Any]) -> bool:
+        declared = (value.type for value in (*self.body.inputs, *self.body.outputs))
+        used = (self.environment.get(id(value)) for value in self.body.captures())
+        return (
+            not all(isinstance(item, Array) for item in carried)
+            or any(isinstance(item, (tuple, Map)) for item in used)
+            or any(isinstance(kind, (SequenceType, OptionalType)) for kind in declared)
+        )
+
+    def _unroll(self, trips: Array | None, condition: Array | None, carried: Sequence[Any]) -> list[Any]:
+        most = None if trips is None else int(known_sizes(trips)[0])
+        trace = active_trace()
+        likely = 4 * len(trace.guards.hints) if trace else 0  # grows with what earlier attempts at this run found
+        values, rows = list(carried), []
+        going = condition is None or _holds(condition)
+        while going and (most is None or len(rows) < most):
+            if len(rows) == MOST_TURNS:
+                raise ValueError(
+                    f"makes more than {MOST_TURNS:,} iterations, which is too many to carry a sequence or an optional "
+                    "through; carry a tensor, and append to it with Concat"
+                )
+            turn, flag = constant(np.int64(len(rows))), constant(np.bool_(True))
+            on, *results = self.run(self.body, [turn, flag, *values])
+            values = results[: len(values)]
+            rows.append(results[len(values) :])
+            going = condition is None or _holds(p.reshape(on, ()), len(rows) < likely)
+        if not rows:
+            return [*values, *map(_no_slices, self.body.outputs[1 + len(values) :])]
+        return [*values, *(p.concat([p.unsqueeze(row, [0]) for row in column], 0) for column in zip(*rows))]
+
+
+def _holds(condition: Array, likely: bool = False) -> bool:
+    """Whether a condition holds in this run; what that is likely to be counts where nobody knows yet."""
+    return bool(known_sizes(condition, guess=int(likely))[0] != 0)
+
+
+def _no_slices(value: Value) -> Array:
+    """A scan output of no iteration, by its declared type; sizes that it does not tell are 0."""
+    if value.dtype is None:
+        raise ValueError(f"makes no iteration, and the type of its scan output {value.name!r} is not declared")
+    shape = [size if isinstance(size, int) else 0 for size in value.shape or ()]
+    return constant(np.zeros((0, *shape)), value.dtype)
+
+
+def _was_batched(node: Node) -> bool:
+    if node.attributes.pop("batched", None) is None:
+        return False
+    node.inputs.insert(0, None)
+    return renamed("directions", "scan_input_directions").lower(node)
 
 
 def _mark_batched(node: Node, make: Rewriter) -> None:
@@ -61,7 +139,7 @@ def _mark_batched(node: Node, make: Rewriter) -> None:
     node.attributes["batched"] = attribute("batched", 1)
 
 
-class Scan(_ControlFlow, since=25):
+class Scan(ControlFlow, since=8):
     """`body` over slices of the scan inputs, carrying state; scan outputs collect what each step gives."""
 
     body: Graph
@@ -74,6 +152,7 @@ class Scan(_ControlFlow, since=25):
     """Whether the node is of operator set 8, lifted; no other has this attribute."""
 
     upgrades = {9: _mark_batched}
+    downgrades = {9: _was_batched}
 
     def expand(self, *operands: Array) -> list[Array]:
         if not self.batched:

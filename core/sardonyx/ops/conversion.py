@@ -36,11 +36,13 @@ class Conversion(Operator, abstract=True):
     def convert(self, x: Array, dtype: DType) -> Array:
         if x.dtype is dtype or not dtype.is_float or dtype.is_native:
             return p.cast(x, dtype)
+        if x.dtype is dtypes.string:
+            x = p.cast(x, dtypes.float32)
         known = x if x.dtype.is_native else decode(x)
         return encode(known, dtype, bool(self.saturate), self.round_mode)
 
 
-class Cast(Conversion, since=28):
+class Cast(Conversion):
     """The elements in another type."""
 
     to: int
@@ -72,7 +74,7 @@ class Cast(Conversion, since=28):
     ]
 
 
-class CastLike(Conversion, since=25):
+class CastLike(Conversion, since=15):
     """The elements in the type of another tensor."""
 
     def expand(self, x: Array, like: Array) -> Array:
@@ -107,10 +109,12 @@ class BitCast(Operator, since=26):
     ]
 
 
-class Identity(Operator, since=25):
+class Identity(Operator):
     """The value itself, of whatever kind."""
 
-    def expand(self, x: Array) -> Array:
-        return x
+    structured = True
+
+    def expand(self, x: Any) -> list[Any]:
+        return [x]
 
     samples = [sample((3, 4)), sample(np.array([True])), sample(())]

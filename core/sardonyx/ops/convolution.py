@@ -14,7 +14,7 @@ from sardonyx.ops.sliding import Border, Sliding, reach
 from sardonyx.symbolic import Size, maximum, product
 
 
-class Conv(Sliding, since=22):
+class Conv(Sliding):
     """Cross-correlation of x [N, C, *spatial] with w [M, C / group, *kernel], plus a bias [M]."""
 
     kernel_shape: tuple[int, ...] | None = None
@@ -45,7 +45,7 @@ def with_bias(y: Array, bias: Array | None) -> Array:
     return y if bias is None else y + p.reshape(bias, (1, bias.shape[0], *[1] * (y.rank - 2)))
 
 
-class ConvTranspose(Sliding, since=22):
+class ConvTranspose(Sliding):
     """The transpose (the gradient) of a convolution: x [N, C, *spatial], w [C, M / group, *kernel], bias [M]."""
 
     kernel_shape: tuple[int, ...] | None = None

@@ -22,7 +22,7 @@ class Term:
         return self.array.shape[self.labels.index(label)]
 
 
-class Einsum(Operator, since=28):
+class Einsum(Operator, since=12):
     """Sums of products of elements whose axes share labels: `bij,bjk->bik`; `...` stands for axes that broadcast."""
 
     equation: str

@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
+from sardonyx.array import Array, constant, known_sizes, of_tensor
 from sardonyx.dtypes import DType
 from sardonyx.ir import SparseTensor, Tensor
 from sardonyx.ops.operator import Operator, sample
@@ -27,7 +27,7 @@ _LITERALS: dict[str, DType] = {
 }
 
 
-class Constant(Operator, since=25):
+class Constant(Operator):
     """A constant, given by one of these attributes."""
 
     value: Tensor | None = None
@@ -41,13 +41,13 @@ class Constant(Operator, since=25):
 
     def expand(self) -> Array:
         if self.value is not None:
-            return Array(self.value.dtype, self.value.shape, self.value.array())
+            return of_tensor(self.value)
         if self.sparse_value is not None:
             return _dense(self.sparse_value)
         for name, dtype in _LITERALS.items():
             found = getattr(self, name)
             if found is not None:
-                return constant(np.asarray(found, dtype.storage))
+                return constant(found, dtype)
         raise ValueError(f"none of the attributes value, sparse_value, {', '.join(_LITERALS)} is given")
 
     samples = [
@@ -69,18 +69,17 @@ def _dense(sparse: SparseTensor) -> Array:
     return Array(sparse.values.dtype, tuple(sparse.shape), dense)
 
 
-class ConstantOfShape(Operator, since=25):
+class ConstantOfShape(Operator, since=9):
     """A tensor of this shape filled with one number, float32 0 if none is given."""
 
     value: Tensor | None = None
 
     def expand(self, shape: Array) -> Array:
         sizes = tuple(known_sizes(shape))
-        dtype = dtypes.float32 if self.value is None else self.value.dtype
-        number = 0.0 if self.value is None else self.value.array().reshape(())
-        if all(isinstance(size, int) for size in sizes) and product(sizes) <= SMALL:
-            return Array(dtype, sizes, np.full(sizes, number, dtype.storage))
-        return p.broadcast_to(Array(dtype, (), np.asarray(number, dtype.storage)), sizes)
+        number = p.reshape(constant(0.0, dtypes.float32) if self.value is None else of_tensor(self.value), ())
+        if number.value is not None and all(isinstance(size, int) for size in sizes) and product(sizes) <= SMALL:
+            return Array(number.dtype, sizes, np.full(sizes, number.value))
+        return p.broadcast_to(number, sizes)
 
     samples = [
         sample(np.array([2, 3])),
@@ -90,7 +89,7 @@ class ConstantOfShape(Operator, since=25):
     ]
 
 
-class Range(Operator, since=27):
+class Range(Operator, since=11):
     """start, start + delta, start + 2 delta, ... as far as `limit`, which is left out."""
 
     stash_type: int = 1
@@ -133,7 +132,7 @@ def _diagonal(x: Array) -> Array:
     return p.iota((1, columns), 1) - p.iota((rows, 1), 0)
 
 
-class EyeLike(Operator, since=22):
+class EyeLike(Operator, since=9):
     """Ones on diagonal `k` of a matrix of the operand's shape, zeros elsewhere."""
 
     dtype: int | None = None
@@ -179,7 +178,7 @@ class Trilu(Operator, since=14):
     ]
 
 
-class OneHot(Operator, since=28):
+class OneHot(Operator, since=9):
     """`values[1]` where a new axis of `depth` places equals the index, `values[0]` elsewhere."""
 
     axis: int = -1

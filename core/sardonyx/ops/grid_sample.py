@@ -28,7 +28,14 @@ def _rename_mode(node: Node, make: Rewriter) -> None:
     node.attributes["mode"] = attribute("mode", MODES.get(mode, mode))
 
 
-class GridSample(Operator, since=22):
+def _older_mode(node: Node) -> bool:
+    mode = node.attribute("mode", "linear")
+    older = next((old for old, new in MODES.items() if new == mode), mode)
+    node.attributes["mode"] = attribute("mode", older)
+    return True
+
+
+class GridSample(Operator, since=16):
     """x [N, C, *spatial] at the places of grid [N, *out, rank], which run from -1 to 1 and name the last axis first."""
 
     mode: str = "linear"
@@ -103,6 +110,7 @@ class GridSample(Operator, since=22):
         return p.cast(p.minimum(p.maximum(place, 0), size - 1), dtypes.int64), weight
 
     upgrades = {20: _rename_mode}
+    downgrades = {20: _older_mode}
 
     samples = [
         sample((1, 2, 3, 4), (1, 2, 5, 2)),

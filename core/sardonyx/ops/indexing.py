@@ -11,7 +11,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
 from sardonyx.dtypes import DType
 from sardonyx.ir import Node, Value
-from sardonyx.ops.lift import to_input
+from sardonyx.ops.lift import to_input, unset
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.symbolic import Size
 
@@ -47,7 +47,7 @@ def _tuple_places(x: Array, indices: Array, first: int) -> list[Array]:
     return [from_front(part, x.shape[first + k]) for k, part in enumerate(parts)]
 
 
-class Gather(Operator, since=13):
+class Gather(Operator):
     """Slices of `data` along an axis, at these indices."""
 
     axis: int = 0
@@ -75,7 +75,7 @@ class Gather(Operator, since=13):
     ]
 
 
-class GatherElements(Operator, since=13):
+class GatherElements(Operator, since=11):
     """The element of `data` at each index, which names a place along one axis; the others are the index's own."""
 
     axis: int = 0
@@ -92,7 +92,7 @@ class GatherElements(Operator, since=13):
     ]
 
 
-class GatherND(Operator, since=13):
+class GatherND(Operator, since=11):
     """Slices of `data` at index tuples, which are the last axis of `indices`; `batch_dims` leading axes are shared."""
 
     batch_dims: int = 0
@@ -114,7 +114,7 @@ class GatherND(Operator, since=13):
     ]
 
 
-class ScatterElements(Operator, since=18):
+class ScatterElements(Operator, since=11):
     """A copy of `data` in which each index (see GatherElements) is overwritten by its update, or combined with it."""
 
     axis: int = 0
@@ -136,7 +136,7 @@ class ScatterElements(Operator, since=18):
     ]
 
 
-class ScatterND(Operator, since=18):
+class ScatterND(Operator, since=11):
     """A copy of `data` in which slices at index tuples are overwritten by, or combined with, those of `updates`."""
 
     reduction: str = "none"
@@ -169,7 +169,7 @@ class Scatter(Operator, since=9):
     upgrades = {11: _scatter_elements}
 
 
-class NonZero(Operator, since=13):
+class NonZero(Operator, since=9):
     """int64 [rank, count]: where the elements are that are not zero, in row-major order."""
 
     def expand(self, x: Array) -> Array:
@@ -184,7 +184,7 @@ class NonZero(Operator, since=13):
     ]
 
 
-class Compress(Operator, since=28):
+class Compress(Operator, since=9):
     """The slices along an axis (the elements, if there is no axis) for which the condition holds."""
 
     axis: int | None = None
@@ -204,7 +204,11 @@ class Compress(Operator, since=28):
     ]
 
 
-class TopK(Operator, since=24):
+def _largest_sorted(node: Node) -> bool:
+    return unset("largest", 1)(node) and unset("sorted", 1)(node)
+
+
+class TopK(Operator):
     """The K largest (or smallest) elements along an axis, in order, and where they are; the first of equal ones."""
 
     axis: int = -1
@@ -220,6 +224,7 @@ class TopK(Operator, since=24):
         return p.slice_axis(values, axis, 0, count), p.slice_axis(indices, axis, 0, count)
 
     upgrades = {10: to_input("k", 1)}
+    downgrades = {11: _largest_sorted}
 
     samples = [
         sample((3, 5), np.array([2]), outputs=2),
@@ -231,7 +236,7 @@ class TopK(Operator, since=24):
     ]
 
 
-class ReverseSequence(Operator, since=28):
+class ReverseSequence(Operator, since=10):
     """The first `sequence_lens[b]` places of the time axis reversed, for each b of the batch axis."""
 
     batch_axis: int = 1

@@ -1,4 +1,9 @@
-"""Upgrades that many operators share: what older operator sets said by attributes, newer ones say by inputs."""
+"""Changes of form that many operators share: upgrades that know their way back, and ways back alone.
+
+What older operator sets said by attributes, newer ones say by inputs, and the other way round when a model is written.
+A `lower` changes a node of the newest form in place and tells whether the older form can say the same; where it cannot,
+the node may be left half changed.
+"""
 
 from __future__ import annotations
 
@@ -6,57 +11,115 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ir import Node
+from sardonyx.ir import Node, Value
 from sardonyx.ir.build import attribute
-from sardonyx.ops.operator import Rewriter, Upgrade
+from sardonyx.ops.operator import Downgrade, Lift, Rewriter
 
 
-def to_input(name: str, place: int, dtype: type[np.generic] = np.int64) -> Upgrade:
-    """Turns an attribute, if it is there, into a constant input at this place."""
+class to_input(Lift):
+    """Turns an attribute, if it is there, into a constant input at this place: a line of numbers, or one number."""
 
-    def lift(node: Node, make: Rewriter) -> None:
-        found = node.attributes.pop(name, None)
+    def __init__(self, name: str, place: int, dtype: type[np.generic] = np.int64, rank: int = 1) -> None:
+        self.name, self.place, self.dtype, self.rank = name, place, dtype, rank
+
+    def __call__(self, node: Node, make: Rewriter) -> None:
+        found = node.attributes.pop(self.name, None)
         if found is not None:
-            node.inputs += [None] * (place + 1 - len(node.inputs))
-            node.inputs[place] = make.constant(found.value, dtype)
+            node.inputs += [None] * (self.place + 1 - len(node.inputs))
+            array = np.asarray(found.value, self.dtype)
+            node.inputs[self.place] = make.constant(np.atleast_1d(array) if self.rank else array)
 
-    return lift
+    def lower(self, node: Node) -> bool:
+        if len(node.inputs) <= self.place or node.inputs[self.place] is None:
+            return True
+        found = known(node.inputs[self.place])
+        if found is None:
+            return False
+        values = found.reshape(-1).tolist()
+        single = not self.rank or self.name in SINGLE
+        node.attributes[self.name] = attribute(self.name, values[0] if single else values)
+        node.inputs[self.place] = None
+        while node.inputs and node.inputs[-1] is None:
+            node.inputs.pop()
+        return True
 
 
-def renamed(old: str, new: str) -> Upgrade:
+SINGLE = frozenset({"k", "axis", "ratio"})
+"""Attributes that hold one number, though the input that took their place may have to be a line."""
+
+
+class renamed(Lift):
     """Gives an attribute another name."""
 
-    def lift(node: Node, make: Rewriter) -> None:
-        found = node.attributes.pop(old, None)
+    def __init__(self, old: str, new: str) -> None:
+        self.old, self.new = old, new
+
+    def __call__(self, node: Node, make: Rewriter) -> None:
+        found = node.attributes.pop(self.old, None)
         if found is not None:
-            node.attributes[new] = attribute(new, found.value)
+            node.attributes[self.new] = attribute(self.new, found.value)
 
-    return lift
+    def lower(self, node: Node) -> bool:
+        renamed(self.new, self.old)(node, Rewriter())
+        return True
 
 
-def defaulted(name: str, value: Any) -> Upgrade:
+class defaulted(Lift):
     """Spells out a default that later operator sets no longer have."""
 
-    def lift(node: Node, make: Rewriter) -> None:
-        node.attributes.setdefault(name, attribute(name, value))
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
 
-    return lift
+    def __call__(self, node: Node, make: Rewriter) -> None:
+        node.attributes.setdefault(self.name, attribute(self.name, self.value))
 
-
-def without(name: str) -> Upgrade:
-    """Drops an attribute that has lost its meaning."""
-
-    def lift(node: Node, make: Rewriter) -> None:
-        node.attributes.pop(name, None)
-
-    return lift
+    def lower(self, node: Node) -> bool:
+        return True
 
 
-def each(*upgrades: Upgrade) -> Upgrade:
-    """Several upgrades that change a node in place, in this order."""
+class without(Lift):
+    """Drops an attribute that has lost its meaning; the forms that had it are not written."""
 
-    def lift(node: Node, make: Rewriter) -> None:
-        for upgrade in upgrades:
-            upgrade(node, make)
+    def __init__(self, name: str) -> None:
+        self.name = name
 
-    return lift
+    def __call__(self, node: Node, make: Rewriter) -> None:
+        node.attributes.pop(self.name, None)
+
+    def lower(self, node: Node) -> bool:
+        return False
+
+
+class each(Lift):
+    """Several changes of a node in place, in this order."""
+
+    def __init__(self, *lifts: Lift) -> None:
+        self.lifts = lifts
+
+    def __call__(self, node: Node, make: Rewriter) -> None:
+        for lift in self.lifts:
+            lift(node, make)
+
+    def lower(self, node: Node) -> bool:
+        return all(lift.lower(node) for lift in reversed(self.lifts))
+
+
+def known(value: Value | None) -> np.ndarray | None:
+    """The array that a Value holds, if it is a constant that no call can feed."""
+    if value is None:
+        return None
+    if value.constant is not None:
+        return value.constant.array()
+    producer = value.producer
+    tensor = producer.attribute("value") if producer is not None and producer.op_type == "Constant" else None
+    return None if tensor is None else np.asarray(tensor.array())
+
+
+def unset(name: str, default: Any) -> Downgrade:
+    """A way back for an attribute that is new: it may only be at its default, and is left out."""
+
+    def lower(node: Node) -> bool:
+        found = node.attributes.pop(name, None)
+        return found is None or bool(found.value == default)
+
+    return lower

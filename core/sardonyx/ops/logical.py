@@ -18,7 +18,7 @@ BOOLEANS = [
 BITS = [sample(INTEGERS, DIVISORS), sample(np.array([7, 2**40], np.uint64), np.array(2**40 + 5, np.uint64))]
 
 
-class And(Operator, since=7):
+class And(Operator):
     """Whether both hold."""
 
     expand = staticmethod(operator.and_)
@@ -26,7 +26,7 @@ class And(Operator, since=7):
     samples = BOOLEANS
 
 
-class Or(Operator, since=7):
+class Or(Operator):
     """Whether either holds."""
 
     expand = staticmethod(operator.or_)
@@ -34,7 +34,7 @@ class Or(Operator, since=7):
     samples = BOOLEANS
 
 
-class Xor(Operator, since=7):
+class Xor(Operator):
     """Whether just one holds."""
 
     expand = staticmethod(operator.xor)
@@ -77,7 +77,7 @@ class BitwiseNot(Operator, since=18):
     samples = [sample(INTEGERS), sample(np.array([0, 7], np.uint16))]
 
 
-class BitShift(Operator, since=28):
+class BitShift(Operator, since=11):
     """Bits moved by Y places; to the right the sign follows. Y beyond the width, or negative, moves all of them out."""
 
     direction: str

@@ -11,7 +11,7 @@ from sardonyx.ops.lift import without
 from sardonyx.ops.operator import Operator, sample
 
 
-class MatMul(Operator, since=13):
+class MatMul(Operator):
     """numpy.matmul: the matrix product over the last two axes, broadcast over the others."""
 
     def expand(self, a: Array, b: Array) -> Array:
@@ -31,7 +31,7 @@ class MatMul(Operator, since=13):
     ]
 
 
-class Gemm(Operator, since=13):
+class Gemm(Operator):
     """alpha * A B + beta * C, of which A and B may be transposed; C broadcasts to the product."""
 
     alpha: float = 1.0

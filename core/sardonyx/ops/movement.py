@@ -10,7 +10,8 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
 from sardonyx.ir import Node
-from sardonyx.ops.lift import defaulted, each, renamed, to_input
+from sardonyx.ir.build import attribute
+from sardonyx.ops.lift import defaulted, each, known, renamed, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.shape import known_axes
 from sardonyx.symbolic import Size
@@ -19,7 +20,7 @@ FAR = 1 << 31
 """Bounds of slices from here on mean `to the end`; they are never compared with a symbolic size."""
 
 
-class Transpose(Operator, since=25):
+class Transpose(Operator):
     """Axis k of the result is axis `perm[k]` of the operand; all axes reversed if there is no `perm`."""
 
     perm: tuple[int, ...] | None = None
@@ -36,7 +37,7 @@ class Transpose(Operator, since=25):
     ]
 
 
-class Expand(Operator, since=13):
+class Expand(Operator, since=8):
     """Broadcast to this shape, or to the shape that both broadcast to."""
 
     def expand(self, x: Array, shape: Array) -> Array:
@@ -60,7 +61,7 @@ def _tile_repeats(node: Node, make: Rewriter) -> None:
     node.inputs = [x, *make.emit("ScatterElements", ones, *places)]
 
 
-class Tile(Operator, since=13):
+class Tile(Operator):
     """The operand repeated `repeats[k]` times along axis k."""
 
     def expand(self, x: Array, repeats: Array) -> Array:
@@ -89,7 +90,7 @@ class Tile(Operator, since=13):
     ]
 
 
-class Concat(Operator, since=13):
+class Concat(Operator):
     """The operands joined along an axis."""
 
     axis: int
@@ -113,7 +114,16 @@ def _count_outputs(node: Node, make: Rewriter) -> None:
         defaulted("num_outputs", len(node.outputs))(node, make)
 
 
-class Split(Operator, since=18):
+def _no_count(node: Node) -> bool:
+    """Before, parts were alike, and as many as the outputs."""
+    x, axis = node.inputs[0], node.attribute("axis", 0)
+    if node.attributes.pop("num_outputs", None) is None:
+        return True
+    size = x.shape[axis] if x is not None and x.shape is not None else None
+    return isinstance(size, int) and size % len(node.outputs) == 0
+
+
+class Split(Operator):
     """Consecutive parts along an axis: of the sizes `split`, or `num_outputs` alike but for a smaller last one."""
 
     axis: int = 0
@@ -135,6 +145,7 @@ class Split(Operator, since=18):
         return [p.slice_axis(x, axis, start, part) for start, part in zip(starts, parts, strict=False)]
 
     upgrades = {13: to_input("split", 1), 18: _count_outputs}
+    downgrades = {18: _no_count}
 
     samples = [
         sample((6, 2), outputs=3, num_outputs=3),
@@ -144,7 +155,18 @@ class Split(Operator, since=18):
     ]
 
 
-class Slice(Operator, since=13):
+_RANGES = each(to_input("starts", 1), to_input("ends", 2), to_input("axes", 3))
+
+
+def _no_steps(node: Node) -> bool:
+    steps = known(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
+    if steps is None or (steps != 1).any():
+        return False
+    node.inputs = node.inputs[:4]
+    return _RANGES.lower(node)
+
+
+class Slice(Operator):
     """Elements `starts[k]` to `ends[k]` of axis `axes[k]`, every `steps[k]`-th; negative ones count from the end."""
 
     def expand(
@@ -163,7 +185,8 @@ class Slice(Operator, since=13):
             every[axis] = step
         return p.slice_(x, begin, sizes, every)
 
-    upgrades = {10: each(to_input("starts", 1), to_input("ends", 2), to_input("axes", 3))}
+    upgrades = {10: _RANGES}
+    downgrades = {10: _no_steps}
 
     samples = [
         sample((5, 4), np.array([1, 0]), np.array([4, 3])),
@@ -208,14 +231,28 @@ def _clamped(place: Size, size: Size, low: int, high: Size) -> Size:
     return place if place <= high else high
 
 
-def _value_to_input(node: Node, make: Rewriter) -> None:
-    """Pad(x, pads, value=v) -> Pad(x, pads, v as an element of x's type)."""
+def _to_inputs(node: Node, make: Rewriter) -> None:
+    """Pad(x, pads=p, value=v) -> Pad(x, p, v as an element of x's type)."""
+    to_input("pads", 1)(node, make)
     value = node.attributes.pop("value", None)
     if value is not None and value.value != 0:
         node.inputs += make.emit("CastLike", make.constant(value.value, np.float32), node.inputs[0])
 
 
-class Pad(Operator, since=25):
+def _to_attributes(node: Node) -> bool:
+    """Pad(x, pads, value) -> Pad(x, pads=pads, value=value)."""
+    if len(node.inputs) > 3 and node.inputs[3] is not None:
+        return False
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        value = known(node.inputs[2])
+        if value is None or value.dtype.kind not in "fiu":
+            return False
+        node.attributes["value"] = attribute("value", float(value.item()))
+    node.inputs = node.inputs[:2]
+    return to_input("pads", 1).lower(node)
+
+
+class Pad(Operator):
     """A border of `pads` elements (a cut where negative): a constant, or the operand reflected, stretched, wrapped."""
 
     mode: str = "constant"
@@ -251,7 +288,8 @@ class Pad(Operator, since=25):
             return p.minimum(place, -place + period)
         raise ValueError(f"mode {self.mode!r} is unknown; use constant, reflect, edge or wrap")
 
-    upgrades = {2: renamed("paddings", "pads"), 11: each(to_input("pads", 1), _value_to_input)}
+    upgrades = {2: renamed("paddings", "pads"), 11: _to_inputs}
+    downgrades = {11: _to_attributes}
 
     samples = [
         sample((3, 4), np.array([1, 0, 2, 3])),
@@ -276,7 +314,7 @@ def _pad_constant(x: Array, low: list[Size], high: list[Size], value: Array | No
     return p.where(inside, p.pad(x, low, high), p.reshape(value, ()))
 
 
-class DepthToSpace(Operator, since=28):
+class DepthToSpace(Operator):
     """Blocks of channels [N, C * b * b, H, W] become blocks of the image [N, C, H * b, W * b]."""
 
     blocksize: int
@@ -294,7 +332,7 @@ class DepthToSpace(Operator, since=28):
     samples = [sample((1, 8, 2, 3), blocksize=2), sample((2, 4, 1, 2), blocksize=2, mode="CRD")]
 
 
-class SpaceToDepth(Operator, since=28):
+class SpaceToDepth(Operator):
     """Blocks of the image [N, C, H * b, W * b] become blocks of channels [N, b * b * C, H, W]."""
 
     blocksize: int

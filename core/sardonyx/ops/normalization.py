@@ -11,7 +11,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Node, Value
 from sardonyx.ops.arithmetic import number_like
-from sardonyx.ops.lift import to_input, without
+from sardonyx.ops.lift import known, to_input, unset, without
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.symbolic import Size
 
@@ -32,7 +32,7 @@ def per_channel(x: Array, values: Array) -> Array:
     return p.cast(p.reshape(values, (size, *[1] * (x.rank - 2))), x.dtype)
 
 
-class BatchNormalization(Operator, since=15):
+class BatchNormalization(Operator):
     """(x - mean) / sqrt(variance + epsilon) * scale + bias in every channel (Ioffe and Szegedy, 2015).
 
     In training the statistics are those of the batch, and the running ones follow them by 1 - momentum.
@@ -79,7 +79,12 @@ class BatchNormalization(Operator, since=15):
         """Outputs 3 and 4, for training alone, are gone; two have other names."""
         del node.outputs[3:]
 
+    @staticmethod
+    def only_inference(node: Node) -> bool:
+        return unset("training_mode", 0)(node) and len(node.outputs) <= 1
+
     upgrades = {7: without("is_test"), 9: of_every_place, 14: without_saved_statistics}
+    downgrades = {9: lambda node: True, 14: only_inference}
     samples = [
         sample((2, 3, 4, 2), (3,), (3,), (3,), POSITIVE),
         sample((2, 3), (3,), (3,), (3,), POSITIVE, epsilon=0.1),
@@ -88,7 +93,7 @@ class BatchNormalization(Operator, since=15):
     ]
 
 
-class InstanceNormalization(Operator, since=22):
+class InstanceNormalization(Operator):
     """Every channel of every instance standardized, times scale plus bias (Ulyanov et al., 2016)."""
 
     epsilon: float = 1e-5
@@ -100,7 +105,7 @@ class InstanceNormalization(Operator, since=22):
     samples = [sample((2, 3, 4, 5), (3,), (3,)), sample((1, 3, 7), (3,), (3,), epsilon=0.1)]
 
 
-class GroupNormalization(Operator, since=21):
+class GroupNormalization(Operator, since=18):
     """Every group of channels of every instance standardized, times scale plus bias (Wu and He, 2018)."""
 
     num_groups: int
@@ -181,7 +186,7 @@ class RMSNormalization(Operator, since=23):
     ]
 
 
-class LpNormalization(Operator, since=22):
+class LpNormalization(Operator):
     """x divided by its norm along an axis; 0 where that is 0."""
 
     axis: int = -1
@@ -200,7 +205,7 @@ class LpNormalization(Operator, since=22):
     samples = [sample((2, 3, 4)), sample((2, 3), axis=0, p=1), sample(np.array([[0, 0], [3, 4]], np.float32))]
 
 
-class MeanVarianceNormalization(Operator, since=13):
+class MeanVarianceNormalization(Operator, since=9):
     """(x - mean) / (deviation + 1e-9) along axes."""
 
     axes: tuple[int, ...] = (0, 2, 3)
@@ -214,7 +219,7 @@ class MeanVarianceNormalization(Operator, since=13):
     samples = [sample((2, 3, 2, 2)), sample((3, 4), axes=[1])]
 
 
-class LRN(Operator, since=13):
+class LRN(Operator):
     """x / (bias + alpha / size * squares of `size` neighbouring channels) ^ beta (Krizhevsky et al., 2012)."""
 
     size: int
@@ -238,7 +243,16 @@ class LRN(Operator, since=13):
     ]
 
 
-class Dropout(Operator, since=22):
+def _only_inference(node: Node) -> bool:
+    training = known(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
+    if training is None or training.any():
+        return False
+    node.attributes.pop("seed", None)
+    node.inputs = node.inputs[:2]
+    return to_input("ratio", 1, np.float32, rank=0).lower(node)
+
+
+class Dropout(Operator):
     """What it is given: nothing is dropped at inference."""
 
     seed: int | None = None
@@ -250,5 +264,6 @@ class Dropout(Operator, since=22):
             raise NotImplementedError("dropping elements in training is not supported; export the model for inference")
         return x, p.full(x.shape, True, dtypes.bool_)
 
-    upgrades = {7: without("is_test"), 12: to_input("ratio", 1, np.float32)}
+    upgrades = {7: without("is_test"), 12: to_input("ratio", 1, np.float32, rank=0)}
+    downgrades = {12: _only_inference}
     samples = [sample((3, 4), outputs=2), sample((3, 4), np.array(0.25, np.float32), np.array(False))]

@@ -18,8 +18,12 @@ test it on every provider; `upgrades` lift the forms of older operator sets. Def
 
 from __future__ import annotations
 
+import inspect
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
+from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
@@ -50,8 +54,25 @@ def sample(*inputs: Any, outputs: int = 1, tolerance: float = 1e-5, **attributes
     return Sample(inputs, attributes, outputs, tolerance)
 
 
+KINDS = {
+    "int": ("int",),
+    "float": ("float", "int"),
+    "str": ("string",),
+    "tuple[int, ...]": ("ints",),
+    "tuple[float, ...]": ("floats", "ints"),
+    "tuple[str, ...]": ("strings",),
+    "Graph": ("graph",),
+    "Tensor": ("tensor",),
+    "SparseTensor": ("sparse_tensor",),
+}
+"""The kinds of ONNX attributes that an annotation allows; any for others."""
+
 Upgrade = Callable[[Node, "Rewriter"], Sequence[Value] | None]
 """Lifts a node to the form of a later operator set: in place, or by giving the values that replace its outputs."""
+
+
+Downgrade = Callable[[Node], bool]
+"""Gives a node of the newest form that of an earlier operator set, in place; False where that cannot say the same."""
 
 
 class Rewriter:
@@ -75,26 +96,47 @@ class Rewriter:
         return made.outputs
 
 
+class Lift:
+    """An upgrade in place that knows its way back."""
+
+    def __call__(self, node: Node, make: Rewriter) -> None:
+        raise NotImplementedError
+
+    def lower(self, node: Node) -> bool:
+        """The `Downgrade` to this upgrade."""
+        raise NotImplementedError
+
+
 class Operator:
     """Base class; see the module's text. `outputs` counts the outputs that the node asks for."""
 
     domain: ClassVar[str] = ""
     since: ClassVar[int] = 1
+    """The operator set in which the operator came to ONNX."""
     attributes: ClassVar[dict[str, Any]] = {}
+    kinds: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """The kinds of ONNX attribute that each attribute may come as."""
     required: ClassVar[frozenset[str]] = frozenset()
     samples: ClassVar[Sequence[Sample]] = ()
     upgrades: ClassVar[dict[int, Upgrade]] = {}
+    downgrades: ClassVar[dict[int, Downgrade]] = {}
+    """Ways back to what was before an operator set; those of `Lift`s in `upgrades` need no mention."""
+    structured: ClassVar[bool] = False
+    """Whether operands may be sequences, optionals and maps (`sardonyx.structure`); results are a list then."""
 
     node: Node
     outputs: int
     environment: dict[int, Any]
-    """The Arrays known where the node stands, by the identity of their Values: what subgraphs capture."""
+    """What is known where the node stands, by the identity of their Values: what subgraphs capture."""
 
-    expand: Callable[..., Array | Sequence[Array]]
+    expand: Callable[..., Array | Sequence[Any]]
 
     def __init_subclass__(cls, *, since: int = 1, domain: str = "", name: str = "", abstract: bool = False) -> None:
-        names = [attr for base in cls.__mro__[-2::-1] for attr in vars(base).get("__annotations__", {})]
-        own = [attr for attr in names if attr not in Operator.__annotations__]
+        annotations: dict[str, Any] = {}
+        for base in cls.__mro__[-2::-1]:
+            annotations |= vars(base).get("__annotations__", {})
+        own = [attr for attr in annotations if attr not in Operator.__annotations__]
+        cls.kinds = {attr: KINDS.get(str(annotations[attr]).removesuffix(" | None"), ()) for attr in own}
         cls.attributes = {attr: getattr(cls, attr, None) for attr in own}
         cls.required = frozenset(attr for attr in own if not hasattr(cls, attr))
         cls.since, cls.domain = since, domain
@@ -112,8 +154,52 @@ class Operator:
         if missing:
             raise InvalidGraph(f"{node.label} lacks the attribute {missing[0]!r}, which has no default")
 
+    @classmethod
+    def check(cls, node: Node) -> None:
+        """Raises InvalidGraph where an attribute of a node is of another kind than the operator's."""
+        for name, attribute in node.attributes.items():
+            kinds, value = cls.kinds.get(name, ()), attribute.value
+            if isinstance(value, bytes) and "string" in kinds:
+                raise InvalidGraph(f"{node.label}: the attribute {name!r} is no UTF-8")
+            if kinds and attribute.kind not in kinds and value != []:  # an empty list has no kind
+                raise InvalidGraph(f"{node.label}: the attribute {name!r} is {attribute.kind}, not {kinds[0]}")
+
+    @classmethod
+    def operands(cls, given: Sequence[Value | None]) -> list[Value | None]:
+        """What `expand` is called for: the inputs of a node, and None for optional ones that it does not have."""
+        needed, most = _arity(cls)
+        if len(given) > most or (not given and most == MANY):
+            count = "at least one input" if most == MANY else f"at most {most:.0f} inputs"
+            raise ValueError(f"the operator takes {count}, and gets {len(given)}")
+        missing = [name for name, operand in zip_longest(needed, given[: len(needed)]) if name and operand is None]
+        if missing:
+            raise ValueError(f"the input {missing[0]!r} is missing, without which the operator makes no sense")
+        return [*given, *[None] * (len(needed) - len(given))]
+
     def subgraph(self, name: str) -> Graph:
         graph = self.node.attribute(name)
         if not isinstance(graph, Graph):
             raise InvalidGraph(f"{self.node.label} lacks the graph attribute {name!r}")
         return graph
+
+
+MANY = math.inf
+"""As many inputs as there are."""
+
+
+@cache
+def _arity(operator: type[Operator]) -> tuple[list[str], float]:
+    """The inputs that `expand` has no default for, "" for one that may be None, and how many there may be in all."""
+    if not hasattr(operator, "expand"):
+        raise NotImplementedError("the operator is no longer part of ONNX in this operator set")
+    needed: list[str] = []
+    defaults = 0
+    bound = isinstance(inspect.getattr_static(operator, "expand"), staticmethod)
+    for parameter in list(inspect.signature(operator.expand).parameters.values())[0 if bound else 1 :]:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return needed, MANY
+        if parameter.default is not parameter.empty:
+            defaults += 1
+        else:
+            needed.append("" if "None" in str(parameter.annotation) else parameter.name)
+    return needed, len(needed) + defaults

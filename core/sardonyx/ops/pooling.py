@@ -33,7 +33,7 @@ class Pool(Sliding, abstract=True):
         return {"window": self.kernel_shape, "strides": strides, "dilations": dilations, "low": low, "high": high}
 
 
-class MaxPool(Pool, since=22):
+class MaxPool(Pool):
     """The largest element under each window and, if asked for, where it is among all elements of x."""
 
     storage_order: int = 0
@@ -75,7 +75,7 @@ class MaxPool(Pool, since=22):
     ]
 
 
-class MaxUnpool(Operator, since=22):
+class MaxUnpool(Operator, since=9):
     """Zeros but for the elements of x, which go where MaxPool found them; `output_shape` may add zeros at the ends."""
 
     kernel_shape: tuple[int, ...]
@@ -106,7 +106,7 @@ class MaxUnpool(Operator, since=22):
     ]
 
 
-class AveragePool(Pool, since=22):
+class AveragePool(Pool):
     """The mean under each window, of which the border is no part unless `count_include_pad`."""
 
     count_include_pad: int = 0
@@ -153,7 +153,7 @@ def _whole_p(node: Node, make: Rewriter) -> None:
     node.attributes["p"] = attribute("p", int(node.attribute("p", 2)))
 
 
-class LpPool(Pool, since=22):
+class LpPool(Pool):
     """The p-norm of what lies under each window."""
 
     p: int = 2
@@ -172,7 +172,7 @@ class LpPool(Pool, since=22):
     ]
 
 
-class GlobalAveragePool(Operator, since=22):
+class GlobalAveragePool(Operator):
     """The mean over all spatial axes."""
 
     def expand(self, x: Array) -> Array:
@@ -181,7 +181,7 @@ class GlobalAveragePool(Operator, since=22):
     samples = [sample((2, 3, 4, 5)), sample((1, 2, 3)), sample((1, 2, 2, 2, 3)), sample((0, 2, 3))]
 
 
-class GlobalMaxPool(Operator, since=22):
+class GlobalMaxPool(Operator):
     """The largest element over all spatial axes."""
 
     def expand(self, x: Array) -> Array:
@@ -190,7 +190,7 @@ class GlobalMaxPool(Operator, since=22):
     samples = [sample((2, 3, 4, 5)), sample((1, 2, 3)), sample((1, 2, 2, 2, 3))]
 
 
-class GlobalLpPool(Operator, since=22):
+class GlobalLpPool(Operator):
     """The p-norm over all spatial axes."""
 
     p: int = 2

@@ -30,7 +30,7 @@ def spread(parameter: Array, x: Array, axis: int, block: int) -> Array:
     return p.slice_axis(p.reshape(repeated, (*before, count * block, *behind)), axis, 0, x.shape[axis])
 
 
-class QuantizeLinear(Conversion, since=28):
+class QuantizeLinear(Conversion, since=10):
     """x / scale rounded to the nearest integer (halves to the even one), plus the zero point, saturated."""
 
     axis: int = 1
@@ -72,7 +72,7 @@ class QuantizeLinear(Conversion, since=28):
     ]
 
 
-class DequantizeLinear(Operator, since=28):
+class DequantizeLinear(Operator, since=10):
     """(x - zero point) * scale."""
 
     axis: int = 1

@@ -7,11 +7,26 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
-from sardonyx.ops.lift import to_input
+from sardonyx.ir import Node
+from sardonyx.ops.lift import known, to_input
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.shape import known_axes
 
-AXES = to_input("axes", 1)
+
+class _Axes(to_input):
+    """Axes as an attribute, which reduce along all axes where there are none."""
+
+    def lower(self, node: Node) -> bool:
+        kept = node.attributes.pop("noop_with_empty_axes", None)
+        axes = known(node.inputs[1]) if len(node.inputs) > 1 else np.empty(0)
+        if axes is None or (axes.size == 0 and kept is not None and kept.value):
+            return False
+        if axes.size == 0:
+            node.inputs = node.inputs[:1]
+        return super().lower(node)
+
+
+AXES = _Axes("axes", 1)
 SAMPLES = [
     sample((2, 3, 4), np.array([1])),
     sample((2, 3, 4), np.array([-1, 0]), keepdims=0),
@@ -47,7 +62,7 @@ def real(x: Array) -> Array:
     return p.widen(x) if x.dtype.is_float else p.cast(x, dtypes.float64)
 
 
-class ReduceSum(Reduction, since=13):
+class ReduceSum(Reduction):
     """The sum."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -57,7 +72,7 @@ class ReduceSum(Reduction, since=13):
     samples = [*SAMPLES, INTEGER, NOTHING]
 
 
-class ReduceMean(Reduction, since=18):
+class ReduceMean(Reduction):
     """The arithmetic mean."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -67,7 +82,7 @@ class ReduceMean(Reduction, since=18):
     samples = [*SAMPLES, INTEGER, sample(np.full((300,), 300, np.float16), tolerance=1e-3)]
 
 
-class ReduceMax(Reduction, since=20):
+class ReduceMax(Reduction):
     """The largest element."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -83,7 +98,7 @@ class ReduceMax(Reduction, since=20):
     ]
 
 
-class ReduceMin(Reduction, since=20):
+class ReduceMin(Reduction):
     """The smallest element."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -99,7 +114,7 @@ class ReduceMin(Reduction, since=20):
     ]
 
 
-class ReduceProd(Reduction, since=18):
+class ReduceProd(Reduction):
     """The product."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -109,7 +124,7 @@ class ReduceProd(Reduction, since=18):
     samples = [*SAMPLES, INTEGER, NOTHING]
 
 
-class ReduceL1(Reduction, since=18):
+class ReduceL1(Reduction):
     """The sum of magnitudes."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -119,7 +134,7 @@ class ReduceL1(Reduction, since=18):
     samples = [*SAMPLES, INTEGER, NOTHING]
 
 
-class ReduceL2(Reduction, since=18):
+class ReduceL2(Reduction):
     """The square root of the sum of squares."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -130,7 +145,7 @@ class ReduceL2(Reduction, since=18):
     samples = [*SAMPLES, INTEGER, NOTHING, sample(np.full((4,), 300, np.float16), tolerance=1e-3)]
 
 
-class ReduceSumSquare(Reduction, since=18):
+class ReduceSumSquare(Reduction):
     """The sum of squares."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -141,7 +156,7 @@ class ReduceSumSquare(Reduction, since=18):
     samples = [*SAMPLES, INTEGER, NOTHING]
 
 
-class ReduceLogSum(Reduction, since=28):
+class ReduceLogSum(Reduction):
     """The logarithm of the sum."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -151,7 +166,7 @@ class ReduceLogSum(Reduction, since=28):
     samples = [*SAMPLES, NOTHING]
 
 
-class ReduceLogSumExp(Reduction, since=28):
+class ReduceLogSumExp(Reduction):
     """The logarithm of the sum of exponentials, with the maximum taken out first."""
 
     def reduce(self, x: Array, axes: list[int]) -> Array:
@@ -186,7 +201,7 @@ PLACES = [
 ]
 
 
-class ArgMax(Extreme, since=13):
+class ArgMax(Extreme):
     """Where the largest element along an axis is."""
 
     def expand(self, x: Array) -> Array:
@@ -195,7 +210,7 @@ class ArgMax(Extreme, since=13):
     samples = PLACES
 
 
-class ArgMin(Extreme, since=13):
+class ArgMin(Extreme):
     """Where the smallest element along an axis is."""
 
     def expand(self, x: Array) -> Array:
@@ -224,7 +239,7 @@ RUNS = [
 ]
 
 
-class CumSum(Running, since=14):
+class CumSum(Running, since=11):
     """Running sums."""
 
     def expand(self, x: Array, axis: Array) -> Array:

@@ -109,6 +109,11 @@ SUPPORT = {"linear": 1, "cubic": 2}
 """How far the filters reach."""
 
 
+def _has_region(node: Node) -> bool:
+    """The input `roi` could not be left out."""
+    return len(node.inputs) > 1 and node.inputs[1] is not None
+
+
 def _asymmetric(node: Node, make: Rewriter) -> None:
     """Resize(x, scales) -> Resize(x, None, scales) with the only coordinates there were: shrinking rounded them up."""
     scales = node.inputs[1]
@@ -118,7 +123,7 @@ def _asymmetric(node: Node, make: Rewriter) -> None:
     defaulted("nearest_mode", "ceil" if shrinks else "floor")(node, make)
 
 
-class Resize(Operator, since=19):
+class Resize(Operator, since=10):
     """The operand at other sizes, interpolated; either `scales` or `sizes` says which."""
 
     mode: str = "nearest"
@@ -240,6 +245,7 @@ class Resize(Operator, since=19):
         return p.where(distance <= 1, near, p.where(distance < 2, far, 0.0))
 
     upgrades = {11: _asymmetric}
+    downgrades = {13: _has_region}
 
     samples = [
         sample((1, 1, 2, 3), None, np.array([1, 1, 2, 3], np.float32)),
@@ -354,7 +360,7 @@ def _upsample_to_resize(node: Node, make: Rewriter) -> list[Value]:
     )
 
 
-class Upsample(Operator, since=9):
+class Upsample(Operator):
     """What Resize was before operator set 10."""
 
     mode: str = "nearest"

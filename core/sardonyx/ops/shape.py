@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
-from sardonyx.ops.lift import to_input
+from sardonyx.ops.lift import to_input, unset
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.symbolic import Size, poly, product, same
 
@@ -18,7 +18,7 @@ def known_axes(axes: Array) -> list[int]:
     return [int(axis) for axis in known_sizes(axes)]
 
 
-class Shape(Operator, since=25):
+class Shape(Operator):
     """The sizes of axes `start` to `end`, int64."""
 
     start: int = 0
@@ -38,7 +38,7 @@ class Shape(Operator, since=25):
     ]
 
 
-class Size_(Operator, since=25, name="Size"):
+class Size_(Operator, name="Size"):
     """The number of elements, an int64 scalar."""
 
     def expand(self, x: Array) -> Array:
@@ -47,7 +47,7 @@ class Size_(Operator, since=25, name="Size"):
     samples = [sample((3, 4)), sample(()), sample((0, 2))]
 
 
-class Reshape(Operator, since=25):
+class Reshape(Operator):
     """The same elements under another shape: 0 keeps a size (unless `allowzero`), -1 is whatever is left."""
 
     allowzero: int = 0
@@ -70,6 +70,7 @@ class Reshape(Operator, since=25):
         return p.reshape(x, result)
 
     upgrades = {5: to_input("shape", 1)}
+    downgrades = {14: unset("allowzero", 0)}
 
     samples = [
         sample((3, 4), np.array([2, 6])),
@@ -103,7 +104,7 @@ def _quotient(sizes: Sequence[Size], divisors: Sequence[Size]) -> Size:
     return product(above) // total
 
 
-class Flatten(Operator, since=25):
+class Flatten(Operator):
     """A matrix: the axes before `axis` become its rows, the others its columns."""
 
     axis: int = 1
@@ -122,7 +123,7 @@ class Flatten(Operator, since=25):
     ]
 
 
-class Squeeze(Operator, since=25):
+class Squeeze(Operator):
     """Drops axes of size 1: those named, or all of them."""
 
     def expand(self, x: Array, axes: Array | None = None) -> Array:
@@ -140,7 +141,7 @@ class Squeeze(Operator, since=25):
     ]
 
 
-class Unsqueeze(Operator, since=25):
+class Unsqueeze(Operator):
     """Inserts axes of size 1 at these places of the result."""
 
     def expand(self, x: Array, axes: Array) -> Array:

@@ -17,12 +17,10 @@ def copy_graph(graph: Graph, values: dict[Value, Value]) -> Graph:
 
     def own(value: Value) -> Value:
         if value not in values:
-            values[value] = Value(value.name, value.type, None, value.constant, value.doc, value.metadata)
+            values[value] = replace(value, producer=None)
         return values[value]
 
-    copy = Graph(name=graph.name, doc=graph.doc, metadata=graph.metadata, quantization=graph.quantization)
-    copy.inputs = list(map(own, graph.inputs))
-    copy.initializers = list(map(own, graph.initializers))
+    copy = replace(graph, nodes=[], inputs=list(map(own, graph.inputs)), initializers=list(map(own, graph.initializers)))
     copy.sparse_initializers = [(own(value), data) for value, data in graph.sparse_initializers]
     for node in graph.nodes:
         inputs = [None if value is None else values.get(value, value) for value in node.inputs]

@@ -7,11 +7,13 @@ from math import prod
 
 import numpy as np
 
+from sardonyx import dtypes
 from sardonyx.array import Array
 from sardonyx.compiler.interpret import expand
 from sardonyx.ir import Node, Tensor, TensorType, Value
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.intern import is_pure
+from sardonyx.strings import StringTable
 
 LIMIT = 16 << 20
 """Bytes up to which a result becomes a constant."""
@@ -50,8 +52,13 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference) -> Sequence[Va
     if not all(array is not None and _fits(array, given) for array in arrays):
         return None
     if any(array is not None and array.value is None for array in arrays):
-        arrays = _evaluate(node, wanted)
-    made = {value: _constant(value, array) for value, array in zip(wanted, arrays, strict=False) if array is not None}
+        with facts.strings:
+            arrays = _evaluate(node, wanted)
+    made = {
+        value: _constant(value, array, facts.strings)
+        for value, array in zip(wanted, arrays, strict=False)
+        if array is not None
+    }
     return [made.get(value) for value in node.outputs] if len(made) == len(wanted) else None
 
 
@@ -76,7 +83,9 @@ def _evaluate(node: Node, wanted: Sequence[Value]) -> list[Array | None]:
     return [array if isinstance(array := environment.get(id(value)), Array) else None for value in wanted]
 
 
-def _constant(value: Value, array: Array) -> Value:
+def _constant(value: Value, array: Array, strings: StringTable) -> Value:
     assert array.value is not None
     kept = array.value if array.value.flags.c_contiguous else array.value.copy(order="C")
+    if array.dtype is dtypes.string:
+        kept = strings.decode(kept)
     return constant_value(Tensor.of(np.asarray(kept), array.dtype, value.name), value.name)

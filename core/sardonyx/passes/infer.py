@@ -14,13 +14,16 @@ from math import prod
 
 import numpy as np
 
-from sardonyx.array import Array, Trace, of_sizes
+from sardonyx.array import Array, Trace, of_sizes, of_tensor
 from sardonyx.compiler.interpret import Environment, expand
 from sardonyx.errors import RuntimeException
 from sardonyx.ir import DimLike, Graph, Node, Tensor, TensorType, Value
 from sardonyx.polynomial import ZERO, Poly, symbol
+from sardonyx.strings import StringTable
 from sardonyx.symbolic import Dim, Guards, Size, UndecidedSizeError, poly, size
 
+MOST_ANSWERS = 64
+"""Comparisons of sizes that are answered for one node."""
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
 
@@ -57,6 +60,8 @@ class Inference:
         self._symbols: dict[str, Size] = {}
         self._texts: dict[Poly, str] = {}
         self._count = 0
+        self.strings = StringTable()
+        """The ids of strings in the Arrays that are known."""
         for value in graph.inputs:
             if value.dtype is not None and value.shape is not None:
                 self._arrays[value] = Array(value.dtype, tuple(map(self._size, value.shape)))
@@ -66,7 +71,7 @@ class Inference:
     def array(self, value: Value) -> Array | None:
         """What is known of a Value: element type, sizes and, if they are sizes themselves or constant, elements."""
         if value not in self._arrays and value.constant is not None:
-            self._arrays[value] = _of_tensor(value.constant)
+            self._arrays[value] = self._of_tensor(value.constant)
         return self._arrays.get(value)
 
     def elements(self, value: Value) -> list[Size] | None:
@@ -84,11 +89,13 @@ class Inference:
         branches = list(node.subgraphs())
         found: Sequence[Array | None] = ()
         if node.op_type == "Constant" and isinstance(tensor := node.attribute("value"), Tensor):
-            found = [_of_tensor(tensor)]
+            found = [self._of_tensor(tensor)]
         elif branches:
             if node.op_type == "If":
                 columns = zip(*([self.array(value) for value in graph.outputs] for graph in branches), strict=False)
                 found = [self._merge([_Case(array) for array in column]) for column in columns]
+        elif node.op_type == "Optional":
+            found = ()  # its type is not that of its element, though an expansion cannot tell them apart
         elif all(value is None or self.array(value) is not None for value in node.inputs):
             found = self._expand(node)
         for value, array in zip(node.outputs, [*found, *[None] * len(node.outputs)], strict=False):
@@ -127,6 +134,10 @@ class Inference:
             return True
         known = all(isinstance(i, Dim) or isinstance(j, Dim) or i == j for i, j in zip(a.shape, b.shape))
         return a.dtype is b.dtype and a.rank == b.rank and known
+
+    def _of_tensor(self, tensor: Tensor) -> Array:
+        with self.strings:
+            return of_tensor(tensor) if prod(tensor.shape) <= SMALL else Array(tensor.dtype, tensor.shape)
 
     # ---- sizes
 
@@ -186,7 +197,9 @@ class Inference:
         with trace, np.errstate(all="ignore"):
             expand(node, environment)
         found = (environment.get(id(value)) for value in node.outputs)
-        return [Array(each.dtype, each.shape, each.value, each.sizes) if each is not None else None for each in found]
+        return [
+            Array(each.dtype, each.shape, each.value, each.sizes) if isinstance(each, Array) else None for each in found
+        ]
 
     def _merge(self, cases: Sequence[_Case]) -> Array | None:
         """What holds in every case."""
@@ -214,11 +227,6 @@ class Inference:
         return self.new_size(negative)
 
 
-def _of_tensor(tensor: Tensor) -> Array:
-    small = prod(tensor.shape) <= SMALL and tensor.dtype.kind != "string"
-    return Array(tensor.dtype, tensor.shape, tensor.array() if small else None)
-
-
 def _listed(array: Array) -> list[Size]:
     """The elements of sizes, where they are known and there are few."""
     if not array.dtype.is_int or array.rank > 1:
@@ -231,7 +239,7 @@ class _Trace(Trace):
     """A trace whose new symbols are those of an Inference, for it is not the only one there."""
 
     def __init__(self, guards: Guards, facts: Inference) -> None:
-        super().__init__(guards)
+        super().__init__(guards, strings=facts.strings)
         self.facts = facts
 
     def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
@@ -247,6 +255,8 @@ class _Answers(Guards):
 
     def decide(self, polynomial: Poly, relation: str) -> bool:
         place = len(self.facts)
+        if place == MOST_ANSWERS and (polynomial, relation) not in self.facts:
+            raise UndecidedSizeError(f"more than {MOST_ANSWERS} comparisons, as of a loop over a size")
         return self.facts.setdefault((polynomial, relation), self.answers[place] if place < len(self.answers) else True)
 
     def value(self, polynomial: Poly) -> int:

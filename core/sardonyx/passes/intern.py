@@ -12,6 +12,9 @@ from sardonyx.ir import Attribute, Node, Tensor, Value
 SMALL = 64
 """Elements up to which constants are compared by value; larger ones are equal only if they are one Tensor."""
 
+LONG = 4096
+"""Entries of an attribute above which lists are equal only if they are one object: trees have millions."""
+
 RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
@@ -36,6 +39,8 @@ def _attribute_key(attribute: Attribute) -> Hashable:
     value: Any = attribute.value
     if attribute.kind == "tensor":
         return tensor_key(value)
+    if attribute.kind in ("ints", "floats", "strings") and len(value) > LONG:
+        return attribute.kind, id(value)
     if attribute.kind in ("int", "string"):
         return attribute.kind, value
     if attribute.kind in ("ints", "strings"):

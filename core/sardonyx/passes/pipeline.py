@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from sardonyx import ops
 from sardonyx.ir import Model
+from sardonyx.ir.nesting import refuse_deep
 from sardonyx.options import SessionOptions
 from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
@@ -22,11 +24,16 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     The given model stays as it is. Rules named in `disabled`, or in the options' entry
     `optimization.disable_specified_optimizers` with `;` between them, are left out.
     """
-    result = copy_model(inline_functions(model))  # the session keeps the given one for its metadata
+    inlined = inline_functions(model)
+    refuse_deep(inlined.graph)
+    result = copy_model(inlined)  # the session keeps the given one for its metadata
     densify(result.graph)  # expansions know no sparse constants
     if result.ir_version <= CONSTANT_INITIALIZERS:
         _drop_fed(result)
     upgrade(result)  # rules and expansions know the newest operator set alone
+    for node in result.graph.all_nodes():
+        if operator := ops.find(node.domain, node.op_type):
+            operator.check(node)
     names = options._entries.get("optimization.disable_specified_optimizers", "").split(";")
     return optimize(result, options.graph_optimization_level, Journal({*disabled, *map(str.strip, names)}))
 

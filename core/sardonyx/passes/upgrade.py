@@ -53,7 +53,13 @@ def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterato
     replaced = False
     while not replaced and (due := _next(node, version)):
         version, lift = due
-        replacement = lift(node, make)
+        try:
+            replacement = lift(node, make)
+        except errors.SardonyxError:
+            raise
+        except Exception as error:
+            version = versions.get(node.domain, 1)
+            raise errors.InvalidGraph(f"{node.label} is no {node.op_type} of operator set {version}: {error}") from error
         if replacement is not None:
             _take_over(node, replacement, make)
             replaced = True

@@ -7,9 +7,9 @@ new symbols of the outer trace, known when the step is done.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,11 @@ from sardonyx import dtypes
 from sardonyx.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
 from sardonyx.dtypes import DType
 from sardonyx.polynomial import symbol
+from sardonyx.structure import fill, is_nested
 from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same
 
-Outputs: TypeAlias = Sequence[Array]
+Outputs: TypeAlias = Sequence[Any]
+"""Arrays; of branches also what `sardonyx.structure` arranges of them."""
 
 
 class Branch(Primitive):
@@ -27,6 +29,7 @@ class Branch(Primitive):
 
     name = "branch"
     pure = False
+    on_strings = True
 
 
 class Loop(Primitive):
@@ -34,6 +37,7 @@ class Loop(Primitive):
 
     name = "loop"
     pure = False
+    on_strings = True
 
 
 BRANCH = primitive(Branch)
@@ -57,13 +61,13 @@ class Body:
     def trace(self, hints: Mapping[str, int] | None = None) -> Trace:
         """The equations of the body; what it captures comes in the order of `captured`, which may grow."""
         guards = Guards(hints or active_hints(self.outer))
-        trace = Trace(guards, self.outer, early=self.outer.early)
+        trace = Trace(guards, self.outer, early=self.outer.early, strings=self.outer.strings)
         with trace:
             arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
             for array in self.captured:
                 trace.materialise(array)
             results = self.function(*arguments)
-            trace.outputs = [trace.materialise(array) for array in results]
+            trace.give(results)
         self.captured = [outer for _, outer in trace.lifted.values()]
         return trace
 
@@ -72,26 +76,33 @@ def active_hints(trace: Trace) -> dict[str, int]:
     return dict(trace.guards.hints)
 
 
-def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Array]:
+def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:
     """The results of `then()` if the condition, one bool, holds, else of `other()`.
 
-    Where they differ in rank the condition is read on the host and chooses while the plan is made.
+    Where they differ in rank, or in how many tensors there are, or the data decide that, the condition is read on the
+    host and chooses while the plan is made.
     """
+    if condition.dtype is not dtypes.bool_:
+        raise ValueError(f"a condition is a bool, not {condition}")
     trace = active_trace()
     if condition.value is not None or trace is None:
         (chosen,) = known_sizes(condition)
         return list(then() if chosen else other())
     bodies = [Body(then, [], trace), Body(other, [], trace)]
     traces = [body.trace() for body in bodies]
-    pairs = list(zip(traces[0].outputs, traces[1].outputs, strict=True))
-    if any(a.rank != b.rank or a.dtype is not b.dtype for a, b in pairs):
+    pairs = list(zip(traces[0].outputs, traces[1].outputs))
+    unsettled = any(map(_follows_data, traces))
+    alike = traces[0].results == traces[1].results and not (unsettled and any(map(is_nested, traces[0].results)))
+    if not alike or any(a.rank != b.rank or a.dtype is not b.dtype for a, b in pairs):
         (chosen,) = trace.read(condition)
         return list(then() if chosen == 1 else other())
+    for inner in traces:
+        _adopt_guards(trace, inner)
     captured = _union(bodies)
-    types = [(a.dtype, _common_shape(trace, a.shape, b.shape)) for a, b in pairs]
+    types = [(a.dtype, _common_shape(trace, traces[0], a.shape, b.shape, unsettled)) for a, b in pairs]
     outputs = trace.append(BRANCH, (condition, *captured), {}, types)
     trace.equations[-1].bodies = tuple(zip(bodies, traces, strict=True))
-    return list(outputs)
+    return list(fill(traces[0].results, iter(outputs)))
 
 
 def loop(
@@ -106,6 +117,8 @@ def loop(
     ignored). The results are the carried values
     after the last iteration, then the scan outputs of all iterations stacked along a new first axis.
     """
+    if (trips is not None and not trips.dtype.is_int) or (condition is not None and condition.dtype is not dtypes.bool_):
+        raise ValueError(f"a loop takes integer trips and a bool, not {trips} and {condition}")
     trace = active_trace()
     if trace is None:
         return _run_now(trips, condition, carried, body)
@@ -114,6 +127,7 @@ def loop(
     results = inner.outputs[1 : 1 + len(start)]
     scans = inner.outputs[1 + len(start) :]
     own = set(made.symbols)
+    _adopt_guards(trace, inner, own)
     types: list[tuple[DType, Shape]] = []
     for array, shape in zip(results, [shape for _, shape in made.arguments[2:]], strict=True):
         types.append((array.dtype, tuple(_outer_size(trace, item, inner, own) for item in shape)))
@@ -162,10 +176,26 @@ def _outer_size(trace: Trace, inner_size: Size, inner: Trace, own: set[str]) -> 
     return inner_size if outside else trace.fresh_symbol(inner.guards.value(poly(inner_size)))
 
 
-def _common_shape(trace: Trace, a: Shape, b: Shape) -> Shape:
+def _adopt_guards(trace: Trace, inner: Trace, own: Collection[str] = ()) -> None:
+    """Let guards of a body on outer sizes be guards of the outer trace, too, whose shapes rest on them."""
+    known = trace.guards.hints.keys() - set(own) - inner.fresh
+    for polynomial, relation, truth in inner.guards:
+        if polynomial.symbols() <= known:
+            trace.guards.facts.setdefault((polynomial, relation), truth)
+
+
+def _follows_data(inner: Trace) -> bool:
+    """Whether a body took decisions by what the run tells it: for other data it may give other shapes."""
+    return any(polynomial.symbols() & inner.fresh for polynomial, _, _ in inner.guards)
+
+
+def _common_shape(trace: Trace, inner: Trace, a: Shape, b: Shape, unsettled: bool) -> Shape:
     known = trace.guards.hints.keys()
     return tuple(
-        x if same(x, y) and poly(x).symbols() <= known else trace.fresh_symbol(2) for x, y in zip(a, b, strict=True)
+        x
+        if not unsettled and same(x, y) and poly(x).symbols() <= known
+        else trace.fresh_symbol(inner.guards.value(poly(x)))
+        for x, y in zip(a, b, strict=True)
     )
 
 

@@ -142,7 +142,7 @@ def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, 
     for tap in np.ndindex(*kernel):
         starts = [k * dilation for k, (_, _, dilation, _) in zip(tap, windows, strict=True)]
         ends = [start + (count - 1) * stride + 1 for start, (count, stride, _, _) in zip(starts, windows, strict=True)]
-        places = (slice(a, b, window[1]) for a, b, window in zip(starts, ends, windows, strict=True))
+        places: list[Any] = [slice(a, b, window[1]) for a, b, window in zip(starts, ends, windows, strict=True)]
         columns[(slice(None), slice(None), *tap)] = seen[(..., *places)]
     return columns
 

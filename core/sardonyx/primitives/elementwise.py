@@ -24,6 +24,7 @@ ON_SIZES = frozenset(
 
 class Elementwise(Primitive):
     name = "elementwise"
+    on_strings = True
 
     def takes_sizes(self, params: dict[str, Any]) -> bool:
         return params["function"] in ON_SIZES
@@ -46,11 +47,12 @@ class Cast(Primitive):
         return [(dtype, x.shape)]
 
     def numpy(self, x: np.ndarray, dtype: DType) -> Values:
-        return [x if dtype.is_int and x.dtype == object and not scalar.is_text(x) else scalar.cast(x, dtype.storage)]
+        return [x if dtype.is_int and x.dtype == object else scalar.cast(x, dtype.storage)]
 
 
 class Bitcast(Primitive):
     name = "bitcast"
+    on_strings = True
 
     def infer(self, x: Array, dtype: DType) -> Types:
         return [(dtype, x.shape)]
@@ -149,6 +151,8 @@ def literal(value: Scalar | Dim, dtype: DType) -> Array:
         if dtype.is_int:
             return of_sizes(np.array(value, dtype=object), dtype, ())
         return bind(SIZES, sizes=(value,), shape=(), dtype=dtype)[0]
+    if dtype is dtypes.string:
+        raise TypeError(f"a tensor of strings does not go together with the number {value}; cast it")
     if not dtype.is_native:
         return cast(constant(np.float32(value)), dtype)
     return Array(dtype, (), np.asarray(value, dtype.storage))
@@ -193,6 +197,10 @@ def cast(x: Array, dtype: DType) -> Array:
         return x
     if x.dtype.is_native and dtype.is_native:
         return bind(CAST, x, dtype=dtype)[0]
+    if dtypes.string in (x.dtype, dtype):
+        from sardonyx.primitives.host import of_strings, to_strings
+
+        return of_strings(x, dtype) if x.dtype is dtypes.string else to_strings(x)
     from sardonyx.primitives.formats import decode, encode
 
     known = x if x.dtype.is_native else decode(x)

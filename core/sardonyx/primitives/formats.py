@@ -1,6 +1,6 @@
 """Conversions to and from the element types that NumPy lacks, spelled in arithmetic on bits.
 
-Every backend has them with its integers and float32: bfloat16, the 8 and 4 bit floats, the 4 and 2 bit integers.
+Every backend has them with its integers and float32: bfloat16, the 8, 6 and 4 bit floats, the 4 and 2 bit integers.
 """
 
 from __future__ import annotations
@@ -53,6 +53,8 @@ FORMATS = {
     dtypes.float8e5m2: Format(5, 2, 15, 0x7B, 0x7C, 0x7E),
     dtypes.float8e5m2fnuz: Format(5, 2, 16, 0x7F, 0x80, 0x80, signed_zero=False),
     dtypes.float4e2m1: Format(2, 1, 1, 0x7, 0x7, 0x8),
+    dtypes.float6e2m3: Format(2, 3, 1, 0x1F, 0x1F, 0x20),
+    dtypes.float6e3m2: Format(3, 2, 3, 0x1F, 0x1F, 0x20),
 }
 
 
@@ -117,7 +119,7 @@ def _encode_exponent(x: Array, saturate: bool, rounding: str) -> Array:
 
 @cache
 def _values(dtype: DType) -> np.ndarray:
-    """The float32 value of every code of an 8 or 4 bit float."""
+    """The float32 value of every code of a float of 8 bits or fewer."""
     codes = np.arange(256)
     if dtype is dtypes.float8e8m0:
         return np.where(codes == 255, np.nan, 2.0 ** (codes - 127.0)).astype(np.float32)

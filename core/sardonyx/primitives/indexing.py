@@ -19,6 +19,7 @@ class Gather(Primitive):
 
     name = "gather"
     on_sizes = True
+    on_strings = True
 
     def infer(self, x: Array, *indices: Array, axes: tuple[int, ...], place: int) -> Types:
         kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
@@ -47,6 +48,7 @@ class Scatter(Primitive):
     """
 
     name = "scatter"
+    on_strings = True
 
     def infer(self, x: Array, updates: Array, *indices: Array, axes: tuple[int, ...], reduction: str) -> Types:
         return [(x.dtype, x.shape)]
@@ -129,6 +131,8 @@ def scatter(x: Array, updates: Array, indices: Sequence[Array], axes: Sequence[i
     if len(want) != updates.rank or not all(a == b for a, b in zip(want, updates.shape, strict=True)):
         raise ValueError(f"scatter takes updates of shape {show(want)}, not {show(updates.shape)}")
     if reduction != "none":
+        if x.dtype is dtypes.string:
+            raise TypeError(f"strings cannot be combined by {reduction}; use the reduction none")
         result = bind(SCATTER, native(x), native(updates), *aligned, axes=tuple(axes), reduction=reduction)[0]
         return cast(result, x.dtype)
     return bind(SCATTER, x, updates, *aligned, axes=tuple(axes), reduction=reduction)[0]

@@ -34,6 +34,7 @@ def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
 class Reshape(Primitive):
     name = "reshape"
     on_sizes = True
+    on_strings = True
 
     def infer(self, x: Array, shape: Shape) -> Types:
         return [(x.dtype, shape)]
@@ -45,6 +46,7 @@ class Reshape(Primitive):
 class Transpose(Primitive):
     name = "transpose"
     on_sizes = True
+    on_strings = True
 
     def infer(self, x: Array, perm: tuple[int, ...]) -> Types:
         return [(x.dtype, tuple(x.shape[axis] for axis in perm))]
@@ -58,6 +60,7 @@ class Broadcast(Primitive):
 
     name = "broadcast"
     on_sizes = True
+    on_strings = True
 
     def infer(self, x: Array, shape: Shape, axes: tuple[int, ...]) -> Types:
         return [(x.dtype, shape)]
@@ -74,6 +77,7 @@ class Slice(Primitive):
 
     name = "slice"
     on_sizes = True
+    on_strings = True
 
     def infer(self, x: Array, starts: Shape, steps: tuple[int, ...], sizes: Shape) -> Types:
         return [(x.dtype, sizes)]
@@ -90,6 +94,7 @@ class Pad(Primitive):
     """A border of one number; negative widths are not allowed (slice instead)."""
 
     name = "pad"
+    on_strings = True
 
     def infer(self, x: Array, low: Shape, high: Shape, value: Scalar) -> Types:
         return [(x.dtype, tuple(a + size + b for a, size, b in zip(low, x.shape, high, strict=True)))]
@@ -101,6 +106,7 @@ class Pad(Primitive):
 class Concat(Primitive):
     name = "concat"
     on_sizes = True
+    on_strings = True
 
     def infer(self, *inputs: Array, axis: int) -> Types:
         total: Size = 0

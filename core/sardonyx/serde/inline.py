@@ -78,7 +78,7 @@ class _Inliner:
         prefix: str,
     ) -> Graph:
         """An empty copy of a graph, whose nodes follow."""
-        copy = Graph(name=graph.name, doc=graph.doc, metadata=graph.metadata, quantization=graph.quantization)
+        copy = replace(graph, nodes=[])
         frame = _Frame(iter(graph.nodes), copy.nodes, values, function, given, prefix, (graph, copy))
         copy.inputs = [self.define(value, frame) for value in graph.inputs]
         copy.initializers = [self.define(value, frame) for value in graph.initializers]
@@ -101,7 +101,7 @@ class _Inliner:
         known = frame.values.get(id(value))
         if known is None:
             name = self.fresh(frame.prefix + value.name) if frame.prefix and value.name else value.name
-            known = Value(name, value.type, None, value.constant, value.doc, value.metadata)
+            known = replace(value, name=name, producer=None)
             frame.values[id(value)] = known
         return known
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sardonyx import dtypes
-from sardonyx.errors import InvalidGraph, InvalidProtobuf, SardonyxError
+from sardonyx.errors import InvalidGraph, InvalidProtobuf, SardonyxError, printable
 from sardonyx.ir import order
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Value
-from sardonyx.ir.types import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
-from sardonyx.serde.schema import MESSAGES
-from sardonyx.serde.source import DataFiles, open_file, refuse_strangers
+from sardonyx.ir.types import SparseTensorType, TensorType
+from sardonyx.serde.schema import MESSAGES, UNREAD
+from sardonyx.serde.source import DataFiles, open_file, refuse_strangers, stranger
 from sardonyx.serde.tensors import as_text, pairs, read_tensor
+from sardonyx.serde.types import read_type
 from sardonyx.serde.wire import Buffer, Record, decode
 
 ATTRIBUTES: dict[str, tuple[int, str]] = {
@@ -60,13 +60,21 @@ def read(
     try:
         refuse_strangers(data)
         with _collector_at_rest():
-            record = decode(data, MESSAGES["ModelProto"])
-            if "graph" not in record:
-                raise InvalidProtobuf("no graph is in it; this is no ONNX model")
+            record = _decode(data)
             return _Reader(DataFiles(folder, files)).model(record)
     except SardonyxError as error:
-        error.args = (f"{name}{error.args[0]}",)
+        error.args = (f"{name}{printable(error.args[0])}",)
         raise
+
+
+def _decode(data: Buffer) -> Record:
+    try:
+        record = decode(data, MESSAGES["ModelProto"])
+    except InvalidProtobuf as error:
+        raise InvalidProtobuf(f"{error.args[0]}{stranger(data)}") from None
+    if "graph" not in record:
+        raise InvalidProtobuf("no graph is in it; this is no ONNX model")
+    return record
 
 
 @contextmanager
@@ -130,6 +138,7 @@ class _Reader:
             model_version=record.get("model_version", 0),
             doc=record.get("doc_string", ""),
             metadata=pairs(record.get("metadata_props", ())),
+            unread=_unread(record),
         )
         self.graphs(record["graph"], model.graph)
         for each in record.get("functions", ()):
@@ -159,6 +168,7 @@ class _Reader:
             record.get("overload", ""),
             record.get("doc_string", ""),
             pairs(record.get("metadata_props", ())),
+            _unread(record),
         )
 
     def graphs(self, record: Record, graph: Graph) -> None:
@@ -179,6 +189,7 @@ class _Reader:
         graph.name = record.get("name", "")
         graph.doc = record.get("doc_string", "")
         graph.metadata = pairs(record.get("metadata_props", ()))
+        graph.unread = _unread(record)
         graph.inputs = [_describe(scope.define(info.get("name", "")), info) for info in record.get("input", ())]
         inputs = set(scope.names)
         for each in record.get("initializer", ()):
@@ -227,6 +238,7 @@ class _Reader:
         )
         if "metadata_props" in record:
             node.metadata = pairs(record["metadata_props"])
+        node.unread = _unread(record)
         for name in record.get("output", ()):
             value = scope.define(name) if name else Value("")
             value.producer = node
@@ -234,7 +246,8 @@ class _Reader:
         try:
             for each in record.get("attribute", ()):
                 attribute = self.attribute(each, scope)
-                node.attributes[attribute.name] = attribute
+                if node.attributes.setdefault(attribute.name, attribute) is not attribute:
+                    raise InvalidGraph(f"attribute '{attribute.name}' is there twice")
         except SardonyxError as error:
             error.args = (f"{node.label}: {error.args[0]}",)
             raise
@@ -248,22 +261,28 @@ class _Reader:
         if number not in _KINDS:
             raise InvalidGraph(f"attribute '{name}' has the unknown type {number}")
         kind, field = _KINDS[number]
-        reference, doc = record.get("ref_attr_name", ""), record.get("doc_string", "")
-        if reference:
-            return Attribute(name, kind, None, reference, doc)
+        reference = record.get("ref_attr_name", "")
+        value = None if reference else self.content(name, kind, field, record, scope)
+        return Attribute(name, kind, value, reference, record.get("doc_string", ""), _unread(record))
+
+    def content(self, name: str, kind: str, field: str, record: Record, scope: _Scope) -> Any:
+        """The value of an attribute; where it is missing, what protobuf means by that."""
         value = record.get(field)
-        if kind in ("int", "float", "ints", "floats") and value is not None:
-            return Attribute(name, kind, value, "", doc)
-        if kind == "strings" and value:
-            texts = {each: as_text(each) for each in set(value)}  # trees repeat a few words millions of times
-            return Attribute(name, kind, [texts[each] for each in value], "", doc)
-        if kind.endswith("s"):
-            return Attribute(name, kind, [self.element(kind[:-1], each, scope) for each in value or ()], "", doc)
         if value is None:
-            if kind not in _EMPTY:
+            others = [other for other, (_, held) in ATTRIBUTES.items() if held in record]
+            if others:
+                raise InvalidGraph(f"attribute '{name}' calls itself {kind}, yet it holds {others[0]}")
+            if kind not in _EMPTY and not kind.endswith("s"):
                 raise InvalidGraph(f"attribute '{name}' is a {kind} without a value")
-            value = _EMPTY[kind]
-        return Attribute(name, kind, self.element(kind, value, scope), "", doc)
+            value = _EMPTY.get(kind, [])
+        if kind in ("int", "float", "ints", "floats"):
+            return value
+        if kind == "strings":
+            texts = {each: as_text(each) for each in set(value)}  # trees repeat a few words millions of times
+            return [texts[each] for each in value]
+        if kind.endswith("s"):
+            return [self.element(kind[:-1], each, scope) for each in value]
+        return self.element(kind, value, scope)
 
     def element(self, kind: str, value: Any, scope: _Scope) -> Any:
         """One value of an attribute, or of its list."""
@@ -299,30 +318,12 @@ def _describe(value: Value, info: Record, keep: bool = False) -> Value:
     value.doc = value.doc or info.get("doc_string", "")
     if "metadata_props" in info and not value.metadata:
         value.metadata = pairs(info["metadata_props"])
+    value.unread = value.unread or _unread(info)
     return value
 
 
-def read_type(record: Record) -> ValueType | None:
-    """The type in a TypeProto; None where it says nothing that is known here."""
-    for field, content in record.items():
-        if field in ("tensor_type", "sparse_tensor_type"):
-            make = TensorType if field == "tensor_type" else SparseTensorType
-            shape = content.get("shape")
-            dims = None if shape is None else tuple(map(_dim, shape.get("dim", ())))
-            return make(dtypes.by_number(content.get("elem_type", 0)), dims)
-        inner = read_type(content.get("value_type" if field == "map_type" else "elem_type", {}))
-        if field == "map_type":
-            key = dtypes.by_number(content.get("key_type", 0))
-            if key is None:
-                raise InvalidGraph(f"a map's key type {content.get('key_type', 0)} is unknown")
-            return MapType(key, inner)
-        return SequenceType(inner) if field == "sequence_type" else OptionalType(inner)
-    return None
-
-
-def _dim(record: Record) -> int | str | None:
-    size: int = record.get("dim_value", -1)
-    return size if size >= 0 else record.get("dim_param") or None
+def _unread(record: Record) -> bytes:
+    return bytes(record.get(UNREAD, b""))
 
 
 def _domain(name: str) -> str:

@@ -1,12 +1,16 @@
 """ONNX's messages in protobuf's own language, as tables that the reader and the writer share.
 
-What is neither read nor written (training information, segments, device placement) is left out: the reader skips it.
-`packed` is a list whose bytes are kept as they are until someone asks for the numbers; `view` is bytes never copied.
+What the engine does not look at (training information, segments, device placement, what later versions of ONNX add) is
+left out; see `UNREAD`. `packed` is a list whose bytes are kept as they are until someone asks for the numbers; `view` is
+bytes never copied.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple, TypeAlias
+
+UNREAD = ""
+"""Where a record keeps the bytes of fields that its message does not list here, so that the writer can repeat them."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 WIRE = {"int": VARINT, "float": FIXED32, "double": FIXED64, "string": BYTES, "bytes": BYTES, "view": BYTES}
@@ -124,6 +128,8 @@ message TypeProto
   TypeProto.Tensor tensor_type = 1
   TypeProto.Sequence sequence_type = 4
   TypeProto.Map map_type = 5
+  string denotation = 6
+  TypeProto.Opaque opaque_type = 7
   TypeProto.SparseTensor sparse_tensor_type = 8
   TypeProto.Optional optional_type = 9
 
@@ -145,12 +151,17 @@ message TypeProto.Map
   int key_type = 1
   TypeProto value_type = 2
 
+message TypeProto.Opaque
+  string domain = 1
+  string name = 2
+
 message TensorShapeProto
   repeated TensorShapeProto.Dimension dim = 1
 
 message TensorShapeProto.Dimension
   int dim_value = 1
   string dim_param = 2
+  string denotation = 3
 """
 
 

@@ -25,6 +25,10 @@ _STRANGERS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x93NUMPY", "a NumPy array, not an ONNX model"),
     (0, b"\x89HDF", "an HDF5 file (Keras saves those), not an ONNX model"),
     (0, b"GGUF", "a GGUF file, not an ONNX model"),
+    (0, b"\x80\x02", "a pickle (older PyTorch saves those), not an ONNX model"),
+    (0, b"\x89PNG", "a picture, not an ONNX model"),
+    (0, b"%PDF", "a PDF, not an ONNX model"),
+    (8, b'{"', "a safetensors file, not an ONNX model"),
     (4, b"ORTM", "a model in onnxruntime's own format (.ort); its .onnx file is needed"),
     (4, b"TFL3", "a TensorFlow Lite model, not an ONNX model"),
 )
@@ -40,8 +44,18 @@ def refuse_strangers(data: Buffer) -> None:
             raise InvalidProtobuf(f"this is {what}")
 
 
+def stranger(data: Buffer) -> str:
+    """What bytes that turned out to be no model may be instead, in words that end an error, or ""."""
+    start = bytes(data[:256]).decode("utf-8-sig", "ignore")
+    if start and all(letter.isprintable() or letter in "\t\r\n" for letter in start):
+        return f"; it is a text that begins with {start[:40]!r}"
+    return ""
+
+
 def open_file(path: str | os.PathLike[str]) -> Buffer:
     """The bytes of a file, mapped where the system can do that; NoSuchFile names the path."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # opening a pipe would wait
+        raise NoSuchFile(f"{os.fspath(path)} is a pipe or a device, not a file; read it, and give its bytes")
     try:
         with open(path, "rb") as file:
             if sys.platform != "emscripten":  # there a mapping is a copy
@@ -93,7 +107,8 @@ class DataFiles:
         if not any(os.path.commonpath((home, real)) == home for home in homes if self._same_drive(home, real)):
             raise ValueError(f"external data must lie in the model's folder; '{location}' is a link to {real}")
         if not os.path.isfile(real):
-            raise NoSuchFile(f"the model's data file {path} does not exist")
+            known = "is a folder, a pipe or a device, not a file" if os.path.exists(real) else "does not exist"
+            raise NoSuchFile(f"the model's data file {path} {known}")
         return real
 
     @staticmethod

@@ -15,6 +15,7 @@ from sardonyx.errors import InvalidProtobuf, SardonyxError
 from sardonyx.ir.model import Tensor
 from sardonyx.ir.types import TensorType
 from sardonyx.serde import wire
+from sardonyx.serde.schema import UNREAD
 from sardonyx.serde.source import DataFiles
 from sardonyx.serde.wire import Record
 
@@ -52,7 +53,8 @@ def read_tensor(record: Record, files: DataFiles) -> Tensor:
         raise
     except ValueError as error:
         raise InvalidProtobuf(f"Tensor '{name}': {error}") from None
-    return Tensor(dtype, shape, load, name, record.get("doc_string", ""), pairs(record.get("metadata_props", ())))
+    metadata, unread = pairs(record.get("metadata_props", ())), bytes(record.get(UNREAD, b""))
+    return Tensor(dtype, shape, load, name, record.get("doc_string", ""), metadata, unread)
 
 
 def _flat(record: Record, dtype: DType, shape: tuple[int, ...], files: DataFiles) -> Callable[[], np.ndarray]:
@@ -76,8 +78,10 @@ def _flat(record: Record, dtype: DType, shape: tuple[int, ...], files: DataFiles
             if len(content) < (size * min(dtype.bits, 8) + 7) // 8:
                 raise ValueError(f"{TensorType(dtype, shape)} has {size} elements, its {field} has fewer")
             return partial(_integers, content, dtype, size)
-    if dtype is dtypes.string and size:
-        raise ValueError(f"strings belong into string_data, not into {field}")
+    if dtype is dtypes.string:
+        if size:
+            raise ValueError(f"strings belong into string_data, not into {field}")
+        return partial(_strings, [], 0)
     if len(content) != needed:
         raise ValueError(f"{TensorType(dtype, shape)} needs {needed} bytes, its {field} has {len(content)}")
     return partial(_raw, content, dtype, size)
@@ -108,10 +112,11 @@ def _integers(content: memoryview, dtype: DType, size: int) -> np.ndarray:
         words = wire.numbers("int", content) != 0
     else:
         words = wire.numbers("int", content, f"<u{dtype.itemsize}")
-    needed = size if dtype.bits >= 8 else (size * dtype.bits + 7) // 8
+    together = dtype.bits in (2, 4)  # those of 6 bits stand alone
+    needed = (size * dtype.bits + 7) // 8 if together else size
     if len(words) != needed:
         raise ValueError(f"{needed} numbers are needed for {size} elements of {dtype}, there are {len(words)}")
-    return words.view(dtype.storage) if dtype.bits >= 8 else unpack(words, dtype, size)
+    return unpack(words, dtype, size) if together else words.view(dtype.storage)
 
 
 def _strings(content: list[bytes], size: int) -> np.ndarray:
@@ -124,17 +129,21 @@ def _strings(content: list[bytes], size: int) -> np.ndarray:
 
 def raw_bytes(tensor: Tensor) -> memoryview:
     """The bytes of `raw_data`, a view of the tensor's array where that is contiguous. Strings have none."""
-    array = np.ascontiguousarray(tensor.array()).reshape(-1)
+    known = tensor.load() if tensor._array is None else tensor._array  # what is decoded for this need not stay
+    array = np.ascontiguousarray(known).reshape(-1)
     array = array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8)
     return (pack(array, tensor.dtype.bits) if tensor.dtype.bits < 8 else array).data
 
 
 def unpack(packed: np.ndarray, dtype: DType, size: int) -> np.ndarray:
-    """One element a byte, from elements of 2 or 4 bits that fill each byte from its low end: [n] to [size].
+    """One element a byte, from elements of 2, 4 or 6 bits that fill the bytes from their low ends: [n] to [size].
 
     >>> unpack(np.array([0x2F], np.uint8), dtypes.int4, 2)
     array([-1,  2], dtype=int8)
     """
+    if dtype.bits == 6:
+        bits = np.unpackbits(packed, bitorder="little")[: size * 6].reshape(size, 6)
+        return np.packbits(bits, axis=1, bitorder="little").reshape(-1).view(dtype.storage)
     shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
     values = (packed[:, None] >> shifts & np.uint8((1 << dtype.bits) - 1)).reshape(-1)[:size]
     if dtype.kind == "int":
@@ -149,6 +158,8 @@ def pack(values: np.ndarray, bits: int) -> np.ndarray:
     >>> pack(np.array([0xFF, 0x02], np.uint8), 4)
     array([47], dtype=uint8)
     """
+    if bits == 6:
+        return np.packbits(np.unpackbits(values[:, None], axis=1, bitorder="little")[:, :6], bitorder="little")
     each = 8 // bits
     rows = np.zeros((-(-len(values) // each), each), np.uint8)
     rows.reshape(-1)[: len(values)] = values & np.uint8((1 << bits) - 1)

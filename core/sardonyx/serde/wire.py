@@ -7,6 +7,7 @@ direction recurses, so a file that nests too deeply gets an error.
 from __future__ import annotations
 
 import mmap
+import re
 import struct
 from array import array
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf
-from sardonyx.serde.schema import BYTES, FIXED32, FIXED64, VARINT, Field, Message, Tags
+from sardonyx.serde.schema import BYTES, FIXED32, FIXED64, UNREAD, VARINT, Field, Message, Tags
 
 Record: TypeAlias = dict[str, Any]
 Buffer: TypeAlias = bytes | memoryview | mmap.mmap
@@ -55,6 +56,7 @@ def decode(data: Buffer, message: Message) -> Record:
             field = by_tag.get(tag)
             if field is None:
                 pos = _skip(data, tag, pos, end, by_tag)
+                record.setdefault(UNREAD, bytearray()).extend(data[start:pos])
                 continue
             name, kind, label, child = field
             wire = tag & 7
@@ -118,6 +120,9 @@ def decode(data: Buffer, message: Message) -> Record:
                     run, pos = _run(view[:end], pos, tag, kind)
                     _extend(record, name, kind, run)
                     last = pos
+                elif kind == "bytes" and len(values) % LONG == 0:
+                    words, pos = _words(view[:end], pos, tag, values[-LONG:])
+                    values += words
     except (ValueError, IndexError, struct.error) as error:
         reason = str(error) if isinstance(error, ValueError) else "the bytes end inside a field"
         if isinstance(error, UnicodeDecodeError):
@@ -197,6 +202,26 @@ def _run(view: memoryview, pos: int, tag: int, kind: str) -> tuple[np.ndarray, i
     return np.concatenate(found), pos
 
 
+def _words(view: memoryview, pos: int, tag: int, before: list[bytes]) -> tuple[list[bytes], int]:
+    """The elements from here on that are among those before, and where they end: trees repeat a few words endlessly."""
+    words = list(dict.fromkeys(before))
+    if len(words) > 16 or tag > 127:
+        return [], pos
+    entries = [varint(tag) + varint(len(word)) + word for word in words]
+    run = re.compile(b"(?:" + b"|".join(map(re.escape, entries)) + b")*+")
+    known, found = np.array(words, object), []
+    while (match := run.match(view, pos, pos + (1 << 20))) and match.end() > pos:
+        text = match.group()
+        for code, entry in enumerate(entries):
+            text = text.replace(entry, bytes((code,)))
+        codes = np.frombuffer(text, np.uint8)
+        if codes.max() >= len(words):  # one word holds the entry of another
+            break
+        found += known[codes].tolist()
+        pos = match.end()
+    return found, pos
+
+
 def numbers(kind: str, packed: memoryview, storage: str = "<i8") -> np.ndarray:
     """The numbers of a packed list: float32, float64 or, wrapped to `storage`, integers [n].
 
@@ -247,13 +272,18 @@ def encode(thing: Any, message: Message, describe: Callable[[Message, Any], Reco
     """
     pieces: list[bytes | memoryview] = []
     written = 0
-    stack: list[tuple[Iterator[tuple[Field, Any]], int, int]] = [(_backwards(message, describe(message, thing)), 0, 0)]
+    stack: list[tuple[Iterator[tuple[Field | None, Any]], int, int]] = [
+        (_backwards(message, describe(message, thing)), 0, 0)
+    ]
     while stack:
         fields, before, tag = stack[-1]
         field, value = next(fields, (None, None))
-        if field is None:
+        new: list[bytes | memoryview]
+        if field is None and value is not None:
+            new = [value]
+        elif field is None:
             stack.pop()
-            new: list[bytes | memoryview] = [varint(tag) + varint(written - before)] if tag else []
+            new = [varint(tag) + varint(written - before)] if tag else []
         elif field.message:
             if len(stack) > DEPTH:
                 raise InvalidGraph(f"the model nests more than {DEPTH} messages deep")
@@ -268,7 +298,9 @@ def encode(thing: Any, message: Message, describe: Callable[[Message, Any], Reco
     return pieces
 
 
-def _backwards(message: Message, record: Record) -> Iterator[tuple[Field, Any]]:
+def _backwards(message: Message, record: Record) -> Iterator[tuple[Field | None, Any]]:
+    if record.get(UNREAD):
+        yield None, record[UNREAD]
     for field in reversed(message.fields.values()):
         value = record.get(field.name)
         if value is None:

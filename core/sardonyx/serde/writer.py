@@ -13,16 +13,21 @@ from sardonyx import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
 from sardonyx.ir.names import new_names
-from sardonyx.ir.types import DimLike, MapType, OptionalType, SequenceType, SparseTensorType, ValueType
+from sardonyx.ir.nesting import refuse_deep
 from sardonyx.serde.reader import ATTRIBUTES
-from sardonyx.serde.schema import MESSAGES, Message
+from sardonyx.serde.schema import MESSAGES, UNREAD, Message
 from sardonyx.serde.tensors import raw_bytes
+from sardonyx.serde.types import type_record
 from sardonyx.serde.wire import Record, encode
 
 LIMIT = 2**31 - 1
 """The longest file that protobuf reads, in bytes."""
 
 ALIGNMENT = 4096
+"""External tensors start at multiples of this many bytes: at pages, so that they can be mapped."""
+
+BARE_INITIALIZERS = 4
+"""The first IR version in which an initializer need not be an input."""
 
 
 def write(model: Model) -> bytes:
@@ -78,6 +83,7 @@ class _Writer:
         self.data = data
         self.location = location
         self.threshold = threshold
+        self.bare = True
         self.names: dict[int, str] = {}
         self.makers: dict[str, Callable[[Any], Record]] = {
             "ModelProto": self.model,
@@ -92,13 +98,16 @@ class _Writer:
         }
 
     def describe(self, message: Message, thing: Any) -> Record:
-        maker = self.makers.get(message.name)
+        maker = None if isinstance(thing, dict) else self.makers.get(message.name)
         return maker(thing) if maker else thing
 
     def name(self, value: Value) -> str:
         return self.names.get(id(value), value.name)
 
     def model(self, model: Model) -> Record:
+        for graph in (model.graph, *(function.graph for function in model.functions.values())):
+            refuse_deep(graph)
+        self.bare = model.ir_version >= BARE_INITIALIZERS
         self.names = new_names(model.graph)
         for function in model.functions.values():
             self.names |= new_names(function.graph)
@@ -113,6 +122,7 @@ class _Writer:
             "opset_import": _opsets(model.opset_imports),
             "metadata_props": _entries(model.metadata),
             "functions": list(model.functions.values()),
+            UNREAD: model.unread,
         }
 
     def function(self, function: Function) -> Record:
@@ -130,15 +140,17 @@ class _Writer:
             "value_info": _known([*graph.inputs, *_made(graph)], ()),
             "overload": function.overload or None,
             "metadata_props": _entries(function.metadata),
+            UNREAD: function.unread,
         }
 
     def graph(self, graph: Graph) -> Record:
+        inputs = dict.fromkeys(graph.inputs if self.bare else (*graph.inputs, *graph.initializers))
         return {
             "node": graph.nodes,
             "name": graph.name or None,
             "initializer": [(_constant(value), self.name(value)) for value in graph.initializers],
             "doc_string": graph.doc or None,
-            "input": graph.inputs,
+            "input": list(inputs),
             "output": graph.outputs,
             "value_info": _known(_made(graph), graph.outputs),
             "quantization_annotation": [
@@ -147,6 +159,7 @@ class _Writer:
             ],
             "sparse_initializer": [(sparse, self.name(value)) for value, sparse in graph.sparse_initializers],
             "metadata_props": _entries(graph.metadata),
+            UNREAD: graph.unread,
         }
 
     def node(self, node: Node) -> Record:
@@ -160,6 +173,7 @@ class _Writer:
             "domain": node.domain or None,
             "overload": node.overload or None,
             "metadata_props": _entries(node.metadata),
+            UNREAD: node.unread,
         }
 
     def attribute(self, attribute: Attribute) -> Record:
@@ -172,9 +186,10 @@ class _Writer:
             "doc_string": attribute.doc or None,
             "type": number,
             "ref_attr_name": attribute.reference or None,
+            UNREAD: attribute.unread,
         }
 
-    def tensor(self, given: Tensor | tuple[Tensor, str]) -> Record:
+    def tensor(self, given: Tensor | tuple[Tensor, str], inside: bool = False) -> Record:
         tensor, name = given if isinstance(given, tuple) else (given, given.name)
         record: Record = {
             "dims": tensor.shape,
@@ -182,11 +197,12 @@ class _Writer:
             "name": name or None,
             "doc_string": tensor.doc or None,
             "metadata_props": _entries(tensor.metadata),
+            UNREAD: tensor.unread,
         }
         if tensor.dtype is dtypes.string:
             return record | {"string_data": tensor.array().reshape(-1).tolist()}
         raw = raw_bytes(tensor)
-        if self.data is None or len(raw) < self.threshold:
+        if inside or self.data is None or len(raw) < max(self.threshold, 1):
             return record | {"raw_data": raw}
         offset = -(-self.data.tell() // ALIGNMENT) * ALIGNMENT
         self.data.seek(offset)
@@ -196,7 +212,8 @@ class _Writer:
 
     def sparse(self, given: SparseTensor | tuple[SparseTensor, str]) -> Record:
         sparse, name = given if isinstance(given, tuple) else (given, given.values.name)
-        return {"values": (sparse.values, name), "indices": sparse.indices, "dims": sparse.shape}
+        values, indices = self.tensor((sparse.values, name), inside=True), self.tensor(sparse.indices, inside=True)
+        return {"values": values, "indices": indices, "dims": sparse.shape}
 
     def info(self, value: Value) -> Record:
         return {
@@ -204,20 +221,8 @@ class _Writer:
             "type": value.type,
             "doc_string": value.doc or None,
             "metadata_props": _entries(value.metadata),
+            UNREAD: value.unread,
         }
-
-
-def type_record(kind: ValueType) -> Record:
-    """The TypeProto of a type."""
-    if isinstance(kind, MapType):
-        return {"map_type": {"key_type": kind.key.number, "value_type": kind.value}}
-    if isinstance(kind, SequenceType):
-        return {"sequence_type": {"elem_type": kind.element}}
-    if isinstance(kind, OptionalType):
-        return {"optional_type": {"elem_type": kind.element}}
-    dims = None if kind.shape is None else {"dim": list(map(_dim, kind.shape))}
-    record = {"elem_type": kind.dtype.number if kind.dtype else 0, "shape": dims}
-    return {"sparse_tensor_type" if isinstance(kind, SparseTensorType) else "tensor_type": record}
 
 
 def _constant(value: Value) -> Tensor:
@@ -234,10 +239,6 @@ def _known(values: Iterable[Value], told: Sequence[Value]) -> list[Value]:
     """The Values of which there is something to tell that was not told elsewhere."""
     skip = set(map(id, told))
     return [value for value in values if (value.type or value.doc or value.metadata) and id(value) not in skip]
-
-
-def _dim(dim: DimLike) -> Record:
-    return {} if dim is None else {"dim_param" if isinstance(dim, str) else "dim_value": dim}
 
 
 def _entries(pairs: dict[str, str]) -> list[Record]:

@@ -10,6 +10,7 @@ from sardonyx.ir.text.scanner import IDENTIFIER, NAME, NUMBER, Scanner, quote
 from sardonyx.ir.types import (
     DimLike,
     MapType,
+    OpaqueType,
     OptionalType,
     SequenceType,
     SparseTensorType,
@@ -23,7 +24,7 @@ DEPTH = 50
 DTYPES = {name: dtype for dtype in dtypes.ALL for name in (dtype.name, dtype.onnx_name)}
 
 _BRACKET = re.compile(r"\w+\[")
-_CONTAINERS = ("seq", "map", "optional", "sparse_tensor", "sparse")
+_CONTAINERS = ("seq", "map", "optional", "sparse_tensor", "sparse", "opaque")
 
 
 def format_type(kind: ValueType | None) -> str:
@@ -34,6 +35,8 @@ def format_type(kind: ValueType | None) -> str:
         return f"map({kind.key.name}, {format_type(kind.value)})"
     if isinstance(kind, (SequenceType, OptionalType)):
         return f"{'seq' if isinstance(kind, SequenceType) else 'optional'}({format_type(kind.element)})"
+    if isinstance(kind, OpaqueType):
+        return f"opaque({quote(kind.domain)}, {quote(kind.name)})"
     dims = "[...]" if kind.shape is None else f"[{','.join(map(_dim, kind.shape))}]" if kind.shape else ""
     text = (kind.dtype.name if kind.dtype else "undefined") + dims
     return f"sparse_tensor({text})" if isinstance(kind, SparseTensorType) else text
@@ -85,6 +88,12 @@ class TypeParser(Scanner):
         if word not in _CONTAINERS:
             self.fail(f"'{word}' is no type", start)
         self.expect("(")
+        if word == "opaque":
+            domain = self.string() or ""
+            self.expect(",")
+            name = self.string() or ""
+            self.expect(")")
+            return OpaqueType(domain, name)
         if word == "map":
             key = self.key()
             self.expect(",")

@@ -1,0 +1,70 @@
+"""Functions of the host: what is computed in Python between launches, by name, so that plans can store the call.
+
+    @host_function("text.upper")
+    def upper(x: np.ndarray) -> np.ndarray:
+        return np.char.upper(x.astype(str))
+
+Operators call them by `primitives.host`. A function takes arrays and, by keyword, attributes that JSON can hold; it
+gives an array or a sequence of them. Strings come as arrays of objects, all of them `str`, and any array of strings may
+be given. Functions are pure: equal arguments give equal results, and what depends on constants alone is called once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.dtypes import DType
+from sardonyx.errors import NotImplemented
+from sardonyx.strings import Strings
+
+HostFunction: TypeAlias = Callable[..., np.ndarray | Sequence[np.ndarray]]
+
+_FUNCTIONS: dict[str, HostFunction] = {}
+_MODULES = {"text": "sardonyx.host.text"}
+"""Modules to import for names that begin with this word."""
+
+
+def host_function(name: str) -> Callable[[HostFunction], HostFunction]:
+    """Registers a function under a name, `family.verb`, which plans store; an earlier one of that name is replaced."""
+
+    def register(function: HostFunction) -> HostFunction:
+        _FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+def find(name: str) -> HostFunction:
+    """The function of this name; NotImplemented if no module that was imported registers it."""
+    if name not in _FUNCTIONS and (module := _MODULES.get(name.partition(".")[0])):
+        import_module(module)
+    if name not in _FUNCTIONS:
+        raise NotImplemented(f"no host function {name!r} is registered; import the module that defines it")
+    return _FUNCTIONS[name]
+
+
+def call(
+    name: str,
+    attributes: Mapping[str, Any],
+    operands: Sequence[tuple[np.ndarray, DType]],
+    results: Sequence[DType],
+    strings: Strings,
+) -> list[np.ndarray]:
+    """The results, as arrays of these types in the engine's storage, for operands in that storage.
+
+    Raises ValueError where the function gives another number of them.
+    """
+    arrays = [strings.decode(array) if dtype is dtypes.string else array for array, dtype in operands]
+    found = find(name)(*arrays, **attributes)
+    found = [found] if isinstance(found, np.ndarray) else found
+    if len(found) != len(results):
+        raise ValueError(f"{name} gives {len(found)} results, {len(results)} are wanted")
+    return [
+        strings.encode(np.asarray(array)) if dtype is dtypes.string else np.asarray(array, dtype.storage, order="C")
+        for array, dtype in zip(found, results, strict=True)
+    ]

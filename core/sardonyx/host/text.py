@@ -1,0 +1,129 @@
+"""Functions of the host that make or take strings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes, scalar
+from sardonyx.host import host_function
+
+
+@host_function("text.from_numbers")
+def from_numbers(x: np.ndarray) -> np.ndarray:
+    """Numbers in decimal: floats with 8 significant digits as C's `%.8g` writes them, `NaN`, `INF`; bools as 1 and 0.
+
+    >>> from_numbers(np.array([5, 0.1, 1e-5, np.inf], np.float32)).tolist()
+    ['5', '0.1', '9.9999997e-06', 'INF']
+    """
+    items = x.reshape(-1).tolist()
+    if x.dtype.kind == "f":
+        special = {"nan": "NaN", "inf": "INF", "-inf": "-INF"}
+        texts = [special.get(text, text) for text in (f"{item:.8g}" for item in items)]
+    else:
+        texts = [str(int(item)) for item in items]
+    return np.array(texts, object).reshape(x.shape)
+
+
+@host_function("text.to_numbers")
+def to_numbers(x: np.ndarray, *, type: str) -> np.ndarray:
+    """The numbers of this type that strings say; integers wrap, and what has a fraction loses it.
+
+    ValueError for what is no number.
+    """
+    dtype = dtypes.by_name(type).storage
+    items = x.reshape(-1).tolist()
+    if dtype.kind == "f":
+        numbers = np.array([float(item) for item in items], np.float64)
+    else:
+        numbers = np.array([_integer(item) & 0xFFFFFFFFFFFFFFFF for item in items], np.uint64)
+    result: np.ndarray = scalar.cast(numbers, dtype).reshape(x.shape)
+    return result
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        return int(float(text))
+
+
+def _each(function: Callable[[str], Any], x: np.ndarray, dtype: Any = object) -> np.ndarray:
+    result = np.empty(x.size, dtype)
+    result[:] = [function(item) for item in x.reshape(-1).tolist()]
+    return result.reshape(x.shape)
+
+
+def _rows(rows: Sequence[Sequence[str]], shape: tuple[int, ...], filler: str) -> np.ndarray:
+    """Lists of strings along a new last axis, the shorter ones filled up."""
+    result = np.full((len(rows), max(map(len, rows), default=0)), filler, object)
+    for line, row in zip(result, rows, strict=True):
+        line[: len(row)] = row
+    return result.reshape(*shape, result.shape[1])
+
+
+@host_function("text.concat")
+def concat(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Corresponding strings joined, broadcast."""
+    return np.asarray(x + y, object)
+
+
+@host_function("text.split")
+def split(x: np.ndarray, *, delimiter: str | None, most: int) -> tuple[np.ndarray, np.ndarray]:
+    """The parts between delimiters, or white space if that is None, and their number; at most `most` splits if >= 0."""
+    rows = [
+        item.strip().split(None, most) if delimiter is None else item.split(delimiter, most)
+        for item in x.reshape(-1).tolist()
+    ]
+    counts = np.array([len(row) for row in rows], np.int64).reshape(x.shape)
+    return _rows(rows, x.shape, ""), counts
+
+
+@host_function("text.normalize")
+def normalize(x: np.ndarray, *, case: str, exact: bool, without: Sequence[str]) -> np.ndarray:
+    """A line without stop words, compared exactly or without regard to case, in `case`; at least one empty string."""
+    change: Callable[[str], str] = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
+    compared: Callable[[str], str] = str if exact else str.lower
+    stop = set(map(compared, without))
+    kept = [change(item) for item in x.reshape(-1).tolist() if compared(item) not in stop]
+    return _rows([kept or [""]], x.shape[:-1], "")
+
+
+@host_function("text.matches")
+def matches(x: np.ndarray, *, pattern: str) -> np.ndarray:
+    """Whether the whole of each string matches; classes such as `\\w` are those of ASCII, as in RE2."""
+    known = re.compile(pattern, re.ASCII)
+    return _each(lambda item: known.fullmatch(item) is not None, x, bool)
+
+
+@host_function("text.tokenize")
+def tokenize(
+    x: np.ndarray, *, separators: Sequence[str], token: str, least: int, mark: bool, filler: str
+) -> np.ndarray:
+    """The tokens of each string of at least `least` characters: matches of `token`, or what is between separators.
+
+    With an empty separator they are the characters. `mark` puts STX before and ETX behind them, unless there are none
+    at all.
+    """
+    rows = []
+    for item in x.reshape(-1).tolist():
+        if token:
+            parts = [match.group() for match in re.finditer(token, item, re.ASCII)]
+        elif "" in separators:
+            parts = list(item)
+        else:
+            parts = [item]
+            for separator in separators:
+                parts = [part for whole in parts for part in _between(re.compile(separator, re.ASCII), whole)]
+        rows.append([part for part in parts if len(part) >= max(least, 1)])
+    if mark and any(rows):
+        rows = [["\x02", *row, "\x03"] for row in rows]
+    return _rows(rows, x.shape, filler)
+
+
+def _between(separator: re.Pattern[str], text: str) -> list[str]:
+    edges = [edge for match in separator.finditer(text) for edge in match.span()]
+    return [text[start:end] for start, end in zip([0, *edges[1::2]], [*edges[::2], len(text)], strict=True)]

@@ -1,0 +1,107 @@
+"""Memory: how much there can be at most, so that what claims more is refused before it is allocated; mapped files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx.errors import RuntimeException
+
+EAGER = 1 << 30
+"""Bytes of a result that is computed while a model is compiled."""
+
+
+def refuse(what: str, nbytes: int, most: int | None = None) -> None:
+    """Raises RuntimeException where `what` wants more bytes than there can be, or than `most`."""
+    limit = min(available(), available() if most is None else most)
+    if nbytes > limit:
+        raise RuntimeException(f"{what} wants {nbytes:,} bytes, and {limit:,} is the most that there can be here")
+
+
+@cache
+def available() -> int:
+    """The bytes of memory that this process may have: the machine's, its container's or its own limit."""
+    return min(sys.maxsize, _machine(), _container(), _process())
+
+
+def _machine() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows and browsers do not tell
+        return sys.maxsize
+
+
+def _container() -> int:
+    try:
+        text = Path("/sys/fs/cgroup/memory.max").read_text()
+    except OSError:
+        return sys.maxsize
+    return int(text) if text.strip().isdecimal() else sys.maxsize
+
+
+def _process() -> int:
+    try:
+        import resource
+    except ImportError:
+        return sys.maxsize
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+
+
+def forget(array: np.ndarray) -> None:
+    """Let the system drop the pages of an array in a mapped file: a device has its copy. They come back when read."""
+    owner: Any = array
+    while isinstance(owner, np.ndarray):
+        owner = owner.base
+    mapped = owner.obj if isinstance(owner, memoryview) else owner
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.flags.c_contiguous:
+        return
+    start = array.ctypes.data - np.frombuffer(mapped, np.uint8, 1).ctypes.data
+    first, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
+    if first < end:
+        mapped.madvise(mmap.MADV_DONTNEED, first, end - first)
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Bytes that a session holds on one provider.
+
+    `weights` are constants on the device; `shared` are those among them that lie in the model's file or the host's
+    arrays and cost nothing more. `arena` is what intermediate results lie in. `peak` is the most that the whole process
+    ever held, 0 where the system does not tell.
+    """
+
+    provider: str
+    weights: int
+    shared: int
+    arena: int
+    peak: int
+
+    def __str__(self) -> str:
+        parts = f"weights {megabytes(self.weights)} ({megabytes(self.shared)} in place), arena {megabytes(self.arena)}"
+        return f"{self.provider}: {parts}, peak of the process {megabytes(self.peak)}"
+
+
+def megabytes(count: int) -> str:
+    """
+    >>> megabytes(1_234_567), megabytes(12_345)
+    ('1.2 MB', '12.3 kB')
+    """
+    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+
+
+def peak() -> int:
+    """The largest resident size of this process so far, in bytes; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:
+        return 0
+    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else found * 1024

@@ -1,0 +1,148 @@
+"""Discrete Fourier transforms, as products with matrices of roots of unity.
+
+A complex number is a last axis of two parts. Short transforms are one matrix product; long ones are split into two
+shorter ones (Gentleman and Sande, 1966), or, if the length is prime or not known, become a convolution whose length is
+a power of two (Bluestein, 1970).
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isqrt, pi
+from typing import Any
+
+import numpy as np
+
+from sardonyx import primitives as p
+from sardonyx.array import Array, constant
+from sardonyx.dtypes import DType
+from sardonyx.symbolic import Size
+
+MATRIX_LIMIT = 1 << 20
+"""Pairs of numbers up to which a plan holds a matrix of roots."""
+UNKNOWN_LIMIT = 512
+"""The unknown length up to which a transform is one product, with a matrix that the run has to make."""
+PRODUCT = {1: np.array([[1, 0], [2, 1]]), -1: np.array([[1, 2], [0, 1]])}
+"""By sign, the quarter turns that make (cos, sin) and (-sin, cos) of a sine: what the real and the imaginary part of a
+number contribute to its product with a root."""
+
+
+def transform(x: Array, n: Size, bins: Size, sign: int) -> Array:
+    """Sum of x_t exp(sign 2 pi i t k / n) over t, for the first bins k: [..., rows <= n, parts] to [..., bins, 2]."""
+    rows, parts = x.shape[-2], int(x.shape[-1])
+    if _is_short(n, parts, bins):
+        return _contract(x, _matrix(rows, bins, n, sign, parts, x.dtype))
+    x = grown(x, n)
+    if isinstance(n, int) and (factor := _factor(n)) > 1:
+        whole = _split(x, factor, n // factor, sign)
+    else:
+        whole = _convolve(x, n, sign)
+    return p.slice_axis(whole, -2, 0, bins)
+
+
+def real_inverse(x: Array, n: Size) -> Array:
+    """n times the real signal [..., n, 1] whose transform begins with x [..., n // 2 + 1, 2]."""
+    rows = x.shape[-2]
+    if _is_short(n, 2, rows):
+        once = p.equal(count(rows), 0) | p.equal(count(rows) * 2, n)
+        weights = p.cast(p.unsqueeze(once, [1]), x.dtype) * -1 + 2
+        return _contract(x * weights, p.slice_axis(_matrix(rows, n, n, 1, 2, x.dtype), -1, 0, 1))
+    mirrored = p.slice_axis(x, -2, n - rows, n - rows, -1) * constant(np.array([1, -1]), x.dtype)
+    return p.slice_axis(transform(p.concat([x, mirrored], -2), n, n, 1), -1, 0, 1)
+
+
+def sine(places: Array, n: Size, quarters: Any, dtype: DType) -> Array:
+    """sin(2 pi places / n + quarters pi / 2) of integers from 0 on, for n from 1 on.
+
+    The angle is reduced while it is an integer, so that float32 loses none of it, and zeros are zeros.
+    """
+    if places.value is not None and isinstance(n, int):
+        return constant(np.sin(_angle(places.value, n, quarters)), dtype)
+    return p.sin(p.cast(_reduced(places, n, constant(quarters, places.dtype), p.absolute), dtype) / n * (pi / 2))
+
+
+def _angle(places: np.ndarray, n: int, quarters: Any) -> np.ndarray:
+    """The angle in -pi / 2..pi / 2 that has the same sine."""
+    return np.asarray(_reduced(places, n, quarters, np.abs) * (pi / 2 / n))
+
+
+def _reduced(places: Any, n: Size, quarters: Any, absolute: Any) -> Any:
+    """The same in units of pi / 2n."""
+    return n - absolute((places % n * 4 + (quarters + 1) * n) % (n * 4) - n * 2)
+
+
+def _roots(places: Array, n: Size, sign: int, parts: int, dtype: DType) -> Array:
+    """exp(sign 2 pi i places / n) as matrices that multiply by it: [..., parts, 2]."""
+    return sine(p.unsqueeze(places, [places.rank, places.rank + 1]), n, PRODUCT[sign][:parts], dtype)
+
+
+def _matrix(rows: Size, bins: Size, n: Size, sign: int, parts: int, dtype: DType) -> Array:
+    """exp(sign 2 pi i t k / n) for rows t and columns k: [rows, bins, parts, 2]."""
+    if isinstance(rows, int) and isinstance(bins, int) and isinstance(n, int) and rows * bins * parts <= MATRIX_LIMIT:
+        return constant(_known_matrix(rows, bins, n, sign, parts, dtype))
+    return _roots(p.iota((rows, 1), 0) * p.iota((1, bins), 1), n, sign, parts, dtype)
+
+
+@lru_cache(maxsize=8)
+def _known_matrix(rows: int, bins: int, n: int, sign: int, parts: int, dtype: DType) -> np.ndarray:
+    """The same object for all nodes and sessions that need it, so that they share its memory."""
+    places = np.multiply.outer(np.arange(rows), np.arange(bins))[:, :, None, None]
+    return np.sin(_angle(places, n, PRODUCT[sign][:parts])).astype(dtype.storage)
+
+
+def _contract(x: Array, matrix: Array) -> Array:
+    return p.dot_general(x, matrix, ([x.rank - 2, x.rank - 1], [0, 2]))
+
+
+def _multiply(x: Array, roots: Array) -> Array:
+    """Element by element: x [..., parts] times roots [..., 2, 2]."""
+    real, *imaginary = (
+        p.slice_axis(x, -1, part, 1) * p.squeeze(p.slice_axis(roots, -2, part, 1), [-2])
+        for part in range(int(x.shape[-1]))
+    )
+    return real + imaginary[0] if imaginary else real
+
+
+def _split(x: Array, a: int, b: int, sign: int) -> Array:
+    """The transform of length a * b by b transforms of length a, then a of length b: [..., a * b, 2]."""
+    outer, parts = x.shape[:-2], x.shape[-1]
+    swapped = [*range(len(outer)), len(outer) + 1, len(outer), len(outer) + 2]
+    columns = p.transpose(p.reshape(x, (*outer, a, b, parts)), swapped)
+    twiddled = _multiply(transform(columns, a, a, sign), _matrix(b, a, a * b, sign, 2, x.dtype))
+    lines = transform(p.transpose(twiddled, swapped), b, b, sign)
+    return p.reshape(p.transpose(lines, swapped), (*outer, a * b, 2))
+
+
+def _convolve(x: Array, n: Size, sign: int) -> Array:
+    """The transform of any length: since 2 t k = t^2 + k^2 - (k - t)^2, it is a convolution with a chirp."""
+    size = 1
+    while size < n * 2 - 1:
+        size *= 2
+    places = count(size) if isinstance(n, int) else p.iota((size,), 0)
+    lags = p.minimum(places, -places + size)
+    chirp = p.slice_axis(_roots(places * places, n * 2, sign, 2, x.dtype), 0, 0, n)
+    inverse = p.where(p.unsqueeze(lags, [1, 2]) < n, _roots(lags * lags, n * 2, -sign, 2, x.dtype), 0)
+    spectrum = p.transpose(transform(p.transpose(inverse, [1, 0, 2]), size, size, -1), [1, 0, 2])
+    product = _multiply(transform(grown(_multiply(x, chirp), size), size, size, -1), spectrum)
+    return _multiply(p.slice_axis(transform(product, size, size, 1), -2, 0, n) / size, chirp)
+
+
+def grown(x: Array, rows: Size) -> Array:
+    """x [..., rows, parts] with zeros at its end."""
+    return p.pad(x, [0] * x.rank, [*[0] * (x.rank - 2), rows - x.shape[-2], 0])
+
+
+def _is_short(n: Size, parts: int, bins: Size) -> bool:
+    if isinstance(n, int) and isinstance(bins, int):
+        return n * bins * parts <= MATRIX_LIMIT
+    return n <= UNKNOWN_LIMIT
+
+
+def _factor(n: int) -> int:
+    """The largest divisor of n that is not above its square root."""
+    return next(k for k in range(isqrt(n), 0, -1) if n % k == 0)
+
+
+def count(size: Size) -> Array:
+    """0, 1, 2, ..., known if the size is."""
+    return constant(np.arange(size)) if isinstance(size, int) else p.iota((size,), 0)

@@ -1,0 +1,128 @@
+"""Weights of 2, 4 or 8 bits in blocks, each with a scale and a zero point of its own."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx import primitives as p
+from sardonyx.array import Array, constant
+from sardonyx.ops.indexing import from_front
+from sardonyx.ops.microsoft.attention import refuse
+from sardonyx.ops.operator import Operator
+from sardonyx.symbolic import Size
+
+MICROSOFT = "com.microsoft"
+WIDTHS = (2, 4, 8)
+
+
+def unpack(x: Array, bits: int) -> Array:
+    """The numbers of `bits` bits in bytes [..., n]: [..., 8 / bits, n], the lowest bits first.
+
+    >>> unpack(constant([0x21, 0xF3], dtypes.uint8), 4).value
+    array([[ 1,  3],
+           [ 2, 15]], dtype=uint8)
+    """
+    if bits not in WIDTHS:
+        raise NotImplementedError(f"{bits} bits are not supported; use 2, 4 or 8")
+    row = p.unsqueeze(x, [x.rank - 1])
+    if bits == 8:
+        return row
+    shifts = constant(np.arange(0, 8, bits)[:, None], dtypes.uint8)
+    return p.shift_right(row, shifts) & ((1 << bits) - 1)
+
+
+def unpack_rows(x: Array, bits: int) -> Array:
+    """The numbers of `bits` bits in bytes, as they follow one another along the last axis."""
+    if bits == 8:
+        return x
+    return p.reshape(p.swap_last(unpack(x, bits)), (*x.shape[:-1], x.shape[-1] * (8 // bits)))
+
+
+class MatMulNBits(Operator, domain=MICROSOFT):
+    """A B' plus bias, where row n of B is stored in blocks along K as (number - zero point) * scale."""
+
+    K: int
+    N: int
+    bits: int = 4
+    block_size: int
+    weight_prepacked: int = 0
+
+    def expand(
+        self,
+        a: Array,
+        b: Array,
+        scales: Array,
+        zero_points: Array | None = None,
+        group: Array | None = None,
+        bias: Array | None = None,
+    ) -> Array:
+        refuse(g_idx=group, weight_prepacked=self.weight_prepacked)
+        if a.shape[-1] != self.K:
+            raise ValueError(f"A {p.show(a.shape)} and B of {self.N} rows of {self.K} do not multiply")
+        blocks, pack = -(-self.K // self.block_size), 8 // self.bits
+        a = p.pad(a, [0] * a.rank, [*[0] * (a.rank - 1), blocks * self.block_size - self.K])
+        # The numbers of a byte have an axis of their own, not the last one: no index is divided, and lines are long.
+        split = p.reshape(p.widen(a), (*a.shape[:-1], blocks, self.block_size // pack, pack))
+        contract = [a.rank - 1, a.rank + 1, a.rank], [1, 2, 3]
+        result = p.dot_general(split, self._weights(b, scales, zero_points, blocks), contract)
+        return p.cast(result if bias is None else result + p.widen(bias), a.dtype)
+
+    def _weights(self, b: Array, scales: Array, zero_points: Array | None, blocks: int) -> Array:
+        """B as floats of 32 bits or more, [N, blocks, numbers in a byte, bytes]."""
+        scale = p.widen(p.reshape(scales, (self.N, blocks, 1, 1)))
+        zero: Array | float = float(2 ** (self.bits - 1))
+        if zero_points is not None:
+            if zero_points.dtype is dtypes.uint8:
+                row = -(-blocks * self.bits // 8)
+                rows = unpack_rows(p.reshape(zero_points, (self.N, row)), self.bits)
+                zero_points = p.slice_axis(rows, 1, 0, blocks)
+            zero = p.cast(p.reshape(zero_points, (self.N, blocks, 1, 1)), scale.dtype)
+        numbers = unpack(p.reshape(b, (self.N, blocks, self.block_size * self.bits // 8)), self.bits)
+        return (p.cast(numbers, scale.dtype) - zero) * scale
+
+
+class GatherBlockQuantized(Operator, domain=MICROSOFT):
+    """Slices of a table stored in blocks along `quantize_axis` as (number - zero point) * scale; zeros for an index
+    that is out of range."""
+
+    bits: int = 4
+    block_size: int = 128
+    gather_axis: int = 0
+    quantize_axis: int = 1
+
+    def expand(self, table: Array, indices: Array, scales: Array, zero_points: Array | None = None) -> Array:
+        packed = table.dtype is dtypes.uint8
+        axis = p.normalize_axis(self.gather_axis, table.rank)
+        along = p.normalize_axis(self.quantize_axis, table.rank)
+        if packed and self.bits != 8 and axis == table.rank - 1:
+            raise ValueError(f"gather_axis {axis} is the one along which numbers are packed; use another one")
+        size = table.shape[axis]
+        place = from_front(indices, size)
+        found = p.gather(table, [place], [axis], axis)
+        found = unpack_rows(found, self.bits) if packed else found
+        scale = self._spread(scales, place, axis, along, found)
+        zero: Array | float | None = float(2 ** (self.bits - 1)) if packed else None
+        if zero_points is not None:
+            zero_points = unpack_rows(zero_points, self.bits) if packed else zero_points
+            zero_points = p.slice_axis(zero_points, along, 0, scales.shape[along])
+            zero = p.cast(self._spread(zero_points, place, axis, along, found), scale.dtype)
+        number = p.cast(found, scale.dtype)
+        result = (number if zero is None else number - zero) * scale
+        inside = p.reshape((place >= 0) & (place < size), (*indices.shape, *[1] * (table.rank - 1 - axis)))
+        return p.cast(p.where(inside, result, 0.0), scales.dtype)
+
+    def _spread(self, x: Array, place: Array, axis: int, along: int, found: Array) -> Array:
+        """Scales or zero points for each number that was found."""
+        wide = p.widen(x)
+        block: Size = self.block_size
+        if axis == along:
+            return p.gather(wide, [place / block if block else place * 0], [axis], axis)
+        if x.shape[axis] == 1:
+            place = place * 0
+        wide = p.gather(wide, [place], [axis], axis)
+        along = along if along < axis else along + place.rank - 1
+        before, count, behind = wide.shape[:along], wide.shape[along], wide.shape[along + 1 :]
+        block = block or found.shape[along]
+        repeated = p.broadcast_to(p.unsqueeze(wide, [along + 1]), (*before, count, block, *behind))
+        return p.slice_axis(p.reshape(repeated, (*before, count * block, *behind)), along, 0, found.shape[along])

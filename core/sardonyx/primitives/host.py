@@ -1,0 +1,78 @@
+"""The primitive that calls a function of the host (`sardonyx.host`), and conversions between strings and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx import host as functions
+from sardonyx.array import Array, Primitive, active_trace, primitive
+from sardonyx.dtypes import DType
+from sardonyx.primitives.elementwise import Values, cast, native
+from sardonyx.strings import active_strings
+from sardonyx.symbolic import Size
+
+
+class Host(Primitive):
+    """Calls the function that `function` names with `attributes`; the run stops for it, and may learn sizes by it."""
+
+    name = "host"
+    pure = False
+    on_strings = True
+
+    def numpy(
+        self,
+        *arrays: np.ndarray,
+        function: str,
+        attributes: Mapping[str, Any],
+        types: Sequence[DType],
+        results: Sequence[DType],
+        symbols: Sequence[Sequence[Any]],
+    ) -> Values:
+        strings = active_strings()
+        if strings is None:
+            raise TypeError("host functions are called in a trace, or inside `with StringTable():`")
+        return functions.call(function, attributes, list(zip(arrays, types, strict=True)), results, strings)
+
+
+HOST = primitive(Host)
+
+
+def host(
+    function: str, *inputs: Array, results: Sequence[tuple[DType, Sequence[Size | None]]], **attributes: Any
+) -> tuple[Array, ...]:
+    """The results of a function of the host, with their types and shapes; a size that only the run tells is None.
+
+    Attributes are what JSON can hold. Where all inputs are known, the function is called at once.
+    """
+    trace = active_trace()
+    given, symbols = [dtype for dtype, _ in results], []
+    params = {"function": function, "attributes": attributes, "types": [x.dtype for x in inputs], "results": given}
+    if all(array.value is not None for array in inputs):
+        values = HOST.numpy(*(array.value for array in inputs if array.value is not None), **params, symbols=())
+        return tuple(Array(dtype, value.shape, value) for value, dtype in zip(values, given, strict=True))
+    if trace is None:
+        raise TypeError(f"host function {function} needs a trace: some of its inputs are not known")
+    shapes: list[list[Size]] = []
+    for k, (_, declared) in enumerate(results):
+        shapes.append([])
+        for axis, size in enumerate(declared):
+            shapes[k].append(trace.fresh_symbol(2) if size is None else size)
+            if size is None:
+                symbols.append([str(shapes[k][axis]), k, axis])
+    types = [(dtype, tuple(shape)) for dtype, shape in zip(given, shapes, strict=True)]
+    return trace.append(HOST, inputs, {**params, "symbols": symbols}, types)
+
+
+def to_strings(x: Array) -> Array:
+    """Numbers as ONNX's Cast writes them; narrow floats as their float32 value."""
+    return host("text.from_numbers", native(x), results=[(dtypes.string, x.shape)])[0]
+
+
+def of_strings(x: Array, dtype: DType) -> Array:
+    """The numbers that strings say, as ONNX's Cast reads them."""
+    target = dtype if dtype.is_native else dtypes.float32 if dtype.is_float else dtypes.int32
+    return cast(host("text.to_numbers", x, results=[(target, x.shape)], type=target.name)[0], dtype)

@@ -1,0 +1,130 @@
+"""What a session spends its time on, as a Chrome trace, which ui.perfetto.dev and chrome://tracing show.
+
+The format is Google's "Trace Event Format": complete events (`"ph": "X"`), times in microseconds; events that lie
+within another one of the same thread are drawn beneath it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from sardonyx import dtypes
+from sardonyx.options import SessionOptions
+from sardonyx.plan import Launch, Plan
+from sardonyx.polynomial import evaluate
+
+
+class Profiler:
+    """Collects spans of time from any number of threads.
+
+    >>> profiler = Profiler("a model")
+    >>> with profiler.span("Relu", "kernel", provider="NumpyExecutionProvider"):
+    ...     pass
+    >>> [event["name"] for event in profiler.trace()["traceEvents"] if event["ph"] == "X"]
+    ['Relu']
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.start = time.perf_counter_ns()
+        self._events: list[dict[str, Any]] = []
+        self._threads: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def span(self, name: str, category: str, **details: Any) -> Iterator[dict[str, Any]]:
+        """Record how long the block takes. What it adds to the dictionary that it is given is shown with the span."""
+        start = time.perf_counter_ns()
+        try:
+            yield details
+        finally:
+            end = time.perf_counter_ns()
+            thread = threading.get_ident()
+            with self._lock:
+                number = self._threads.setdefault(thread, len(self._threads) + 1)
+                self._events.append(
+                    {
+                        "name": name,
+                        "cat": category,
+                        "ph": "X",
+                        "pid": os.getpid(),
+                        "tid": number,
+                        "ts": (start - self.start) / 1000,
+                        "dur": (end - start) / 1000,
+                        "args": details,
+                    }
+                )
+
+    def trace(self) -> dict[str, Any]:
+        """Everything so far, as the JSON object that a trace file holds."""
+        process = {"ph": "M", "pid": os.getpid()}
+        with self._lock:
+            names = [{"name": "process_name", "args": {"name": f"sardonyx: {self.name}"}, "tid": 0, **process}]
+            names += [
+                {"name": "thread_name", "args": {"name": f"thread {number}"}, "tid": number, **process}
+                for number in self._threads.values()
+            ]
+            events = sorted(self._events, key=lambda event: (event["ts"], -event["dur"]))
+        return {"traceEvents": names + events, "displayTimeUnit": "ms"}
+
+    def totals(self, category: str = "kernel") -> dict[str, float]:
+        """Milliseconds of all spans of a category by name, the longest first."""
+        sums: dict[str, float] = {}
+        with self._lock:
+            for event in self._events:
+                if event["cat"] == category:
+                    sums[event["name"]] = sums.get(event["name"], 0) + event["dur"] / 1000
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the trace as a JSON file."""
+        Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
+
+
+class Profiling:
+    """A session's profile: kept where the options ask for it, written when it ends, or with the session."""
+
+    def __init__(self, options: SessionOptions) -> None:
+        self.profiler = Profiler(options.logid or "a session") if options.enable_profiling else None
+        self.start = self.profiler.start if self.profiler else 0
+        self._path = f"{options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        self._finish = weakref.finalize(self, self.profiler.save, self._path) if self.profiler else None
+
+    def span(self, name: str) -> AbstractContextManager[Any]:
+        """Record a step of the session, if this is asked for."""
+        return self.profiler.span(name, "session") if self.profiler else nullcontext()
+
+    def end(self) -> str:
+        """Write the trace; the name of its file, or "" where there is none."""
+        if self._finish is None:
+            return ""
+        self._finish()
+        return self._path
+
+
+def describe(plan: Plan, launch: Launch, symbols: Mapping[str, int]) -> dict[str, Any]:
+    """What a trace tells of a launch: operators inside it, provider, shapes, and the bytes that it reads and writes."""
+    code = plan.codes[launch.code]
+    reads = len(code["reads"])
+    shapes, sizes = [], []
+    for number in launch.buffers:
+        buffer = plan.buffers[number]
+        shape = [evaluate(size, symbols) for size in buffer.shape]
+        shapes.append(f"{buffer.dtype}{shape}")
+        sizes.append(prod(shape) * dtypes.by_name(buffer.dtype).itemsize)
+    return {
+        "operators": [plan.nodes[k] for k in launch.origins if 0 <= k < len(plan.nodes)],
+        "provider": plan.devices[launch.device],
+        "inputs": shapes[:reads],
+        "outputs": shapes[reads:],
+        "bytes": sum(sizes),
+    }

@@ -1,0 +1,130 @@
+"""Strings by number: inside, a tensor of strings is a tensor of int32 ids.
+
+Equal strings have equal ids, so that whatever moves or compares elements works on them unchanged, on every device. What
+a model's constants say has ids from 0 on in a `StringTable`, which a session owns and its plans store; 0 is the empty
+string. What else turns up in a run, in its inputs or in the results of host functions, has ids from -1 down in that
+run's `RunStrings`, and is forgotten with it.
+
+>>> run = RunStrings(StringTable(["", "cat"]))
+>>> ids = run.encode(np.array(["cat", "dog", "", "dog"]))
+>>> ids, run.decode(ids)
+(array([ 1, -1,  0, -1], dtype=int32), array(['cat', 'dog', '', 'dog'], dtype=object))
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+
+class Strings(Protocol):
+    """What gives strings their ids."""
+
+    def encode(self, texts: np.ndarray) -> np.ndarray:
+        """int32: the ids of an array of str, bytes (UTF-8) or objects (whose `str` is taken); adds what is new."""
+        ...
+
+    def decode(self, ids: np.ndarray) -> np.ndarray:
+        """The array of str, of dtype object, that has these ids."""
+        ...
+
+
+class StringTable(dict[str, int]):
+    """The strings of a model; append-only. `with table:` makes it the one that constants are entered in."""
+
+    def __init__(self, texts: Iterable[str] = ("",)) -> None:
+        super().__init__()
+        self._texts: list[str] = []
+        self._lock = threading.Lock()
+        for text in texts:
+            self.__missing__(text)
+
+    def __missing__(self, text: str) -> int:
+        with self._lock:
+            if text not in self:
+                self._texts.append(text)
+                self[text] = len(self._texts) - 1
+        return self[text]
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """All strings in the order of their ids; the list grows with the table."""
+        return self._texts
+
+    def encode(self, texts: np.ndarray) -> np.ndarray:
+        return _encode(texts, self)
+
+    def decode(self, ids: np.ndarray) -> np.ndarray:
+        return _objects(map(self._texts.__getitem__, ids.reshape(-1).tolist()), ids.shape)
+
+    def __enter__(self) -> StringTable:
+        _active.__dict__.setdefault("stack", []).append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _active.stack.pop()
+
+
+class StaleStringsError(Exception):
+    """A plan that was made during a run has constants to which the run gave other ids; it must start again."""
+
+
+class RunStrings(dict[str, int]):
+    """The strings of one run over those of its model; for one thread."""
+
+    def __init__(self, table: StringTable) -> None:
+        super().__init__()
+        self._table = table
+        self._seen = len(table)
+        self._texts: list[str] = []
+
+    def __missing__(self, text: str) -> int:
+        number = self._table.get(text)
+        if number is None:
+            self._texts.append(text)
+            number = self[text] = -len(self._texts)
+        return number
+
+    def check(self) -> None:
+        """To be called before a plan is used. Raises `StaleStringsError` if its table has taken in a string of here."""
+        if len(self._table) > self._seen:
+            self._seen = len(self._table)
+            if any(text in self._table for text in self._texts):
+                raise StaleStringsError
+
+    def _text(self, number: int) -> str:
+        return self._table.texts[number] if number >= 0 else self._texts[~number]
+
+    def encode(self, texts: np.ndarray) -> np.ndarray:
+        return _encode(texts, self)
+
+    def decode(self, ids: np.ndarray) -> np.ndarray:
+        return _objects(map(self._text, ids.reshape(-1).tolist()), ids.shape)
+
+
+_active = threading.local()
+
+
+def active_strings() -> StringTable | None:
+    """The table that this thread entered last."""
+    stack: list[StringTable] = _active.__dict__.get("stack") or []
+    return stack[-1] if stack else None
+
+
+def _text(item: object) -> str:
+    return item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item)
+
+
+def _encode(texts: np.ndarray, numbers: dict[str, int]) -> np.ndarray:
+    flat = map(numbers.__getitem__, map(_text, texts.reshape(-1).tolist()))
+    return np.fromiter(flat, np.int32, texts.size).reshape(texts.shape)
+
+
+def _objects(items: Iterable[str], shape: tuple[int, ...]) -> np.ndarray:
+    flat = list(items)
+    result = np.empty(len(flat), object)
+    result[:] = flat
+    return result.reshape(shape)

@@ -1,0 +1,30 @@
+"""python -m tests.fuzz: run mutated models, and print those that break something."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections import Counter
+from pathlib import Path
+
+from tests.fuzz.runner import case, run_all
+from tests.fuzz.seeds import SEEDS
+
+parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Run mutated models and print what breaks.")
+parser.add_argument("--kind", choices=SEEDS, default="node")
+parser.add_argument("--first", type=int, default=0)
+parser.add_argument("--count", type=int, default=2000)
+parser.add_argument("--provider", default="NumpyExecutionProvider")
+parser.add_argument("--save", metavar="FILE", help="write the mutated model of case --first, and run nothing")
+arguments = parser.parse_args()
+if arguments.save:
+    Path(arguments.save).write_bytes(case(arguments.first, arguments.kind)[2])
+else:
+    counts: Counter[str] = Counter()
+    started = time.perf_counter()
+    for outcome in run_all(arguments.first, arguments.count, arguments.kind, arguments.provider):
+        counts[outcome.status] += 1
+        if not outcome.is_sound:
+            print(outcome, flush=True)
+    seconds = time.perf_counter() - started
+    print(dict(counts), f"{arguments.count / seconds:.0f} a second")
