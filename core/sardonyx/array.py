@@ -202,6 +202,8 @@ class Trace:
     """Symbols that the elements of trace inputs define: the host reads them before the run."""
     fresh: set[str] = field(default_factory=set)
     """Symbols that only the run defines."""
+    varying: dict[tuple[int, ...], set[tuple[int, int]]] = field(default_factory=dict)
+    """Carried values and their axes that change in the loop at a `place`; kept by the root."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _reads: dict[int, list[Size]] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)
@@ -221,6 +223,16 @@ class Trace:
     @property
     def depth(self) -> int:
         return 0 if self.outer is None else self.outer.depth + 1
+
+    @property
+    def root(self) -> Trace:
+        """The trace that is inside no other one."""
+        return self if self.outer is None else self.outer.root
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """The numbers of the nodes around, the current one last: where the trace is in the model."""
+        return (*(self.outer.place if self.outer else ()), self.origin)
 
     def input(self, dtype: DType, shape: Shape, name: str = "") -> Array:
         """A new input."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -32,6 +31,7 @@ from sardonyx.strings import RunStrings, StringTable
 from sardonyx.structure import Form
 from sardonyx.symbolic import guard_text
 from sardonyx.termination import poll
+from sardonyx.weights import Weights
 
 MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
@@ -50,30 +50,6 @@ class GuardError(Exception):
         self.symbols = dict(symbols)
 
 
-class Weights:
-    """A plan's constants on the devices of a session, each uploaded once."""
-
-    def __init__(self) -> None:
-        self._addresses: dict[tuple[int, str], Address] = {}
-        self._lock = threading.Lock()
-
-    def address(self, device: Device, name: str, array: np.ndarray) -> Address:
-        key = (id(device), name)
-        with self._lock:
-            if key not in self._addresses:
-                address = self._addresses[key] = device.constant(array)
-                if not (isinstance(address.chunk, np.ndarray) and np.may_share_memory(address.chunk, array)):
-                    memory.forget(array)
-            return self._addresses[key]
-
-    def sizes(self, device: Device) -> tuple[int, int]:
-        """The bytes of all constants on a device, and those among them that are views of the host's arrays."""
-        with self._lock:
-            mine = [address for (owner, _), address in self._addresses.items() if owner == id(device)]
-        shared = sum(a.nbytes for a in mine if isinstance(a.chunk, np.ndarray) and a.chunk.base is not None)
-        return sum(address.nbytes for address in mine), shared
-
-
 class Frame:
     """Memory and bound launches for one run at a time."""
 
@@ -83,6 +59,7 @@ class Frame:
         self.symbols: list[dict[str, int] | None] = [None] * epochs
         self.rooms: list[list[int] | None] = [None] * epochs
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
+        self.lent: dict[int, Address] = {}
         self.strings = NO_STRINGS
 
 
@@ -113,6 +90,7 @@ class Function:
         symbols: Mapping[str, int] | None = None,
         compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
         arguments: Sequence[Form] | None = None,
+        lent: int = 0,
     ) -> tuple[list[Handle], plans.Plan, Callable[[], None]]:
         """The outputs, the plan that made them, and what releases them. Makes a new plan where none is for these sizes.
 
@@ -128,7 +106,7 @@ class Function:
                     continue
                 frame = executor.frame()
                 try:
-                    results = executor.call(frame, feeds, strings, symbols)
+                    results = executor.call(frame, feeds, strings, symbols, lent)
                 except GuardError as error:
                     executor.release(frame)
                     hints.update(error.symbols)
@@ -249,15 +227,23 @@ class Executor:
             self._free.append(frame)
 
     def call(
-        self, frame: Frame, feeds: Sequence[Feed], strings: RunStrings, outer: Mapping[str, int] | None = None
+        self,
+        frame: Frame,
+        feeds: Sequence[Feed],
+        strings: RunStrings,
+        outer: Mapping[str, int] | None = None,
+        lent: int = 0,
     ) -> list[Handle]:
         """The outputs for feeds in the order of the plan's inputs: they lie in the frame until it is released.
 
-        `outer` are the symbols of the surrounding plan. Raises `GuardError` where the plan is not for these sizes.
+        `outer` are the symbols of the surrounding plan. The last `lent` feeds are not copied if they lie on the right
+        device; they stay unchanged until the frame is released. Raises `GuardError` where the plan is not for these
+        sizes.
         """
         strings.check()
         frame.strings = strings
         symbols = self._bind_symbols(feeds, dict(outer or {}))
+        self._lend(frame, feeds, lent)
         results: list[tuple[Feed, int]] = []
         held: list[Callable[[], None]] = []
         try:
@@ -315,11 +301,22 @@ class Executor:
             return self.devices[feed.device].download(feed.address, feed.dtype, feed.shape)
         return feed
 
+    def _lend(self, frame: Frame, feeds: Sequence[Feed], count: int) -> None:
+        """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
+        first = len(feeds) - count
+        lent: dict[int, Address] = {}
+        for port, feed in zip(self.plan.inputs[first:], feeds[first:], strict=True):
+            if isinstance(feed, Handle):
+                lent.update((k, feed.address) for k in port.buffers if self.plan.buffers[k].device == feed.device)
+        if lent.keys() != frame.lent.keys() or not all(_same(lent[k], frame.lent[k]) for k in lent):
+            frame.lent = lent
+            frame.symbols[0] = None
+
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
         for port, feed in zip(self.plan.inputs, feeds, strict=True):
             if isinstance(feed, np.ndarray) and feed.dtype == object:
                 feed = frame.strings.encode(feed)
-            self._put(frame, [(feed, k) for k in port.buffers])
+            self._put(frame, [(feed, k) for k in port.buffers if k not in frame.lent])
 
     def _put(self, frame: Frame, items: Sequence[tuple[Feed, int]]) -> None:
         for feed, k in items:
@@ -340,7 +337,7 @@ class Executor:
         if alike:
             symbols.update((name, results[k][0].shape[axis]) for name, k, axis in step.symbols)
         for feed, k in results:
-            if not alike or (feed.shape != self._shape(k, symbols) and prod(feed.shape)):
+            if not alike or (feed.shape != self._shape(k, symbols) and 0 not in feed.shape):
                 planned = ", ".join(map(to_text, self.plan.buffers[k].shape))
                 raise RuntimeException(
                     f"the data led control flow to a result of shape {list(feed.shape)}, where [{planned}] is planned; "
@@ -408,7 +405,9 @@ class Executor:
         (condition,) = self._values(frame, step.condition, 1)
         chosen = 0 if condition else 1
         operands = [self._handle(frame, k, symbols) for k in step.operands[chosen]]
-        results, _, release = self._functions[step.functions[chosen]].call(operands, frame.strings, symbols)
+        results, _, release = self._functions[step.functions[chosen]].call(
+            operands, frame.strings, symbols, lent=len(operands)
+        )
         held.append(release)
         return results
 
@@ -425,7 +424,7 @@ class Executor:
         while going and (most is None or count < most):
             poll()
             feeds: list[Feed] = [np.array(count, np.int64), np.array(going, np.bool_), *carried, *captured]
-            results, _, release = function.call(feeds, frame.strings, symbols)
+            results, _, release = function.call(feeds, frame.strings, symbols, lent=len(captured))
             while held:
                 held.pop()()
             held.append(release)
@@ -460,7 +459,7 @@ class Executor:
         if rooms is None:
             raise GuardError(self._negative(epoch, symbols), symbols)
         if not frame.addresses:
-            self._place_weights(frame)
+            frame.addresses = self._weights.place(self.plan, self.devices)
         laid = frame.rooms[number]
         if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
             self._place(frame, number, rooms)
@@ -469,13 +468,6 @@ class Executor:
         frame.symbols[number] = dict(symbols)
         for later in range(number + 1, len(self._epochs)):
             frame.symbols[later] = None
-
-    def _place_weights(self, frame: Frame) -> None:
-        frame.addresses = [None] * len(self.plan.buffers)
-        for k, buffer in enumerate(self.plan.buffers):
-            if buffer.weight is not None:
-                array = self.plan.weights[buffer.weight]
-                frame.addresses[k] = self._weights.address(self.devices[buffer.device], buffer.weight, array)
 
     def _place(self, frame: Frame, number: int, rooms: list[int]) -> None:
         """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must.
@@ -528,6 +520,10 @@ class Executor:
         return executable.bind(segment.number, buffers, values)
 
     def _address(self, frame: Frame, buffer: int) -> Address:
-        address = frame.addresses[buffer]
+        address = frame.lent.get(buffer) or frame.addresses[buffer]
         assert address is not None, f"buffer {buffer} is used before its epoch"
         return address
+
+
+def _same(a: Address, b: Address) -> bool:
+    return a.chunk is b.chunk and a.offset == b.offset and a.nbytes == b.nbytes

@@ -42,6 +42,8 @@ class Buffer:
     epoch: int = 0
     beneath: list[int] = field(default_factory=list)
     weight: str | None = None
+    once: bool = False
+    """Whether it is a weight that is needed for the plan's `setup` alone."""
 
 
 @dataclass
@@ -190,6 +192,8 @@ class Plan:
     nodes: list[str] = field(default_factory=list)
     placement: list[int] = field(default_factory=list)
     weights: Mapping[str, np.ndarray] = field(default_factory=dict)
+    setup: list[Launch] = field(default_factory=list)
+    """To be run once before all steps: they make weights of weights."""
     functions: list[list[Plan]] = field(default_factory=list)
     """The sub-plans of control flow: for each function the plans that were made so far."""
     compilers: list[Callable[[Mapping[str, int]], Plan]] = field(default_factory=list, repr=False, compare=False)
@@ -217,7 +221,7 @@ class Plan:
 
     def _data(self) -> dict[str, Any]:
         data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("compilers", "strings")}
-        for name in ("inputs", "outputs", "buffers", "steps"):
+        for name in ("inputs", "outputs", "buffers", "steps", "setup"):
             data[name] = [asdict(item) for item in data[name]]
         data["weights"] = {name: _encode(array) for name, array in self.weights.items()}
         data["functions"] = [[plan._data() for plan in plans] for plans in self.functions]
@@ -240,7 +244,8 @@ class Plan:
         kept = {f.name: data[f.name] for f in fields(cls) if f.name not in ("compilers", "strings")}
         for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
             kept[name] = [kind(**item) for item in data[name]]
-        kept["steps"] = [_STEPS[item["do"]](**item) for item in data["steps"]]
+        for name in ("steps", "setup"):
+            kept[name] = [_STEPS[item["do"]](**item) for item in data[name]]
         kept["weights"] = {name: _decode(item) for name, item in data["weights"].items()}
         kept["functions"] = [[cls._of(item, strings) for item in plans] for plans in data["functions"]]
         return cls(**kept, strings=strings)

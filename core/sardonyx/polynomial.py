@@ -111,7 +111,7 @@ class Poly:
         """The quotient rounded down; what divides evenly, or is provably smaller than the divisor, leaves no trace."""
         if self.constant is not None and divisor.constant:
             return constant(self.constant // divisor.constant)
-        quotient, rest = self._divide(divisor)
+        quotient, rest = self._divide(divisor, ranges)
         if not rest.terms or within(rest, divisor, ranges):
             return quotient
         return quotient + call("floordiv", rest, divisor)
@@ -120,12 +120,20 @@ class Poly:
         """The remainder of `floordiv`."""
         if self.constant is not None and divisor.constant:
             return constant(self.constant % divisor.constant)
-        _, rest = self._divide(divisor)
+        _, rest = self._divide(divisor, ranges)
         if not rest.terms or within(rest, divisor, ranges):
             return rest
         return call("mod", rest, divisor)
 
-    def _divide(self, divisor: Poly) -> tuple[Poly, Poly]:
+    def _divide(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly]:
+        """What divides evenly, and the rest: over index variables at least 0 where the whole is, as after a flip."""
+        quotient, rest = self._split(divisor)
+        if not ranges or not rest.terms or rest.is_nonnegative(ranges):
+            return quotient, rest
+        above = rest + divisor
+        return (quotient - ONE, above) if within(above, divisor, ranges) else (ZERO, self)
+
+    def _split(self, divisor: Poly) -> tuple[Poly, Poly]:
         if len(divisor.terms) != 1:
             return (ONE, ZERO) if self == divisor else (ZERO, self)
         ((atoms, number),) = divisor.terms

@@ -85,6 +85,8 @@ def _power(a: Any, b: Any, out: Any = None) -> Any:
 def _shift(ufunc: np.ufunc) -> Callable[..., Any]:
     def shift(a: Any, b: Any, out: Any = None) -> Any:
         inside = (b >= 0) & (b < a.dtype.itemsize * 8)
+        if np.all(inside):
+            return ufunc(a, b, out=out)
         return _store(ufunc(a, b * inside) * inside, out)
 
     return shift

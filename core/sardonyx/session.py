@@ -15,7 +15,7 @@ from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import WeightTable
 from sardonyx.edge import inward, outward
 from sardonyx.errors import InvalidArgument
-from sardonyx.executor import Function, Weights
+from sardonyx.executor import Function
 from sardonyx.ir import OptionalType, TensorType, Value
 from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
@@ -28,6 +28,7 @@ from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, Nested, arrange, fill, form, leaves, present, type_name
 from sardonyx.termination import governed
 from sardonyx.threads import limit_blas
+from sardonyx.weights import Weights
 
 
 @dataclass

@@ -16,9 +16,10 @@ from sardonyx.compiler import loops
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.program import Program
 from sardonyx.device import Address, Device, Executable, Launch
-from sardonyx.executor import Function, Weights
+from sardonyx.executor import Function
 from sardonyx.plan import Plan
 from sardonyx.strings import RunStrings, StringTable
+from sardonyx.weights import Weights
 
 
 @dataclass(frozen=True)

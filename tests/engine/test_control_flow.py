@@ -101,3 +101,28 @@ def test_loop_in_if_in_loop(provider: str) -> None:
 def test_scan_outputs_of_any_width(provider: str) -> None:
     x = np.array([0.5, -1, 2], np.float32)
     _compare(provider, NARROW, [{"n": np.array(n), "x": x} for n in (1, 5, 0, 700)])
+
+
+CHOICE = """
+g (int64 rate, float[N] x) => (float[2, K] y) {
+  high = Constant <value_int = 16> ()
+  wide = Equal (rate, high)
+  y = If (wide) <
+    then_branch = then () => (float[2, A] t) {
+      six = Constant <value_ints = [2, 6]> ()
+      t = Reshape (x, six)
+    },
+    else_branch = other () => (float[2, B] e) {
+      four = Constant <value_ints = [2, 4]> ()
+      e = Reshape (x, four)
+    }
+  >
+}
+"""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_branch_that_is_not_taken_may_be_impossible(provider: str) -> None:
+    """Models for two sample rates have a branch for each, and each is for inputs of one length."""
+    calls = [{"rate": np.array(rate), "x": np.arange(size, dtype=np.float32)} for rate, size in ((16, 12), (8, 8))]
+    _compare(provider, CHOICE, calls * 2)

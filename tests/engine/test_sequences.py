@@ -231,7 +231,7 @@ def test_loop_that_never_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "MOST_TURNS", 20)
     session = sardonyx.InferenceSession(model(GROW), providers=[NUMPY])
     feeds = {"n": np.array(1 << 40), "limit": np.array(np.inf, np.float32), "x": np.zeros(1, np.float32)}
-    with pytest.raises(RuntimeException, match=r"Loop 's' makes more than 20 iterations.*with Concat"):
+    with pytest.raises(RuntimeException, match=r"Loop 's': makes more than 20 iterations.*with Concat"):
         session.run(None, feeds)
 
 

@@ -13,6 +13,22 @@ from tests.engine.providers import NUMPY, PROVIDERS
 BROADCAST = "g (float[N, 4] x, float[M, 4] y) => (float[K, 4] z) { z = Add (x, y) }"
 RESHAPE = "g (float[N, 6] x, int64[2] shape) => (float[A, B] y) { y = Reshape (x, shape) }"
 
+FLIP = """
+g (float[2, N, M] x, float[2, 1] scale) => (float[N, M] y) {
+  lines = Constant <value_ints = [2, -1]> ()
+  flat = Reshape (x, lines)
+  scaled = Mul (flat, scale)
+  shape = Shape (x)
+  stacked = Reshape (scaled, shape)
+  one = Constant <value_int = 1> ()
+  last = Gather (stacked, one)
+  starts = Constant <value_ints = [-1]> ()
+  ends = Constant <value_ints = [-1000]> ()
+  axes = Constant <value_ints = [0]> ()
+  y = Slice (last, starts, ends, axes, starts)
+}
+"""
+
 
 def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
@@ -66,3 +82,14 @@ def test_bad_feeds_are_named(feeds: dict[str, np.ndarray], message: str) -> None
     session = sardonyx.InferenceSession(model(BROADCAST), providers=[NUMPY])
     with pytest.raises(InvalidArgument, match=message):
         session.run(None, feeds)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_flipped_part_of_a_reshaped_array(provider: str) -> None:
+    """Which row of `scale` belongs to an element is a quotient of its place, which counts backwards."""
+    session = sardonyx.InferenceSession(model(FLIP), providers=[provider])
+    scale = np.array([[1], [10]], np.float32)
+    for shape in ((2, 3, 4), (2, 5, 2)):
+        x = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+        (y,) = session.run(None, {"x": x, "scale": scale})
+        np.testing.assert_array_equal(y, 10 * x[1, ::-1])

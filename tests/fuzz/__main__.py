@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -21,10 +22,13 @@ if arguments.save:
     Path(arguments.save).write_bytes(case(arguments.first, arguments.kind)[2])
 else:
     counts: Counter[str] = Counter()
+    unsound = 0
     started = time.perf_counter()
     for outcome in run_all(arguments.first, arguments.count, arguments.kind, arguments.provider):
         counts[outcome.status] += 1
         if not outcome.is_sound:
+            unsound += 1
             print(outcome, flush=True)
     seconds = time.perf_counter() - started
     print(dict(counts), f"{arguments.count / seconds:.0f} a second")
+    sys.exit(unsound > 0)

@@ -308,7 +308,7 @@ GIANTS = {
     "EyeLike": f"s = Constant<value_ints = [{1 << 20}, {1 << 20}]>() z = ConstantOfShape(s) y = EyeLike(z)",
 }
 LOOP = f"""n = Constant<value_int = {BIG}>() c = Constant<value = bool {{1}}>() o = Constant<value_floats = [1.0]>()
-    y = Loop(n, c, o) <body = b (int64 i, bool d, float[1] v) => (bool e, float[1] w) {{ e = Identity(d) w = Neg(v) }}>"""
+    y = Loop(n, c, o) <body = b (int64 i, bool d, float v) => (bool e, float w) {{ e = Identity(d) w = Neg(v) }}>"""
 
 
 class TestGiants:

@@ -11,18 +11,8 @@ from sardonyx.serde import read
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.passes.checking import make_constant, run
 
-WITHOUT_OPERATORS = {
-    "silero-vad",
-    "silero-vad-seq",
-    "asr-feat-nemo80",
-    "asr-feat-kaldi",
-    "asr-feat-wespeaker",
-    "tashkeel-bilstm-int8",
-    "pyfrspell-int8",
-    "romanizer-enc",
-    "eeg-seizure-lstm",
-}
-"""Models with LSTM, GRU, DFT or STFT, which are still to come."""
+WITHOUT_OPERATORS: set[str] = set()
+"""Models with operators that are still to come."""
 
 LEVELS = [Level.ORT_ENABLE_BASIC, Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_ALL]
 

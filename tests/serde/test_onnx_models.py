@@ -1,6 +1,7 @@
 """ONNX's own test models: read, written, printed, checked, and compared with what the onnx package sees."""
 
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -11,6 +12,9 @@ from sardonyx.ir.compare import difference
 from sardonyx.ir.text import format_model, parse_model
 from sardonyx.ir.types import OptionalType, SequenceType, TensorType
 from sardonyx.serde import read, write
+
+QUIET = onnxruntime.SessionOptions()
+QUIET.log_severity_level = 4
 
 
 def test_reading_and_writing_keep_everything(onnx_models):
@@ -31,6 +35,18 @@ def test_what_is_written_is_as_valid_as_what_was_read(onnx_models):
             continue
         onnx.checker.check_model(write(read(data)))
         assert read(data).graph.name == onnx.load_from_string(data).graph.name, name
+
+
+def test_onnxruntime_loads_what_is_written(onnx_models):
+    loaded = 0
+    for _, data in sampled(onnx_models):
+        try:
+            onnxruntime.InferenceSession(data, QUIET, providers=["CPUExecutionProvider"])
+        except Exception:  # models of newer versions, and of operators that it lacks
+            continue
+        onnxruntime.InferenceSession(write(read(data)), QUIET, providers=["CPUExecutionProvider"])
+        loaded += 1
+    assert loaded > 300
 
 
 def sampled(models: dict[str, bytes]) -> list[tuple[str, bytes]]:

@@ -113,9 +113,13 @@ class KernelBuilder:
         return result
 
     def load(self, array: Array, index: Indices) -> int:
+        return self.load_at(array, flat_index(array.shape, index))
+
+    def load_at(self, array: Array, place: Poly) -> int:
+        """The element at a row-major position of a buffer."""
         if array not in self.reads:
             self.reads.append(array)
-        return self.add("load", array.dtype, (), (self.reads.index(array), flat_index(array.shape, index)))
+        return self.add("load", array.dtype, (), (self.reads.index(array), place))
 
     # ---- elements
 
@@ -244,6 +248,8 @@ def _iota(b: KernelBuilder, e: Equation, index: Indices) -> int:
 def _reshape(b: KernelBuilder, e: Equation, index: Indices) -> int:
     (x,) = e.inputs
     flat = flat_index(e.outputs[0].shape, index)
+    if x is not b.core and x.value is None and b.is_buffer(x):
+        return b.load_at(x, flat)
     return b.element(x, unflatten(flat, x.shape, b))
 
 

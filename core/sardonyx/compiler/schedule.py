@@ -16,6 +16,7 @@ from sardonyx.compiler.fuse import Fusion, fuse
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
+from sardonyx.compiler.setup import take_out
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
@@ -168,6 +169,7 @@ class Scheduler:
         results = [self.at_home(array) for array in self.trace.outputs]
         for number in results:
             self.lives[number][1] = LAST
+        setup, steps = take_out(self.steps, self.buffers, self.codes, self._keys(), results)
         self._layout()
         homes = [
             [
@@ -189,16 +191,21 @@ class Scheduler:
             [[polynomial.json(), relation, truth] for polynomial, relation, truth in self.trace.guards],
             self.buffers,
             self.codes,
-            self.steps,
+            steps,
             self.trace.labels,
             self._placement(),
             self.used_weights,
+            setup,
             self.functions,
             self.compilers,
             self.trace.arguments,
             self.trace.results,
             self.trace.strings.texts,
         )
+
+    def _keys(self) -> dict[int, str]:
+        """The digest of each code by its number."""
+        return {number: key for (_, _, key), number in self._code_numbers.items()}
 
     def _placement(self) -> list[int]:
         """The device of every ONNX node, -1 for one that nothing is left of."""

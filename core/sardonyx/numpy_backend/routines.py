@@ -99,13 +99,15 @@ def _dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any])
     plain = a.dtype == b.dtype == y.dtype and a.dtype.kind == "f" and a.itemsize >= 4
     rows = [axis for axis in range(a.ndim) if axis not in (*ca, *ba)]
     columns = [axis for axis in range(b.ndim) if axis not in (*cb, *bb)]
+    if not ba and cb == (b.ndim - 1,):
+        b, cb, columns = b.reshape(math.prod(b.shape[:-1]), b.shape[-1]), (1,), [0]
     if not plain or len(ca) != 1 or len(columns) != 1:
         return _generic("dot_general")(inputs, outputs, attributes)
     left = a.transpose([*ba, *rows, *ca])
     right = b.transpose([*bb, *cb, *columns])
     if not ba and ca == (a.ndim - 1,):
         count = math.prod(a.shape[:-1])
-        left, y = left.reshape(count, a.shape[-1]), y.reshape(count, y.shape[-1])
+        left, y = left.reshape(count, a.shape[-1]), y.reshape(count, right.shape[-1])
     elif len(rows) != 1:
         # Other rows cannot be joined without a copy, which would hold the values of one run.
         return _generic("dot_general")(inputs, outputs, attributes)

@@ -23,9 +23,9 @@ def neighbours(x: Array, image: Array, places: Sequence[Array]) -> list[Array]:
             taps.append((p.cast(tap, dtypes.int32), p.unsqueeze(weight, [weight.rank])))
         axes.append(taps)
     parts = []
-    for taps in product(*axes):
-        part = p.gather(x, [image, *(tap for tap, _ in taps)], [0, *range(2, x.rank)])
-        for _, weight in taps:
+    for corner in product(*axes):
+        part = p.gather(x, [image, *(tap for tap, _ in corner)], [0, *range(2, x.rank)])
+        for _, weight in corner:
             part = part * weight
         parts.append(part)
     return parts

@@ -19,7 +19,6 @@ BOXES = np.random.default_rng(0).uniform(0, 1, (2, 7, 4)).astype(np.float32)
 SCORES = np.random.default_rng(1).uniform(0, 1, (2, 3, 7)).astype(np.float32)
 IMAGES = np.random.default_rng(2).normal(size=(2, 3, 6, 7)).astype(np.float32)
 REGIONS = np.array([[0, 0, 5.5, 4], [1, 2.2, 3.7, 8], [-3, 4, 9, 4.5]], np.float32)
-
 ROIS = np.array([[0, 0, 0, 5, 4], [1, 1, 2, 3, 5], [1, -2, 3, 9, 4], [0, 7, 7, 9, 9]], np.float32)
 
 LOWEST = float("-inf")
@@ -72,9 +71,9 @@ class NonMaxSuppression(Operator, since=11):
             others = [p.unsqueeze(side, [1]) for side in sides]
             gone = _overlap(taken, others, limit) | p.equal(places, p.unsqueeze(best, [2]))
             rest = p.where(gone, LOWEST, left)
-            return [p.reduce(rest > LOWEST, "any"), rest, best, p.max_(left, [2]) > LOWEST]
+            return [p.reduce(_any_left(rest), "any"), rest, best, _any_left(left)]
 
-        return loop(p.cast(most, dtypes.int64), p.reduce(scores > LOWEST, "any"), [scores], turn)[1:]
+        return loop(p.cast(most, dtypes.int64), p.reduce(_any_left(scores), "any"), [scores], turn)[1:]
 
     def _sides(self, boxes: Array) -> list[Array]:
         """Top, left, bottom and right side of every box."""
@@ -91,6 +90,11 @@ class NonMaxSuppression(Operator, since=11):
         sample(BOXES, SCORES, np.array([3]), np.array([0.5], np.float32), np.array([2.0], np.float32)),
         sample(np.abs(BOXES) + 0.5, SCORES, np.array([3]), np.array([0.5], np.float32), center_point_box=1),
     ]
+
+
+def _any_left(scores: Array) -> Array:
+    """Whether any box is left: [images, classes], so that no thread of a GPU looks at all scores."""
+    return p.max_(scores, [2]) > LOWEST
 
 
 def _overlap(a: list[Array], b: list[Array], limit: Array) -> Array:
@@ -131,7 +135,7 @@ class RoiAlign(Operator, since=22):
         image = p.reshape(batch_indices, (rois.shape[0], 1, 1, 1, 1))
         parts = neighbours(wide, image, [rows[0], columns[0]])
         inside, drawn = (p.unsqueeze(rows[k] & columns[k], [5]) for k in (1, 2))
-        count = p.squeeze(p.unsqueeze(rows[3] * columns[3], [5]), [2, 4])
+        count = p.reshape(rows[3] * columns[3], (rois.shape[0], 1, 1, 1))
         if self.mode == "avg":
             total = p.sum_(p.where(inside & drawn, reduce(Array.__add__, parts), 0), [2, 4])
             pooled = total / p.maximum(count, 1)
@@ -147,9 +151,11 @@ class RoiAlign(Operator, since=22):
         if self.coordinate_transformation_mode != "half_pixel":
             length = p.maximum(length, 1)
         step = length / bins
-        count = p.maximum(p.ceil(step), 0) if self.sampling_ratio <= 0 else p.absolute(step) * 0 + self.sampling_ratio
-        most: Size = self.sampling_ratio
-        if most <= 0:
+        if self.sampling_ratio > 0:
+            most: Size = self.sampling_ratio
+            count = p.full(step.shape, self.sampling_ratio, step.dtype)
+        else:
+            count = p.maximum(p.ceil(step), 0)
             (most,) = known_sizes(p.cast(p.maximum(p.max_(count), 0), dtypes.int64))
         number = p.iota((1, 1, most), 2, start.dtype)
         place = start + (p.iota((1, bins, 1), 1, start.dtype) + (number + 0.5) / p.maximum(count, 1)) * step

@@ -22,6 +22,9 @@ MATRIX_LIMIT = 1 << 20
 """Pairs of numbers up to which a plan holds a matrix of roots."""
 UNKNOWN_LIMIT = 512
 """The unknown length up to which a transform is one product, with a matrix that the run has to make."""
+CONVOLUTIONS = [1 << k for k in range(11, 25, 2)]
+"""Lengths of the convolutions that transforms of unknown length become: few, since each is a plan of its own, and since
+inference tries all answers to what it cannot compare."""
 PRODUCT = {1: np.array([[1, 0], [2, 1]]), -1: np.array([[1, 2], [0, 1]])}
 """By sign, the quarter turns that make (cos, sin) and (-sin, cos) of a sine: what the real and the imaginary part of a
 number contribute to its product with a root."""
@@ -45,7 +48,7 @@ def real_inverse(x: Array, n: Size) -> Array:
     rows = x.shape[-2]
     if _is_short(n, 2, rows):
         once = p.equal(count(rows), 0) | p.equal(count(rows) * 2, n)
-        weights = p.cast(p.unsqueeze(once, [1]), x.dtype) * -1 + 2
+        weights = 2 - p.cast(p.unsqueeze(once, [1]), x.dtype)
         return _contract(x * weights, p.slice_axis(_matrix(rows, n, n, 1, 2, x.dtype), -1, 0, 1))
     mirrored = p.slice_axis(x, -2, n - rows, n - rows, -1) * constant(np.array([1, -1]), x.dtype)
     return p.slice_axis(transform(p.concat([x, mirrored], -2), n, n, 1), -1, 0, 1)
@@ -55,6 +58,10 @@ def sine(places: Array, n: Size, quarters: Any, dtype: DType) -> Array:
     """sin(2 pi places / n + quarters pi / 2) of integers from 0 on, for n from 1 on.
 
     The angle is reduced while it is an integer, so that float32 loses none of it, and zeros are zeros.
+
+    >>> from sardonyx.dtypes import float32
+    >>> sine(constant([0, 1, 2, 7]), 4, 0, float32).value
+    array([ 0.,  1.,  0., -1.], dtype=float32)
     """
     if places.value is not None and isinstance(n, int):
         return constant(np.sin(_angle(places.value, n, quarters)), dtype)
@@ -87,7 +94,7 @@ def _matrix(rows: Size, bins: Size, n: Size, sign: int, parts: int, dtype: DType
 def _known_matrix(rows: int, bins: int, n: int, sign: int, parts: int, dtype: DType) -> np.ndarray:
     """The same object for all nodes and sessions that need it, so that they share its memory."""
     places = np.multiply.outer(np.arange(rows), np.arange(bins))[:, :, None, None]
-    return np.sin(_angle(places, n, PRODUCT[sign][:parts])).astype(dtype.storage)
+    return np.asarray(np.sin(_angle(places, n, PRODUCT[sign][:parts])), dtype.storage)
 
 
 def _contract(x: Array, matrix: Array) -> Array:
@@ -115,9 +122,10 @@ def _split(x: Array, a: int, b: int, sign: int) -> Array:
 
 def _convolve(x: Array, n: Size, sign: int) -> Array:
     """The transform of any length: since 2 t k = t^2 + k^2 - (k - t)^2, it is a convolution with a chirp."""
-    size = 1
-    while size < n * 2 - 1:
-        size *= 2
+    lengths = [1 << (2 * n - 2).bit_length()] if isinstance(n, int) else CONVOLUTIONS
+    size = next((size for size in lengths if n * 2 - 1 <= size), None)
+    if size is None:
+        raise ValueError(f"a transform of {n} elements is too long; {CONVOLUTIONS[-1] // 2} are the most")
     places = count(size) if isinstance(n, int) else p.iota((size,), 0)
     lags = p.minimum(places, -places + size)
     chirp = p.slice_axis(_roots(places * places, n * 2, sign, 2, x.dtype), 0, 0, n)

@@ -27,7 +27,8 @@ class Level:
 def levels_of(grams: Sequence[np.ndarray], columns: Sequence[np.ndarray], base: int) -> list[Level]:
     """The levels of n-grams, [count, n] for each n from 1 on, of items below `base`.
 
-    >>> [level.keys.tolist() for level in levels_of([np.array([[4]]), np.array([[4, 2]])], [np.array([0, 1])] * 2, 10)]
+    >>> grams, columns = [np.array([[4]]), np.array([[4, 2]])], [np.array([0]), np.array([1])]
+    >>> [level.keys.tolist() for level in levels_of(grams, columns, 10)]
     [[4], [2]]
     """
     prefixes = [np.zeros(len(each), np.int64) for each in grams]

@@ -22,7 +22,6 @@ import inspect
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import zip_longest
 from typing import Any, ClassVar
 
@@ -167,7 +166,7 @@ class Operator:
     @classmethod
     def operands(cls, given: Sequence[Value | None]) -> list[Value | None]:
         """What `expand` is called for: the inputs of a node, and None for optional ones that it does not have."""
-        needed, most = _arity(cls)
+        needed, most = _ARITIES.get(cls) or _ARITIES.setdefault(cls, _arity(cls))
         if len(given) > most or (not given and most == MANY):
             count = "at least one input" if most == MANY else f"at most {most:.0f} inputs"
             raise ValueError(f"the operator takes {count}, and gets {len(given)}")
@@ -187,7 +186,9 @@ MANY = math.inf
 """As many inputs as there are."""
 
 
-@cache
+_ARITIES: dict[type[Operator], tuple[list[str], float]] = {}
+
+
 def _arity(operator: type[Operator]) -> tuple[list[str], float]:
     """The inputs that `expand` has no default for, "" for one that may be None, and how many there may be in all."""
     if not hasattr(operator, "expand"):

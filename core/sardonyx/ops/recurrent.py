@@ -10,23 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import eq
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, sizes
+from sardonyx.array import Array, Shape, constant, sizes
 from sardonyx.ir import build
 from sardonyx.ops import activation
 from sardonyx.ops.lift import without
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.trigonometry import Tanh
 from sardonyx.primitives.control import loop
-from sardonyx.symbolic import Size
+from sardonyx.symbolic import Size, same
 
 UNROLLED = 4
-"""Steps that are written out one after the other; more of them, or a number that is not known, are a loop."""
+"""Steps that are written out one after the other: those of a short sequence, or those of one turn of a loop."""
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction runs backwards."""
@@ -76,18 +76,22 @@ ACTIVATIONS: dict[str, type[Operator]] = {
 
 
 @dataclass(frozen=True)
-class Weights:
-    """What all steps share: R [directions, gates * hidden, hidden], and where there are any B [directions, 2 * gates *
-    hidden] and P [directions, 3 * hidden]."""
+class Linear:
+    """Weights [directions, gates * hidden, inner] that multiply the inputs, or the hidden state, along `inner`."""
 
-    r: Array
-    b: Array | None = None
-    peephole: Array | None = None
+    weights: Array
 
-    def wide(self) -> Weights:
-        """The same in float32, if they have fewer bits."""
-        b, peephole = (None if array is None else p.widen(array) for array in (self.b, self.peephole))
-        return Weights(p.widen(self.r), b, peephole)
+    @property
+    def shape(self) -> Shape:
+        return self.weights.shape
+
+    def of_inputs(self, x: Array) -> Array:
+        """Products with x [time, batch, inner], as [time, batch, directions, gates * hidden]."""
+        return p.dot_general(x, self.weights, ([2], [2]))
+
+    def of_state(self, h: Array) -> Array:
+        """Products with h [directions, batch, inner], as [directions, batch, gates * hidden]."""
+        return p.dot_general(h, self.weights, ([2], [2]), ([0], [0]))
 
 
 class Recurrent(Operator, abstract=True):
@@ -106,7 +110,7 @@ class Recurrent(Operator, abstract=True):
 
     upgrades = {7: without("output_sequence")}
 
-    def step(self, weights: Weights) -> Step:
+    def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
         """The function that takes a step; what does not depend on the step is computed here."""
         raise NotImplementedError
 
@@ -115,26 +119,27 @@ class Recurrent(Operator, abstract=True):
         half = b.shape[1] // 2
         return p.slice_axis(b, 1, 0, half) + p.slice_axis(b, 1, half, half)
 
-    def project(self, x: Array, w: Array) -> Array:
-        """X [time, batch, size] times W [directions, wide, size], as [time, batch, directions * wide]."""
-        return p.dot_general(x, p.reshape(w, (w.shape[0] * w.shape[1], w.shape[2])), ([2], [1]))
-
-    def product(self, h: Array, r: Array) -> Array:
-        """A state [directions, batch, hidden] times [directions, wide, hidden], as [directions, batch, wide]."""
-        return p.dot_general(h, r, ([2], [2]), ([0], [0]))
-
     def recur(
-        self, x: Array, w: Array, weights: Weights, lengths: Array | None, states: Sequence[Array | None]
+        self,
+        x: Array,
+        w: Linear,
+        r: Linear,
+        b: Array | None,
+        lengths: Array | None,
+        states: Sequence[Array | None],
+        peephole: Array | None = None,
     ) -> list[Array]:
         """Y, and the states after the last step of each sequence."""
-        dtype = x.dtype
-        backwards = self._backwards(x, w, weights)
-        weights = weights.wide()
+        self._check(x, w, r, b, peephole)
+        backwards = DIRECTIONS[self.direction]
         swap = [1, 0, 2] if self.layout else [0, 1, 2]
-        x = p.transpose(p.widen(x), swap)
+        dtype, x = x.dtype, p.transpose(p.widen(x), swap)
         steps, batch, _ = x.shape
-        count, wide, hidden = weights.r.shape
-        shape = (len(backwards), batch, hidden)
+        count, hidden = len(backwards), r.shape[2]
+        wide = self.gates * hidden
+        b = None if b is None else _known(p.widen(b), (count, 2 * wide))
+        peephole = None if peephole is None else _known(p.widen(peephole), (count, 3 * hidden))
+        shape = (count, batch, hidden)
         start = [
             p.full(shape, 0, x.dtype) if state is None else p.broadcast_to(p.transpose(p.widen(state), swap), shape)
             for state in states
@@ -142,47 +147,46 @@ class Recurrent(Operator, abstract=True):
         if lengths is not None:
             lengths = p.reshape(p.cast(lengths, dtypes.int32), (1, batch, 1))
             start = [p.where(lengths > 0, state, 0) for state in start]
-        inputs = p.reshape(self.project(x, p.widen(w)), (steps, batch, count, wide))
-        inputs = p.transpose(inputs, [0, 2, 1, 3])
-        if weights.b is not None:
-            inputs = inputs + p.unsqueeze(self.bias(weights.b), [1])
-        inputs = _turned(inputs, backwards)
-        step = self.step(weights)
+        inputs = p.transpose(w.of_inputs(x), [0, 2, 1, 3])
+        if b is not None:
+            inputs = inputs + p.unsqueeze(self.bias(b), [1])
+        inputs = _turned(_known(inputs, (steps, count, batch, wide)), backwards)
+        step = self.step(r, b, peephole)
 
-        def advance(t: int | Array, before: Sequence[Array]) -> tuple[list[Array], Array]:
-            """The states after step t, and a row of Y: zeros behind the end of a sequence."""
-            after = step(_at(inputs, t), *before)
-            if lengths is None:
-                return after, after[0]
-            inside = _places(t, steps, backwards) < lengths
-            kept = [p.where(inside, new, old) for new, old in zip(after, before, strict=True)]
-            return kept, p.where(inside, after[0], 0)
+        def advance(chunk: Array, first: Array | Size, states: Sequence[Array]) -> tuple[list[Array], Array]:
+            after, rows = list(states), []
+            for k in range(int(chunk.shape[0])):
+                before, after = after, step(p.reshape(p.slice_axis(chunk, 0, k, 1), chunk.shape[1:]), *after)
+                row = after[0]
+                if lengths is not None:
+                    inside = _places(first + k, steps, backwards) < lengths
+                    after = [p.where(inside, new, old) for new, old in zip(after, before, strict=True)]
+                    row = p.where(inside, row, 0)
+                rows.append(p.unsqueeze(row, [0]))
+            return after, p.concat(rows, 0)
 
-        last, rows = _run(advance, start, steps, collect=bool(self.node.outputs[0].name))
+        last, rows = _over_time(advance, inputs, start, collect=bool(self.node.outputs[0].name))
         rows = p.transpose(_turned(rows, backwards), [2, 0, 1, 3] if self.layout else [0, 1, 2, 3])
         return [p.cast(array, dtype) for array in (rows, *(p.transpose(state, swap) for state in last))]
 
-    def _backwards(self, x: Array, w: Array, weights: Weights) -> Sequence[bool]:
-        """Whether each direction runs backwards; raises ValueError unless the weights are those of such a layer."""
+    def _check(self, x: Array, w: Linear, r: Linear, b: Array | None, peephole: Array | None) -> None:
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction {self.direction!r} is unknown; use {', '.join(DIRECTIONS)}")
-        if not x.rank == w.rank == weights.r.rank == 3:
-            raise ValueError(f"X, W and R have {x.rank}, {w.rank} and {weights.r.rank} axes; each has to have 3")
-        count, hidden = len(DIRECTIONS[self.direction]), weights.r.shape[2]
+        if not x.rank == len(w.shape) == len(r.shape) == 3:
+            raise ValueError(f"X, W and R have {x.rank}, {len(w.shape)} and {len(r.shape)} axes; each has to have 3")
+        count, hidden = len(DIRECTIONS[self.direction]), r.shape[2]
         wide = self.gates * hidden
-        wanted = (
-            ("W", w, (count, wide, x.shape[2])),
-            ("R", weights.r, (count, wide, hidden)),
-            ("B", weights.b, (count, 2 * wide)),
-            ("P", weights.peephole, (count, 3 * hidden)),
-        )
-        for name, array, shape in wanted:
-            if array is not None and not (array.rank == len(shape) and all(map(eq, array.shape, shape))):
+        for name, shape, wanted in (
+            ("W", w.shape, (count, wide, x.shape[2])),
+            ("R", r.shape, (count, wide, hidden)),
+            ("B", None if b is None else b.shape, (count, 2 * wide)),
+            ("P", None if peephole is None else peephole.shape, (count, 3 * hidden)),
+        ):
+            if shape is not None and not (len(shape) == len(wanted) and all(map(eq, shape, wanted))):
                 raise ValueError(
-                    f"{name} has the shape {p.show(array.shape)}; {hidden} units, direction {self.direction!r} and "
-                    f"{x.shape[2]} inputs want {p.show(shape)}"
+                    f"{name} has the shape {p.show(shape)}; {hidden} units, direction {self.direction!r} and "
+                    f"{x.shape[2]} inputs want {p.show(wanted)}"
                 )
-        return DIRECTIONS[self.direction]
 
     def functions(self) -> list[Function]:
         """The activations f, g, h as far as there are such, each for all directions; those of gates are clipped."""
@@ -196,15 +200,15 @@ class Recurrent(Operator, abstract=True):
         return [_stacked(made[k::count], self.clip if k < 2 else None) for k in range(count)]
 
 
-class RNN(Recurrent):
+class RNN(Recurrent, since=22):
     """H = f(X W' + H R' + B) for each time step."""
 
     gates = 1
     defaults = ("Tanh",)
 
-    def step(self, weights: Weights) -> Step:
+    def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
         (f,) = self.functions()
-        return lambda inputs, h: [f(inputs + self.product(h, weights.r))]
+        return lambda inputs, h: [f(inputs + r.of_state(h))]
 
     def expand(
         self,
@@ -215,7 +219,7 @@ class RNN(Recurrent):
         lengths: Array | None = None,
         h: Array | None = None,
     ) -> list[Array]:
-        return self.recur(x, w, Weights(r, b), lengths, [h])
+        return self.recur(x, Linear(p.widen(w)), Linear(p.widen(r)), b, lengths, [h])
 
     samples = [
         sample((1, 2, 3), (1, 4, 3), (1, 4, 4), outputs=2),
@@ -223,7 +227,7 @@ class RNN(Recurrent):
     ]
 
 
-class GRU(Recurrent):
+class GRU(Recurrent, since=22):
     """The gated recurrent unit (Cho et al., 2014); gates: update, reset, hidden."""
 
     linear_before_reset: int = 0
@@ -238,12 +242,12 @@ class GRU(Recurrent):
         ungated = p.slice_axis(b, 1, 3 * hidden, 2 * hidden)
         return p.slice_axis(b, 1, 0, 3 * hidden) + p.pad(ungated, (0, 0), (0, hidden))
 
-    def step(self, weights: Weights) -> Step:
+    def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
         f, g = self.functions()
-        r, b, hidden = weights.r, weights.b, weights.r.shape[2]
+        hidden = r.shape[2]
 
         def linear_before_reset(inputs: Array, h: Array) -> list[Array]:
-            recurrent = self.product(h, r)
+            recurrent = r.of_state(h)
             update, reset = _split(f(_part(inputs, hidden, 0, 2) + _part(recurrent, hidden, 0, 2)), hidden, 2)
             added = _part(recurrent, hidden, 2)
             if own is not None:
@@ -252,14 +256,15 @@ class GRU(Recurrent):
             return [fresh + update * (h - fresh)]
 
         def reset_before_linear(inputs: Array, h: Array) -> list[Array]:
-            update, reset = _split(f(_part(inputs, hidden, 0, 2) + self.product(h, gates)), hidden, 2)
-            fresh = g(_part(inputs, hidden, 2) + self.product(reset * h, candidate))
+            update, reset = _split(f(_part(inputs, hidden, 0, 2) + gates.of_state(h)), hidden, 2)
+            fresh = g(_part(inputs, hidden, 2) + candidate.of_state(reset * h))
             return [fresh + update * (h - fresh)]
 
         if self.linear_before_reset:
             own = None if b is None else p.unsqueeze(p.slice_axis(b, 1, 5 * hidden, hidden), [1])
             return linear_before_reset
-        gates, candidate = p.slice_axis(r, 1, 0, 2 * hidden), p.slice_axis(r, 1, 2 * hidden, hidden)
+        gates = Linear(p.slice_axis(r.weights, 1, 0, 2 * hidden))
+        candidate = Linear(p.slice_axis(r.weights, 1, 2 * hidden, hidden))
         return reset_before_linear
 
     def expand(
@@ -271,7 +276,7 @@ class GRU(Recurrent):
         lengths: Array | None = None,
         h: Array | None = None,
     ) -> list[Array]:
-        return self.recur(x, w, Weights(r, b), lengths, [h])
+        return self.recur(x, Linear(p.widen(w)), Linear(p.widen(r)), b, lengths, [h])
 
     samples = [
         sample((1, 2, 3), (1, 12, 3), (1, 12, 4), outputs=2),
@@ -280,21 +285,21 @@ class GRU(Recurrent):
     ]
 
 
-class LSTM(Recurrent):
-    """Long short-term memory (Hochreiter and Schmidhuber, 1997) with peepholes; gates: input, output, forget, cell."""
+class LongShortTermMemory(Recurrent, abstract=True):
+    """The step of an LSTM."""
 
     input_forget: int = 0
 
     gates = 4
     defaults = ("Sigmoid", "Tanh", "Tanh")
 
-    def step(self, weights: Weights) -> Step:
+    def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
         f, g, last = self.functions()
-        r, hidden = weights.r, weights.r.shape[2]
-        peepholes = None if weights.peephole is None else _split(p.unsqueeze(weights.peephole, [1]), hidden, 3)
+        hidden = r.shape[2]
+        peepholes = None if peephole is None else _split(p.unsqueeze(peephole, [1]), hidden, 3)
 
         def step(inputs: Array, h: Array, c: Array) -> list[Array]:
-            every = inputs + self.product(h, r)
+            every = inputs + r.of_state(h)
             into, out, forget, fresh = _split(every, hidden, 4)
             if peepholes is None:
                 into, out, forget = _split(f(_part(every, hidden, 0, 3)), hidden, 3)
@@ -309,6 +314,10 @@ class LSTM(Recurrent):
 
         return step
 
+
+class LSTM(LongShortTermMemory, since=22):
+    """Long short-term memory (Hochreiter and Schmidhuber, 1997) with peepholes; gates: input, output, forget, cell."""
+
     def expand(
         self,
         x: Array,
@@ -320,7 +329,7 @@ class LSTM(Recurrent):
         c: Array | None = None,
         peephole: Array | None = None,
     ) -> list[Array]:
-        return self.recur(x, w, Weights(r, b, peephole), lengths, [h, c])
+        return self.recur(x, Linear(p.widen(w)), Linear(p.widen(r)), b, lengths, [h, c], peephole)
 
     samples = [
         sample((1, 2, 3), (1, 16, 3), (1, 16, 4), outputs=3),
@@ -338,20 +347,27 @@ def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> O
 
 
 def _stacked(operators: Sequence[Operator], limit: float | None) -> Function:
-    """What the operators of the directions do to an Array [directions, ...], clipped first if there is a limit."""
+    """The activations of the directions on [directions, ...], which is clipped first if there is a limit."""
+    alike = all(_settings(operator) == _settings(operators[0]) for operator in operators)
 
     def apply(x: Array) -> Array:
         if limit is not None:
             x = p.minimum(p.maximum(x, -limit), limit)
-        if all(_key(operator) == _key(operators[0]) for operator in operators):
-            return operators[0].expand(x)
-        return p.concat([operator.expand(p.slice_axis(x, 0, k, 1)) for k, operator in enumerate(operators)], 0)
+        if alike:
+            return cast(Array, operators[0].expand(x))
+        parts = (operator.expand(p.slice_axis(x, 0, k, 1)) for k, operator in enumerate(operators))
+        return p.concat(cast(list[Array], list(parts)), 0)
 
     return apply
 
 
-def _key(operator: Operator) -> tuple[type[Operator], list[object]]:
+def _settings(operator: Operator) -> tuple[type[Operator], list[object]]:
     return type(operator), [getattr(operator, name) for name in operator.attributes]
+
+
+def _known(x: Array, shape: Shape) -> Array:
+    """x, its shape spelled by sizes that are known to be equal: the sizes of a loop's states have to stay the same."""
+    return p.slice_(x, [0] * x.rank, shape)
 
 
 def _part(x: Array, hidden: Size, first: int, count: int = 1) -> Array:
@@ -372,12 +388,7 @@ def _turned(x: Array, backwards: Sequence[bool]) -> Array:
     return p.concat([p.flip(line, [0]) if back else line for line, back in zip(lines, backwards, strict=True)], 1)
 
 
-def _at(x: Array, t: int | Array) -> Array:
-    """The elements of a time step."""
-    return p.gather(x, [t], [0]) if isinstance(t, Array) else p.reshape(p.slice_axis(x, 0, t, 1), x.shape[1:])
-
-
-def _places(t: int | Array, steps: Size, backwards: Sequence[bool]) -> Array:
+def _places(t: Array | Size, steps: Size, backwards: Sequence[bool]) -> Array:
     """Which elements of the sequences step t is about, int32 [directions, 1, 1]."""
     first = sizes([steps - 1 if back else 0 for back in backwards], dtypes.int32)
     stride = constant(np.array([-1 if back else 1 for back in backwards], np.int32))
@@ -385,24 +396,41 @@ def _places(t: int | Array, steps: Size, backwards: Sequence[bool]) -> Array:
     return p.reshape(first + stride * count, (len(backwards), 1, 1))
 
 
-def _run(
-    advance: Callable[[int | Array, Sequence[Array]], tuple[list[Array], Array]],
-    states: list[Array],
-    steps: Size,
-    collect: bool,
-) -> tuple[list[Array], Array]:
+Advance: TypeAlias = Callable[[Array, Array | Size, Sequence[Array]], tuple[list[Array], Array]]
+"""`advance(chunk, first, states)`: the states after some steps, and their rows of Y, which are zeros behind the end of
+a sequence; from the inputs of those steps, the number of the first one, and the states before."""
+
+
+def _over_time(advance: Advance, inputs: Array, states: list[Array], collect: bool) -> tuple[list[Array], Array]:
     """The states after all steps, and the rows of all steps if they are to be collected."""
-    nothing = p.full((steps, *states[0].shape), 0, states[0].dtype)
-    if isinstance(steps, int) and steps <= UNROLLED:
-        rows = []
-        for t in range(steps):
-            states, row = advance(t, states)
-            rows.append(p.unsqueeze(row, [0]))
-        return states, p.concat(rows, 0) if rows else nothing
+    steps, pieces = inputs.shape[0], []
+    whole = steps // UNROLLED
+    rest = steps - whole * UNROLLED
+    start: Size = 0
+    for width, trips in ((UNROLLED, whole), (rest, 1) if isinstance(rest, int) else (1, rest)):
+        count = width * trips
+        if same(count, 0):
+            continue
+        if same(trips, 1):
+            states, rows = advance(p.slice_axis(inputs, 0, start, count), start, states)
+        else:
+            states, rows = _turns(advance, inputs, states, start, width, trips)
+        pieces.append(rows)
+        start = start + count
+    if not pieces or not collect:
+        return states, p.full((steps, *states[0].shape), 0, inputs.dtype)
+    return states, p.concat(pieces, 0)
 
-    def body(t: Array, going: Array, *before: Array) -> list[Array]:
-        after, row = advance(t, before)
-        return [constant(True), *after, *([row] if collect else [])]
 
-    results = loop(p.literal(steps, dtypes.int64), None, states, body)
-    return results[: len(states)], results[-1] if collect else nothing
+def _turns(
+    advance: Advance, inputs: Array, states: list[Array], start: Size, width: int, trips: Size
+) -> tuple[list[Array], Array]:
+    """`width * trips` steps from `start` on, as a loop."""
+
+    def turn(t: Array, going: Array, *before: Array) -> list[Array]:
+        first = t * width + start
+        after, rows = advance(p.gather(inputs, [first + p.iota((width,), 0)], [0]), first, before)
+        return [constant(True), *after, rows]
+
+    *states, rows = loop(p.literal(trips, dtypes.int64), None, states, turn)
+    return states, p.reshape(rows, (width * trips, *rows.shape[2:]))

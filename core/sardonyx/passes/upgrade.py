@@ -58,8 +58,8 @@ def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterato
         except errors.SardonyxError:
             raise
         except Exception as error:
-            version = versions.get(node.domain, 1)
-            raise errors.InvalidGraph(f"{node.label} is no {node.op_type} of operator set {version}: {error}") from error
+            own = versions.get(node.domain, 1)
+            raise errors.InvalidGraph(f"{node.label} is no {node.op_type} of operator set {own}: {error}") from error
         if replacement is not None:
             _take_over(node, replacement, make)
             replaced = True

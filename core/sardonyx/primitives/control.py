@@ -16,6 +16,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
 from sardonyx.dtypes import DType
+from sardonyx.errors import SardonyxError
 from sardonyx.polynomial import symbol
 from sardonyx.structure import fill, is_nested
 from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same
@@ -79,8 +80,8 @@ def active_hints(trace: Trace) -> dict[str, int]:
 def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:
     """The results of `then()` if the condition, one bool, holds, else of `other()`.
 
-    Where they differ in rank, or in how many tensors there are, or the data decide that, the condition is read on the
-    host and chooses while the plan is made.
+    Where they differ in rank, or in how many tensors there are, or the data decide that, or one of them is not possible
+    with these sizes, the condition is read on the host and chooses while the plan is made.
     """
     if condition.dtype is not dtypes.bool_:
         raise ValueError(f"a condition is a bool, not {condition}")
@@ -89,13 +90,15 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
         (chosen,) = known_sizes(condition)
         return list(then() if chosen else other())
     bodies = [Body(then, [], trace), Body(other, [], trace)]
-    traces = [body.trace() for body in bodies]
+    try:
+        traces = [body.trace() for body in bodies]
+    except SardonyxError:
+        return _taken(trace, condition, then, other)
     pairs = list(zip(traces[0].outputs, traces[1].outputs))
     unsettled = any(map(_follows_data, traces))
     alike = traces[0].results == traces[1].results and not (unsettled and any(map(is_nested, traces[0].results)))
     if not alike or any(a.rank != b.rank or a.dtype is not b.dtype for a, b in pairs):
-        (chosen,) = trace.read(condition)
-        return list(then() if chosen == 1 else other())
+        return _taken(trace, condition, then, other)
     for inner in traces:
         _adopt_guards(trace, inner)
     captured = _union(bodies)
@@ -103,6 +106,12 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
     outputs = trace.append(BRANCH, (condition, *captured), {}, types)
     trace.equations[-1].bodies = tuple(zip(bodies, traces, strict=True))
     return list(fill(traces[0].results, iter(outputs)))
+
+
+def _taken(trace: Trace, condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:
+    """The results of the body that the condition chooses, which is read on the host."""
+    (chosen,) = trace.read(condition)
+    return list(then() if chosen == 1 else other())
 
 
 def loop(
@@ -117,7 +126,9 @@ def loop(
     ignored). The results are the carried values
     after the last iteration, then the scan outputs of all iterations stacked along a new first axis.
     """
-    if (trips is not None and not trips.dtype.is_int) or (condition is not None and condition.dtype is not dtypes.bool_):
+    if (trips is not None and not trips.dtype.is_int) or (
+        condition is not None and condition.dtype is not dtypes.bool_
+    ):
         raise ValueError(f"a loop takes integer trips and a bool, not {trips} and {condition}")
     trace = active_trace()
     if trace is None:
@@ -150,6 +161,18 @@ def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Arra
     shapes: list[list[Size]] = [list(array.shape) for array in start]
     symbols: dict[str, list[list[int]]] = {}
     hints = active_hints(trace)
+
+    def vary(k: int, axis: int) -> None:
+        name = f"c{k}_{axis}_{trace.depth}"
+        symbols[name] = [[2 + k, axis]]
+        hints[name] = hint(start[k].shape[axis])
+        shapes[k][axis] = Dim(symbol(name))
+
+    # Loops in loops are traced again and again, which must not take twice as long with every level.
+    varying = trace.root.varying.setdefault(trace.place, set())
+    for k, axis in sorted(varying):
+        if k < len(shapes) and axis < len(shapes[k]):
+            vary(k, axis)
     while True:
         arguments: list[tuple[DType, Shape]] = [(dtypes.int64, ()), (dtypes.bool_, ())]
         arguments += [(array.dtype, tuple(shape)) for array, shape in zip(start, shapes, strict=True)]
@@ -162,9 +185,8 @@ def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Arra
             for axis, (old, new) in enumerate(zip(shape, array.shape, strict=True)):
                 name = f"c{k}_{axis}_{trace.depth}"
                 if not same(old, new) and name not in symbols:
-                    symbols[name] = [[2 + k, axis]]
-                    hints[name] = hint(start[k].shape[axis])
-                    shape[axis] = Dim(symbol(name))
+                    vary(k, axis)
+                    varying.add((k, axis))
                     changed = True
         if not changed:
             return body, inner

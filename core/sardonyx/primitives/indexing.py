@@ -120,11 +120,19 @@ def gather(x: Array, indices: Sequence[Array], axes: Sequence[int], place: int =
     taken = tuple(axes)
     if normalize_axes(taken, x.rank) != tuple(sorted(taken)):
         raise ValueError(f"gather takes axes counted from the front, not {list(axes)}")
+    if len(indices) != len(taken):
+        raise ValueError(f"gather takes one index for each of the axes {list(axes)}, not {len(indices)}")
     return bind(GATHER, x, *_aligned(indices), axes=taken, place=place)[0]
+
+
+REDUCTIONS = ("none", "add", "mul", "min", "max")
+"""What scatter may do with an element and its update."""
 
 
 def scatter(x: Array, updates: Array, indices: Sequence[Array], axes: Sequence[int], reduction: str = "none") -> Array:
     """`x` with the elements (or slices) at indices along `axes` replaced by, or combined with, the updates."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"reduction {reduction!r} is unknown; use one of {', '.join(REDUCTIONS)}")
     aligned = _aligned(indices)
     kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
     want = (*aligned[0].shape, *kept)

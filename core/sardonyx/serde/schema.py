@@ -1,8 +1,8 @@
 """ONNX's messages in protobuf's own language, as tables that the reader and the writer share.
 
 What the engine does not look at (training information, segments, device placement, what later versions of ONNX add) is
-left out; see `UNREAD`. `packed` is a list whose bytes are kept as they are until someone asks for the numbers; `view` is
-bytes never copied.
+left out; see `UNREAD`. `packed` is a list whose bytes are kept as they are until someone asks for the numbers; `view`
+is bytes never copied.
 """
 
 from __future__ import annotations

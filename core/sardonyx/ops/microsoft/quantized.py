@@ -11,24 +11,14 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.dtypes import DType
 from sardonyx.ops.activation import MICROSOFT, LeakyRelu, Softmax
-from sardonyx.ops.matmul import MatMulInteger
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.pooling import AveragePool, Pool
-from sardonyx.ops.qlinear import QLinearConv, along, centred, dequantized, is_zero, quantized, ratio
-from sardonyx.ops.quantization import DequantizeLinear, DynamicQuantizeLinear, QuantizeLinear
+from sardonyx.ops.qlinear import centred, dequantized, quantized, ratio
+from sardonyx.ops.quantization import DequantizeLinear, QuantizeLinear
 from sardonyx.symbolic import product
 
 BYTES = np.arange(0, 240, 10, dtype=np.uint8).reshape(1, 2, 3, 4)
 SIGNED = (np.arange(24) * 9 - 110).astype(np.int8).reshape(2, 3, 4)
-INTEGERS = BYTES.reshape(4, 6), SIGNED.reshape(6, 4)
-MATRICES = (
-    *(INTEGERS[0], np.array(0.1, np.float32), np.array(100, np.uint8)),
-    *(INTEGERS[1], np.array(0.2, np.float32), np.array(0, np.int8)),
-)
-POOLED = (
-    *(BYTES, np.array(0.1, np.float32), np.array(100, np.uint8)),
-    *(np.array(0.12, np.float32), np.array(40, np.uint8)),
-)
 ONE_STEP = 1 / 127
 """A tolerance of one step: onnxruntime looks some functions up in tables, or fuses additions."""
 
@@ -39,6 +29,9 @@ def scale(number: float) -> np.ndarray:
 
 def zero(number: int, dtype: type[np.generic] = np.uint8) -> np.ndarray:
     return np.array(number, dtype)
+
+
+POOLED = (BYTES, scale(0.1), zero(100), scale(0.12), zero(40))
 
 
 def scalar(parameter: Array | None) -> Array | None:
@@ -326,107 +319,3 @@ class NhwcMaxPool(Pool, domain=MICROSOFT):
         return channels_last(p.reduce_window(channels_first(x), "max", **self.windows(channels_first(x))))
 
     samples = [sample(BYTES, kernel_shape=[2, 2]), sample(BYTES, kernel_shape=[1, 2], strides=[1, 2])]
-
-
-class MicrosoftQLinearConv(QLinearConv, domain=MICROSOFT, name="QLinearConv"):
-    """QLinearConv, of x and y whose channels may come last."""
-
-    channels_last: int = 0
-
-    def expand(self, x: Array, *parameters: Array | None) -> Array:
-        convolve = QLinearConv(self.node).expand
-        return (
-            channels_last(convolve(channels_first(x), *parameters)) if self.channels_last else convolve(x, *parameters)
-        )
-
-    samples = [
-        sample(
-            *(BYTES, scale(0.1), zero(9)),
-            *((np.arange(32) * 8 - 128).astype(np.int8).reshape(2, 4, 2, 2), scale(0.05), zero(0, np.int8)),
-            *(scale(20), zero(128)),
-            channels_last=1,
-        ),
-    ]
-
-
-class QGemm(Operator, domain=MICROSOFT):
-    """alpha * A B + C of quantized matrices, of which A and B may be transposed; B has one scale and zero point, or one
-    per column, and C is int32 in the scale of the product. Quantized if y has a scale, else float32."""
-
-    alpha: float = 1.0
-    transA: int = 0  # noqa: N815 - onnxruntime's name
-    transB: int = 0  # noqa: N815
-
-    def expand(
-        self,
-        a: Array,
-        a_scale: Array,
-        a_zero: Array,
-        b: Array,
-        b_scale: Array,
-        b_zero: Array,
-        c: Array | None = None,
-        y_scale: Array | None = None,
-        y_zero: Array | None = None,
-    ) -> Array:
-        a, b = (p.transpose(x) if swapped else x for x, swapped in ((a, self.transA), (b, self.transB)))
-        total = MatMulInteger(self.node).expand(a, b, a_zero, None if is_zero(b_zero) else b_zero)
-        total = p.cast(total if c is None else total + c, dtypes.float32)
-        factor = self.alpha * p.reshape(a_scale, ()) * along(b_scale, 1, 2)
-        if y_scale is None:
-            return total * factor
-        return quantized(total * (factor / p.reshape(y_scale, ())), scalar(y_zero), like(a, y_zero))
-
-    samples = [
-        sample(*MATRICES, None, scale(300), zero(100), tolerance=ONE_STEP),
-        sample(*MATRICES, np.arange(-2, 2, dtype=np.int32) * 900, scale(300), zero(100), alpha=1.5, tolerance=ONE_STEP),
-        sample(*MATRICES, np.arange(-2, 2, dtype=np.int32), alpha=0.5),
-        sample(
-            *(BYTES.reshape(6, 4), scale(0.1), zero(100)),
-            *(SIGNED.reshape(4, 6), np.array([0.1, 0.2, 0.3, 0.4], np.float32), np.array([3, 0, -3, 9], np.int8)),
-            *(None, scale(300), zero(100)),
-            transA=1,
-            transB=1,
-            tolerance=ONE_STEP,
-        ),
-    ]
-
-
-class MatMulIntegerToFloat(Operator, domain=MICROSOFT):
-    """The matrix product of quantized A and B, plus a bias, as floats; B may have a scale and zero point per column."""
-
-    def expand(
-        self,
-        a: Array,
-        b: Array,
-        a_scale: Array,
-        b_scale: Array,
-        a_zero: Array | None = None,
-        b_zero: Array | None = None,
-        bias: Array | None = None,
-    ) -> Array:
-        total = MatMulInteger(self.node).expand(a, b, a_zero, None if b_zero is None or is_zero(b_zero) else b_zero)
-        factor = p.widen(p.reshape(a_scale, ())) * p.widen(along(b_scale, -1, b.rank))
-        result = p.cast(p.cast(total, dtypes.float32) * factor, a_scale.dtype)
-        return result if bias is None else result + bias
-
-    samples = [
-        sample(*INTEGERS, scale(0.1), scale(0.2)),
-        sample(*INTEGERS, scale(0.1), scale(0.2), zero(7), zero(-3, np.int8), (4,)),
-        sample(*INTEGERS, scale(0.1), np.array([0.1, 0.2, 0.3, 0.4], np.float32), None, np.arange(4, dtype=np.int8)),
-    ]
-
-
-class DynamicQuantizeMatMul(Operator, domain=MICROSOFT):
-    """The matrix product of A, quantized by its own range, and quantized B, plus a bias, as floats."""
-
-    def expand(
-        self, a: Array, b: Array, b_scale: Array, b_zero: Array | None = None, bias: Array | None = None
-    ) -> Array:
-        integers, a_scale, a_zero = DynamicQuantizeLinear(self.node).expand(a)
-        return MatMulIntegerToFloat(self.node).expand(integers, b, a_scale, b_scale, a_zero, b_zero, bias)
-
-    samples = [
-        sample((2, 3, 6), INTEGERS[1], scale(0.2)),
-        sample((3, 6), INTEGERS[1], np.array([0.1, 0.2, 0.3, 0.4], np.float32), np.arange(4, dtype=np.int8), (4,)),
-    ]

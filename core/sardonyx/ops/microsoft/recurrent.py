@@ -1,0 +1,116 @@
+"""Recurrent layers of onnxruntime: the LSTM with weights of 8 bits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sardonyx import primitives as p
+from sardonyx.array import Array, Shape
+from sardonyx.ops.operator import sample
+from sardonyx.ops.recurrent import Linear, LongShortTermMemory
+
+W = np.random.default_rng(0).integers(-128, 128, (1, 3, 16), np.int8)
+R = np.random.default_rng(1).integers(-128, 128, (1, 4, 16), np.int8)
+
+
+@dataclass(frozen=True)
+class QuantizedLinear(Linear):
+    """Weights [directions, inner, gates * hidden] of 8 bits without their zero point, as floats, times `scale`
+    [directions, 1, 1 or gates * hidden]. What they multiply is rounded to 8 bits as well.
+
+    Products of integers are exact in float32, and so are their sums up to 2**24.
+    """
+
+    scale: Array
+
+    @classmethod
+    def of(cls, weights: Array, scale: Array, zero: Array | None) -> QuantizedLinear:
+        """Weights with scales and zero points of the directions, [directions], or of all columns."""
+        whole = p.cast(weights, scale.dtype)
+        if zero is not None and not (zero.value is not None and not zero.value.any()):
+            whole = whole - _columns(p.cast(zero, scale.dtype))
+        return cls(whole, _columns(scale))
+
+    @property
+    def shape(self) -> Shape:
+        count, inner, wide = self.weights.shape
+        return count, wide, inner
+
+    def of_inputs(self, x: Array) -> Array:
+        steps, batch, size = x.shape
+        whole, scale = _rounded(x, [2], [0, 1])
+        lines = p.broadcast_to(p.reshape(whole, (1, steps * batch, size)), (self.shape[0], steps * batch, size))
+        product = self._product(lines, p.reshape(scale, (1, 1, 1)))
+        return p.transpose(p.reshape(product, (self.shape[0], steps, batch, self.shape[1])), [1, 2, 0, 3])
+
+    def of_state(self, h: Array) -> Array:
+        return self._product(*_rounded(h, [1, 2]))
+
+    def _product(self, whole: Array, scale: Array) -> Array:
+        return p.dot_general(whole, self.weights, ([2], [1]), ([0], [0])) * (scale * self.scale)
+
+
+class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
+    """LSTM with weights of 8 bits, [directions, inputs or hidden, 4 * hidden], scaled per direction or column.
+
+    X as a whole, and the hidden state before each step, are rounded to 256 levels that cover their values and 0.
+    """
+
+    def expand(
+        self,
+        x: Array,
+        w: Array,
+        r: Array,
+        b: Array | None,
+        lengths: Array | None,
+        h: Array | None,
+        c: Array | None,
+        peephole: Array | None,
+        w_scale: Array,
+        w_zero: Array | None,
+        r_scale: Array,
+        r_zero: Array | None = None,
+    ) -> list[Array]:
+        if lengths is not None:  # What is behind the longest sequence must not widen the range of X.
+            x = p.where(p.iota(x.shape, 0, lengths.dtype) < p.max_(lengths), x, 0)
+        inputs, states = QuantizedLinear.of(w, w_scale, w_zero), QuantizedLinear.of(r, r_scale, r_zero)
+        return self.recur(x, inputs, states, b, lengths, [h, c], peephole)
+
+    samples = [
+        sample(
+            *[(1, 1, 3), W.view(np.uint8), R.view(np.uint8), (1, 32), None, (1, 1, 4), (1, 1, 4), None],
+            *[np.array([0.01], np.float32), np.array([120], np.uint8)],
+            *[np.array([0.02], np.float32), np.array([130], np.uint8)],
+            outputs=3,
+            hidden_size=4,
+        ),
+        sample(
+            *[(1, 1, 3), W, R, None, None, None, None, (1, 12)],
+            *[np.linspace(0.01, 0.02, 16, dtype=np.float32)[None], np.zeros((1, 16), np.int8)],
+            *[np.linspace(0.02, 0.01, 16, dtype=np.float32)[None], np.zeros((1, 16), np.int8)],
+            outputs=3,
+            hidden_size=4,
+        ),
+    ]
+
+
+def _rounded(x: Array, *stages: Sequence[int]) -> tuple[Array, Array]:
+    """x as DynamicQuantizeLinear rounds it, without the zero point and as floats, and the scale.
+
+    What it covers are the values along axes that are reduced in stages: a device gives one thread to each result.
+    """
+    low = high = x
+    for axes in stages:
+        low, high = p.reduce(low, "min", axes, keepdims=True), p.max_(high, axes, keepdims=True)
+    low, high = p.minimum(low, 0.0), p.maximum(high, 0.0)
+    scale = p.maximum((high - low) / 255.0, float(np.finfo(np.float32).tiny))  # Where all of x is 0, any scale will do.
+    zero = p.round_even(-low / scale)
+    return p.minimum(p.maximum(p.round_even(x / scale), -zero), 255.0 - zero), scale
+
+
+def _columns(parameter: Array) -> Array:
+    """[directions] or [directions, columns], as what broadcasts against the weights."""
+    return p.reshape(parameter, (parameter.shape[0], 1, parameter.shape[1] if parameter.rank > 1 else 1))
