@@ -18,11 +18,15 @@ EAGER = 1 << 30
 """Bytes of a result that is computed while a model is compiled."""
 
 
+class TooLargeError(RuntimeException):
+    """More bytes are asked for than there can be."""
+
+
 def refuse(what: str, nbytes: int, most: int | None = None) -> None:
-    """Raises RuntimeException where `what` wants more bytes than there can be, or than `most`."""
+    """Raises TooLargeError where `what` wants more bytes than there can be, or than `most`."""
     limit = min(available(), available() if most is None else most)
     if nbytes > limit:
-        raise RuntimeException(f"{what} wants {nbytes:,} bytes, and {limit:,} is the most that there can be here")
+        raise TooLargeError(f"{what} wants {nbytes:,} bytes, and {limit:,} is the most that there can be here")
 
 
 @cache

@@ -282,7 +282,7 @@ def within(index: Poly, size: Poly, ranges: Ranges = NO_RANGES) -> bool:
 
 
 def constant(number: int) -> Poly:
-    return Poly((((), number),)) if number else ZERO
+    return _CONSTANTS[number] if 0 <= number < len(_CONSTANTS) else Poly((((), number),))
 
 
 def symbol(name: str) -> Poly:
@@ -291,6 +291,7 @@ def symbol(name: str) -> Poly:
 
 
 ZERO = Poly(())
+_CONSTANTS = [ZERO, *(Poly((((), number),)) for number in range(1, 65))]
 ONE = constant(1)
 
 

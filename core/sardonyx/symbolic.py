@@ -130,15 +130,21 @@ def maximum(a: Size, b: Size) -> Size:
 
 def same(a: Size, b: Size) -> bool:
     """Whether two sizes are equal whatever the symbols are: no guard is left."""
-    return poly(a) == poly(b)
+    if isinstance(a, Dim):
+        return isinstance(b, Dim) and a.poly == b.poly
+    return not isinstance(b, Dim) and int(a) == int(b)
 
 
 def product(sizes: Any) -> Size:
     """The product of sizes: the number of elements of a shape."""
-    total: Size = 1
+    number = 1
+    total: Size | None = None
     for size in sizes:
-        total = total * size
-    return total
+        if not isinstance(size, Dim):
+            number *= size
+        else:
+            total = size if total is None else total * size
+    return number if total is None else total if number == 1 else total * number
 
 
 # ---- guards

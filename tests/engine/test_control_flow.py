@@ -58,6 +58,17 @@ g (int64 n, float[K] x) => (bool[T, K] flags, float[T, K] rows) {
 """Slices of three bytes, which devices cannot put one behind the other, and of whole words."""
 
 
+BROADCAST = """
+g (bool c, float[A] x, float[B] y) => (float[M] z) {
+  z0 = If (c) <
+    then_branch = then () => (float[M] t) { t = Add (x, y) },
+    else_branch = other () => (float[M] e) { e = Sub (x, y) }
+  >
+  z = Neg (z0)
+}
+"""
+
+
 def _compare(provider: str, text: str, calls: list[dict[str, np.ndarray]]) -> sardonyx.InferenceSession:
     data = model(text)
     session = sardonyx.InferenceSession(data, providers=[provider])
@@ -95,6 +106,16 @@ def test_scan_backwards(provider: str) -> None:
 def test_loop_in_if_in_loop(provider: str) -> None:
     x = np.arange(3, dtype=np.float32)
     _compare(provider, NESTED, [{"n": np.array(n), "x": x} for n in (0, 1, 4)])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sizes_decide_what_a_branch_gives(provider: str) -> None:
+    calls = [(3, 3, True), (1, 4, True), (4, 1, False), (5, 5, False)]
+    _compare(
+        provider,
+        BROADCAST,
+        [{"c": np.array(c), "x": np.ones(a, np.float32), "y": np.arange(b, dtype="f4")} for a, b, c in calls],
+    )
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

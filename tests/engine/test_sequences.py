@@ -21,7 +21,9 @@ from tests.engine.providers import NUMPY, PROVIDERS
 from tests.support import eager
 
 EDIT = """
-g (seq(float[?]) s, float[N] x, int64 at) => (seq(float[?]) longer, float[M] taken, int64 count, float[K] joined, seq(float[?]) r) {
+g (seq(float[?]) s, float[N] x, int64 at)
+    => (seq(float[?]) longer, float[M] taken, int64 count, float[K] joined, seq(float[?]) r)
+{
   longer = SequenceInsert (s, x, at)
   taken = SequenceAt (longer, at)
   shorter = SequenceErase (longer, at)
@@ -35,7 +37,9 @@ g (seq(float[?]) s, float[N] x, int64 at) => (seq(float[?]) longer, float[M] tak
 """
 
 SPLIT = """
-g (float[N, 4] x, int64[K] sizes) => (seq(float[?]) rows, seq(float[?]) parts, seq(float[?]) pairs, float[P, 4] stacked) {
+g (float[N, 4] x, int64[K] sizes)
+    => (seq(float[?]) rows, seq(float[?]) parts, seq(float[?]) pairs, float[P, 4] stacked)
+{
   rows = SplitToSequence <axis = 0, keepdims = 0> (x)
   parts = SplitToSequence <axis = 1> (x, sizes)
   two = Constant <value_int = 2> ()
@@ -71,7 +75,9 @@ g (int64 n, float limit, float[N] x) => (seq(float[?]) s, float[N] last, float[T
   none = SequenceEmpty ()
   yes = Constant <value = bool {1}> ()
   s, last, sums = Loop (n, yes, none, x) <
-    body = step (int64 i, bool going, seq(float[?]) items, float[N] v) => (bool on, seq(float[?]) more, float[N] w, float sum) {
+    body = step (int64 i, bool going, seq(float[?]) items, float[N] v)
+        => (bool on, seq(float[?]) more, float[N] w, float sum)
+    {
       w = Add (v, x)
       more = SequenceInsert (items, w)
       sum = ReduceSum <keepdims = 0> (w)
@@ -109,8 +115,24 @@ g (seq(float[?]) s, float[2] x) => (float[2] y, float[T] sums) {
 }
 """
 
+INSIDE = """
+g (float[4, 2] x, int64 n) => (float[2] y, float[T, 2] rows) {
+  yes = Constant <value = bool {1}> ()
+  zero = Constant <value = float[2] {0, 0}> ()
+  y, rows = Loop (n, yes, zero) <body = step (int64 i, bool going, float[2] v) => (bool on, float[2] w, float[2] row) {
+    on = Identity (going)
+    parts = SplitToSequence <axis = 0, keepdims = 0> (x)
+    row = SequenceAt (parts, i)
+    w = Add (v, row)
+  }>
+}
+"""
+"""Nothing but tensors is carried, and each iteration takes another element."""
+
 OPTIONAL = """
-g (optional(float[N]) a, optional(seq(float[?])) b, float[K] x) => (bool has, bool any, float[M] y, optional(float[N]) back) {
+g (optional(float[N]) a, optional(seq(float[?])) b, float[K] x)
+    => (bool has, bool any, float[M] y, optional(float[N]) back)
+{
   has = OptionalHasElement (a)
   any = OptionalHasElement (b)
   y = If (any) <
@@ -131,7 +153,9 @@ g (seq(float[?]) s, int64 n) => (seq(float[?]) t, float[M] y) {
 repeat (items, count) => (result) {
   yes = Constant <value = bool {1}> ()
   zero = Constant <value_int = 0> ()
-  result = Loop (count, yes, items) <body = step (int64 i, bool going, seq(float[?]) held) => (bool on, seq(float[?]) more) {
+  result = Loop (count, yes, items) <
+    body = step (int64 i, bool going, seq(float[?]) held) => (bool on, seq(float[?]) more)
+  {
     on = Identity (going)
     first = SequenceAt (held, zero)
     twice = Add (first, first)
@@ -163,11 +187,15 @@ def assert_same(ours: Any, theirs: Any) -> None:
         assert ours == theirs
 
 
+def _ports(session: Any) -> list[Any]:
+    return [*session.get_inputs(), *session.get_outputs()]
+
+
 def compare(provider: str, data: bytes, calls: list[dict[str, Any]]) -> sardonyx.InferenceSession:
     session = sardonyx.InferenceSession(data, providers=[provider])
     reference = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
-    for of_ours, of_theirs in ((session.get_inputs(), reference.get_inputs()),) * 2:
-        assert [(port.name, port.type) for port in of_ours] == [(port.name, port.type) for port in of_theirs]
+    for ours, theirs in zip(_ports(session), _ports(reference), strict=True):
+        assert (ours.name, ours.type) == (theirs.name, theirs.type)
     for feeds in calls:
         assert_same(session.run(None, feeds), reference.run(None, feeds))
     return session
@@ -242,6 +270,12 @@ def test_loop_over_a_sequence_around_it(provider: str) -> None:
     y, sums = session.run(None, {"s": [], "x": x})
     np.testing.assert_array_equal(y, x)
     assert sums.size == 0
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sequence_within_an_iteration(provider: str) -> None:
+    x = np.arange(8, dtype=np.float32).reshape(4, 2)
+    compare(provider, model(INSIDE), [{"x": x, "n": np.array(n)} for n in (4, 2, 1)])
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -358,7 +392,7 @@ def test_zip_map(provider: str, labels: dict[str, Any], key: int) -> None:
     calls = [{"x": rng.random((n, 3), np.float32)} for n in (2, 5, 0)] + [{"x": rng.random(3, np.float32)}]
     session = compare(provider, data, calls)
     assert session.compiled == 2  # one for each rank
-    with pytest.raises(RuntimeException, match="ZipMap 'y': has 3 class labels, which .* is no matrix of scores for"):
+    with pytest.raises(RuntimeException, match=r"ZipMap 'y': has 3 class labels, which .* is no matrix of scores for"):
         session.run(None, {"x": np.zeros((2, 4), np.float32)})
 
 

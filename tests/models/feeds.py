@@ -10,6 +10,7 @@ import numpy.typing as npt
 from PIL import Image, ImageDraw, ImageFont
 
 from .catalogue import MODELS
+from .chat import PROMPT, remembered
 
 Array = npt.NDArray[Any]
 Rng = np.random.Generator
@@ -29,11 +30,11 @@ LINE = "Hello World 2026"
 def inputs(id: str, seed: int = 0) -> dict[str, Array]:
     """Return the feeds of one run of the model `id`: contiguous arrays with its dtypes and shapes."""
     rng = np.random.default_rng(seed)
-    return {name: _make(rng, *spec) for name, spec in MODELS[id].inputs.items()}
+    return {name: _make(rng, name, *spec) for name, spec in MODELS[id].inputs.items()}
 
 
-def _make(rng: Rng, dtype: str, shape: Sequence[int], kind: str, *arguments: Any) -> Array:
-    value = KINDS[kind](rng, tuple(shape), *arguments)
+def _make(rng: Rng, name: str, dtype: str, shape: Sequence[int], kind: str, *arguments: Any) -> Array:
+    value = remembered()[name] if kind == "past" else KINDS[kind](rng, tuple(shape), *arguments)
     return np.ascontiguousarray(value, dtype).reshape(shape)
 
 
@@ -73,6 +74,14 @@ def text(shape: Shape, lines: Sequence[str], size: int) -> Array:
     return np.broadcast_to(np.asarray(sheet) / 127.5 - 1, shape)
 
 
+def dataset(rng: Rng, shape: Shape, name: str) -> Array:
+    """Rows of one of scikit-learn's data sets."""
+    from sklearn import datasets
+
+    rows: Array = rng.permutation(getattr(datasets, f"load_{name}")().data)
+    return rows[: shape[0]]
+
+
 KINDS: dict[str, Any] = {
     "normal": lambda rng, shape, mean, deviation: rng.normal(mean, deviation, shape),
     "uniform": lambda rng, shape, low, high: rng.uniform(low, high, shape),
@@ -80,9 +89,12 @@ KINDS: dict[str, Any] = {
     "bernoulli": lambda rng, shape, chance: rng.random(shape) < chance,
     "full": lambda rng, shape, value: np.full(shape, value),
     "values": lambda rng, shape, values: np.array(values),
+    "range": lambda rng, shape: np.arange(np.prod(shape, dtype=int)),
     "voice": voice,
     "tones": tones,
     "image": image,
+    "prompt": lambda rng, shape: np.array(PROMPT),
     "line": lambda rng, shape: text(shape, [LINE], 34),
+    "dataset": dataset,
     "page": lambda rng, shape: text(shape, PAGE, 32),
 }

@@ -7,10 +7,12 @@ group `sardonyx.commands`:
     serve = "sardonyx_edge.commands:serve"
 
 Either has a docstring, whose first line is the help; `add_arguments(parser)`, which gets an `argparse.ArgumentParser`;
-and `run(args)`, which gets the parsed arguments, prints to stdout and raises whatever goes wrong. Every command has the
-options `--json` (print one JSON object instead of text; `args.json`) and `--debug` (errors with their traceback).
+and `run(args)`, which gets the parsed arguments, prints to stdout, raises whatever goes wrong, and gives the exit code
+where that is not 0. Every command has the options `--json` (print one JSON object instead of text; `args.json`) and
+`--debug` (errors with their traceback).
 
-Exit codes: 0, 1 after an error, which is one line on stderr, 2 for arguments that make no sense, 130 after Ctrl+C.
+Exit codes: 0, 1 after an error, which is one line on stderr, or for what `verify` found, 2 for arguments that make no
+sense, 130 after Ctrl+C.
 """
 
 from __future__ import annotations
@@ -18,33 +20,52 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import traceback
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import partial
-from importlib import import_module
-from typing import Any, NoReturn, Protocol
 
 from sardonyx.version import __version__
 
+TYPE_CHECKING = False  # that of `typing`, whose import is a third of what `sardonyx --help` takes
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Any, NoReturn, Protocol
+
+    class Command(Protocol):
+        """What stands behind a name on the command line."""
+
+        def add_arguments(self, parser: argparse.ArgumentParser, /) -> None: ...
+
+        def run(self, args: argparse.Namespace, /) -> int | None: ...
+
+
 GROUP = "sardonyx.commands"
-BUILT_IN = ("demo", "run", "inspect", "info")
-
-
-class Command(Protocol):
-    """What stands behind a name on the command line."""
-
-    def add_arguments(self, parser: argparse.ArgumentParser, /) -> None: ...
-
-    def run(self, args: argparse.Namespace, /) -> None: ...
+BUILT_IN = {
+    "demo": "recognise handwritten digits, on every device of this machine",
+    "run": "run a model, and show or keep its outputs",
+    "inspect": "show what a model holds, and what becomes of it on a provider",
+    "bench": "time a model on several providers, and against onnxruntime",
+    "verify": "compare each node of a model with float64",
+    "optimize": "write the optimized model",
+    "info": "show versions, execution providers and devices of this machine",
+}
+"""The first lines of the modules' docstrings: help imports none of them."""
+EXAMPLES = """
+examples:
+  sardonyx run resnet50.onnx --input cat.jpg
+  sardonyx run whisper.onnx --input audio=speech.wav --output out.npz
+  sardonyx inspect bert.onnx --provider webgpu --shape sequence=128
+  sardonyx bench model.onnx --provider wasm --against onnxruntime
+  sardonyx verify model.onnx --provider webgpu
+  sardonyx optimize model.onnx --output smaller.onnx
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that these arguments (by default the process's) name, and give the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
-    args = _parser(arguments).parse_args(arguments)
     try:
-        args.run(args)
+        args = _parser(arguments).parse_args(arguments)
+        with _warnings_in_a_line():
+            code = args.run(args)
         sys.stdout.flush()
     except KeyboardInterrupt:
         return 130
@@ -52,49 +73,87 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
-        if args.debug:
+        if "--debug" in arguments:
+            import traceback
+
             traceback.print_exc()
         else:
             print(f"sardonyx: {_message(error)}", file=sys.stderr)
         return 1
-    return 0
+    return code or 0
+
+
+class _Formatter(argparse.HelpFormatter):
+    """Wraps each paragraph by itself, and leaves indented ones alone."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        fill = super()._fill_text
+        parts = text.strip("\n").split("\n\n")
+        return "\n\n".join(part if "\n  " in part else fill(part, width, indent) for part in parts)
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+        self.exit(2, f"sardonyx: {message}; see {self.prog} --help\n")
 
 
 def _parser(arguments: list[str]) -> argparse.ArgumentParser:
-    """The parser; where the first argument names a built-in command, nothing else is looked up or imported."""
+    """The parser; commands that are only listed are not imported."""
     about = "Runs ONNX models in browsers, on boards and on desktops."
-    parser = _Parser(prog="sardonyx", description=about)
+    parser = _Parser(prog="sardonyx", description=about, epilog=EXAMPLES, formatter_class=_Formatter)
     parser.add_argument("--version", action="version", version=f"sardonyx {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, load in _commands(arguments[0]).items():
-        command = load()
-        text = (command.__doc__ or "").strip()
-        layout = argparse.RawDescriptionHelpFormatter
-        sub = subparsers.add_parser(name, help=_help(text), description=text, formatter_class=layout)
-        command.add_arguments(sub)
-        sub.add_argument("--json", action="store_true", help="print one JSON object")
-        sub.add_argument("--debug", action="store_true", help="print the traceback of an error")
-        sub.set_defaults(run=command.run)
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    first = arguments[0]
+    if first in BUILT_IN:
+        _add(subparsers, first, _built_in(first))
+        return parser
+    for name, text in BUILT_IN.items():
+        subparsers.add_parser(name, help=text)
+    if first != "--version" and (not first.startswith("-") or _others_announced()):
+        for name, command in _others():
+            _add(subparsers, name, command)
     return parser
 
 
-def _commands(first: str) -> dict[str, Callable[[], Command]]:
-    """What loads each command that may be meant."""
-    if first in BUILT_IN:
-        return {first: partial(_built_in, first)}
-    from importlib.metadata import entry_points
-
-    others = {point.name: partial(_other, point) for point in entry_points(group=GROUP)}
-    return {**others, **{name: partial(_built_in, name) for name in BUILT_IN}}
+def _add(subparsers: Any, name: str, command: Command) -> None:
+    text = (command.__doc__ or "").strip()
+    sub = subparsers.add_parser(name, help=_help(text), description=text, formatter_class=_Formatter)
+    command.add_arguments(sub)
+    sub.add_argument("--json", action="store_true", help="print one JSON object")
+    sub.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    sub.set_defaults(run=command.run)
 
 
 def _built_in(name: str) -> Command:
+    from importlib import import_module
+
     return import_module(f"sardonyx.cli.{name}")
+
+
+def _others_announced() -> bool:
+    """Whether a package in a folder of `sys.path` has commands: `importlib.metadata` would take longer than Python."""
+    for folder in sys.path:
+        try:
+            names = [name for name in os.listdir(folder or ".") if name.endswith(".dist-info")]
+        except OSError:
+            continue
+        for name in names:
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), encoding="utf-8") as file:
+                    if f"[{GROUP}]" in file.read():
+                        return True
+            except (OSError, UnicodeDecodeError):
+                continue
+    return False
+
+
+def _others() -> Iterator[tuple[str, Command]]:
+    """The commands of other packages; nobody takes the name of a built-in one."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group=GROUP):
+        if point.name not in BUILT_IN:
+            yield point.name, _other(point)
 
 
 def _other(point: Any) -> Command:
@@ -105,14 +164,12 @@ def _other(point: Any) -> Command:
     return command
 
 
-@dataclass
 class _Broken:
     """A command that could not be imported; says so when it is run."""
 
-    reason: str
-
-    def __post_init__(self) -> None:
-        self.__doc__ = f"not usable: {self.reason}"
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        self.__doc__ = f"not usable: {reason}"
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("arguments", nargs="*")
@@ -121,6 +178,23 @@ class _Broken:
         from sardonyx.errors import Fail
 
         raise Fail(self.reason)
+
+
+def _warnings_in_a_line() -> AbstractContextManager[None]:
+    """Within it, a warning is a line on stderr like an error."""
+    import warnings
+    from contextlib import contextmanager
+
+    @contextmanager
+    def lines() -> Iterator[None]:
+        before = warnings.formatwarning
+        warnings.formatwarning = lambda message, *_, **__: f"sardonyx: {' '.join(str(message).split())}\n"
+        try:
+            yield
+        finally:
+            warnings.formatwarning = before
+
+    return lines()
 
 
 def _help(text: str) -> str:

@@ -1,24 +1,67 @@
-"""Inputs of a model from the command line: shapes, arrays in files, pictures, random numbers."""
+"""Inputs of a model from the command line: files, shapes, and random values for what is not given."""
 
 from __future__ import annotations
 
 import argparse
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sardonyx import dtypes
+from sardonyx.cli.files import ARCHIVES, Reader, archive, fit
 from sardonyx.dtypes import DType
-from sardonyx.errors import InvalidArgument, NoSuchFile
+from sardonyx.errors import InvalidArgument
+from sardonyx.ir import Graph, Model, Node, OptionalType, TensorType, Value
 from sardonyx.ir.types import DimLike
-from sardonyx.options import NodeArg
+from sardonyx.structure import type_name
+
+WORDS = "red green blue north south east west one two three".split()
+LARGEST = 9
+"""Of random integers about which nothing is known."""
+LOOKUPS = {
+    "Gather": {1: 0},
+    "GatherBlockQuantized": {1: 0},
+    "EmbedLayerNormalization": {0: 2, 1: 4},
+}
+"""Which input of an operator holds indices into which other one."""
+THROUGH = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Clip"})
+"""Operators that leave an index what it is."""
 
 
-def add_shape(parser: argparse.ArgumentParser, text: str) -> None:
+@dataclass(frozen=True)
+class Feeds:
+    """Values by input name. `sources` are the file of each, or `random`; `assumed` are dimensions taken as 1.
+
+    `notes` are what a person should know, `rate` the samples a second of the sound among them, 0 if there is none.
+    """
+
+    values: dict[str, Any]
+    sources: dict[str, str]
+    assumed: list[str]
+    notes: list[str]
+    rate: int
+
+
+def add_input(parser: argparse.ArgumentParser) -> None:
+    """The options `--input` and `--seed`."""
+    parser.add_argument("--input", action="append", metavar="NAME=FILE", help=".npy, .npz, .json, .wav or a picture")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random values, 0 if not given")
+
+
+def add_shape(parser: argparse.ArgumentParser) -> None:
     """The option `--shape`."""
-    parser.add_argument("--shape", action="append", metavar="INPUT=1x3x224x224", help=text)
+    text = "shape of an input, or size of a named dimension as in batch=4; what is open is 1"
+    parser.add_argument("--shape", action="append", metavar="NAME=1x3x224x224", help=text)
+
+
+def inputs_of(model: Model) -> list[Value]:
+    """What a call has to give: the graph's inputs that no initializer stands for."""
+    initialized = {id(value) for value in model.graph.initializers}
+    return [value for value in model.graph.inputs if id(value) not in initialized]
 
 
 def named(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
@@ -29,24 +72,36 @@ def named(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dic
     """
     result = {}
     for text in texts or ():
-        name, found, value = text.partition("=")
+        name, found, value = text.rpartition("=") if text.count("=") == 1 else text.partition("=")
         if not found and len(names) == 1:
             name, value = names[0], text
         elif not found:
-            raise InvalidArgument(f"{option} {text}: say for which input, as in {option} {names[0]}={text}")
+            example = f", as in {option} {names[0]}={text}" if names else ""
+            raise InvalidArgument(f"{option} {text}: say for which input{example}")
         if name not in names:
-            raise InvalidArgument(f"{option} {text}: there is no input {name!r}; there are {', '.join(names)}")
+            known = f"there are {', '.join(names)}" if names else "the model has none"
+            raise InvalidArgument(f"{option} {text}: there is no input {name!r}; {known}")
         result[name] = value
     return result
 
 
-def shapes_of(texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Shapes by input name, written `1x3x224x224` or `1,3,224,224`; nothing at all is a scalar."""
+def shapes_of(texts: Sequence[str] | None, inputs: Sequence[Value]) -> dict[str, tuple[int, ...]]:
+    """Shapes by input name, or a size by the name of a dimension; written `1x3x224x224` or `1,3,224,224`.
+
+    Nothing at all is a scalar.
+    """
+    names = [value.name for value in inputs]
+    dims = {size for value in inputs for size in value.shape or () if isinstance(size, str)} - set(names)
+    of_dims = [text for text in texts or () if text.partition("=")[0] in dims]
+    given = named("--shape", [text for text in texts or () if text not in of_dims], names)
+    given.update(text.split("=", 1) for text in of_dims)
     shapes = {}
-    for name, text in named("--shape", texts, names).items():
+    for name, text in given.items():
         parts = text.replace(",", "x").split("x") if text else []
         if not all(part.isdecimal() for part in parts):
             raise InvalidArgument(f"--shape {name}={text}: write sizes with x between them, as in 1x3x224x224")
+        if name in dims and len(parts) != 1:
+            raise InvalidArgument(f"--shape {name}={text}: {name!r} is a dimension, and takes one size")
         shapes[name] = tuple(map(int, parts))
     return shapes
 
@@ -54,123 +109,136 @@ def shapes_of(texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, tu
 def sizes(
     name: str, declared: Sequence[DimLike] | None, given: Mapping[str, Sequence[int]], assumed: list[str]
 ) -> tuple[int, ...]:
-    """The shape to compile an input for; dimensions that are taken as 1 are written down in `assumed`."""
+    """The shape of an input; dimensions that are taken as 1 are written down in `assumed`."""
     if name in given:
         shape = tuple(given[name])
-        fits = not declared or (  # of a shape that is not known, `NodeArg` tells no axes
+        fits = declared is None or (
             len(declared) == len(shape) and all(not isinstance(a, int) or a == b for a, b in zip(declared, shape))
         )
         if not fits:
             text = "x".join("?" if size is None else str(size) for size in declared or ())
-            raise InvalidArgument(f"--shape {name}={'x'.join(map(str, shape))}: the model declares {text}")
+            raise InvalidArgument(f"--shape {name}={'x'.join(map(str, shape))}: the model declares {text or 'a scalar'}")
         return shape
     if declared is None:
         raise InvalidArgument(f"the rank of input {name!r} is not known; give --shape {name}=...")
-    open_ = [size or f"{name}.shape[{axis}]" for axis, size in enumerate(declared) if not isinstance(size, int)]
-    assumed += (size for size in dict.fromkeys(open_) if size not in assumed)
-    return tuple(size if isinstance(size, int) else 1 for size in declared)
+    shape = ()
+    for axis, size in enumerate(declared):
+        if isinstance(size, str) and size in given:
+            size = given[size][0]
+        elif not isinstance(size, int):
+            label = size or f"{name}.shape[{axis}]"
+            assumed += [label] if label not in assumed else []
+            size = 1
+        shape = (*shape, size)
+    return shape
 
 
 def feeds(
-    inputs: Sequence[NodeArg], files: Sequence[str] | None, shapes: Sequence[str] | None
-) -> dict[str, np.ndarray]:
-    """An array for every input: from its file, or random where its shape is given."""
-    names = [port.name for port in inputs]
-    paths, given = named("--input", files, names), shapes_of(shapes, names)
-    rng = np.random.default_rng(0)
-    result = {}
-    for port in inputs:
-        if not port.type.startswith("tensor("):
-            raise InvalidArgument(f"input {port.name!r} is a {port.type}, which the command line cannot give")
-        dtype = dtypes.by_name(port.type[len("tensor(") : -1])
-        if port.name in paths:
-            result[port.name] = from_file(port, dtype, Path(paths[port.name]))
-        elif port.name in given:
-            result[port.name] = random(dtype, sizes(port.name, port.shape, given, []), rng)
-        else:
-            shape = "x".join(str(size) if isinstance(size, int) else "1" for size in port.shape)
-            raise InvalidArgument(
-                f"input {port.name!r} ({port.type} {_text(port.shape)}) has no value; give --input {port.name}=FILE, "
-                f"or --shape {port.name}={shape} for random numbers"
-            )
-    return result
+    model: Model, files: Sequence[str] | None = None, shapes: Sequence[str] | None = None, seed: int = 0
+) -> Feeds:
+    """A value for every input: from its file, else random."""
+    inputs = inputs_of(model)
+    names = [value.name for value in inputs]
+    given = shapes_of(shapes, inputs)
+    reader = Reader(sample_rate(model.metadata))
+    values: dict[str, Any] = {}
+    sources: dict[str, str] = {}
+    single = []
+    for text in files or ():
+        if "=" in text or len(inputs) == 1 or Path(text).suffix.lower() not in ARCHIVES:
+            single.append(text)
+            continue
+        found = archive(Path(text))
+        if not isinstance(found, dict):
+            raise InvalidArgument(f"{text} holds no values by name; give --input NAME={text}")
+        named("--input", [f"{name}={text}" for name in found], names)
+        values |= {value.name: fit(value.name, value.type, found[value.name], text) for value in inputs if value.name in found}
+        sources |= dict.fromkeys(found, text)
+    sources |= (paths := named("--input", single, names))
+    values |= {value.name: reader.read(value, Path(paths[value.name])) for value in inputs if value.name in paths}
+    rng = np.random.default_rng(seed)
+    assumed: list[str] = []
+    bounds = limits(model.graph)
+    for value in inputs:
+        if value.name not in values:
+            values[value.name] = made(value, given, assumed, rng, bounds.get(value.name))
+            sources[value.name] = "random"
+    return Feeds({name: values[name] for name in names}, sources, assumed, reader.notes, reader.rate)
 
 
-def random(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> np.ndarray:
-    """Random numbers: floats in 0..1, integers in 0..9 (fewer where the type is narrower), either bool."""
+def made(
+    value: Value, given: Mapping[str, Sequence[int]], assumed: list[str], rng: np.random.Generator, bound: int | None
+) -> Any:
+    """A value for an input that is not given: masks of 1, positions that count, else random."""
+    if isinstance(value.type, OptionalType):
+        return None
+    if not isinstance(value.type, TensorType):
+        text = f"input {value.name!r} is a {type_name(value.type)}; give --input {value.name}=FILE.json"
+        raise InvalidArgument(text)
+    dtype = value.dtype or dtypes.float32
+    shape = sizes(value.name, value.shape, given, assumed)
+    name = value.name.lower()
+    if "mask" in name and dtype.kind in ("int", "uint", "bool"):
+        return np.ones(shape, dtype.storage)
+    if "position" in name and dtype.is_int and shape:
+        return np.broadcast_to(np.arange(shape[-1]), shape).astype(dtype.storage)
+    return random(dtype, shape, rng, bound)
+
+
+def random(dtype: DType, shape: Sequence[int], rng: np.random.Generator, bound: int | None = None) -> np.ndarray:
+    """Random values: floats in 0..1, integers in 0..9 or below `bound`, fewer where the type is narrower, words."""
     if dtype.kind == "string":
-        raise InvalidArgument("random strings make no sense; give --input a file")
+        return rng.choice(WORDS, shape).astype(object)
     if dtype.is_native and dtype.kind in ("float", "complex"):
         return rng.random(shape).astype(dtype.storage)
-    return rng.integers(0, min(10, 2 ** (dtype.bits - 1)) if dtype.bits > 1 else 2, shape).astype(dtype.storage)
+    narrow = 2 ** (dtype.bits - 1) if dtype.bits > 1 else 2
+    if dtype.kind == "bool":
+        narrow = 2
+    return rng.integers(0, max(min(bound or LARGEST + 1, narrow), 1), shape).astype(dtype.storage)
 
 
-def from_file(port: NodeArg, dtype: DType, path: Path) -> np.ndarray:
-    """An input from a .npy file, or from a picture."""
-    if path.suffix.lower() == ".npy":
-        return _from_npy(port, dtype, path)
-    from sardonyx.demo import pictures
-
-    return from_picture(port, dtype, pictures.read(path))
-
-
-def _from_npy(port: NodeArg, dtype: DType, path: Path) -> np.ndarray:
-    try:
-        array = np.load(path, allow_pickle=False)
-    except FileNotFoundError as error:
-        raise NoSuchFile(f"{path} does not exist") from error
-    except (ValueError, EOFError) as error:
-        raise InvalidArgument(f"{path} is no array that np.save wrote: {error}") from error
-    if not isinstance(array, np.ndarray):
-        raise InvalidArgument(f"{path} holds several arrays; give one .npy file per input")
-    if dtype.kind == "string" and array.dtype.kind == "U":
-        return array.astype(object)
-    if not np.can_cast(array.dtype, dtype.storage, "same_kind"):
-        raise InvalidArgument(f"{path} holds {array.dtype}, and input {port.name!r} wants {dtype.name}")
-    return array.astype(dtype.storage)
-
-
-def from_picture(port: NodeArg, dtype: DType, pixels: NDArray[np.uint8]) -> np.ndarray:
-    """A picture [H, W, C] as an input: resized, its channels where the shape has 1 or 3, floats scaled to 0..1.
-
-    NCHW, NHWC, CHW, HWC and HW are told apart by where the shape has 1 or 3 channels, the first that fits in this
-    order; sizes that the model leaves open are the picture's own. Transparent pixels are laid on white.
-    """
-    from sardonyx.demo import pictures
-
-    layout = _layout(port.shape)
-    if layout is None:
-        raise InvalidArgument(
-            f"input {port.name!r} {_text(port.shape)} is not shaped like a picture (NCHW, NHWC, CHW, HWC or HW with 1 "
-            "or 3 channels); give a .npy file"
-        )
-    if dtype.name not in ("float16", "float32", "float64", "uint8"):
-        raise InvalidArgument(f"input {port.name!r} is {dtype.name}; pictures become floats or uint8, give a .npy file")
-    wanted = dict(zip(layout, port.shape, strict=True))
-    if isinstance(batch := wanted.get("N"), int) and batch != 1:
-        raise InvalidArgument(f"input {port.name!r} wants {batch} pictures at once; give a .npy file")
-    opaque = pictures.on_white(pixels)
-    if wanted.get("C", 1) == 1:
-        opaque = pictures.gray(opaque)[:, :, None]
-    elif opaque.shape[2] == 1:
-        opaque = opaque.repeat(3, axis=2)
-    height, width = (size if isinstance(size := wanted[axis], int) else pixels.shape[k] for k, axis in enumerate("HW"))
-    picture = pictures.resize(opaque, height, width)
-    picture = np.rint(picture) if dtype.name == "uint8" else picture / 255
-    places = {"H": 0, "W": 1, "C": 2}
-    picture = picture if "C" in layout else picture[:, :, 0]
-    picture = picture.transpose([places[axis] for axis in layout if axis != "N"])
-    return (picture[None] if "N" in layout else picture).astype(dtype.storage)
+def limits(graph: Graph) -> dict[str, int]:
+    """For inputs that are indices into a table of the model, as token ids are: how many entries that has."""
+    users: defaultdict[int, list[tuple[Node, int]]] = defaultdict(list)
+    for node in graph.nodes:
+        for place, value in enumerate(node.inputs):
+            users[id(value)].append((node, place))
+    found = {}
+    for value in graph.inputs:
+        if value.dtype is None or not value.dtype.is_int:
+            continue
+        numbers = []
+        reached = [value]
+        for each in reached:
+            for node, place in users[id(each)]:
+                if node.op_type in THROUGH and place == 0:
+                    reached += node.outputs
+                elif (table := LOOKUPS.get(node.op_type, {}).get(place)) is not None and table < len(node.inputs):
+                    entries = _sizes(node.inputs[table])
+                    axis = node.attribute("axis", 0) if node.op_type == "Gather" else 0
+                    if entries and -len(entries) <= axis < len(entries):
+                        numbers.append(entries[axis])
+        if numbers:
+            found[value.name] = min(numbers)
+    return found
 
 
-def _layout(shape: Sequence[DimLike]) -> str | None:
-    """What the axes of a picture's shape are, or None: a channel axis that is named counts as three channels."""
-    for layout in ("NCHW", "NHWC", "CHW", "HWC", "HW"):
-        channels = shape[layout.find("C")] if "C" in layout and len(layout) == len(shape) else 1
-        if len(layout) == len(shape) and channels in (1, 3):
-            return layout
-    return {4: "NCHW", 3: "CHW"}.get(len(shape)) if not all(isinstance(size, int) for size in shape) else None
+def _sizes(value: Value | None) -> tuple[int, ...] | None:
+    """The shape of what is a constant, or is made of one without changing its shape."""
+    while value is not None and value.constant is None:
+        node = value.producer
+        if node is None or node.op_type not in ("DequantizeLinear", "Cast", "Identity", "Constant"):
+            return None
+        if node.op_type == "Constant":
+            tensor = node.attribute("value")
+            return tensor.shape if tensor is not None else None
+        value = node.inputs[0]
+    return value.constant.shape if value is not None and value.constant is not None else None
 
 
-def _text(shape: Sequence[DimLike]) -> str:
-    return f"[{', '.join('?' if size is None else str(size) for size in shape)}]"
+def sample_rate(metadata: Mapping[str, str]) -> int:
+    """The samples a second that a model's metadata names, 0 if it names none."""
+    for name, text in metadata.items():
+        if name.lower().replace("_", "").replace("ing", "e") in ("samplerate", "sr"):
+            return int(text) if text.isdecimal() else 0
+    return 0

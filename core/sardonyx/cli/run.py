@@ -1,38 +1,42 @@
-"""run a model once, or often, and keep its outputs as .npy files
+"""run a model, and show or keep its outputs
 
-An input comes from a file, --input image=cat.jpg, or is random where only its shape is given, --shape ids=1x128
-(floats in 0..1, small integers). The name may be left out where the model has one input. Files are .npy arrays, or
-pictures: PNG, and with Pillow whatever it reads. A picture is resized to the input's height and width, laid out as
-NCHW, NHWC, CHW, HWC or HW with 1 or 3 channels as the input's shape says, and scaled to 0..1 unless it is uint8.
+An input comes from a file, --input image=cat.jpg, and is random otherwise: token ids within the vocabulary, masks of
+1, other integers in 0..9, floats in 0..1. Sizes that the model leaves open are 1 unless --shape tells them, for an
+input, ids=1x128, or for a dimension by its name, sequence=128. The name may be left out where the model has one input.
+
+Files are .npy, .npz, .json, .wav, or pictures: PNG, and with Pillow whatever it reads. A .npz or .json file without
+name gives several inputs. A picture is resized to the input's height and width, laid out as NCHW, NHWC, CHW, HWC or HW
+with 1 or 3 channels as the input's shape says, and scaled to 0..1 unless it is uint8. Sound is scaled to -1..1 and
+mixed to one channel where the input has one; it is not resampled.
+
+--output names a file, by whose suffix all outputs (.npz, .json) or the only one (.npy, .png, .jpg, .wav) are written,
+or a folder, which gets a .npy file for each.
 """
 
 from __future__ import annotations
 
 import argparse
-import re
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sardonyx.cli.screen import Screen, show
-from sardonyx.cli.text import count, duration
+from sardonyx.cli.screen import Screen, progress, show
+from sardonyx.cli.text import clean, count, duration, shape
 
-if TYPE_CHECKING:
-    import numpy as np
-
-TOP = 5
+KERNELS = 5
+"""How many kernels of a profile are shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from sardonyx.cli.devices import add_provider
-    from sardonyx.cli.feeds import add_shape
+    from sardonyx.cli.feeds import add_input, add_shape
 
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
-    parser.add_argument("--input", action="append", metavar="INPUT=FILE", help="a .npy file or a picture")
-    add_shape(parser, "shape of an input to fill with random numbers")
-    parser.add_argument("--output", type=Path, metavar="FOLDER", help="where each output becomes a .npy file")
+    add_input(parser)
+    add_shape(parser)
+    parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder that gets the outputs")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
+    parser.add_argument("--profile", type=Path, metavar="FILE", help="where a Chrome trace of the runs is written")
     add_provider(parser)
 
 
@@ -42,105 +46,83 @@ def run(args: argparse.Namespace) -> None:
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Run the model; the facts, as `--json` prints them, times in seconds."""
-    from sardonyx import InferenceSession
+    from sardonyx import InferenceSession, SessionOptions
+    from sardonyx.cli import files, results
     from sardonyx.cli.compilation import tally
     from sardonyx.cli.devices import chosen
-    from sardonyx.cli.feeds import feeds
+    from sardonyx.cli.feeds import feeds, sample_rate
     from sardonyx.errors import InvalidArgument
+    from sardonyx.serde.reader import read
 
     if args.repeat < 1:
         raise InvalidArgument(f"--repeat {args.repeat}: run it at least once")
+    providers = chosen(args.provider)
+    model = read(args.model)
+    fed = feeds(model, args.input, args.shape, args.seed)
+    options = SessionOptions()
+    options.enable_profiling = args.profile is not None
+    options.profile_file_prefix = str(args.profile)
     start = time.perf_counter()
-    session = InferenceSession(args.model, providers=chosen(args.provider))
-    feed = feeds(session.get_inputs(), args.input, args.shape)
-    results = session.run(None, feed)
+    session = InferenceSession(args.model, options, providers)
+    given = {name: value for name, value in fed.values.items() if value is not None}
+    found = session.run(None, given)
     first = time.perf_counter() - start
     times = []
-    for _ in range(args.repeat if args.repeat > 1 else 0):
-        start = time.perf_counter()
-        results = session.run(None, feed)
-        times.append(time.perf_counter() - start)
-    labels = session.get_modelmeta().custom_metadata_map.get("classes", "").split(",")
+    more = args.repeat if args.repeat > 1 else 0
+    with progress("Running", more, hidden=args.json) as step:
+        for _ in range(more):
+            start = time.perf_counter()
+            found = session.run(None, given)
+            times.append(time.perf_counter() - start)
+            step()
     ports = session.get_outputs()
-    files = write(args.output, [port.name for port in ports], results) if args.output else [None] * len(ports)
+    outputs = dict(zip((port.name for port in ports), found, strict=True))
+    names = results.labels(model.metadata)
+    rate = sample_rate(model.metadata) or fed.rate
     return {
         "model": str(args.model),
+        "inputs": [
+            {
+                "name": name,
+                "shape": list(value.shape) if hasattr(value, "shape") else None,
+                "source": fed.sources[name],
+            }
+            for name, value in fed.values.items()
+        ],
+        "assumed": fed.assumed,
+        "notes": fed.notes,
         "placement": tally(session.plans[0])["placement"],
         "first": first,
         "times": times,
         "outputs": [
-            {"name": port.name, "type": port.type, "file": file, **summary(array, labels)}
-            for port, array, file in zip(ports, results, files, strict=True)
+            {"name": port.name, "type": port.type, **results.summary(port.name, outputs[port.name], names)}
+            for port in ports
         ],
+        "files": files.write(args.output, outputs, rate) if args.output else [],
+        "profile": _profile(session, args.profile) if args.profile else None,
     }
 
 
-def summary(array: np.ndarray, labels: Sequence[str] = ()) -> dict[str, Any]:
-    """Shape, extremes and mean of an output, and its largest entries where it looks like probabilities.
+def _profile(session: Any, path: Path) -> dict[str, Any]:
+    """Write the profile; its file, and the milliseconds of each kernel, all runs together."""
+    import json
+    import os
 
-    >>> import numpy as np
-    >>> summary(np.array([[0.25, 0.75]], np.float32), ["cat", "dog"])["top"]
-    [{'index': 1, 'label': 'dog', 'probability': 0.75}, {'index': 0, 'label': 'cat', 'probability': 0.25}]
-    """
-    import numpy as np
-
-    facts: dict[str, Any] = {"shape": list(array.shape), "min": None, "max": None, "mean": None, "top": []}
-    if not array.size or array.dtype.kind not in "fiub":
-        return facts
-    values = array.astype(np.float64)
-    facts.update(zip(("min", "max", "mean"), map(_number, (values.min(), values.max(), values.mean()))))
-    row = values.reshape(-1)
-    vector = array.dtype.kind == "f" and row.size == array.shape[-1] > 1 if array.ndim else False
-    if vector and row.min() >= 0 and abs(row.sum() - 1) < 1e-2:
-        for index in np.argsort(-row, kind="stable")[:TOP].tolist():
-            label = labels[index] if len(labels) == row.size else None
-            facts["top"].append({"index": index, "label": label, "probability": float(row[index])})
-    return facts
-
-
-def _number(value: float) -> float | str:
-    """A number for JSON, which has no nan and no infinity."""
-    return float(value) if value - value == 0 else str(float(value))
-
-
-def write(folder: Path, names: Sequence[str], arrays: Sequence[np.ndarray]) -> list[str]:
-    """Write each array into the folder, which is made; the files' paths."""
-    import numpy as np
-
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = []
-    for stem, array in zip(file_names(names), arrays, strict=True):
-        path = folder / f"{stem}.npy"
-        np.save(path, array.astype(str) if array.dtype.kind == "O" else array)
-        paths.append(str(path))
-    return paths
-
-
-def file_names(names: Sequence[str]) -> list[str]:
-    """File names for outputs: letters, digits, `_`, `-` and inner dots, all different even where case is not seen.
-
-    >>> file_names(["y", "a/b:0", "../Y", ""])
-    ['y', 'a_b_0', 'Y_2', 'output']
-    """
-    taken: set[str] = set()
-    result = []
-    for name in names:
-        stem = re.sub(r"[^\w.-]+", "_", name, flags=re.ASCII).strip("._")[:100] or "output"
-        unique, number = stem, 1
-        while unique.lower() in taken:
-            number += 1
-            unique = f"{stem}_{number}"
-        taken.add(unique.lower())
-        result.append(unique)
-    return result
+    os.replace(session.end_profiling(), path)
+    totals: dict[str, float] = {}
+    for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]:
+        if event.get("cat") == "kernel":
+            totals[event["name"]] = totals.get(event["name"], 0) + event["dur"] / 1000
+    return {"file": str(path), "kernels": dict(sorted(totals.items(), key=lambda item: -item[1]))}
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
     from statistics import median
 
+    from sardonyx.cli import results
     from sardonyx.cli.devices import short_name
 
-    screen.heading(f"{Path(data['model']).name}")
+    screen.heading(Path(data["model"]).name)
     times = data["times"]
     spread = f"{duration(median(times))} in the middle, {duration(min(times))} at best" if times else ""
     screen.facts(
@@ -150,30 +132,27 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             count(len(times), "more run").capitalize(): spread,
         }
     )
+    for note in data["notes"]:
+        screen.line(f"Note: {note}")
+    screen.heading("Inputs")
+    rows = [
+        [item["name"], "" if item["shape"] is None else shape(item["shape"]), item["source"]] for item in data["inputs"]
+    ]
+    screen.table(["Name", "Shape", "From"], rows)
+    if data["assumed"]:
+        screen.line("")
+        taken = ", ".join(f"{name} = 1" for name in data["assumed"])
+        screen.line(f"Taking {taken}; --shape says otherwise.", quiet=True)
     screen.heading("Outputs")
-    screen.table(
-        ["Name", "Type", "Shape", ">Min", ">Max", ">Mean"],
-        [
-            [
-                item["name"],
-                item["type"],
-                "x".join(map(str, item["shape"])) or "scalar",
-                *(_figure(item[name]) for name in ("min", "max", "mean")),
-            ]
-            for item in data["outputs"]
-        ],
-    )
-    for item in data["outputs"]:
-        if item["top"]:
-            screen.heading(f"Most probable in {item['name']}")
-            rows = [[top["label"] or top["index"], f"{top['probability']:.2%}"] for top in item["top"]]
-            screen.table(["Class", ">Probability"], rows)
-    files = [item["file"] for item in data["outputs"] if item["file"]]
-    if files:
+    results.render(screen, data["outputs"])
+    if data["profile"]:
+        kernels = list(data["profile"]["kernels"].items())
+        screen.heading("Kernels that took longest")
+        total = sum(data["profile"]["kernels"].values()) or 1
+        rows = [[clean(name), f"{ms:.3g} ms", f"{ms / total:.0%}"] for name, ms in kernels[:KERNELS]]
+        screen.table(["Kernel", ">Time", ">Share"], rows)
+    written = data["files"] + ([data["profile"]["file"]] if data["profile"] else [])
+    if written:
         screen.heading("Written")
-        for file in files:
+        for file in written:
             screen.line(file)
-
-
-def _figure(value: float | str | None) -> str:
-    return "" if value is None else value if isinstance(value, str) else f"{value:.5g}"

@@ -7,7 +7,8 @@ import shutil
 import sys
 import textwrap
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol, TypeVar
 
 from sardonyx.cli.text import clean
@@ -39,8 +40,8 @@ class Screen(Protocol):
         """Names and values, one pair to a line; pairs whose value is None or empty are left out."""
         ...
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Rows under titles; a title that starts with `>` aligns its column to the right.
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], bold: Collection[int] = ()) -> None:
+        """Rows under titles, those numbered in `bold` stand out; a title that starts with `>` aligns to the right.
 
         A column without a title is left out where all its cells are empty.
         """
@@ -65,6 +66,23 @@ def screen() -> Screen:
     except ImportError:
         return PlainScreen()
     return RichScreen()
+
+
+@contextmanager
+def progress(text: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[], None]]:
+    """A bar on stderr while the block runs, if that is a terminal and rich is there; each call is one step of `total`."""
+    if hidden or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    try:
+        from rich.console import Console
+        from rich.progress import Progress
+    except ImportError:
+        yield lambda: None
+        return
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(text, total=total)
+        yield lambda: bar.advance(task)
 
 
 def draws() -> bool:
@@ -102,7 +120,7 @@ class PlainScreen:
         names = max((len(name) for name, _ in pairs), default=0)
         self._rows([(name, value) for name, value in pairs], [names, max(self.width - names - GAP, 8)], [False, False])
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], bold: Collection[int] = ()) -> None:
         columns, rows = filled(columns, rows)
         right = [title.startswith(">") for title in columns]
         cells = [[title.lstrip(">") for title in columns], *rows]
@@ -140,7 +158,9 @@ class RichScreen:
 
     def _print(self, thing: Any = "", style: str | None = None) -> None:
         self._started = True
-        self._console.print(thing, style=style)
+        with self._console.capture() as captured:
+            self._console.print(thing, style=style)
+        print("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def heading(self, text: str) -> None:
         if self._started:
@@ -165,7 +185,7 @@ class RichScreen:
             table.add_row(name, value)
         self._print(table)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[Any]], bold: Collection[int] = ()) -> None:
         from rich.box import SIMPLE_HEAD
         from rich.table import Table
 
@@ -173,8 +193,8 @@ class RichScreen:
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
         for title in columns:
             table.add_column(title.lstrip(">"), justify="right" if title.startswith(">") else "left", overflow="fold")
-        for row in rows:
-            table.add_row(*row)
+        for number, row in enumerate(rows):
+            table.add_row(*row, style="bold" if number in bold else None)
         self._print(table)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -33,6 +34,28 @@ def nbytes(number: int) -> str:
         if number < 1024 ** (power + 1):
             return f"{number / 1024**power:.{min(power, 1)}f} {unit}"
     return f"{number / 1024**4:.1f} TiB"
+
+
+def shape(sizes: Sequence[int]) -> str:
+    """
+    >>> shape([1, 3, 224]), shape([])
+    ('1x3x224', 'scalar')
+    """
+    return "x".join(map(str, sizes)) or "scalar"
+
+
+def figure(value: float | str | None) -> str:
+    """A number with five figures; what is no finite one comes as its name.
+
+    >>> figure(3.14159265), figure(1e-9), figure("nan"), figure(None)
+    ('3.1416', '1e-09', 'nan', '')
+    """
+    return "" if value is None else value if isinstance(value, str) else f"{value:.5g}"
+
+
+def number(value: float) -> float | str:
+    """A number for JSON, which has no nan and no infinity."""
+    return float(value) if value - value == 0 else str(float(value))
 
 
 def duration(seconds: float) -> str:

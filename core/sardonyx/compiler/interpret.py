@@ -9,6 +9,7 @@ from sardonyx import ops
 from sardonyx.array import Array, TooEarlyError, active_trace, of_tensor
 from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
 from sardonyx.ir import Graph, Node, Value
+from sardonyx.memory import TooLargeError
 from sardonyx.symbolic import UndecidedSizeError
 
 Environment: TypeAlias = dict[int, Any]
@@ -51,6 +52,8 @@ def expand(node: Node, environment: Environment) -> None:
         results = instance.expand(*operands)
         if results is None:
             raise ValueError("an input is missing, without which the operator makes no sense")
+    except TooLargeError as error:
+        raise RuntimeException(f"{node.label}: {error}") from error
     except (SardonyxError, UndecidedSizeError, TooEarlyError):
         raise
     except NotImplementedError as error:

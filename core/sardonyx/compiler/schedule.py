@@ -433,10 +433,13 @@ def _refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None
     """Raises RuntimeException where an Array is larger than memory, though it may never have to lie there whole."""
     for equation in equations:
         for array in equation.outputs:
-            what = labels[equation.origin] if equation.origin >= 0 else equation.primitive.name
-            if any(isinstance(size, int) and size < 0 for size in array.shape):
-                raise RuntimeException(f"{what} would give {list(array.shape)}")
-            memory.refuse(f"{what}: {array}", hint(array.size) * array.dtype.itemsize)
+            nbytes = hint(array.size) * array.dtype.itemsize
+            negative = any(isinstance(size, int) and size < 0 for size in array.shape)
+            if negative or nbytes > memory.available():
+                what = labels[equation.origin] if equation.origin >= 0 else equation.primitive.name
+                if negative:
+                    raise RuntimeException(f"{what} would give {list(array.shape)}")
+                memory.refuse(f"{what}: {array}", nbytes)
 
 
 def supports(provider: Provider, equation: Equation) -> bool:

@@ -19,7 +19,6 @@ from sardonyx.primitives.control import branch, loop
 from sardonyx.structure import Map, leaves
 from sardonyx.symbolic import Size
 
-
 MOST_TURNS = 10_000
 """Iterations up to which a Loop that carries sequences or optionals is unrolled."""
 
@@ -91,7 +90,8 @@ class Loop(ControlFlow):
         most = None if trips is None else int(known_sizes(trips)[0])
         trace = active_trace()
         likely = 4 * len(trace.guards.hints) if trace else 0  # grows with what earlier attempts at this run found
-        values, rows = list(carried), []
+        values = list(carried)
+        rows: list[list[Array]] = []
         going = condition is None or _holds(condition)
         while going and (most is None or len(rows) < most):
             if len(rows) == MOST_TURNS:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, memory
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant, known_sizes, of_tensor
 from sardonyx.dtypes import DType
@@ -61,7 +62,9 @@ class Constant(Operator):
 
 
 def _dense(sparse: SparseTensor) -> Array:
-    dense = np.zeros(sparse.shape, sparse.values.dtype.storage)
+    dtype = sparse.values.dtype
+    memory.refuse(f"sparse tensor {sparse.values.name!r}", prod(sparse.shape) * dtype.itemsize, memory.EAGER)
+    dense = np.zeros(sparse.shape, dtype.storage)
     places = sparse.indices.array()
     if places.ndim == 2:
         places = np.ravel_multi_index(tuple(places.T), sparse.shape)

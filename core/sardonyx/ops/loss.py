@@ -10,7 +10,7 @@ from sardonyx.ops.operator import Operator, sample
 
 
 class Loss(Operator, abstract=True):
-    """The negative log-probability of the label, times the label's weight; labels equal to `ignore_index` count nothing.
+    """The negative log-probability of the label, times the label's weight; the label `ignore_index` counts nothing.
 
     `reduction` is `none`, `sum`, or `mean`: the sum by the sum of the weights.
     """

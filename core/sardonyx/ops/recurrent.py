@@ -7,21 +7,20 @@ Axes in here are [time, direction, batch, gates * hidden]; 16-bit floats are flo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import eq
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Shape, constant, sizes
-from sardonyx.ir import build
-from sardonyx.ops import activation
-from sardonyx.ops.lift import without
+from sardonyx.ops.lift import unset, without
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.ops.trigonometry import Tanh
+from sardonyx.ops.recurrent_activation import Function, functions
 from sardonyx.primitives.control import loop
 from sardonyx.symbolic import Size, same
 
@@ -31,48 +30,8 @@ UNROLLED = 4
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction runs backwards."""
 
-Function: TypeAlias = Callable[[Array], Array]
 Step: TypeAlias = Callable[..., list[Array]]
 """`step(inputs, *states)`: the states after a step, from what the inputs give to the gates and the states before."""
-
-
-class Affine(Operator, abstract=True):
-    """alpha * x + beta, which was an operator once."""
-
-    alpha: float = 1.0
-    beta: float = 0.0
-
-    def expand(self, x: Array) -> Array:
-        return self.alpha * x + self.beta
-
-
-class ScaledTanh(Operator, abstract=True):
-    """alpha * tanh(beta * x), which was an operator once."""
-
-    alpha: float = 1.0
-    beta: float = 1.0
-
-    def expand(self, x: Array) -> Array:
-        return self.alpha * p.tanh(self.beta * x)
-
-
-ACTIVATIONS: dict[str, type[Operator]] = {
-    operator.__name__.lower(): operator
-    for operator in (
-        Affine,
-        ScaledTanh,
-        Tanh,
-        activation.Elu,
-        activation.HardSigmoid,
-        activation.LeakyRelu,
-        activation.Relu,
-        activation.Sigmoid,
-        activation.Softplus,
-        activation.Softsign,
-        activation.ThresholdedRelu,
-    )
-}
-"""Activations are operators, and have their defaults; models write the names in any case."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +59,7 @@ class Recurrent(Operator, abstract=True):
     activation_alpha: tuple[float, ...] = ()
     activation_beta: tuple[float, ...] = ()
     activations: tuple[str, ...] = ()
-    clip: float | None = None
+    clip: float = math.inf
     direction: str = "forward"
     hidden_size: int = 0
     layout: int = 0
@@ -109,6 +68,7 @@ class Recurrent(Operator, abstract=True):
     defaults = tuple[str, ...]()
 
     upgrades = {7: without("output_sequence")}
+    downgrades = {14: unset("layout", 0)}
 
     def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
         """The function that takes a step; what does not depend on the step is computed here."""
@@ -165,7 +125,7 @@ class Recurrent(Operator, abstract=True):
                 rows.append(p.unsqueeze(row, [0]))
             return after, p.concat(rows, 0)
 
-        last, rows = _over_time(advance, inputs, start, collect=bool(self.node.outputs[0].name))
+        last, rows = _over_time(advance, inputs, start)
         rows = p.transpose(_turned(rows, backwards), [2, 0, 1, 3] if self.layout else [0, 1, 2, 3])
         return [p.cast(array, dtype) for array in (rows, *(p.transpose(state, swap) for state in last))]
 
@@ -188,26 +148,20 @@ class Recurrent(Operator, abstract=True):
                     f"{x.shape[2]} inputs want {p.show(wanted)}"
                 )
 
-    def functions(self) -> list[Function]:
-        """The activations f, g, h as far as there are such, each for all directions; those of gates are clipped."""
-        count = len(self.defaults)
-        total = count * len(DIRECTIONS[self.direction])
-        names = (self.activations or self.defaults * 2)[:total]
-        if len(names) < total:
-            raise ValueError(f"there are {len(names)} activations; {total} are needed")
-        alphas, betas = iter(self.activation_alpha), iter(self.activation_beta)
-        made = [_activation(name, alphas, betas) for name in names]
-        return [_stacked(made[k::count], self.clip if k < 2 else None) for k in range(count)]
+    def _functions(self) -> list[Function]:
+        """The activations f, g, h, as many as there are, each for all directions. Those of gates are clipped."""
+        settings = self.activations or self.defaults * 2, self.activation_alpha, self.activation_beta
+        return functions(*settings, len(self.defaults), len(DIRECTIONS[self.direction]), self.clip)
 
 
-class RNN(Recurrent, since=22):
+class RNN(Recurrent):
     """H = f(X W' + H R' + B) for each time step."""
 
     gates = 1
     defaults = ("Tanh",)
 
     def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
-        (f,) = self.functions()
+        (f,) = self._functions()
         return lambda inputs, h: [f(inputs + r.of_state(h))]
 
     def expand(
@@ -227,7 +181,7 @@ class RNN(Recurrent, since=22):
     ]
 
 
-class GRU(Recurrent, since=22):
+class GRU(Recurrent):
     """The gated recurrent unit (Cho et al., 2014); gates: update, reset, hidden."""
 
     linear_before_reset: int = 0
@@ -243,7 +197,7 @@ class GRU(Recurrent, since=22):
         return p.slice_axis(b, 1, 0, 3 * hidden) + p.pad(ungated, (0, 0), (0, hidden))
 
     def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
-        f, g = self.functions()
+        f, g = self._functions()
         hidden = r.shape[2]
 
         def linear_before_reset(inputs: Array, h: Array) -> list[Array]:
@@ -294,7 +248,7 @@ class LongShortTermMemory(Recurrent, abstract=True):
     defaults = ("Sigmoid", "Tanh", "Tanh")
 
     def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
-        f, g, last = self.functions()
+        f, g, last = self._functions()
         hidden = r.shape[2]
         peepholes = None if peephole is None else _split(p.unsqueeze(peephole, [1]), hidden, 3)
 
@@ -315,7 +269,7 @@ class LongShortTermMemory(Recurrent, abstract=True):
         return step
 
 
-class LSTM(LongShortTermMemory, since=22):
+class LSTM(LongShortTermMemory):
     """Long short-term memory (Hochreiter and Schmidhuber, 1997) with peepholes; gates: input, output, forget, cell."""
 
     def expand(
@@ -335,34 +289,6 @@ class LSTM(LongShortTermMemory, since=22):
         sample((1, 2, 3), (1, 16, 3), (1, 16, 4), outputs=3),
         sample((1, 2, 3), (1, 16, 3), (1, 16, 4), (1, 32), None, (1, 2, 4), (1, 2, 4), (1, 12), outputs=3),
     ]
-
-
-def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Operator:
-    """The operator of an activation, with the next alpha and beta if it has such and if there are any left."""
-    known = ACTIVATIONS.get(name.lower())
-    if known is None:
-        raise ValueError(f"activation {name!r} is unknown; use {', '.join(o.__name__ for o in ACTIVATIONS.values())}")
-    given = {key: next(items, None) for key, items in (("alpha", alphas), ("beta", betas)) if key in known.attributes}
-    return known(build.node(known.__name__, [], 1, given))
-
-
-def _stacked(operators: Sequence[Operator], limit: float | None) -> Function:
-    """The activations of the directions on [directions, ...], which is clipped first if there is a limit."""
-    alike = all(_settings(operator) == _settings(operators[0]) for operator in operators)
-
-    def apply(x: Array) -> Array:
-        if limit is not None:
-            x = p.minimum(p.maximum(x, -limit), limit)
-        if alike:
-            return cast(Array, operators[0].expand(x))
-        parts = (operator.expand(p.slice_axis(x, 0, k, 1)) for k, operator in enumerate(operators))
-        return p.concat(cast(list[Array], list(parts)), 0)
-
-    return apply
-
-
-def _settings(operator: Operator) -> tuple[type[Operator], list[object]]:
-    return type(operator), [getattr(operator, name) for name in operator.attributes]
 
 
 def _known(x: Array, shape: Shape) -> Array:
@@ -401,8 +327,8 @@ Advance: TypeAlias = Callable[[Array, Array | Size, Sequence[Array]], tuple[list
 a sequence; from the inputs of those steps, the number of the first one, and the states before."""
 
 
-def _over_time(advance: Advance, inputs: Array, states: list[Array], collect: bool) -> tuple[list[Array], Array]:
-    """The states after all steps, and the rows of all steps if they are to be collected."""
+def _over_time(advance: Advance, inputs: Array, states: list[Array]) -> tuple[list[Array], Array]:
+    """The states after all steps, and the rows of all steps."""
     steps, pieces = inputs.shape[0], []
     whole = steps // UNROLLED
     rest = steps - whole * UNROLLED
@@ -417,9 +343,7 @@ def _over_time(advance: Advance, inputs: Array, states: list[Array], collect: bo
             states, rows = _turns(advance, inputs, states, start, width, trips)
         pieces.append(rows)
         start = start + count
-    if not pieces or not collect:
-        return states, p.full((steps, *states[0].shape), 0, inputs.dtype)
-    return states, p.concat(pieces, 0)
+    return states, p.concat(pieces, 0) if pieces else p.full((0, *states[0].shape), 0, inputs.dtype)
 
 
 def _turns(

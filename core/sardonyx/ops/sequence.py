@@ -28,7 +28,7 @@ def place(position: Array | None, count: int, last: int) -> int:
         return last
     if position is None:
         raise ValueError("the sequence is empty; there is nothing to erase")
-    (found,) = (int(item) for item in known_sizes(position))
+    found = int(known_sizes(position, guess=0)[0])
     if not -count <= found <= last:
         legal = f"use {-count}..{last}" if last >= 0 else "it is empty"
         raise ValueError(f"position {found} is out of range for a sequence of {count}; {legal}")
@@ -121,7 +121,7 @@ class SplitToSequence(SequenceOperator, since=11):
         return [tuple(parts)]
 
     def _sizes(self, total: Size, split: Array | None) -> list[Size]:
-        wanted = [1] if split is None else known_sizes(split)
+        wanted: list[Size] = [1] if split is None else known_sizes(split)
         if split is not None and split.rank:
             return wanted
         each, count = int(wanted[0]), int(total)
@@ -138,7 +138,8 @@ class SequenceMap(ControlFlow, since=17):
     def expand(self, first: Items, *others: Any) -> list[Items]:
         lengths = {len(item) for item in (first, *others) if isinstance(item, tuple)}
         if len(lengths) > 1:
-            raise ValueError(f"the sequences have {' and '.join(map(str, sorted(lengths)))} elements; give equally many")
+            counts = " and ".join(map(str, sorted(lengths)))
+            raise ValueError(f"the sequences have {counts} elements; give equally many")
         rows = [
             self.run(self.body, [item[k] if isinstance(item, tuple) else item for item in (first, *others)])
             for k in range(len(first))

@@ -20,8 +20,9 @@ def copy_graph(graph: Graph, values: dict[Value, Value]) -> Graph:
             values[value] = replace(value, producer=None)
         return values[value]
 
-    inputs, initializers = list(map(own, graph.inputs)), list(map(own, graph.initializers))
-    copy = replace(graph, nodes=[], inputs=inputs, initializers=initializers)
+    copy = replace(graph, nodes=[])
+    copy.inputs = list(map(own, graph.inputs))
+    copy.initializers = list(map(own, graph.initializers))
     copy.sparse_initializers = [(own(value), data) for value, data in graph.sparse_initializers]
     for node in graph.nodes:
         inputs = [None if value is None else values.get(value, value) for value in node.inputs]

@@ -178,6 +178,8 @@ def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Arra
         arguments += [(array.dtype, tuple(shape)) for array, shape in zip(start, shapes, strict=True)]
         body = Body(function, arguments, trace, symbols)
         inner = body.trace(hints)
+        if any(map(is_nested, inner.results)):
+            raise ValueError("a sequence, or an optional without element, is given where a tensor is carried")
         changed = False
         for k, (array, shape) in enumerate(zip(inner.outputs[1:], shapes, strict=False)):
             if array.rank != len(shape) or array.dtype is not start[k].dtype:

@@ -56,7 +56,7 @@ class DictVectorizer(MapOperator, domain=ML):
 
 
 class CastMap(MapOperator, domain=ML):
-    """[1, n]: the values of a map in the order of its keys; SPARSE has the value of key k at k, and `max_map` places."""
+    """[1, n]: the values of a map in the order of its keys; SPARSE has `max_map` places, key k's value at k."""
 
     cast_to: str = "TO_FLOAT"
     map_form: str = "DENSE"

@@ -1,0 +1,121 @@
+"""Outputs of a model, as a person reads them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx.cli.screen import Screen
+from sardonyx.cli.text import figure, number, shape
+
+TOP = 5
+FEW = 8
+"""Elements up to which an output is shown as it is."""
+SCORED = ("logit", "score", "prob", "class", "label")
+"""What names of outputs hold that are scores of classes, though they do not add up to 1."""
+
+
+def summary(name: str, item: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
+    """Shape, extremes and mean of an output; its values where they are few, the largest where they score classes.
+
+    >>> summary("y", np.array([[0.25, 0.75]], np.float32), ["cat", "dog"])["top"]
+    [{'index': 1, 'label': 'dog', 'probability': 0.75}, {'index': 0, 'label': 'cat', 'probability': 0.25}]
+    """
+    facts: dict[str, Any] = {"shape": None, "min": None, "max": None, "mean": None, "values": None, "top": []}
+    if not isinstance(item, np.ndarray):
+        return {**facts, **_of_structure(item)}
+    facts["shape"] = list(item.shape)
+    if item.dtype.kind in "OU":
+        return {**facts, "values": [str(text) for text in item.reshape(-1)[:FEW].tolist()]}
+    if not item.size or item.dtype.kind == "c":
+        return facts
+    values = item.astype(np.float64)
+    with np.errstate(all="ignore"):
+        facts.update(zip(("min", "max", "mean"), map(number, (values.min(), values.max(), values.mean()))))
+    if item.size <= FEW:
+        facts["values"] = [number(value) if item.dtype.kind not in "biu" else int(value) for value in item.reshape(-1)]
+    return {**facts, "top": _top(name, item, values.reshape(-1), labels)}
+
+
+def _top(name: str, item: np.ndarray, row: np.ndarray, labels: Sequence[str]) -> list[dict[str, Any]]:
+    """The largest entries of a vector that looks like probabilities, or like scores of classes."""
+    if item.dtype.kind in "biu" or not item.ndim or not row.size == item.shape[-1] > 1 or not np.isfinite(row).all():
+        return []
+    probable = row.min() >= 0 and abs(row.sum() - 1) < 1e-2
+    known = len(labels) == row.size
+    if not probable and not known and not any(word in name.lower() for word in SCORED):
+        return []
+    kind = "probability" if probable else "score"
+    return [
+        {"index": index, "label": labels[index] if known else None, kind: float(row[index])}
+        for index in np.argsort(-row, kind="stable")[:TOP].tolist()
+    ]
+
+
+def _of_structure(item: Any) -> dict[str, Any]:
+    """What a sequence or a map holds; of maps from classes to numbers the largest entries of the first."""
+    if item is None:
+        return {"shape": []}
+    first = item[0] if isinstance(item, list) and item else item
+    found: dict[str, Any] = {"shape": [len(item)]}
+    if isinstance(first, dict):
+        pairs = sorted(((key, value) for key, value in first.items() if isinstance(value, (int, float))), key=lambda p: -p[1])
+        total = sum(value for _, value in pairs)
+        kind = "probability" if abs(total - 1) < 1e-2 else "score"
+        found["top"] = [{"index": None, "label": str(key), kind: float(value)} for key, value in pairs[:TOP]]
+    return found
+
+
+def labels(metadata: Mapping[str, str]) -> list[str]:
+    """The names of classes that a model's metadata lists, between commas or as a literal of Python.
+
+    >>> labels({"names": "{0: 'cat', 1: 'dog'}"}), labels({"classes": "cat,dog"})
+    (['cat', 'dog'], ['cat', 'dog'])
+    """
+    text = next((metadata[key] for key in ("classes", "names", "labels", "id2label") if key in metadata), "")
+    if text[:1] not in ("{", "["):
+        return [part.strip() for part in text.split(",")] if text else []
+    try:
+        found = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return []
+    return list(map(str, found.values() if isinstance(found, dict) else found))
+
+
+def render(screen: Screen, outputs: Sequence[Mapping[str, Any]]) -> None:
+    screen.table(
+        ["Name", "Type", "Shape", ">Min", ">Mean", ">Max"],
+        [
+            [item["name"], item["type"], _shape(item), *(figure(item[name]) for name in ("min", "mean", "max"))]
+            for item in outputs
+        ],
+    )
+    few = {item["name"]: ", ".join(_value(value) for value in item["values"]) for item in outputs if item["values"]}
+    if few:
+        screen.heading("Values")
+        screen.facts(few)
+    for item in outputs:
+        if item["top"]:
+            kind = "probability" if "probability" in item["top"][0] else "score"
+            screen.heading(f"{'Most probable' if kind == 'probability' else 'Highest'} in {item['name']}")
+            rows = [
+                [top["index"] if top["label"] is None else top["label"], _figure(kind, top[kind])] for top in item["top"]
+            ]
+            screen.table(["Class", f">{kind.capitalize()}"], rows)
+
+
+def _shape(item: Mapping[str, Any]) -> str:
+    if item["shape"] is None or item["type"].startswith("tensor"):
+        return shape(item["shape"] or [])
+    return f"{item['shape'][0]} of them" if item["shape"] else "none"
+
+
+def _figure(kind: str, value: float) -> str:
+    return f"{value:.2%}" if kind == "probability" else figure(value)
+
+
+def _value(value: Any) -> str:
+    return value if isinstance(value, str) else str(value) if isinstance(value, int) else figure(value)
