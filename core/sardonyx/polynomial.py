@@ -24,15 +24,16 @@ class Call:
     `order` sorts it among atoms, behind all symbols; `symbols` are those in its operands.
     """
 
-    __slots__ = ("__weakref__", "a", "b", "name", "order", "symbols")
+    __slots__ = ("__weakref__", "a", "b", "json", "name", "order", "symbols")
 
     def __init__(self, name: str, a: Poly, b: Poly) -> None:
         self.name, self.a, self.b = name, a, b
-        self.order = f"~{name} {a}, {b}"
+        self.json: Any = [name, a.json(), b.json()]
+        self.order = f"~{to_text(self.json)}"
         self.symbols = a.symbols() | b.symbols()
 
     def __repr__(self) -> str:
-        return to_text([self.name, self.a.json(), self.b.json()])
+        return to_text(self.json)
 
 
 _CALLS: WeakValueDictionary[tuple[str, Poly, Poly], Call] = WeakValueDictionary()
@@ -49,13 +50,14 @@ def call(name: str, a: Poly, b: Poly) -> Poly:
 class Poly:
     """A polynomial with integer coefficients over symbols and over `floordiv`, `mod`, `min`, `max` of polynomials."""
 
-    __slots__ = ("_hash", "_nonnegative", "terms")
+    __slots__ = ("_hash", "_json", "_nonnegative", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
         self.terms = terms
         self._hash = hash(terms)
         self._nonnegative: bool | None = None
+        self._json: Any = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -207,20 +209,20 @@ class Poly:
         return total
 
     def json(self) -> Any:
-        """Nested lists over `+ * floordiv mod min max`, symbols as strings.
+        """Nested lists over `+ * floordiv mod min max`, symbols as strings; they are shared, not to be changed.
 
         >>> (symbol("s") * symbol("s") + constant(3)).json()
         ['+', 3, ['*', 's', 's']]
         """
-        parts = []
-        for monomial, factor in self.terms:
-            atoms: list[Any] = [a if isinstance(a, str) else [a.name, a.a.json(), a.b.json()] for a in monomial]
-            if factor != 1 or not atoms:
-                atoms.insert(0, factor)
-            parts.append(atoms[0] if len(atoms) == 1 else ["*", *atoms])
-        if not parts:
-            return 0
-        return parts[0] if len(parts) == 1 else ["+", *parts]
+        if self._json is None:
+            parts = []
+            for monomial, factor in self.terms:
+                atoms = [atom if isinstance(atom, str) else atom.json for atom in monomial]
+                if factor != 1 or not atoms:
+                    atoms.insert(0, factor)
+                parts.append(atoms[0] if len(atoms) == 1 else ["*", *atoms])
+            self._json = 0 if not parts else parts[0] if len(parts) == 1 else ["+", *parts]
+        return self._json
 
     def __str__(self) -> str:
         return to_text(self.json())
@@ -336,7 +338,7 @@ def to_text(expression: Any, inner: bool = False) -> str:
     return f"({text})" if inner and name != "*" else text
 
 
-_OPERATORS: dict[str, Callable[[int, int], int]] = {
+OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "*": operator.mul,
     "floordiv": lambda a, b: a // b if b else 0,
@@ -359,5 +361,5 @@ def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
     name, first, *rest = expression
     result = evaluate(first, symbols)
     for item in rest:
-        result = _OPERATORS[name](result, evaluate(item, symbols))
+        result = OPERATORS[name](result, evaluate(item, symbols))
     return result

@@ -13,9 +13,11 @@ from sardonyx.errors import EPFail
 SUFFIX = "ExecutionProvider"
 
 
-def add_provider(parser: argparse.ArgumentParser) -> None:
+IN_ORDER = "execution provider, in full or short as in webgpu, wasm, numpy or cpu; several are tried in their order"
+
+
+def add_provider(parser: argparse.ArgumentParser, text: str = IN_ORDER) -> None:
     """The option `--provider`, which may be given several times."""
-    text = "execution provider, in full or short as in webgpu, wasm, numpy or cpu; several are tried in their order"
     parser.add_argument("--provider", action="append", metavar="NAME", help=text)
 
 

@@ -86,12 +86,10 @@ def labels(metadata: Mapping[str, str]) -> list[str]:
 
 
 def render(screen: Screen, outputs: Sequence[Mapping[str, Any]]) -> None:
+    numbers = ["min", "mean", "max"] if any(item["min"] is not None for item in outputs) else []
     screen.table(
-        ["Name", "Type", "Shape", ">Min", ">Mean", ">Max"],
-        [
-            [item["name"], item["type"], _shape(item), *(figure(item[name]) for name in ("min", "mean", "max"))]
-            for item in outputs
-        ],
+        ["Name", "Type", "Shape", *(f">{name.capitalize()}" for name in numbers)],
+        [[item["name"], item["type"], _shape(item), *(figure(item[name]) for name in numbers)] for item in outputs],
     )
     few = {item["name"]: ", ".join(_value(value) for value in item["values"]) for item in outputs if item["values"]}
     if few:
