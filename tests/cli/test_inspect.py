@@ -36,6 +36,12 @@ def test_json_of_digits(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["nodes"] == sum(item["count"] for item in data["operators"]) == 36
     assert {"domain": "ai.onnx", "name": "Conv", "count": 10, "known": True} in data["operators"]
     assert data["parameter_bytes"] == 4 * data["parameters"]
+    assert data["parameter_types"] == [
+        {"type": "float32", "count": data["parameters"], "bytes": data["parameter_bytes"]}
+    ]
+    assert {item["rule"] for item in data["rewrites"]} >= {"constant_folding"} or data["rewrites"]
+    assert all(item["does"] and item["count"] for item in data["rewrites"])
+    assert data["unsupported"] == []
     assert data["metadata"]["classes"] == "0,1,2,3,4,5,6,7,8,9"
     compiled = data["compiled"]
     assert compiled["error"] is None
@@ -74,6 +80,13 @@ def test_guards_name_dimensions(capsys: pytest.CaptureFixture[str], model: Save)
 def test_an_unknown_operator(capsys: pytest.CaptureFixture[str], model: Save) -> None:
     path = model("Frobnicate", [("x", FLOAT, [3])], [("y", FLOAT, [3])], domain="acme")
     data = inspected(capsys, path, "--provider", "numpy")
+    (unsupported,) = data["unsupported"]
+    assert (unsupported["domain"], unsupported["name"], unsupported["nodes"]) == (
+        "acme",
+        "Frobnicate",
+        ["acme.Frobnicate 'n'"],
+    )
+    assert "export the model without it" in unsupported["remedy"]
     assert data["operators"] == [{"domain": "acme", "name": "Frobnicate", "count": 1, "known": False}]
     assert "Frobnicate" in data["compiled"]["error"]
     assert main(["inspect", str(path), "--provider", "numpy"]) == 0
@@ -97,6 +110,7 @@ def test_what_falls_back_and_why(
     monkeypatch.setattr(providers, "load", loaded.__getitem__)
     data = inspected(capsys, relu, "--provider", Exact.name)["compiled"]
     assert data["placement"] == {Exact.name: 0, providers.NUMPY: 1}
+    assert data["nodes"] == {"Relu 'n'": providers.NUMPY}
     expected = {"node": "Relu 'n'", "provider": providers.NUMPY, "reason": "no elementwise of float32"}
     assert data["fallbacks"] == [expected]
     assert main(["inspect", str(relu), "--provider", Exact.name]) == 0

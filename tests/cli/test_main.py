@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import argparse
-import importlib.metadata
+import importlib
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -16,10 +14,40 @@ from sardonyx.cli import BUILT_IN, main
 
 HEAVY = """
 import sys
-from sardonyx.cli import _parser
-for name in ("demo", "run", "info", "inspect"):
+from sardonyx.cli import BUILT_IN, _parser
+_parser(["--help"])
+_parser(["--version"])
+print(*sorted({"numpy", "rich", "importlib.metadata", "dataclasses", "sardonyx.errors"} & set(sys.modules)))
+for name in BUILT_IN:
     _parser([name])
 print(*sorted({"rich", "PIL", "sardonyx.session", "sardonyx.ops", "sardonyx.primitives"} & set(sys.modules)))
+"""
+
+OTHERS = '''
+class Serve:
+    """answer requests, 100% of them
+
+    All of them.
+    """
+
+    def add_arguments(self, parser):
+        parser.add_argument("--port", type=int)
+
+    def run(self, args):
+        if args.port < 0:
+            raise ZeroDivisionError("odd")
+        if args.port == 0:
+            raise KeyboardInterrupt
+        print(args.port, args.json)
+
+
+serve = Serve()
+'''
+POINTS = """
+[sardonyx.commands]
+serve = acme_commands:serve
+broken = acme_absent:serve
+info = acme_absent:serve
 """
 
 
@@ -29,6 +57,23 @@ def test_help_lists_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     for name in BUILT_IN:
         assert f"    {name} " in text
+
+
+def test_help_has_examples_and_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    for arguments in ([], *([name, "--help"] for name in BUILT_IN)):
+        with pytest.raises(SystemExit, match="0"):
+            main(arguments)
+        text = capsys.readouterr().out
+        assert max(map(len, text.splitlines())) <= 80
+        assert arguments or "\n  sardonyx run resnet50.onnx --input cat.jpg\n" in text
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_the_list_says_what_the_commands_say(name: str) -> None:
+    text = importlib.import_module(f"sardonyx.cli.{name}").__doc__
+    assert text is not None
+    assert text.partition("\n")[0] == BUILT_IN[name]
 
 
 @pytest.mark.parametrize("name", BUILT_IN)
@@ -51,7 +96,7 @@ def test_arguments_that_make_no_sense(arguments: list[str], capsys: pytest.Captu
     with pytest.raises(SystemExit, match="2"):
         main(arguments)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("sardonyx")
+    assert line.startswith("sardonyx: ")
     assert line.endswith("--help")
 
 
@@ -69,34 +114,15 @@ def test_debug_shows_the_traceback(capsys: pytest.CaptureFixture[str]) -> None:
     assert "NoSuchFile" in text
 
 
-class Serve:
-    """answer requests, 100% of them
-
-    All of them.
-    """
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--port", type=int)
-
-    def run(self, args: argparse.Namespace) -> None:
-        if args.port < 0:
-            raise ZeroDivisionError("odd")
-        print(args.port, args.json)
-
-
 @pytest.fixture
-def others(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two commands of other packages, one of which cannot be imported."""
-
-    def fail() -> None:
-        raise ImportError("no flask")
-
-    points = [
-        SimpleNamespace(name="serve", value="a:b", load=Serve),
-        SimpleNamespace(name="broken", value="c:d", load=fail),
-        SimpleNamespace(name="info", value="e:f", load=fail),
-    ]
-    monkeypatch.setattr(importlib.metadata, "entry_points", lambda group: points)
+def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with three commands: one works, one cannot be imported, one has a name that is taken."""
+    info = tmp_path / "acme-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1\n")
+    (info / "entry_points.txt").write_text(POINTS)
+    (tmp_path / "acme_commands.py").write_text(OTHERS)
+    monkeypatch.syspath_prepend(tmp_path)
 
 
 @pytest.mark.usefixtures("others")
@@ -108,15 +134,29 @@ def test_other_packages_commands(capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert "answer requests, 100% of them" in text
     assert "not usable" in text
-    assert "versions" in text  # nobody takes a built-in command away
+    assert "show versions" in text  # nobody takes a built-in command away
 
 
 @pytest.mark.usefixtures("others")
 def test_other_packages_errors(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["broken"]) == 1
-    assert capsys.readouterr().err == "sardonyx: 'broken' of c:d cannot be loaded: no flask\n"
+    expected = "'broken' of acme_absent:serve cannot be loaded: No module named 'acme_absent'"
+    assert capsys.readouterr().err == f"sardonyx: {expected}\n"
     assert main(["serve", "--port", "-1"]) == 1
     assert capsys.readouterr().err == "sardonyx: ZeroDivisionError: odd (--debug shows where)\n"
+
+
+@pytest.mark.usefixtures("others")
+def test_an_interrupt_is_silent(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve", "--port", "0"]) == 130
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""
+
+
+def test_a_warning_is_a_line(relu: Path) -> None:
+    command = [sys.executable, "-m", "sardonyx", "inspect", str(relu), "--provider", "CUDAExecutionProvider"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert [line.startswith("sardonyx: ") for line in done.stderr.splitlines()] == [True]
 
 
 def test_starts_without_the_engine() -> None:

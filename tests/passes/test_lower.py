@@ -41,9 +41,9 @@ def test_onnx_models_stay_valid(onnx_cases):
         model = read(data)
         result = put_back(model)
         onnx.checker.check_model(onnx.load_from_string(write(result)))
-        if result.opset_imports.get("", 1) > model.opset_imports.get("", 1):
+        if result.opset_imports.get("", 1) > max(7, model.opset_imports.get("", 1)):
             raised.append(name)
-    # Scatter has another name in newer forms, and what was Upsample is a Resize now.
+    # Set 6's way to broadcast is gone; Scatter has another name now, and what was Upsample is a Resize.
     assert all("scatter" in name or "upsample" in name for name in raised), raised
 
 

@@ -11,9 +11,6 @@ from sardonyx.serde import read
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.passes.checking import make_constant, run
 
-WITHOUT_OPERATORS: set[str] = set()
-"""Models with operators that are still to come."""
-
 LEVELS = [Level.ORT_ENABLE_BASIC, Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_ALL]
 
 
@@ -63,11 +60,4 @@ def test_real_models_compute_what_onnxruntime_does(id):
     expected = reference(id)
     for level in (Level.ORT_DISABLE_ALL, *LEVELS):
         graph = prepared(model, level)
-        try:
-            found = run(graph, [feeds[value.name] for value in graph.inputs])
-        except NotImplementedError as error:
-            if id not in WITHOUT_OPERATORS:
-                raise
-            pytest.skip(str(error))
-        assert id not in WITHOUT_OPERATORS, "it runs by now: take it off the list"
-        assert_close(id, found, expected)
+        assert_close(id, run(graph, [feeds[value.name] for value in graph.inputs]), expected)

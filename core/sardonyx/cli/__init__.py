@@ -25,7 +25,7 @@ from sardonyx.version import __version__
 
 TYPE_CHECKING = False  # that of `typing`, whose import is a third of what `sardonyx --help` takes
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import Any, NoReturn, Protocol
 

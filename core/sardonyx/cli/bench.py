@@ -68,15 +68,16 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
             raise InvalidArgument(f"{option} {number}: take at least 1")
     providers = list(dict.fromkeys(chosen(args.provider) or chosen(["cpu"]) or []))
     fed = feeds(read(args.model), args.input, args.shape, args.seed)
-    values = {name: value for name, value in fed.values.items() if value is not None}
+    values = fed.present
     sides = [_ours(args.model, provider, values, args.threads) for provider in providers]
     if args.against:
-        sides.append(_theirs(args.model, values, args.threads))
+        sides.append(against(args.model, values, args.threads))
     with progress("Running", (args.runs + WARM_UP + 1) * len(sides), hidden=args.json) as step:
         for number in range(args.runs + WARM_UP + 1):
             for side in sides:
                 start = time.perf_counter()
-                results = side.call()
+                with fed.blamed():
+                    results = side.call()
                 seconds = time.perf_counter() - start
                 step()
                 if number == 0:
@@ -122,7 +123,8 @@ def _ours(model: str, provider: str, values: dict[str, Any], threads: int) -> Si
     return Side(provider, lambda: session.run(None, values), seconds)
 
 
-def _theirs(model: str, values: dict[str, Any], threads: int) -> Side:
+def against(model: str, values: dict[str, Any], threads: int) -> Side:
+    """onnxruntime on the CPU."""
     from sardonyx.errors import Fail
 
     try:
@@ -165,14 +167,18 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
         base = short_name(data["base"])
         screen.line(f"Ratio: the median over that of {base}; outputs: compared with those of {base}.", quiet=True)
     if data["assumed"]:
-        screen.line(f"Taking {', '.join(f'{name} = 1' for name in data['assumed'])}; --shape says otherwise.", quiet=True)
+        screen.line(
+            f"Taking {', '.join(f'{name} = 1' for name in data['assumed'])}; --shape says otherwise.", quiet=True
+        )
     for note in data["notes"]:
         screen.line(f"Note: {note}")
     different = [short_name(side["name"]) for side in data["sides"] if not side["same"]]
     if different:
         screen.line("")
-        screen.line(f"The outputs of {' and '.join(different)} differ from those of {short_name(data['base'])}: these "
-                    "times are not of the same work. `sardonyx verify` tells which nodes are wrong.")
+        screen.line(
+            f"The outputs of {' and '.join(different)} differ from those of {short_name(data['base'])}: these "
+            "times are not of the same work. `sardonyx verify` tells which nodes are wrong."
+        )
 
 
 def _difference(side: dict[str, Any]) -> str:

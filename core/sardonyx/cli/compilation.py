@@ -36,6 +36,7 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
         "guards": [
             guard_text(_renamed(expression, names), relation, truth) for expression, relation, truth in plan.guards
         ],
+        "nodes": _homes(plan),
         "fallbacks": _fallbacks(plan, trace, compiler.providers),
     }
 
@@ -81,6 +82,15 @@ def _memory(plan: Plan, hints: Mapping[str, int]) -> dict[str, int]:
             chunks, _ = layout.place(layout.rooms(hints) or [0] * len(numbers))
             totals.update({each.devices[device]: nbytes for device, nbytes in chunks.items()})
     return {name: totals[name] for name in plan.devices if totals[name]}
+
+
+def _homes(plan: Plan) -> dict[str, str | None]:
+    """The provider of each node, None where nothing is left of it."""
+    return {
+        label: each.devices[device] if device >= 0 else None
+        for each in _plans(plan)
+        for label, device in zip(each.nodes, each.placement)
+    }
 
 
 def _names(plan: Plan, compiler: Compiler) -> dict[str, str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,12 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.cli.files import ARCHIVES, Reader, archive, fit
 from sardonyx.dtypes import DType
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import Fail, InvalidArgument, SardonyxError
 from sardonyx.ir import Graph, Model, Node, OptionalType, TensorType, Value
 from sardonyx.ir.types import DimLike
 from sardonyx.structure import type_name
 
-WORDS = "red green blue north south east west one two three".split()
+WORDS = ["red", "green", "blue", "north", "south", "east", "west", "one", "two", "three"]
 LARGEST = 9
 """Of random integers about which nothing is known."""
 LOOKUPS = {
@@ -44,6 +45,22 @@ class Feeds:
     assumed: list[str]
     notes: list[str]
     rate: int
+
+    @property
+    def present(self) -> dict[str, Any]:
+        """What a call is given: an optional without element is left out."""
+        return {name: value for name, value in self.values.items() if value is not None}
+
+    @contextmanager
+    def blamed(self) -> Iterator[None]:
+        """Within it, what goes wrong is told with the dimensions that were taken as 1."""
+        try:
+            yield
+        except SardonyxError as error:
+            if not self.assumed:
+                raise
+            sizes = ", ".join(f"{name} = 1" for name in self.assumed)
+            raise Fail(f"{error}; this took {sizes}, --shape says otherwise") from error
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +111,7 @@ def shapes_of(texts: Sequence[str] | None, inputs: Sequence[Value]) -> dict[str,
     dims = {size for value in inputs for size in value.shape or () if isinstance(size, str)} - set(names)
     of_dims = [text for text in texts or () if text.partition("=")[0] in dims]
     given = named("--shape", [text for text in texts or () if text not in of_dims], names)
-    given.update(text.split("=", 1) for text in of_dims)
+    given |= {name: size for name, _, size in (text.partition("=") for text in of_dims)}
     shapes = {}
     for name, text in given.items():
         parts = text.replace(",", "x").split("x") if text else []
@@ -117,7 +134,9 @@ def sizes(
         )
         if not fits:
             text = "x".join("?" if size is None else str(size) for size in declared or ())
-            raise InvalidArgument(f"--shape {name}={'x'.join(map(str, shape))}: the model declares {text or 'a scalar'}")
+            raise InvalidArgument(
+                f"--shape {name}={'x'.join(map(str, shape))}: the model declares {text or 'a scalar'}"
+            )
         return shape
     if declared is None:
         raise InvalidArgument(f"the rank of input {name!r} is not known; give --shape {name}=...")
@@ -152,7 +171,9 @@ def feeds(
         if not isinstance(found, dict):
             raise InvalidArgument(f"{text} holds no values by name; give --input NAME={text}")
         named("--input", [f"{name}={text}" for name in found], names)
-        values |= {value.name: fit(value.name, value.type, found[value.name], text) for value in inputs if value.name in found}
+        values |= {
+            value.name: fit(value.name, value.type, found[value.name], text) for value in inputs if value.name in found
+        }
         sources |= dict.fromkeys(found, text)
     sources |= (paths := named("--input", single, names))
     values |= {value.name: reader.read(value, Path(paths[value.name])) for value in inputs if value.name in paths}

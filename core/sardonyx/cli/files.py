@@ -138,10 +138,22 @@ def _kind(array: np.ndarray) -> str:
 # ---- writing
 
 
+def refuse(path: Path, count: int) -> None:
+    """Raises InvalidArgument where so many outputs cannot be written there."""
+    suffix = path.suffix.lower()
+    if not suffix or path.is_dir():
+        return
+    if suffix not in KINDS:
+        raise InvalidArgument(f"--output {path}: give a folder, or a file that ends in {', '.join(KINDS)}")
+    if count > 1 and suffix not in ARCHIVES:
+        raise InvalidArgument(f"--output {path} takes one output, and there are {count}; give a folder, .npz or .json")
+
+
 def write(path: Path, results: Mapping[str, Any], rate: int = 0) -> list[str]:
     """Write outputs into a file, by its suffix, or each into a file of the folder; the files' paths."""
+    refuse(path, len(results))
     suffix = path.suffix.lower()
-    if suffix not in KINDS or path.is_dir():
+    if not suffix or path.is_dir():
         path.mkdir(parents=True, exist_ok=True)
         stems = zip(file_names(list(results)), results.items(), strict=True)
         return [
@@ -149,8 +161,6 @@ def write(path: Path, results: Mapping[str, Any], rate: int = 0) -> list[str]:
             for stem, (key, item) in stems
             for name in write(path / f"{stem}{'.npy' if isinstance(item, np.ndarray) else '.json'}", {key: item})
         ]
-    if len(results) > 1 and suffix not in ARCHIVES:
-        raise InvalidArgument(f"{path} takes one output, and there are {len(results)}; give a folder, .npz or .json")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(_encoded(suffix, results, rate))
     return [str(path)]

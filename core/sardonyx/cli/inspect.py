@@ -1,7 +1,8 @@
-"""what a model holds, and what becomes of it: nodes, kernels, memory, guards
+"""show what a model holds, and what becomes of it on a provider
 
-Dimensions that are not known are taken as 1 unless --shape gives the sizes of that input: --shape image=1x3x224x224.
-Nothing is run; the provider's device is not opened.
+Dimensions that are not known are taken as 1 unless --shape gives the sizes of an input, --shape image=1x3x224x224, or
+of a dimension, --shape batch=4. Nothing is run; the provider's device is not opened. A model that cannot be run is
+shown too, with the reason.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.cli.devices import add_provider, chosen, short_name
-from sardonyx.cli.feeds import add_shape, shapes_of, sizes
+from sardonyx.cli.feeds import add_shape, inputs_of, shapes_of, sizes
 from sardonyx.cli.screen import Screen, show
-from sardonyx.cli.text import count, nbytes
+from sardonyx.cli.text import count, elided, nbytes
+from sardonyx.errors import NotImplemented
+from sardonyx.ir import TensorType
 
 if TYPE_CHECKING:
-    from sardonyx.ir import Model, Value
+    from sardonyx.ir import Graph, Model, Value
 
 GUARDS = 12
 """How many guards are shown."""
@@ -27,7 +31,7 @@ GUARDS = 12
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
     add_provider(parser)
-    add_shape(parser, "sizes of an input to compile for")
+    add_shape(parser)
 
 
 def run(args: argparse.Namespace) -> None:
@@ -40,7 +44,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
 
     names = chosen(args.provider)
     model = read(args.model)
-    return {**_facts(model, args.model), "compiled": _compiled(model, names, args.shape)}
+    return {**_facts(model, args.model), **_compiled(model, names, args.shape)}
 
 
 def _facts(model: Model, path: str) -> dict[str, Any]:
@@ -49,8 +53,11 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
     graph = model.graph
     operators: Counter[tuple[str, str]] = Counter((node.domain, node.op_type) for node in graph.all_nodes())
     constants = [value.constant for value in graph.initializers if value.constant is not None]
-    initialized = {id(value) for value in graph.initializers}
     functions = {(domain, name) for domain, name, _ in model.functions}
+    kinds: dict[str, Counter[str]] = {}
+    for tensor in constants:
+        kind = kinds.setdefault(tensor.dtype.name, Counter())
+        kind.update({"count": tensor.size, "bytes": -(-tensor.size * tensor.dtype.bits // 8)})
     return {
         "model": str(path),
         "bytes": os.path.getsize(path),
@@ -60,7 +67,7 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
         "ir_version": model.ir_version,
         "opsets": {domain or "ai.onnx": version for domain, version in model.opset_imports.items()},
         "metadata": dict(model.metadata),
-        "inputs": [_port(value) for value in graph.inputs if id(value) not in initialized],
+        "inputs": [_port(value) for value in inputs_of(model)],
         "outputs": [_port(value) for value in graph.outputs],
         "nodes": sum(operators.values()),
         "operators": [
@@ -72,9 +79,34 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
             }
             for (domain, name), number in operators.most_common()
         ],
-        "parameters": sum(tensor.size for tensor in constants),
-        "parameter_bytes": sum(-(-tensor.size * tensor.dtype.bits // 8) for tensor in constants),
+        "parameters": sum(kind["count"] for kind in kinds.values()),
+        "parameter_bytes": sum(kind["bytes"] for kind in kinds.values()),
+        "parameter_types": [{"type": name, **kind} for name, kind in kinds.items()],
+        "unsupported": _unsupported(graph, functions),
     }
+
+
+def _unsupported(graph: Graph, functions: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The operators that nothing here knows: how many nodes, which, and what can be done."""
+    from sardonyx import ops
+    from sardonyx.passes.upgrade import NEWEST
+
+    found: dict[tuple[str, str], list[str]] = {}
+    for node in graph.all_nodes():
+        key = (node.domain, node.op_type)
+        if key not in functions and ops.find(*key) is None:
+            found.setdefault(key, []).append(node.label)
+    standard = "export the model for a newer operator set, which says this in other operators"
+    custom = "export the model without it, or with a function of the model that says what it does"
+    return [
+        {
+            "domain": domain or "ai.onnx",
+            "name": name,
+            "nodes": labels,
+            "remedy": standard if (domain or "").replace("ai.onnx", "") in NEWEST else custom,
+        }
+        for (domain, name), labels in found.items()
+    ]
 
 
 def _port(value: Value) -> dict[str, str]:
@@ -82,32 +114,36 @@ def _port(value: Value) -> dict[str, str]:
 
 
 def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) -> dict[str, Any]:
-    """What a session with these providers would make of the model."""
+    """What the optimizer does, and what a session with these providers would make of the model."""
     from sardonyx import providers
     from sardonyx.cli.compilation import describe
+    from sardonyx.cli.rewriting import count_nodes, rewritten
     from sardonyx.compiler.compile import Compiler
     from sardonyx.compiler.schedule import WeightTable
-    from sardonyx.options import SessionOptions
-    from sardonyx.passes.pipeline import prepare
 
-    total = sum(1 for _ in model.graph.all_nodes())
+    total = count_nodes(model)
     usable = [provider for provider, _ in providers.resolve(names)]
-    initialized = {id(value) for value in model.graph.initializers}
-    inputs = [value for value in model.graph.inputs if id(value) not in initialized]
-    given = shapes_of(texts, [value.name for value in inputs])
+    inputs = inputs_of(model)
+    given = shapes_of(texts, inputs)
     assumed: list[str] = []
-    shapes = [sizes(value.name, value.shape, given, assumed) for value in inputs]
+    shapes = [sizes(value.name, value.shape, given, assumed) for value in inputs if isinstance(value.type, TensorType)]
     head: dict[str, Any] = {"providers": [provider.name for provider in usable], "assumed": assumed}
+    fired: list[dict[str, Any]] = []
     try:
-        compiler = Compiler(prepare(model, SessionOptions()).graph, usable, WeightTable())
-        facts = describe(compiler, shapes)
+        if len(shapes) < len(inputs):
+            kind = next(value for value in inputs if not isinstance(value.type, TensorType))
+            raise NotImplemented(f"input {kind.name!r} is a {kind.type}, of which only a call tells the length")
+        prepared, fired = rewritten(model, "all")
+        facts = describe(Compiler(prepared.graph, usable, WeightTable()), shapes)
     except Exception as error:  # a model that cannot be compiled can still be looked at
-        return {**head, "error": str(error)}
+        return {"rewrites": fired, "compiled": {**head, "error": " ".join(str(error).split())}}
     folded = max(total - sum(facts["placement"].values()), 0)
-    return {**head, "error": None, "folded": folded, **facts}
+    return {"rewrites": fired, "compiled": {**head, "error": None, "folded": folded, **facts}}
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
+    from sardonyx.cli import rewriting
+
     screen.heading(Path(data["model"]).name)
     screen.facts(
         {
@@ -118,6 +154,11 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             "IR version": data["ir_version"],
             "File": nbytes(data["bytes"]),
             "Parameters": f"{data['parameters']:,} ({nbytes(data['parameter_bytes'])})",
+            "Of them": ", ".join(
+                f"{kind['count']:,} {kind['type']} ({nbytes(kind['bytes'])})" for kind in data["parameter_types"]
+            )
+            if len(data["parameter_types"]) > 1
+            else "",
         }
     )
     screen.heading("Inputs and outputs")
@@ -138,6 +179,16 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             for item in data["operators"]
         ],
     )
+    if data["unsupported"]:
+        screen.heading("Operators that are not known")
+        rows = [
+            [f"{item['domain']}.{item['name']}", len(item["nodes"]), elided(item["nodes"][0], 30), item["remedy"]]
+            for item in data["unsupported"]
+        ]
+        screen.table(["Operator", ">Nodes", "The first of them", "Remedy"], rows)
+    if data["rewrites"]:
+        screen.heading("Optimizations")
+        rewriting.render(screen, data["rewrites"])
     _render_compiled(screen, data["compiled"])
 
 
@@ -177,5 +228,5 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
         screen.heading(f"Not on {short_name(data['providers'][0])}")
         screen.table(
             ["Because", "Runs on", ">Nodes", "The first of them"],
-            [[reason, short_name(provider), len(nodes), nodes[0]] for (provider, reason), nodes in groups.items()],
+            [[reason, short_name(home), len(nodes), elided(nodes[0])] for (home, reason), nodes in groups.items()],
         )

@@ -1,8 +1,9 @@
 """write the optimized model
 
-Constants are folded, equal nodes merged, and operators fused, as a session does it before it compiles: level basic
-keeps to the operators of ONNX, extended and all also write fused ones of com.microsoft, which onnxruntime knows. The
-file keeps the operator set of the model, or gets the one that --opset names, unless a node needs a newer one.
+Constants are folded, equal nodes merged, and operators fused, as a session does it before it compiles. Level basic is
+for what any runtime gains by; extended and all add fused operators, those of com.microsoft too, which onnxruntime
+knows. The file keeps the operator set of the model, or gets the one that --opset names, unless a node needs a newer
+one.
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     from sardonyx.cli import rewriting
 
     screen.heading(f"{Path(data['model']).name}, optimized")
-    before, after = ({domain: v for domain, v in data["opsets"][when].items()} for when in ("before", "after"))
+    before, after = (data["opsets"][when] for when in ("before", "after"))
     rows = [
         ["Nodes", f"{data['nodes']['before']:,}", f"{data['nodes']['after']:,}"],
         ["Size", nbytes(data["bytes"]["before"]), nbytes(data["bytes"]["after"])],

@@ -97,5 +97,7 @@ def _png(pixels: NDArray[np.uint8]) -> bytes:
     header = struct.pack(">IIBBBBB", width, height, 8, COLORS[channels], 0, 0, 0)
     rows = np.pad(pixels.reshape(height, -1), ((0, 0), (1, 0)))  # each starts with the filter 0
     chunks = [(b"IHDR", header), (b"IDAT", zlib.compress(rows.tobytes())), (b"IEND", b"")]
-    parts = (struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks)
+    parts = (
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body)) for kind, body in chunks
+    )
     return png.SIGNATURE + b"".join(parts)

@@ -62,7 +62,9 @@ def _of_structure(item: Any) -> dict[str, Any]:
     first = item[0] if isinstance(item, list) and item else item
     found: dict[str, Any] = {"shape": [len(item)]}
     if isinstance(first, dict):
-        pairs = sorted(((key, value) for key, value in first.items() if isinstance(value, (int, float))), key=lambda p: -p[1])
+        pairs = sorted(
+            ((key, value) for key, value in first.items() if isinstance(value, (int, float))), key=lambda p: -p[1]
+        )
         total = sum(value for _, value in pairs)
         kind = "probability" if abs(total - 1) < 1e-2 else "score"
         found["top"] = [{"index": None, "label": str(key), kind: float(value)} for key, value in pairs[:TOP]]
@@ -100,7 +102,8 @@ def render(screen: Screen, outputs: Sequence[Mapping[str, Any]]) -> None:
             kind = "probability" if "probability" in item["top"][0] else "score"
             screen.heading(f"{'Most probable' if kind == 'probability' else 'Highest'} in {item['name']}")
             rows = [
-                [top["index"] if top["label"] is None else top["label"], _figure(kind, top[kind])] for top in item["top"]
+                [top["index"] if top["label"] is None else top["label"], _figure(kind, top[kind])]
+                for top in item["top"]
             ]
             screen.table(["Class", f">{kind.capitalize()}"], rows)
 

@@ -10,7 +10,7 @@ with 1 or 3 channels as the input's shape says, and scaled to 0..1 unless it is 
 mixed to one channel where the input has one; it is not resampled.
 
 --output names a file, by whose suffix all outputs (.npz, .json) or the only one (.npy, .png, .jpg, .wav) are written,
-or a folder, which gets a .npy file for each.
+or a folder, which gets a file for each.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen, progress, show
-from sardonyx.cli.text import clean, count, duration, shape
+from sardonyx.cli.text import clean, count, duration, elided, shape
 
 KERNELS = 5
 """How many kernels of a profile are shown."""
@@ -58,14 +58,17 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         raise InvalidArgument(f"--repeat {args.repeat}: run it at least once")
     providers = chosen(args.provider)
     model = read(args.model)
+    if args.output:
+        files.refuse(args.output, len(model.graph.outputs))
     fed = feeds(model, args.input, args.shape, args.seed)
     options = SessionOptions()
     options.enable_profiling = args.profile is not None
     options.profile_file_prefix = str(args.profile)
     start = time.perf_counter()
     session = InferenceSession(args.model, options, providers)
-    given = {name: value for name, value in fed.values.items() if value is not None}
-    found = session.run(None, given)
+    given = fed.present
+    with fed.blamed():
+        found = session.run(None, given)
     first = time.perf_counter() - start
     times = []
     more = args.repeat if args.repeat > 1 else 0
@@ -135,9 +138,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     for note in data["notes"]:
         screen.line(f"Note: {note}")
     screen.heading("Inputs")
-    rows = [
-        [item["name"], "" if item["shape"] is None else shape(item["shape"]), item["source"]] for item in data["inputs"]
-    ]
+    rows = [[item["name"], shape(item["shape"]), item["source"]] for item in data["inputs"]]
     screen.table(["Name", "Shape", "From"], rows)
     if data["assumed"]:
         screen.line("")
@@ -149,7 +150,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
         kernels = list(data["profile"]["kernels"].items())
         screen.heading("Kernels that took longest")
         total = sum(data["profile"]["kernels"].values()) or 1
-        rows = [[clean(name), f"{ms:.3g} ms", f"{ms / total:.0%}"] for name, ms in kernels[:KERNELS]]
+        rows = [[elided(clean(name), 56), f"{ms:.3g} ms", f"{ms / total:.0%}"] for name, ms in kernels[:KERNELS]]
         screen.table(["Kernel", ">Time", ">Share"], rows)
     written = data["files"] + ([data["profile"]["file"]] if data["profile"] else [])
     if written:

@@ -70,7 +70,7 @@ def screen() -> Screen:
 
 @contextmanager
 def progress(text: str, total: int, *, hidden: bool = False) -> Iterator[Callable[[], None]]:
-    """A bar on stderr while the block runs, if that is a terminal and rich is there; each call is one step of `total`."""
+    """A bar on stderr while the block runs, if that is a terminal and rich is there; a call is one step of `total`."""
     if hidden or not sys.stderr.isatty():
         yield lambda: None
         return

@@ -36,11 +36,24 @@ def nbytes(number: int) -> str:
     return f"{number / 1024**4:.1f} TiB"
 
 
-def shape(sizes: Sequence[int]) -> str:
+def elided(text: str, width: int = 44) -> str:
+    """A label without its middle where it is longer than `width`.
+
+    >>> elided("MatMul '/model/encoder/layer.1/dense/MatMul'", 30)
+    "MatMul '/mo...1/dense/MatMul'"
     """
-    >>> shape([1, 3, 224]), shape([])
-    ('1x3x224', 'scalar')
+    head = (width - 3) * 2 // 5
+    return text if len(text) <= width else f"{text[:head]}...{text[head + 4 - width :]}"
+
+
+def shape(sizes: Sequence[int] | None) -> str:
+    """A shape as it is given on the command line.
+
+    >>> shape([1, 3, 224]), shape([]), shape(None)
+    ('1x3x224', 'scalar', '')
     """
+    if sizes is None:
+        return ""
     return "x".join(map(str, sizes)) or "scalar"
 
 

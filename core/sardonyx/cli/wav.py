@@ -38,7 +38,7 @@ def decode(data: bytes) -> tuple[NDArray[np.float32], int]:
     if form == FLOAT:
         samples = np.frombuffer(content, f"<f{size}").astype(np.float32)
     elif bits == 8:
-        samples = (np.frombuffer(content, np.uint8).astype(np.float32) - 128) / 128
+        samples = ((np.frombuffer(content, np.uint8) - 128.0) / 128).astype(np.float32)
     else:
         raw = np.frombuffer(content, np.uint8).reshape(-1, size)
         wide = np.zeros((len(raw), 4), np.uint8)
@@ -79,7 +79,9 @@ def as_input(
     An input of a fixed length gets silence at the end, or the beginning of the sound; `notes` says so.
     """
     if not 1 <= len(shape) <= 3 or not (dtype.is_float or dtype.name in ("int16", "int32")):
-        raise InvalidArgument(f"input {name!r} is not shaped like sound ([N], [C, N], [N, C], batched); give a .npy file")
+        raise InvalidArgument(
+            f"input {name!r} is not shaped like sound ([N], [C, N], [N, C], batched); give a .npy file"
+        )
     inner = list(shape)[-2:] if len(shape) > 1 else [1, *shape]
     last = isinstance(inner[1], int) and inner[1] <= MOST_CHANNELS  # [N, C]
     channels, length = inner if not last else inner[::-1]
@@ -95,8 +97,9 @@ def as_input(
     if dtype.is_int:
         samples = np.clip(samples * 32768.0, -32768, 32767)
     ordered = samples if last else samples.T
-    return np.ascontiguousarray(ordered.reshape([1] * (len(shape) - 2) + list(ordered.shape))
-                                if len(shape) > 1 else ordered[0]).astype(dtype.storage)
+    return np.ascontiguousarray(
+        ordered.reshape([1] * (len(shape) - 2) + list(ordered.shape)) if len(shape) > 1 else ordered[0]
+    ).astype(dtype.storage)
 
 
 def of_output(name: str, array: np.ndarray) -> np.ndarray:

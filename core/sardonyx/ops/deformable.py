@@ -16,7 +16,7 @@ from sardonyx.ops.operator import Operator, sample
 from sardonyx.symbolic import Size, product
 
 
-class DeformConv(Operator, since=22):
+class DeformConv(Operator, since=19):
     """Convolution of x [N, C, *spatial] with w [M, C / group, *kernel] whose windows are shifted, element by element,
     by offset [N, offset_group * kernel * axes, *out], and weighted by mask [N, offset_group * kernel, *out]
     (Zhu et al., 2018)."""

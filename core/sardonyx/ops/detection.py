@@ -25,7 +25,7 @@ LOWEST = float("-inf")
 """The score of a box that is out, and the largest of no elements."""
 
 
-class NonMaxSuppression(Operator, since=11):
+class NonMaxSuppression(Operator, since=10):
     """int64 [count, 3] of image, class and box: again and again the best box is taken, and with it go those whose
     intersection with it is more than `iou_threshold` of their union. All images and classes take turns together."""
 
@@ -109,7 +109,7 @@ def _area(sides: list[Array]) -> Array:
     return (sides[2] - sides[0]) * (sides[3] - sides[1])
 
 
-class RoiAlign(Operator, since=22):
+class RoiAlign(Operator, since=10):
     """Regions rois [count, 4] (left, top, right, bottom) of the images x [N, C, H, W] that `batch_indices` names, each
     cut into bins: [count, C, output_height, output_width]. A bin is the mean, or the largest, of samples on a grid,
     interpolated (He et al., 2017)."""
@@ -179,7 +179,7 @@ class RoiAlign(Operator, since=22):
     ]
 
 
-class MaxRoiPool(Operator, since=22):
+class MaxRoiPool(Operator):
     """The largest element in each bin of regions rois [count, 5] (image, left, top, right, bottom, rounded) of
     x [N, C, H, W]: [count, C, *pooled_shape]."""
 

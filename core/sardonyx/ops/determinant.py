@@ -12,7 +12,7 @@ from sardonyx.primitives.control import loop
 from sardonyx.symbolic import product
 
 
-class Det(Operator, since=22):
+class Det(Operator, since=11):
     """The determinants [...] of matrices [..., M, M], by elimination with the largest pivot of each column."""
 
     def expand(self, x: Array) -> Array:

@@ -29,7 +29,7 @@ import numpy as np
 
 from sardonyx.array import Array, constant
 from sardonyx.errors import InvalidGraph
-from sardonyx.ir import Graph, Node, Tensor, Value
+from sardonyx.ir import Graph, Node, Tensor, TensorType, Value
 
 REGISTRY: dict[tuple[str, str], type[Operator]] = {}
 
@@ -84,7 +84,8 @@ class Rewriter:
         """A Value that holds this array."""
         tensor = constant(np.asarray(array, dtype))
         assert tensor.value is not None
-        return Value("", constant=Tensor.of(tensor.value, tensor.dtype))
+        held = Tensor.of(tensor.value, tensor.dtype)
+        return Value("", TensorType(held.dtype, held.shape), constant=held)
 
     def emit(self, op_type: str, *inputs: Value | None, outputs: int = 1, **attributes: Any) -> list[Value]:
         """A new node of ai.onnx in its newest form, and its outputs."""

@@ -55,7 +55,7 @@ def along(parameter: Array, axis: int, rank: int) -> Array:
     return p.reshape(parameter, (parameter.shape[0], *[1] * (rank - 1 - p.normalize_axis(axis, rank))))
 
 
-class QLinearMatMul(Operator, since=21):
+class QLinearMatMul(Operator, since=10):
     """The matrix product of quantized A and B, quantized; scales and zero points are one number, or one per row of A
     and Y and column of B."""
 

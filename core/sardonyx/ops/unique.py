@@ -14,7 +14,7 @@ from sardonyx.symbolic import Size, product
 SLICES = np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4], [1, 0, -1]], np.float32)
 
 
-class Unique(Operator, since=28):
+class Unique(Operator, since=11):
     """The different elements of x, or its slices along an axis, ascending or in order of their first occurrences; where
     these are, which one each element of x is, and how often there is each. NaN equals NaN."""
 

@@ -15,6 +15,7 @@ from sardonyx import ops
 from sardonyx.ir import Graph, Model, Node
 from sardonyx.ops.operator import Downgrade, Lift, Operator
 from sardonyx.passes.copy import copy_model
+from sardonyx.passes.upgrade import NEWEST
 from sardonyx.serde.writer import LIMIT, save
 
 IR_VERSIONS = {21: 10, 22: 10, 23: 11, 24: 12, 25: 12, 26: 13, 27: 14, 28: 14}
@@ -36,6 +37,7 @@ def lower(model: Model, imports: Mapping[str, int]) -> Model:
         domain = "" if node.domain == "ai.onnx" else node.domain
         for _, downgrade in _forms(node, versions[domain]):
             downgrade(node)
+    _drop_unused(model.graph)
     _name(model.graph)
     model.opset_imports = {**wanted, **versions}
     newest = model.opset_imports.setdefault("", 1)
@@ -53,6 +55,15 @@ def save_lowered(model: Model, imports: Mapping[str, int], path: str) -> None:
     size = sum(prod(tensor.shape) * tensor.dtype.bits // 8 for tensor in tensors)
     beside = f"{Path(path).name}.data" if size > LIMIT * 0.9 else None
     save(lower(copy_model(model), imports), path, external_data=beside)
+
+
+def _drop_unused(graph: Graph) -> None:
+    """Leave out the constants that attributes stand for now."""
+    used = {id(value) for node in _nodes(graph) for value in node.inputs if value is not None}
+    used |= {id(value) for value in (*graph.inputs, *graph.outputs)}
+    for node in _nodes(graph):
+        used |= {id(value) for inner in node.subgraphs() for value in inner.outputs}
+    graph.initializers = [value for value in graph.initializers if id(value) in used]
 
 
 def _name(graph: Graph) -> None:
@@ -89,7 +100,7 @@ def _oldest(node: Node) -> int:
 def _forms(node: Node, version: int) -> list[tuple[int, Downgrade]]:
     """The changes of form after an operator set, the last one first, with the way back before each."""
     operator = ops.find(node.domain, node.op_type)
-    if operator is None:
+    if operator is None or operator.domain not in NEWEST:
         return []
     forms = {*operator.upgrades, *operator.downgrades}
     return [(form, _downgrade(operator, form)) for form in sorted(forms, reverse=True) if form > version]

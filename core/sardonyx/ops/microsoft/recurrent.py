@@ -59,6 +59,9 @@ class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
     X as a whole, and the hidden state before each step, are rounded to 256 levels that cover their values and 0.
     """
 
+    upgrades = {}  # Those of the base class are for operator sets of ai.onnx.
+    downgrades = {}
+
     def expand(
         self,
         x: Array,
