@@ -101,8 +101,8 @@ def rendered(rows: dict[str, dict[str, Row]], moment: str) -> list[str]:
 
 
 def column(rows: dict[str, dict[str, Row]], side: str) -> Iterable[Row]:
-    """The rows of `side` that have figures."""
-    return (sides[side] for sides in rows.values() if side in sides.get(side, {}))
+    """The rows of `side` that have figures, and the right results."""
+    return (sides[side] for sides in rows.values() if side in sides.get(side, {}) and "wrong" not in sides[side])
 
 
 def cell(side: str, row: Row, moment: str) -> list[str]:

@@ -59,6 +59,21 @@ def relu(model: Save) -> Path:
 
 
 @pytest.fixture
+def graph(tmp_path: Path) -> Save:
+    """Writes a model in the text form of ONNX: `graph("g (float[N] x) => (float[N] y) { y = Relu (x) }")`."""
+
+    def save(text: str, opset: int = 20, **metadata: str) -> Path:
+        head = f'<ir_version: 9, opset_import: ["" : {opset}, "com.microsoft" : 1, "ai.onnx.ml" : 3]>\n'
+        proto = onnx.parser.parse_model(head + text)
+        helper.set_model_props(proto, metadata)
+        path = tmp_path / "graph.onnx"
+        onnx.save(proto, path)
+        return path
+
+    return save
+
+
+@pytest.fixture
 def picture(tmp_path: Path) -> Path:
     """An RGB picture, 6 high and 8 wide, as PNG."""
     path = tmp_path / "picture.png"

@@ -39,7 +39,7 @@ def test_json_of_digits(capsys: pytest.CaptureFixture[str]) -> None:
     assert data["parameter_types"] == [
         {"type": "float32", "count": data["parameters"], "bytes": data["parameter_bytes"]}
     ]
-    assert {item["rule"] for item in data["rewrites"]} >= {"constant_folding"} or data["rewrites"]
+    assert sum(item["count"] for item in data["rewrites"]) >= 10
     assert all(item["does"] and item["count"] for item in data["rewrites"])
     assert data["unsupported"] == []
     assert data["metadata"]["classes"] == "0,1,2,3,4,5,6,7,8,9"

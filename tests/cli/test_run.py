@@ -14,10 +14,11 @@ from PIL import Image
 
 from sardonyx import dtypes
 from sardonyx.cli import feeds, main
-from sardonyx.cli.run import file_names, summary
+from sardonyx.cli.files import Reader, file_names
+from sardonyx.cli.results import labels, summary
 from sardonyx.demo import assets, picture
 from sardonyx.errors import InvalidArgument
-from sardonyx.options import NodeArg
+from sardonyx.ir import Graph, Model, SequenceType, TensorType, Value
 
 Save = Callable[..., Path]
 FLOAT = TensorProto.FLOAT
@@ -31,7 +32,8 @@ def test_arrays_in_and_out(relu: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert main([*arguments, "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     (output,) = data["outputs"]
-    assert output["file"] == str(tmp_path / "out" / "y.npy")
+    assert data["files"] == [str(tmp_path / "out" / "y.npy")]
+    assert data["inputs"] == [{"name": "x", "shape": [2, 3], "source": str(tmp_path / "x.npy")}]
     assert (output["name"], output["type"], output["shape"]) == ("y", "tensor(float)", [2, 3])
     assert (output["min"], output["max"], output["mean"]) == (0, 6, 2.5)
     assert data["placement"] == {"NumpyExecutionProvider": 1}
@@ -46,7 +48,8 @@ def test_repeat(relu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = json.loads(capsys.readouterr().out)
     assert len(data["times"]) == 5
     assert data["outputs"][0]["shape"] == [4, 3]
-    assert data["outputs"][0]["file"] is None
+    assert data["files"] == []
+    assert data["inputs"][0]["source"] == "random"
 
 
 @pytest.mark.usefixtures("screen")
@@ -64,7 +67,8 @@ def test_a_picture_for_a_person(capsys: pytest.CaptureFixture[str], tmp_path: Pa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "input 'x' (tensor(float) [N, 3]) has no value; give --input x=FILE, or --shape x=1x3 for random numbers"),
+        (["--output", "y.txt"], "--output y.txt: give a folder, or a file that ends in .npz, .json, .npy"),
+        (["--shape", "N=2x2"], "--shape N=2x2: 'N' is a dimension, and takes one size"),
         (["--input", "z=a.npy"], "--input z=a.npy: there is no input 'z'; there are x"),
         (["--input", "x=absent.npy"], "absent.npy does not exist"),
         (["--input", "x=absent.png"], "absent.png cannot be read: No such file or directory"),
@@ -78,12 +82,19 @@ def test_wrong_arguments(arguments: list[str], message: str, relu: Path, capsys:
     assert capsys.readouterr().err.startswith(f"sardonyx: {message}")
 
 
-def port(dtype: str, *shape: int | str | None) -> NodeArg:
-    return NodeArg("x", f"tensor({dtype})", list(shape))
+def port(dtype: str, *shape: int | str | None) -> Value:
+    return Value("x", TensorType(dtypes.by_name(dtype), shape))
+
+
+def fed(value: Value, path: Path) -> Any:
+    """What is fed to the only input of a model from a file."""
+    return feeds.feeds(Model(Graph([value])), [f"x={path}"]).values["x"]
 
 
 def of_picture(path: Path, dtype: str, *shape: int | str | None) -> np.ndarray:
-    return feeds.feeds([port(dtype, *shape)], [f"x={path}"], None)["x"]
+    array = fed(port(dtype, *shape), path)
+    assert isinstance(array, np.ndarray)
+    return array
 
 
 @pytest.mark.parametrize(
@@ -136,7 +147,7 @@ def test_inputs_that_are_no_pictures(picture: Path, dtype: str, shape: list[int]
 
 
 def test_files_that_do_not_fit(tmp_path: Path) -> None:
-    np.save(tmp_path / "f.npy", np.ones(3))
+    np.save(tmp_path / "f.npy", np.ones(3) / 2)
     np.savez(tmp_path / "z.npz", a=np.ones(3))
     (tmp_path / "z.npz").rename(tmp_path / "z.npy")
     (tmp_path / "t.npy").write_text("text")
@@ -146,12 +157,12 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
         "t": "no array",
     }.items():
         with pytest.raises(InvalidArgument, match=message):
-            feeds.feeds([port("int64", 3)], [f"x={tmp_path / name}.npy"], None)
+            fed(port("int64", 3), tmp_path / f"{name}.npy")
 
 
 def test_strings(tmp_path: Path) -> None:
     np.save(tmp_path / "s.npy", np.array(["a", "bc"]))
-    found = feeds.feeds([port("string", 2)], [f"x={tmp_path / 's.npy'}"], None)["x"]
+    found = fed(port("string", 2), tmp_path / "s.npy")
     assert found.dtype == object
     assert found.tolist() == ["a", "bc"]
 
@@ -168,13 +179,49 @@ def test_random_numbers(dtype: dtypes.DType) -> None:
 
 
 def test_random_numbers_are_repeatable() -> None:
-    first, second = (feeds.feeds([port("float", "N")], None, ["9"])["x"] for _ in range(2))
+    model = Model(Graph([port("float", "N")]))
+    first, second, other = (feeds.feeds(model, None, ["9"], seed).values["x"] for seed in (0, 0, 1))
     np.testing.assert_array_equal(first, second)
+    assert (first != other).any()
 
 
-def test_a_container_is_refused() -> None:
-    with pytest.raises(InvalidArgument, match="which the command line cannot give"):
-        feeds.feeds([NodeArg("x", "seq(tensor(float))", [])], None, ["1"])
+def test_what_is_open_is_one() -> None:
+    model = Model(Graph([port("float", "N", None, 3)]))
+    found = feeds.feeds(model)
+    assert found.values["x"].shape == (1, 1, 3)
+    assert found.assumed == ["N", "x.shape[1]"]
+    assert feeds.feeds(model, None, ["N=4"]).values["x"].shape == (4, 1, 3)
+    assert feeds.feeds(model, None, ["x=2x5x3"]).values["x"].shape == (2, 5, 3)
+
+
+def test_random_tokens_are_in_the_vocabulary(graph: Save) -> None:
+    path = graph("""g (int64[B,S] ids, int64[B,S] attention_mask, int64[B,S] position_ids) => (float[B,S,2] y, m, p)
+        <float[4,2] table = {0, 1, 2, 3, 4, 5, 6, 7}>
+        { i = Cast <to = 6> (ids)  y = Gather (table, i)  m = Neg (attention_mask)  p = Neg (position_ids) }""")
+    values = feeds.feeds(feeds_model(path), None, ["B=50", "S=7"]).values
+    assert set(values["ids"].reshape(-1).tolist()) == {0, 1, 2, 3}
+    assert (values["attention_mask"] == 1).all()
+    np.testing.assert_array_equal(values["position_ids"], np.broadcast_to(np.arange(7), (50, 7)))
+
+
+def feeds_model(path: Path) -> Model:
+    from sardonyx.serde import read
+
+    return read(path)
+
+
+def test_random_words() -> None:
+    assert set(feeds.feeds(Model(Graph([port("string", 9)]))).values["x"].tolist()) <= set(feeds.WORDS)
+
+
+def test_a_sequence_comes_from_json(tmp_path: Path) -> None:
+    value = Value("x", SequenceType(TensorType(dtypes.float32)))
+    with pytest.raises(InvalidArgument, match=r"give --input x=FILE\.json"):
+        feeds.feeds(Model(Graph([value])))
+    (tmp_path / "x.json").write_text("[[1, 2], [3]]")
+    first, second = fed(value, tmp_path / "x.json")
+    np.testing.assert_array_equal(first, np.float32([1, 2]))
+    np.testing.assert_array_equal(second, np.float32([3]))
 
 
 def test_two_inputs_need_names() -> None:
@@ -184,24 +231,150 @@ def test_two_inputs_need_names() -> None:
 
 def test_summary(rng: np.random.Generator) -> None:
     x = rng.normal(size=(3, 4))
-    facts = summary(x.astype(np.float32))
+    facts = summary("y", x.astype(np.float32))
+    assert facts["values"] is None
     assert facts["shape"] == [3, 4]
     np.testing.assert_allclose([facts["min"], facts["max"], facts["mean"]], [x.min(), x.max(), x.mean()], rtol=1e-5)
     assert facts["top"] == []
-    assert summary(np.array([np.nan, 1.0]))["max"] == "nan"
-    assert summary(np.empty((0, 3)))["min"] is None
-    assert summary(np.array(2))["mean"] == 2
-    assert summary(np.array(["a"], object))["min"] is None
+    assert summary("y", np.array([np.nan, 1.0]))["max"] == "nan"
+    assert summary("y", np.empty((0, 3)))["min"] is None
+    assert summary("y", np.array(2))["mean"] == 2
+    assert summary("y", np.array(["a"], object))["values"] == ["a"]
+    assert summary("y", np.array([3], np.int64))["values"] == [3]
+    assert summary("y", None)["shape"] == []
+    assert summary("y", [{"a": 0.25, "b": 0.75}])["top"][0] == {"index": None, "label": "b", "probability": 0.75}
 
 
 def test_top_five() -> None:
     row = np.array([[0.05, 0.4, 0.1, 0.2, 0.05, 0.2]], np.float32)
-    assert [top["index"] for top in summary(row)["top"]] == [1, 3, 5, 2, 0]
-    assert summary(row, list("abcdef"))["top"][0]["label"] == "b"
-    assert summary(row, ["too", "few"])["top"][0]["label"] is None
-    assert summary(row * 2)["top"] == []
-    assert summary(np.concatenate([row, row]))["top"] == []
-    assert summary(np.array([0.25, 0.75]))["top"][0]["index"] == 1
+    assert [top["index"] for top in summary("y", row)["top"]] == [1, 3, 5, 2, 0]
+    assert summary("y", row, list("abcdef"))["top"][0]["label"] == "b"
+    assert summary("y", row, ["too", "few"])["top"][0]["label"] is None
+    assert summary("y", row * 2)["top"] == []
+    assert summary("y", np.concatenate([row, row]))["top"] == []
+    assert summary("y", np.array([0.25, 0.75]))["top"][0]["index"] == 1
+
+
+def test_scores_are_no_probabilities() -> None:
+    row = np.array([[-1, 5, 2]], np.float32)
+    assert summary("embedding", row)["top"] == []
+    assert summary("logits", row)["top"][0] == {"index": 1, "label": None, "score": 5}
+    assert summary("y", row, ["a", "b", "c"])["top"][0] == {"index": 1, "label": "b", "score": 5}
+
+
+@pytest.mark.parametrize("text", ["a, b", "['a', 'b']", "{0: 'a', 1: 'b'}"])
+def test_labels(text: str) -> None:
+    assert labels({"names": text}) == ["a", "b"]
+    assert labels({"names": "{oops"}) == labels({}) == []
+
+
+TWO = "g (float[N] a, int64[N] b) => (float[N] c, int64[N] d) { c = Neg (a)  d = Neg (b) }"
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json"])
+def test_archives_hold_several_values(suffix: str, graph: Save, tmp_path: Path) -> None:
+    model, given, written = graph(TWO), tmp_path / f"in{suffix}", tmp_path / "new" / f"out{suffix}"
+    if suffix == ".json":
+        given.write_text('{"a": [1.5, 2], "b": [3, 4]}')
+    else:
+        np.savez(given, a=np.float32([1.5, 2]), b=np.int64([3, 4]))
+    assert main(["run", str(model), "--input", str(given), "--output", str(written), *NUMPY, "--json"]) == 0
+    found = json.loads(written.read_text()) if suffix == ".json" else dict(np.load(written))
+    assert list(found) == ["c", "d"]
+    np.testing.assert_array_equal(found["c"], [-1.5, -2])
+    np.testing.assert_array_equal(found["d"], [-3, -4])
+    assert main(["run", str(model), "--input", f"b={given}", "--shape", "a=2", *NUMPY, "--json"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "is no JSON file"),
+        ('{"a": ["x"], "b": [1]}', "holds text, and input 'a' wants float32"),
+        ('{"a": [1], "b": [1.5]}', "holds float64, and input 'b' wants int64"),
+        ('{"a": [[1], [2, 3]], "b": [1]}', "the rows of 'a' differ in length"),
+        ('{"z": [1]}', "there is no input 'z'; there are a, b"),
+        ('{"a": [[1]], "b": [1]}', "input 'a' wants rank 1"),
+        ("[1]", "holds no values by name"),
+    ],
+)
+def test_json_that_does_not_fit(
+    text: str, message: str, graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in.json").write_text(text)
+    assert main(["run", str(graph(TWO)), "--input", str(tmp_path / "in.json"), *NUMPY]) == 1
+    assert message in capsys.readouterr().err
+
+
+def test_two_outputs_need_an_archive(graph: Save, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", str(graph(TWO)), "--output", "out.npy"]) == 1
+    assert "takes one output, and there are 2; give a folder, .npz or .json" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("suffix", [".png", ".jpg"])
+@pytest.mark.parametrize(("shape", "mode"), [("[1,3,6,8]", "RGB"), ("[6,8,3]", "RGB"), ("[6,8]", "L")])
+def test_pictures_out(suffix: str, shape: str, mode: str, graph: Save, picture: Path, tmp_path: Path) -> None:
+    model = graph(f"g (float{shape} x) => (float{shape} y) {{ y = Identity (x) }}")
+    out = tmp_path / f"out{suffix}"
+    assert main(["run", str(model), "--input", str(picture), "--output", str(out), *NUMPY, "--json"]) == 0
+    with Image.open(picture) as before, Image.open(out) as after:
+        assert after.mode == mode
+        distance = np.abs(np.asarray(before.convert(mode), np.int16) - np.asarray(after, np.int16))
+    assert distance.max() <= (0 if suffix == ".png" else 40)
+
+
+def test_what_is_no_picture(graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = graph("g (float[2,6,8,5] x) => (float[2,6,8,5] y) { y = Identity (x) }")
+    assert main(["run", str(model), "--output", str(tmp_path / "y.png"), *NUMPY]) == 1
+    assert "output 'y' [2, 6, 8, 5] is not shaped like a picture" in capsys.readouterr().err
+    assert main(["run", str(model), "--output", str(tmp_path / "y.wav"), *NUMPY]) == 1
+    assert "output 'y' [2, 6, 8, 5] is not shaped like sound" in capsys.readouterr().err
+
+
+def test_outputs_that_are_no_tensors(graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = graph("g (float[2] x) => (seq(float[2]) y) { y = SequenceConstruct (x, x) }")
+    (tmp_path / "x.json").write_text("[1, 2]")
+    arguments = ["run", str(model), "--input", str(tmp_path / "x.json"), *NUMPY]
+    assert main([*arguments, "--output", str(tmp_path / "out")]) == 0
+    assert json.loads((tmp_path / "out" / "y.json").read_text()) == {"y": [[1, 2], [1, 2]]}
+    assert "2 of them" in capsys.readouterr().out
+    assert main([*arguments, "--output", str(tmp_path / "y.npy")]) == 1
+    assert "output 'y' is no tensor; write a .json file" in capsys.readouterr().err
+
+
+def test_a_profile(relu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "trace.json"
+    assert main(["run", str(relu), "--profile", str(path), *NUMPY]) == 0
+    assert "Kernels that took longest" in capsys.readouterr().out
+    assert any(event["name"] == "run" for event in json.loads(path.read_text())["traceEvents"])
+    assert [item.name for item in tmp_path.iterdir() if item.suffix == ".json"] == ["trace.json"]
+
+
+def test_an_error_tells_what_was_assumed(graph: Save, capsys: pytest.CaptureFixture[str]) -> None:
+    model = graph("g (float[N] x) => (float[3] y) { s = Constant <value_ints = [3]> ()  y = Reshape (x, s) }")
+    assert main(["run", str(model), *NUMPY]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("sardonyx: Reshape")
+    assert line.endswith("; this took N = 1, --shape says otherwise")
+
+
+def test_a_missing_operator(model: Save, capsys: pytest.CaptureFixture[str]) -> None:
+    path = model("Frobnicate", [("x", FLOAT, [3])], [("y", FLOAT, [3])], domain="acme")
+    assert main(["run", str(path), *NUMPY]) == 1
+    assert "no operator 'Frobnicate' is known in domain 'acme'" in capsys.readouterr().err
+
+
+def test_what_is_no_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "x.onnx").write_bytes(b"\x00\x01junk")
+    assert main(["run", str(tmp_path / "x.onnx")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("sardonyx: ")
+
+
+def test_reader_refuses_other_names(tmp_path: Path) -> None:
+    np.savez(tmp_path / "z.npz", a=np.ones(3), b=np.ones(3))
+    with pytest.raises(InvalidArgument, match="holds a, b, none of which is 'x'"):
+        Reader().read(port("float", 3), tmp_path / "z.npz")
 
 
 def test_file_names_are_safe() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from sardonyx.cli import screen as screens
@@ -58,3 +60,21 @@ def test_clean() -> None:
 
 def test_no_drawings_in_a_pipe() -> None:
     assert not screens.draws()
+
+
+@pytest.mark.usefixtures("screen")
+@pytest.mark.parametrize("terminal", [False, True])
+def test_progress_is_not_on_stdout(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
+    with screens.progress("Working", 3) as step:
+        for _ in range(3):
+            step()
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert terminal or captured.err == ""
+
+
+def test_lines_do_not_end_in_blanks(lines: list[str]) -> None:
+    assert [line for line in lines if line != line.rstrip()] == []

@@ -27,25 +27,22 @@ def model(name: str) -> tuple[Path, dict[str, np.ndarray]]:
 
 
 HEAVY = {
-    "ppocr4-det": {WASM, WEBGPU},
-    "ppocr4-rec": {WEBGPU},
-    "opennsfw-resnet": {WEBGPU},
-    "basic-pitch": {WEBGPU},
-    "eeg-spindle-unet": {WASM, WEBGPU},
-    "light-densenet121": {WASM, WEBGPU},
-    "light-resnet50": {WASM, WEBGPU},
-    "smollm2-int4-std-prefill": {WASM, WEBGPU},
-    "smollm2-int4-std-decode": {WEBGPU},
-    "smollm2-int4-contrib-prefill": {WASM, WEBGPU},
-    "smollm2-int4-contrib-decode": {WEBGPU},
-    "smollm2-fp16-op23-prefill": {WASM, WEBGPU},
-    "smollm2-fp16-op23-decode": {WEBGPU},
+    WASM: {"smollm2-int4-std-prefill", "smollm2-fp16-op23-prefill"},
+    WEBGPU: {
+        "eeg-spindle-unet",
+        "light-densenet121",
+        "light-resnet50",
+        "ppocr4-det",
+        "smollm2-int4-std-prefill",
+        "smollm2-int4-contrib-prefill",
+        "smollm2-fp16-op23-prefill",
+    },
 }
-"""Where a model takes more than some seconds of a processor."""
+"""What takes a processor more than eight seconds."""
 
 
 def combination(id: str, provider: str) -> Any:
-    mark = pytest.mark.nightly if provider in HEAVY.get(id, ()) else pytest.mark.slow
+    mark = pytest.mark.nightly if id in HEAVY.get(provider, ()) else pytest.mark.slow
     return pytest.param(id, provider, id=f"{id}-{provider.removesuffix('ExecutionProvider').lower()}", marks=mark)
 
 

@@ -4,11 +4,15 @@ import pytest
 
 from sardonyx.passes.activation import (
     conv_activation,
+    conv_add_activation,
     conv_clip,
     gelu,
     gemm_activation,
     hard_sigmoid,
     hard_swish,
+    mish,
+    swish,
+    swish_of_multiple,
     tanh_gelu,
 )
 from tests.passes.checking import check
@@ -57,6 +61,42 @@ CASES = {
     "tanh gelu": (tanh_gelu, X, f"{BENT} m2 = Mul(x, h) y = Mul(m2, p)", TANH),
     "tanh gelu of GPT-2": (tanh_gelu, X, f"{NEW_GELU} g = Mul(h, x) y = Mul(g, p)", TANH),
     "tanh gelu, factored": (tanh_gelu, X, f"{FAST_GELU} g = Mul(h, x) y = Mul(g, p)", TANH),
+    "tanh gelu, scaled first": (
+        tanh_gelu,
+        X,
+        f"""{GELU} float32 r = 0.7978846 float32 k = 0.044715 q = Mul(x, x) m = Mul(q, k) u = Add(m, o) a = Mul(x, r)
+            v = Mul(a, u) t = Tanh(v) p = Add(t, o) g = Mul(h, x) y = Mul(g, p)""",
+        TANH,
+    ),
+    "tanh gelu, of the small part first": (
+        tanh_gelu,
+        X,
+        f"""{GELU} float32 r = 0.7978846 float32 k = 0.044715 m = Mul(x, k) n = Mul(m, x) b = Mul(n, x) u = Add(x, b)
+            v = Mul(r, u) t = Tanh(v) p = Add(o, t) c = Mul(p, h) y = Mul(x, c)""",
+        TANH,
+    ),
+    "swish": (swish, X, "s = Sigmoid(x) y = Mul(s, x)", "y = Swish(x)"),
+    "swish of two": (swish, f"{X}, float32[2,N] u", "s = Sigmoid(x) y = Mul(s, u)", None),
+    "swish whose factor is used": (swish, X, "s = Sigmoid(x) m = Mul(x, s) y = Add(m, s)", None),
+    "quick gelu": (
+        swish_of_multiple,
+        X,
+        "float32 f = 1.702 m = Mul(f, x) s = Sigmoid(m) y = Mul(x, s)",
+        "y = Swish<alpha = 1.7020000219345093>(x)",
+    ),
+    "mish": (mish, X, "s = Softplus(x) t = Tanh(s) y = Mul(x, t)", "y = Mish(x)"),
+    "relu of a sum of the same shape": (
+        conv_add_activation,
+        "float32[1,1,4] x, float32[1,2,6] z",
+        f"{CONV} s = Add(z, h) y = Relu(s)",
+        f'{FUSED}<activation = "Relu", pads = [1, 1]>(x, w, b, z)',
+    ),
+    "relu of a sum that broadcasts": (
+        conv_add_activation,
+        "float32[1,1,4] x, float32[2,2,6] z",
+        f"{CONV} s = Add(z, h) y = Relu(s)",
+        None,
+    ),
     "relu": (conv_activation, IMAGE, f"{CONV} y = Relu(h)", conv(activation='"Relu"')),
     "leaky relu": (
         conv_activation,

@@ -6,8 +6,10 @@ from sardonyx.passes.affine import (
     conv_add,
     conv_batch_normalization,
     conv_mul,
+    conv_of_pad,
     gemm_add,
     gemm_batch_normalization,
+    gemm_of_transpose,
     matmul_add,
     normalization_add,
     normalization_mul,
@@ -31,6 +33,49 @@ def norm(text: str, output: str = "y") -> str:
 
 
 CASES = {
+    "pad": (
+        conv_of_pad,
+        X,
+        f"{W} int64[6] p = {{0, 0, 1, 0, 0, 2}} h = Pad(x, p) y = Conv<pads = [0, 1]>(h, w)",
+        f"{W} y = Conv<pads = [1, 3]>(x, w)",
+    ),
+    "pad of an axis": (
+        conv_of_pad,
+        X,
+        f'{W} int64[2] p = {{1, 2}} int64[1] a = {{-1}} h = Pad(x, p, "", a) y = Conv(h, w)',
+        f"{W} y = Conv<pads = [1, 2]>(x, w)",
+    ),
+    "pad of channels": (
+        conv_of_pad,
+        "float32[1,1,N] x",
+        f"{W} int64[6] p = {{0, 1, 1, 0, 0, 2}} h = Pad(x, p) y = Conv(h, w)",
+        None,
+    ),
+    "pad with ones": (
+        conv_of_pad,
+        X,
+        f"{W} int64[6] p = {{0, 0, 1, 0, 0, 2}} float32 o = 1 h = Pad(x, p, o) y = Conv(h, w)",
+        None,
+    ),
+    "pad by what is near": (
+        conv_of_pad,
+        X,
+        f'{W} int64[6] p = {{0, 0, 1, 0, 0, 2}} h = Pad<mode = "edge">(x, p) y = Conv(h, w)',
+        None,
+    ),
+    "crop": (conv_of_pad, X, f"{W} int64[6] p = {{0, 0, -1, 0, 0, 2}} h = Pad(x, p) y = Conv(h, w)", None),
+    "gemm of what is turned": (
+        gemm_of_transpose,
+        "float32[2,N] x",
+        f"{SQUARE} t = Transpose(x) y = Gemm(t, w)",
+        f"{SQUARE} y = Gemm<transA = 1>(x, w)",
+    ),
+    "gemm by what is turned, twice": (
+        gemm_of_transpose,
+        "float32[N,2] x, float32[2,2] w",
+        "t = Transpose<perm = [1, 0]>(w) y = Gemm<transB = 1>(x, t)",
+        "y = Gemm<transB = 0>(x, w)",
+    ),
     "add": (conv_add, X, f"{W} {C} h = Conv(x, w) y = Add(h, c)", f"{W} float32[2] b = {{8, 16}} y = Conv(x, w, b)"),
     "add a bias": (
         conv_add,

@@ -92,3 +92,61 @@ def test_an_error_is_left_to_the_run():
     graph = graph_of("float32[2] x", "float32[2] a = {1, 2} float32[3] b = {1, 2, 3} c = Add(a, b) y = Add(x, c)")
     rewrite(graph, [])
     assert operators(graph) == ["Add", "Add"]
+
+
+FAR = 1 << 40
+GIANTS = {
+    "ConstantOfShape": f"int64[1] s = {{{FAR}}} r = ConstantOfShape(s)",
+    "Expand": f"float32[1] a = {{1}} int64[1] s = {{{FAR}}} r = Expand(a, s)",
+    "Range": "int64 a = 0 int64 b = 1000000000000 int64 d = 1 r = Range(a, b, d)",
+    "Range of floats": "float32 a = 0 float32 b = 1e12 float32 d = 1e-12 r = Range(a, b, d)",
+    "Pad": f"float32[1] a = {{1}} int64[2] s = {{{FAR}, {FAR}}} r = Pad(a, s)",
+    "Pad by reflection": f'float32[2] a = {{1, 2}} int64[2] s = {{{FAR}, 0}} r = Pad<mode = "reflect">(a, s)',
+    "Tile": f"float32[1] a = {{1}} int64[1] s = {{{FAR}}} r = Tile(a, s)",
+    "Resize": f'float32[1,1,2] a = {{1, 2}} int64[3] s = {{1, 1, {FAR}}} r = Resize<mode = "linear">(a, "", "", s)',
+    "OneHot": f"int64[1] i = {{1}} int64 d = {FAR} float32[2] v = {{0, 1}} r = OneHot(i, d, v)",
+    "MatMul": f"int64[2] s = {{1, {FAR}}} int64[2] t = {{{FAR}, 1}} a = ConstantOfShape(s)"
+    " b = ConstantOfShape(t) r = MatMul(a, b)",
+    "Loop": f"""int64 n = {FAR} bool t = 1 float32 v = 0
+        r = Loop(n, t, v) <body = b (int64 i, bool c, float32 a) => (c2, a2) {{ c2 = Identity(c) a2 = Exp(a) }}>""",
+    "SplitToSequence": "int64[1] s = {1048576} c = ConstantOfShape(s) p = SplitToSequence(c)"
+    " int64 z = 0 r = SequenceAt(p, z)",
+    "Concat, again and again": " ".join(
+        [
+            "float32[1] r0 = {1}",
+            *(f"r{k + 1} = Concat<axis = 0>(r{k}, r{k}, r{k}, r{k})" for k in range(30)),
+            "r = Neg(r30)",
+        ]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", GIANTS)
+def test_what_nobody_could_hold_is_not_even_begun(name, monkeypatch):
+    made = []
+    monkeypatch.setattr("sardonyx.passes.fold._constant", lambda value, array, strings: made.append(array.size))
+    graph = graph_of("float32[N] x", f"{GIANTS[name]} y = Cast<to = 11>(r)")
+    rewrite(graph, [])
+    assert graph.nodes
+    assert max(made, default=0) * 4 <= LIMIT
+
+
+def test_long_products_stay(monkeypatch):
+    graph = graph_of("float32[N,64] x, float32[64,4096] a, float32[4096,64] b", "c = MatMul(a, b) y = Add(x, c)")
+    for name, shape in (("a", (64, 4096)), ("b", (4096, 64))):
+        make_constant(graph, name, np.ones(shape, np.float32))
+    monkeypatch.setattr("sardonyx.passes.fold.WORK", 64 * 64 * 4096 - 1)
+    rewrite(graph, [])
+    assert operators(graph) == ["MatMul", "Add"]
+    monkeypatch.setattr("sardonyx.passes.fold.WORK", 64 * 64 * 4096)
+    rewrite(graph, [])
+    assert operators(graph) == ["Add"]
+
+
+def test_all_results_together_are_bounded(monkeypatch):
+    monkeypatch.setattr("sardonyx.passes.rewrite.TOTAL", 3 * 40_000)
+    chain = " ".join(f"w{k + 1} = Neg(w{k})" for k in range(6))
+    graph = graph_of("float32[1] x, float32[10000] w0", f"{chain} y = Add(x, w6)")
+    make_constant(graph, "w0", np.ones(10_000, np.float32))
+    rewrite(graph, [])
+    assert operators(graph) == ["Neg", "Neg", "Neg", "Add"]

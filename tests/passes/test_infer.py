@@ -5,11 +5,12 @@ import re
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
+from sardonyx import dtypes, ops
 from sardonyx.array import Array
 from sardonyx.compiler.interpret import expand
-from sardonyx.ir import Tensor, TensorType, Value
+from sardonyx.ir import Graph, Tensor, TensorType, Value, build
 from sardonyx.passes.infer import Inference, infer_types
+from sardonyx.passes.uniform import LIKE_FIRST, UNIFORM, same_as_operand
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.serde import read
 from sardonyx.symbolic import Size, evaluate, poly
@@ -17,12 +18,19 @@ from tests.passes.checking import graph_of, make_constant
 
 IF = "y = If(c) <then_branch = a () => (p) {{ p = Exp(x) }}, else_branch = b () => (q) {{ q = {} }}>"
 
+CUT = "int64[1] z = {0} e = Shape(t) y = Slice(x, z, e)"
+
 CASES = [
     ("float32[N,4] x", "y = Relu(x)", "float32[N,4]"),
     ("float32[N,4] x", "y = Concat<axis = 0>(x, x)", "float32[2*N,4]"),
     ("float32[N,4] x, float32[1,4] c", "y = Add(x, c)", "float32[N,4]"),
     ("float32[N,4] x, float32[N,4] c", "y = Add(x, c)", "float32[N,4]"),
     ("float32[N,4] x, float32[M,4] c", "y = Add(x, c)", "float32[*,4]"),
+    ("float32[N,4] x, float32[4] c", "y = Mul(c, x)", "float32[N,4]"),
+    ("float32[N,1] x, float32[N,4] c", "y = Mul(x, c)", "float32[N,4]"),
+    ("float32[N,1] x, float32[1,M] c", "y = Mul(x, c)", "float32[N,M]"),
+    ("int64[512] x, float32[N] t", CUT, "int64[min(512, N)]"),
+    ("float32[512] x, float32[N] t", f"{CUT.replace('y =', 'c =')} y = Add(c, t)", "float32[N]"),
     ("float32[?,4] x", "y = Transpose(x)", "float32[4,*]"),
     ("float32[...] x", "y = Relu(x)", "?"),
     ("float32[...] x", "s = Shape(x) y = Size(s)", "?"),
@@ -133,3 +141,42 @@ def test_whatever_is_inferred_is_true(onnx_cases, shared):
                     check_array(found, actual, known)
                     checked += 1
     assert checked > 1000
+
+
+# ---- what is known without an expansion
+
+
+@pytest.mark.parametrize("op_type", sorted(UNIFORM | LIKE_FIRST))
+def test_results_like_operands_are_those_of_expansions(op_type, monkeypatch):
+    samples = [each for each in ops.find("", op_type).samples if each.outputs == 1]
+    assert samples
+    for given in samples:
+        arrays = [None if array is None else np.asarray(array) for array in given.arrays()]
+        values = [
+            a if a is None else Value(f"x{k}", TensorType(dtypes.of(a.dtype), a.shape)) for k, a in enumerate(arrays)
+        ]
+        made = build.node(op_type, values, attributes=given.attributes)
+        graph = Graph(inputs=[value for value in values if value], nodes=[made], outputs=made.outputs)
+        found = []
+        for shortcut in (same_as_operand, lambda node, operands: None):
+            monkeypatch.setattr("sardonyx.passes.infer.same_as_operand", shortcut)
+            infer_types(graph)
+            found.append(str(made.outputs[0].type))
+        assert found[0] == found[1], given
+
+
+def test_equal_layers_are_expanded_once(monkeypatch):
+    expanded = []
+    original = Inference._expand
+    monkeypatch.setattr(Inference, "_expand", lambda self, node: expanded.append(node) or original(self, node))
+    layers = " ".join(f"r{k} = Transpose(x{k}) x{k + 1} = Transpose(r{k})" for k in range(5))
+    graph = graph_of("float32[N,4] x0", layers, "x5")
+    infer_types(graph)
+    assert len(expanded) == 2
+    assert str(graph.outputs[0].type) == "float32[N,4]"
+
+
+def test_sizes_that_depend_on_data_differ_from_layer_to_layer():
+    graph = graph_of("float32[4] x", "a = NonZero(x) b = NonZero(x)", "a, b")
+    infer_types(graph)
+    assert graph.outputs[0].shape[1] != graph.outputs[1].shape[1]

@@ -11,6 +11,9 @@ from sardonyx.serde import read
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.passes.checking import make_constant, run
 
+REPEATED = pytest.mark.nightly
+"""The same network as for one token: it takes far longer, and rewriting has nothing new to see."""
+
 LEVELS = [Level.ORT_ENABLE_BASIC, Level.ORT_ENABLE_EXTENDED, Level.ORT_ENABLE_ALL]
 
 
@@ -23,6 +26,10 @@ def prepared(model, level):
 
 def assert_same(one, other):
     for a, b in zip(one, other, strict=True):
+        if a is None or isinstance(a, list):
+            assert (a is None) == (b is None)
+            assert_same(a or [], b or [])
+            continue
         assert a.dtype == b.dtype
         assert a.shape == b.shape
         if a.dtype == object:
@@ -54,7 +61,7 @@ def test_onnx_models_compute_the_same(onnx_cases, constant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", MODELS)
+@pytest.mark.parametrize("id", [pytest.param(id, marks=REPEATED) if id.endswith("-prefill") else id for id in MODELS])
 def test_real_models_compute_what_onnxruntime_does(id):
     model, feeds = read(path(id)), inputs(id)
     expected = reference(id)

@@ -13,6 +13,7 @@ from sardonyx.passes.movement import (
     split_into_one,
     squeeze_of_unsqueeze,
     there_and_back,
+    transpose_of_merged,
     transpose_of_nothing,
     transpose_of_transpose,
 )
@@ -23,6 +24,20 @@ ANY = "float32[...] x"
 FAR = 9223372036854775807
 
 CASES = {
+    "transpose of merged axes": (
+        transpose_of_merged,
+        "float32[2,3,N,5] x",
+        """int64[3] m = {6, -1, 5} int64[4] b = {2, 3, 5, -1} h = Reshape(x, m) t = Transpose<perm = [0, 2, 1]>(h)
+           y = Reshape(t, b)""",
+        "y = Transpose<perm = [0, 1, 3, 2]>(x)",
+    ),
+    "transpose of axes merged otherwise": (
+        transpose_of_merged,
+        "float32[2,3,4,5] x",
+        """int64[3] m = {2, 12, 5} int64[4] b = {2, 5, 3, 4} h = Reshape(x, m) t = Transpose<perm = [0, 2, 1]>(h)
+           y = Reshape(t, b)""",
+        None,
+    ),
     "transpose": (transpose_of_nothing, X, "h = Transpose<perm = [0, 1, 2]>(x) y = Relu(h)", "y = Relu(x)"),
     "transpose of a vector": (transpose_of_nothing, "float32[N] x", "h = Transpose(x) y = Relu(h)", "y = Relu(x)"),
     "transpose, moving": (transpose_of_nothing, X, "h = Transpose(x) y = Relu(h)", None),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sardonyx.passes.pattern import Call, constants, op, variables
+from sardonyx.passes.pattern import Call, constants, makers, op, variables
 from sardonyx.passes.rule import rule
 from tests.passes.checking import graph_of
 
@@ -56,6 +56,31 @@ def test_constants_and_numbers():
     assert matches(x**2.0, "float32 two = 2.0001 y = Pow(a, two)") == []
     assert matches(x * 0.7071, "float32 root = 0.70710677 y = Mul(a, root)") == [{"x": "a"}]
     assert matches(x * 0.7071, "float32[1] root = {0.70710677} y = Mul(a, root)") == []
+
+
+def test_one_pattern_or_another():
+    pattern = op.Relu(op.Neg(x) | op.Exp(y) | z)
+    assert matches(pattern, "h = Neg(a) y = Relu(h)") == [{"x": "a"}, {"z": "h"}]
+    assert matches(pattern, "h = Exp(a) y = Relu(h)") == [{"y": "a"}, {"z": "h"}]
+    assert matches(op.Relu(op.Neg(x) | op.Exp(x)), "y = Relu(a)") == []
+
+    @rule(pattern)
+    def either(x, y, z):
+        """Relu(x) -> x"""
+        return x or y or z
+
+    node = graph_of(INPUTS, "h = Exp(a) y = Relu(h)").nodes[-1]
+    (found,) = either.apply(node, makers(node), {}, None)
+    assert found.name == "a"
+
+
+def test_patterns_tell_early_what_they_cannot_match():
+    graph = graph_of(INPUTS, "float32 o = 1 h = Neg(a) y = Add(h, o)")
+    assert makers(graph.nodes[-1]) == {"Neg", ""}
+    assert (op.Neg(x) + 1.0).makers == {"Neg", ""}
+    assert (op.Neg(x) + c.optional).makers == {"Neg"}
+    assert (op.Neg(x) | op.Exp(x)).may_match(graph.nodes[0].outputs[0])
+    assert not (op.Exp(x) | op.Abs(x)).may_match(graph.nodes[0].outputs[0])
 
 
 def test_attributes_and_their_defaults():

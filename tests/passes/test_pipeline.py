@@ -9,7 +9,8 @@ from sardonyx.ir.model import Model
 from sardonyx.ir.text import parse_model
 from sardonyx.options import GraphOptimizationLevel as Level
 from sardonyx.options import SessionOptions
-from sardonyx.passes.optimize import RULES
+from sardonyx.passes.names import OPTIMIZERS
+from sardonyx.passes.optimize import NAMES, RULES
 from sardonyx.passes.pipeline import prepare
 from tests.passes.checking import run
 
@@ -70,6 +71,22 @@ def test_rules_are_switched_off_by_name():
     options = SessionOptions()
     options.add_session_config_entry("optimization.disable_specified_optimizers", "conv_activation;if_of_constant")
     assert {"Relu", "If"} <= set(operators(prepare(model(3), options)))
+
+
+def test_optimizers_are_switched_off_by_onnxruntimes_names():
+    assert "Relu" in operators(prepared(model(3), Level.ORT_ENABLE_ALL, "ConvActivationFusion"))
+    assert "Identity" in operators(prepared(model(3), Level.ORT_ENABLE_ALL, "EliminateIdentity", "ConstantFolding"))
+    assert operators(prepared(model(3), Level.ORT_ENABLE_ALL, "NchwcTransformer")) == ["FusedConv", "Squeeze", "Exp"]
+
+
+def test_optimizers_stand_for_rules_that_there_are():
+    assert {name for names in OPTIMIZERS.values() for name in names} <= NAMES
+
+
+def test_an_unknown_name_is_warned_of_once():
+    with pytest.warns(UserWarning, match="no optimizer is called 'ConvRelu'; the rules are .*conv_activation"):
+        prepared(model(3), Level.ORT_ENABLE_ALL, "ConvRelu")
+    prepared(model(3), Level.ORT_ENABLE_ALL, "ConvRelu")
 
 
 def test_functions_are_inlined_and_sparse_constants_become_dense():

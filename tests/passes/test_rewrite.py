@@ -10,6 +10,7 @@ from sardonyx.ir import Value
 from sardonyx.ir.checker import check as check_model
 from sardonyx.ir.model import Model
 from sardonyx.ir.text import parse_graph
+from sardonyx.passes import control
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.pattern import changed, op, variables
 from sardonyx.passes.rewrite import rewrite
@@ -103,6 +104,27 @@ def test_a_rule_that_changes_the_type_is_named():
 
     with pytest.raises(Fail, match=r"rule untrue at Transpose 'h' turns 'h', float32\[3,2\], into float32\[2,3\]"):
         rewrite(graph_of("float32[2,3] x", "h = Transpose(x) y = Exp(h)"), [untrue])
+
+
+def test_a_node_is_looked_at_again_when_what_it_reads_lost_a_user():
+    @rule(op.Relu(op.Exp(x).once))
+    def fused(x):
+        """Relu(Exp(x)) -> Softplus(x)"""
+        return op.Softplus(x)
+
+    body = "e = Exp(x) y = Relu(e) n = Neg(e) o = Neg(n) s = Sub(o, e) z = Shape(e)"
+    graph = graph_of(X, body, "y, z")
+    rewrite(graph, [fused])
+    assert operators(graph) == ["Softplus"]
+
+
+def test_what_a_replaced_branch_used_is_no_longer_computed():
+    text = """e = Exp(x) n = Neg(x) bool c = 1
+              y = If(c) <then_branch = t () => (p) { p = Abs(e) },
+                         else_branch = f () => (q) { g = Sin(n) q = Cos(g) }>"""
+    graph = graph_of(X, text)
+    rewrite(graph, control.RULES)
+    assert operators(graph) == ["Exp", "Abs"]
 
 
 # ---- names

@@ -102,14 +102,16 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     about = "Runs ONNX models in browsers, on boards and on desktops."
     parser = _Parser(prog="sardonyx", description=about, epilog=EXAMPLES, formatter_class=_Formatter)
     parser.add_argument("--version", action="version", version=f"sardonyx {__version__}")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     first = arguments[0]
+    if first == "--version":
+        return parser
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     if first in BUILT_IN:
         _add(subparsers, first, _built_in(first))
         return parser
     for name, text in BUILT_IN.items():
         subparsers.add_parser(name, help=text)
-    if first != "--version" and (not first.startswith("-") or _others_announced()):
+    if not first.startswith("-") or _others_announced():
         for name, command in _others():
             _add(subparsers, name, command)
     return parser
@@ -139,10 +141,10 @@ def _others_announced() -> bool:
             continue
         for name in names:
             try:
-                with open(os.path.join(folder, name, "entry_points.txt"), encoding="utf-8") as file:
-                    if f"[{GROUP}]" in file.read():
+                with open(os.path.join(folder, name, "entry_points.txt"), "rb", 0) as file:
+                    if f"[{GROUP}]".encode() in file.read():
                         return True
-            except (OSError, UnicodeDecodeError):
+            except OSError:
                 continue
     return False
 

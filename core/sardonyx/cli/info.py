@@ -1,4 +1,4 @@
-"""versions, execution providers and devices of this machine"""
+"""show versions, execution providers and devices of this machine"""
 
 from __future__ import annotations
 

@@ -40,10 +40,10 @@ def elided(text: str, width: int = 44) -> str:
     """A label without its middle where it is longer than `width`.
 
     >>> elided("MatMul '/model/encoder/layer.1/dense/MatMul'", 30)
-    "MatMul '/mo...1/dense/MatMul'"
+    "MatMul '/m...r.1/dense/MatMul'"
     """
     head = (width - 3) * 2 // 5
-    return text if len(text) <= width else f"{text[:head]}...{text[head + 4 - width :]}"
+    return text if len(text) <= width else f"{text[:head]}...{text[head + 3 - width :]}"
 
 
 def shape(sizes: Sequence[int] | None) -> str:

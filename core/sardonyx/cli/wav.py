@@ -83,7 +83,7 @@ def as_input(
             f"input {name!r} is not shaped like sound ([N], [C, N], [N, C], batched); give a .npy file"
         )
     inner = list(shape)[-2:] if len(shape) > 1 else [1, *shape]
-    last = isinstance(inner[1], int) and inner[1] <= MOST_CHANNELS  # [N, C]
+    last = len(shape) > 1 and isinstance(inner[1], int) and inner[1] <= MOST_CHANNELS  # [N, C]
     channels, length = inner if not last else inner[::-1]
     if len(shape) == 3 and shape[0] not in (1, None) and not isinstance(shape[0], str):
         raise InvalidArgument(f"input {name!r} wants {shape[0]} sounds at once; give a .npy file")

@@ -30,6 +30,20 @@ def spread(parameter: Array, x: Array, axis: int, block: int) -> Array:
     return p.slice_axis(p.reshape(repeated, (*before, count * block, *behind)), axis, 0, x.shape[axis])
 
 
+def aligned(
+    x: Array, axis: int, block: int, scale: Array, zero_point: Array | None
+) -> tuple[Array, Array, Array | None]:
+    """The three so that they broadcast: an axis of whole blocks is split into the blocks and their elements."""
+    place = p.normalize_axis(axis, x.rank) if block else 0
+    size = x.shape[place] if block else 0
+    if not block or not isinstance(size, int) or size % block or scale.rank != x.rank:
+        zero_point = None if zero_point is None else spread(zero_point, x, axis, block)
+        return x, spread(scale, x, axis, block), zero_point
+    split = p.reshape(x, (*x.shape[:place], size // block, block, *x.shape[place + 1 :]))
+    scale = p.unsqueeze(scale, [place + 1])
+    return split, scale, None if zero_point is None else p.unsqueeze(zero_point, [place + 1])
+
+
 class QuantizeLinear(Conversion, since=10):
     """x / scale rounded to the nearest integer (halves to the even one), plus the zero point, saturated."""
 
@@ -45,17 +59,15 @@ class QuantizeLinear(Conversion, since=10):
         elif self.output_dtype:
             dtype = type_of(self.output_dtype)
         precision = type_of(self.precision) if self.precision else scale.dtype
-        scale = p.cast(spread(scale, x, self.axis, self.block_size), precision)
-        quotient = p.cast(p.cast(x, precision) / scale, dtypes.float32)
-        zero = None
-        if zero_point is not None:
-            zero = p.cast(spread(zero_point, x, self.axis, self.block_size), dtypes.float32)
+        wide, scale, zero_point = aligned(x, self.axis, self.block_size, scale, zero_point)
+        quotient = p.cast(p.cast(wide, precision) / p.cast(scale, precision), dtypes.float32)
+        zero = None if zero_point is None else p.cast(zero_point, dtypes.float32)
         if dtype.is_float:
-            return self.convert(quotient if zero is None else quotient + zero, dtype)
+            return p.reshape(self.convert(quotient if zero is None else quotient + zero, dtype), x.shape)
         rounded = p.round_even(quotient)
         low = -(2 ** (dtype.bits - 1)) if dtype.kind == "int" else 0
         moved = rounded if zero is None else rounded + zero
-        return p.cast(p.minimum(p.maximum(moved, low), low + 2**dtype.bits - 1), dtype)
+        return p.reshape(p.cast(p.minimum(p.maximum(moved, low), low + 2**dtype.bits - 1), dtype), x.shape)
 
     samples = [
         sample(INPUT, np.array(0.5, np.float32), np.array(3, np.uint8)),
@@ -82,11 +94,12 @@ class DequantizeLinear(Operator, since=10):
     def expand(self, x: Array, scale: Array, zero_point: Array | None = None) -> Array:
         dtype = type_of(self.output_dtype) if self.output_dtype else scale.dtype
         work = dtypes.float32 if x.dtype.is_float else dtypes.int32
-        difference = p.cast(x, work)
+        wide, scale, zero_point = aligned(x, self.axis, self.block_size, scale, zero_point)
+        difference = p.cast(wide, work)
         if zero_point is not None:
-            difference = difference - p.cast(spread(zero_point, x, self.axis, self.block_size), work)
-        scale = p.cast(spread(scale, x, self.axis, self.block_size), dtypes.float32)
-        return p.cast(p.cast(difference, dtypes.float32) * scale, dtype)
+            difference = difference - p.cast(zero_point, work)
+        result = p.cast(p.cast(difference, dtypes.float32) * p.cast(scale, dtypes.float32), dtype)
+        return p.reshape(result, x.shape)
 
     samples = [
         sample(np.array([[0, 128, 255]], np.uint8), np.array(0.5, np.float32), np.array(128, np.uint8)),

@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from sardonyx.ir import Node, Value
-from sardonyx.passes.checks import is_float
-from sardonyx.passes.pattern import Call, changed, microsoft, op, scalar, variables
+from sardonyx.passes.checks import is_float, same_type
+from sardonyx.passes.pattern import Call, changed, constants, microsoft, op, scalar, variables
 from sardonyx.passes.rule import rule
 
-x, w, b, low, high = variables("x w b low high")
+x, w, b, z, low, high = variables("x w b z low high")
+(c,) = constants("c")
 
 _SIXTH = float(np.float32(1 / 6))
 """As a file holds it."""
@@ -42,25 +43,46 @@ def _halves(x: Any, factor: Call) -> list[Call]:
     return [x * factor * 0.5, x * (factor * 0.5), x * 0.5 * factor]
 
 
-_ERF = [op.Erf(x / 2**0.5) + 1.0, op.Erf(x * 0.5**0.5) + 1.0]
+_ERF = op.Erf(x / 2**0.5 | x * 0.5**0.5) + 1.0
 
 
-@rule(*(pattern for factor in _ERF for pattern in _halves(x, factor)))
+@rule(*_halves(x, _ERF))
 def gelu(x: Value) -> Value | None:
     """x * (1 + Erf(x / sqrt(2))) / 2 -> Gelu(x)"""
     return op.Gelu(x) if is_float(x) else None
 
 
-_CUBE = [x**3.0, x * x * x, x * (x * x)]
-_BENT = [(x + cube * 0.044715) * (2 / 3.141592653589793) ** 0.5 for cube in _CUBE]
-_BENT += [x * (x * x * 0.044715 + 1.0) * (2 / 3.141592653589793) ** 0.5]
-_TANH = [op.Tanh(bent) + 1.0 for bent in _BENT]
+_ROOT = (2 / 3.141592653589793) ** 0.5
+_SQUARE = x**2.0 | x * x
+_SMALL = 0.044715
+_CUBE = x**3.0 * _SMALL | _SQUARE * x * _SMALL | x * _SMALL * _SQUARE | x * _SMALL * x * x | x * (_SQUARE * _SMALL)
+_FACTOR = (_SQUARE * _SMALL | x * _SMALL * x) + 1.0
+_BENT = (x + _CUBE) * _ROOT | x * _FACTOR * _ROOT | x * _ROOT * _FACTOR | x * (_FACTOR * _ROOT)
 
 
-@rule(*(pattern for factor in _TANH for pattern in _halves(x, factor)))
+@rule(*_halves(x, op.Tanh(_BENT) + 1.0))
 def tanh_gelu(x: Value) -> Value | None:
     """x * (1 + Tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2 -> Gelu(x, approximate="tanh")"""
     return op.Gelu(x, approximate="tanh") if is_float(x) else None
+
+
+@rule(x * op.Sigmoid(x).once)
+def swish(x: Value) -> Value | None:
+    """x * Sigmoid(x) -> Swish(x)"""
+    return op.Swish(x) if is_float(x) else None
+
+
+@rule(x * op.Sigmoid(x * c).once)
+def swish_of_multiple(x: Value, c: Value) -> Value | None:
+    """x * Sigmoid(c * x) -> Swish(x, alpha=c), which QuickGelu is too"""
+    number = scalar(c)
+    return op.Swish(x, alpha=number) if number is not None and is_float(x) else None
+
+
+@rule(x * op.Tanh(op.Softplus(x).once).once)
+def mish(x: Value) -> Value | None:
+    """x * Tanh(Softplus(x)) -> Mish(x)"""
+    return op.Mish(x) if is_float(x) else None
 
 
 # ---- fused
@@ -82,6 +104,17 @@ def _parameters(node: Node) -> list[float]:
 def conv_activation(layer: Node, x: Value, w: Value, b: Value | None, node: Node) -> Value | None:
     """Relu(Conv(x, w, b)) -> FusedConv(x, w, b, activation="Relu"); likewise other activations"""
     return _fused_conv(layer, node.op_type, _parameters(node))
+
+
+@rule(*(getattr(op, name)((_CONV + z).named("sum").once).named("node") for name in _SIMPLE))
+def conv_add_activation(
+    layer: Node, x: Value, w: Value, b: Value | None, z: Value, sum: Node, node: Node
+) -> Value | None:
+    """Relu(Conv(x, w, b) + z) -> FusedConv(x, w, b, z, activation="Relu"), where z has the shape of the convolution"""
+    if not same_type(layer.outputs[0], z) or not is_float(z):
+        return None
+    more = {"activation_params": parameters} if (parameters := _parameters(node)) else {}
+    return changed(layer, x, w, b, z, factory=microsoft.FusedConv, activation=node.op_type, **more)
 
 
 @rule(op.Clip(_CONV, low.optional, high.optional))
@@ -108,4 +141,16 @@ def gemm_activation(layer: Node, x: Value, w: Value, b: Value | None, node: Node
     return changed(layer, *layer.inputs, factory=microsoft.FusedGemm, activation=node.op_type, **more)
 
 
-RULES = [hard_sigmoid, hard_swish, gelu, tanh_gelu, conv_activation, conv_clip, gemm_activation]
+RULES = [
+    hard_sigmoid,
+    hard_swish,
+    gelu,
+    tanh_gelu,
+    swish,
+    swish_of_multiple,
+    mish,
+    conv_activation,
+    conv_add_activation,
+    conv_clip,
+    gemm_activation,
+]

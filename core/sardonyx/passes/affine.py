@@ -7,11 +7,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from sardonyx.ir import DimLike, Node, Value
-from sardonyx.passes.checks import array_of, is_float, like, rank
+from sardonyx.passes.causal import fill_of
+from sardonyx.passes.checks import array_of, integers, is_float, like, rank
 from sardonyx.passes.pattern import changed, constants, op, variables
 from sardonyx.passes.rule import rule
 
-x, a, b = variables("x a b")
+x, a, b, z = variables("x a b z")
+axes = variables("axes")[0]
 w, c, scale, offset, mean, variance = constants("w c scale offset mean variance")
 
 Array = np.ndarray
@@ -98,6 +100,29 @@ def conv_mul(conv: Node, x: Value, w: Value, b: Value | None, c: Value) -> Value
     return None if factor is None else _affine(conv, x, w, b, factor, None)
 
 
+@rule(op.Conv(op.Pad(x, c, z.optional, axes.optional).named("pad").once, w, b.optional).named("conv"))
+def conv_of_pad(
+    x: Value, c: Value, z: Value | None, axes: Value | None, pad: Node, w: Value, b: Value | None, conv: Node
+) -> Value | None:
+    """Conv(Pad(x, widths), w, b) -> Conv(x, w, b, pads=widths), where Pad adds zeros to what the kernel moves along"""
+    widths, places, size = integers(c), integers(axes), rank(x)
+    constant_mode = pad.attribute("mode", "constant") == "constant" and conv.attribute("auto_pad", "NOTSET") == "NOTSET"
+    if widths is None or size is None or not constant_mode or (z is not None and fill_of(z) != 0):
+        return None
+    if axes is not None:
+        if places is None:
+            return None
+        spread = [0] * (2 * size)
+        for place, axis in enumerate(places):
+            spread[axis % size], spread[axis % size + size] = widths[place], widths[place + len(places)]
+        widths = spread
+    starts, ends = widths[:size], widths[size:]
+    if min(widths) < 0 or any((*starts[:2], *ends[:2])):
+        return None
+    own = conv.attribute("pads", [0] * (2 * size - 4))
+    return changed(conv, x, w, b, pads=[a + b for a, b in zip(own, [*starts[2:], *ends[2:]])])
+
+
 def _normal(norm: Node, *statistics: Value) -> tuple[Array, Array] | None:
     """The factor and shift of each channel that a BatchNormalization amounts to."""
     scale, offset, mean, variance = map(_wide, statistics)
@@ -172,6 +197,18 @@ def matmul_add(x: Value, a: Value, b: Value) -> Value | None:
     return op.Gemm(x, a, b) if _is_matrix_row(b, x.shape[0], a.shape[1]) else None
 
 
+@rule(
+    op.Gemm(op.Transpose(x).named("turn"), a, b.optional).named("gemm"),
+    op.Gemm(x, op.Transpose(a).named("turn"), b.optional).named("gemm"),
+)
+def gemm_of_transpose(x: Value, a: Value, b: Value | None, turn: Node, gemm: Node) -> Value | None:
+    """Gemm(Transpose(x), a, b) -> Gemm(x, a, b, transA=1); likewise of a"""
+    name = "transA" if gemm.inputs[0] is turn.outputs[0] else "transB"
+    if turn.attribute("perm", [1, 0]) != [1, 0]:
+        return None
+    return changed(gemm, x, a, b, **{name: 1 - gemm.attribute(name, 0)})
+
+
 @rule(op.Gemm(x, a).named("gemm").once + b)
 def gemm_add(x: Value, a: Value, b: Value, gemm: Node) -> Value | None:
     """Gemm(x, a) + b -> Gemm(x, a, b), where b broadcasts to the product"""
@@ -215,9 +252,11 @@ RULES = [
     conv_add,
     conv_mul,
     conv_batch_normalization,
+    conv_of_pad,
     normalization_add,
     normalization_mul,
     matmul_add,
+    gemm_of_transpose,
     gemm_add,
     gemm_batch_normalization,
 ]

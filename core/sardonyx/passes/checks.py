@@ -13,6 +13,11 @@ from sardonyx.ir.build import constant
 FLOATS = (dtypes.float32, dtypes.float16, dtypes.float64)
 
 
+def words(text: str) -> frozenset[str]:
+    """The names in a text, as of operators."""
+    return frozenset(text.split())
+
+
 def array_of(value: Value | None) -> np.ndarray | None:
     """The elements of a constant whose type NumPy has."""
     tensor: Tensor | None = value.constant if value is not None else None
@@ -23,6 +28,12 @@ def integers(value: Value | None) -> list[int] | None:
     """The elements of a constant integer tensor."""
     array = array_of(value)
     return None if array is None or array.dtype.kind not in "iu" else [int(item) for item in array.reshape(-1)]
+
+
+def maker(value: Value | None, *op_types: str) -> Node | None:
+    """The node that makes a Value, if it is one of these of ai.onnx."""
+    node = value.producer if value is not None else None
+    return node if node is not None and node.op_type in op_types and not node.domain else None
 
 
 def rank(value: Value | None) -> int | None:
@@ -44,6 +55,22 @@ def axes_of(node: Node, operand: int = 1) -> list[int] | None:
 
 def is_float(value: Value, kinds: Sequence[dtypes.DType] = FLOATS) -> bool:
     return value.dtype in kinds
+
+
+def range_of(node: Node, axis: int) -> tuple[int, int] | None:
+    """From where to where a Slice takes elements, one after another, along an axis that is the only one it cuts."""
+    starts, ends, axes = (integers(node.inputs[place]) if place < len(node.inputs) else None for place in (1, 2, 3))
+    shape = node.inputs[0].shape if node.inputs[0] is not None else None
+    steps = node.inputs[4] if len(node.inputs) > 4 else None
+    if starts is None or ends is None or axes is None or shape is None or len(axes) != 1:
+        return None
+    size = shape[axis]
+    if axes[0] % len(shape) != axis % len(shape) or not isinstance(size, int):
+        return None
+    if steps is not None and integers(steps) != [1]:
+        return None
+    start, end = (max(min(place + size if place < 0 else place, size), 0) for place in (starts[0], ends[0]))
+    return start, end
 
 
 def like(array: np.ndarray, value: Value) -> Value:

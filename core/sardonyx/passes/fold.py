@@ -10,7 +10,8 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Array
 from sardonyx.compiler.interpret import expand
-from sardonyx.ir import Node, Tensor, TensorType, Value
+from sardonyx.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.passes.checks import words
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.intern import is_pure
 from sardonyx.strings import StringTable
@@ -24,6 +25,18 @@ GROWTH = 4
 KEPT_SMALL = frozenset({"DequantizeLinear"})
 """Operators whose operands are better kept than their results: kernels read quantized weights as they are."""
 
+WORK = 1 << 30
+"""Products up to which products of matrices and convolutions are computed."""
+
+HEAVY = words("""
+    Attention Conv ConvInteger ConvTranspose DeformConv Det DFT Einsum GRU Gemm LSTM MatMul MatMulInteger
+    NonMaxSuppression QLinearConv QLinearMatMul RNN STFT
+""")
+"""Operators that take more products than they have results."""
+
+TOTAL = 1 << 30
+"""Bytes up to which results of one model become constants, all together."""
+
 FREE = 4 << 10
 """Bytes that a result may always have: shapes and the like."""
 
@@ -33,27 +46,42 @@ def constant_value(tensor: Tensor, name: str = "") -> Value:
     return Value(name, TensorType(tensor.dtype, tensor.shape), constant=tensor)
 
 
-def fold(node: Node, uses: Mapping[Value, int], facts: Inference) -> Sequence[Value | None] | None:
+def absorb_constants(graph: Graph) -> None:
+    """Turn the outputs of Constant nodes into constants, in this graph and in those inside it."""
+    for each in [graph, *(inner for node in graph.all_nodes() for inner in node.subgraphs())]:
+        kept = []
+        for node in each.nodes:
+            tensor = node.attribute("value") if node.op_type == "Constant" and not node.domain else None
+            if isinstance(tensor, Tensor):
+                (value,) = node.outputs
+                value.constant, value.producer = tensor, None
+                value.type = TensorType(tensor.dtype, tensor.shape)
+            else:
+                kept.append(node)
+        each.nodes = kept
+
+
+def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TOTAL) -> Sequence[Value | None] | None:
     """Constants that replace the outputs of a node which are in use, or None where it cannot or should not be folded.
 
-    Control flow and random numbers never are, nor is what grows beyond the limits.
+    Control flow and random numbers never are, nor is what grows beyond the limits, or beyond the `room` in bytes.
     """
-    if node.op_type == "Constant" and not node.domain and isinstance(tensor := node.attribute("value"), Tensor):
-        return [constant_value(tensor, node.outputs[0].name)]
-    if next(node.subgraphs(), None) or not is_pure(node):
-        return None
     wanted = [value for value in node.outputs if uses.get(value)]
+    if is_rearranged(node):
+        arrays = _evaluate(node, wanted, facts.strings)
+        return [_constant(node.outputs[0], arrays[0], facts.strings)] if arrays and arrays[0] is not None else None
     arrays = [facts.array(value) for value in wanted]
     tensors = [value.constant for value in node.inputs if value is not None]
     fed = None in tensors
     if not arrays or any(array is None or (fed and array.value is None) for array in arrays):
         return None
+    if next(node.subgraphs(), None) or not is_pure(node):
+        return None
     given = 0 if node.op_type in KEPT_SMALL else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
-    if not all(array is not None and _fits(array, given) for array in arrays):
+    if not all(array is not None and _fits(array, given, room) for array in arrays) or _work(node, wanted) > WORK:
         return None
     if any(array is not None and array.value is None for array in arrays):
-        with facts.strings:
-            arrays = _evaluate(node, wanted)
+        arrays = _evaluate(node, wanted, facts.strings)
     made = {
         value: _constant(value, array, facts.strings)
         for value, array in zip(wanted, arrays, strict=False)
@@ -62,21 +90,43 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference) -> Sequence[Va
     return [made.get(value) for value in node.outputs] if len(made) == len(wanted) else None
 
 
+def is_rearranged(node: Node) -> bool:
+    """Whether a node gives the elements of a small constant in another shape: that is cheaper done than inferred."""
+    if node.op_type not in ("Reshape", "Squeeze", "Unsqueeze") or node.domain:
+        return False
+    tensors = [value.constant for value in node.inputs if value is not None]
+    return all(tensor is not None and _bytes(tensor) <= FREE for tensor in tensors)
+
+
 def _bytes(array: Tensor | Array) -> int:
     return prod(map(int, array.shape)) * array.dtype.itemsize
 
 
-def _fits(array: Array, given: int) -> bool:
+def _fits(array: Array, given: int, room: int) -> bool:
     """Whether a result is of known size, small, and not much larger than the constants that it comes from."""
     if not all(isinstance(size, int) for size in array.shape):
         return False
-    return _bytes(array) <= min(LIMIT, max(FREE, GROWTH * given))
+    return _bytes(array) <= max(FREE, min(LIMIT, GROWTH * given, room))
 
 
-def _evaluate(node: Node, wanted: Sequence[Value]) -> list[Array | None]:
+def _work(node: Node, wanted: Sequence[Value]) -> int:
+    """How many products the operators take that have more of them than results; an upper bound for rare ones."""
+    if node.op_type not in HEAVY:
+        return 0
+    shapes = [value.constant.shape for value in node.inputs if value is not None and value.constant is not None]
+    results = sum(prod(size for size in value.shape or () if isinstance(size, int)) for value in wanted)
+    inner = max(map(prod, shapes), default=1)
+    if node.op_type in ("MatMul", "Gemm") and shapes[0]:
+        inner = shapes[0][-1] if not node.attribute("transA", 0) else shapes[0][0]
+    elif node.op_type == "Conv":
+        inner = prod(shapes[1][1:])
+    return results * inner
+
+
+def _evaluate(node: Node, wanted: Sequence[Value], strings: StringTable) -> list[Array | None]:
     environment: dict[int, Array | None] = {}
     try:
-        with np.errstate(all="ignore"):
+        with strings, np.errstate(all="ignore"):
             expand(node, environment)
     except Exception:  # the run will raise it again, and name the place
         return []

@@ -8,8 +8,7 @@ answers for which the expansion raises are left out, since no run survives them.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Sequence
 from math import prod
 
 import numpy as np
@@ -18,12 +17,13 @@ from sardonyx.array import Array, Trace, of_sizes, of_tensor
 from sardonyx.compiler.interpret import Environment, expand
 from sardonyx.errors import RuntimeException
 from sardonyx.ir import DimLike, Graph, Node, Tensor, TensorType, Value
-from sardonyx.polynomial import ZERO, Poly, symbol
+from sardonyx.passes.cases import Answers, Case, bound
+from sardonyx.passes.intern import call_key
+from sardonyx.passes.uniform import NO_TENSORS, same_as_operand
+from sardonyx.polynomial import Poly, symbol
 from sardonyx.strings import StringTable
-from sardonyx.symbolic import Dim, Guards, Size, UndecidedSizeError, poly, size
+from sardonyx.symbolic import Dim, Guards, Size, poly, size
 
-MOST_ANSWERS = 64
-"""Comparisons of sizes that are answered for one node."""
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
 
@@ -53,10 +53,16 @@ class Inference:
 
     Dimensions get names: those of the graph's inputs, expressions of these, or new names for sizes of which nothing is
     known. Equal names are equal sizes. A type without a shape is one whose rank is not known.
+
+    Arrays of which the same is known are one object, so that layers which repeat are expanded once.
     """
 
     def __init__(self, graph: Graph) -> None:
         self._arrays: dict[Value, Array | None] = {}
+        self._unique: dict[Hashable, Array] = {}
+        self._types: dict[int, TensorType] = {}
+        self._expanded: dict[Hashable, list[Array | None]] = {}
+        self._reads = 0
         self._symbols: dict[str, Size] = {}
         self._texts: dict[Poly, str] = {}
         self._count = 0
@@ -64,14 +70,14 @@ class Inference:
         """The ids of strings in the Arrays that are known."""
         for value in graph.inputs:
             if value.dtype is not None and value.shape is not None:
-                self._arrays[value] = Array(value.dtype, tuple(map(self._size, value.shape)))
+                self._arrays[value] = self._one(Array(value.dtype, tuple(map(self._size, value.shape))))
 
     # ---- asking
 
     def array(self, value: Value) -> Array | None:
         """What is known of a Value: element type, sizes and, if they are sizes themselves or constant, elements."""
         if value not in self._arrays and value.constant is not None:
-            self._arrays[value] = self._of_tensor(value.constant)
+            self._arrays[value] = self._one(self._of_tensor(value.constant))
         return self._arrays.get(value)
 
     def elements(self, value: Value) -> list[Size] | None:
@@ -93,13 +99,36 @@ class Inference:
         elif branches:
             if node.op_type == "If":
                 columns = zip(*([self.array(value) for value in graph.outputs] for graph in branches), strict=False)
-                found = [self._merge([_Case(array) for array in column]) for column in columns]
-        elif node.op_type == "Optional":
-            found = ()  # its type is not that of its element, though an expansion cannot tell them apart
-        elif all(value is None or self.array(value) is not None for value in node.inputs):
-            found = self._expand(node)
+                found = [self._merge([Case(array) for array in column]) for column in columns]
+        elif node.op_type not in NO_TENSORS:
+            operands = [None if value is None else self.array(value) for value in node.inputs]
+            if all(array is not None or value is None for array, value in zip(operands, node.inputs)):
+                found = self._results(node, operands)
         for value, array in zip(node.outputs, [*found, *[None] * len(node.outputs)], strict=False):
             self.record(value, array)
+
+    def _results(self, node: Node, operands: Sequence[Array | None]) -> Sequence[Array | None]:
+        """The outputs of a node for operands of which this is known."""
+        if (array := same_as_operand(node, operands)) is not None:
+            return [array]
+        key = call_key(node, tuple(map(id, operands)))
+        if key not in self._expanded:
+            reads = self._reads
+            found = list(map(self._one, self._expand(node)))
+            if self._reads > reads:  # sizes that depend on data differ from node to node
+                return found
+            self._expanded[key] = found
+        return self._expanded[key]
+
+    def _one(self, array: Array | None) -> Array | None:
+        """The Array that stands for all of which the same is known."""
+        return None if array is None else self._unique.setdefault(_array_key(array), array)
+
+    def made(self, value: Value) -> Value:
+        """A Value that a new node makes, with its type inferred."""
+        if value.producer is not None:
+            self.infer(value.producer)
+        return value
 
     def infer_all(self, graph: Graph) -> None:
         """Infer every node of a graph, after those of the graphs inside it."""
@@ -110,9 +139,11 @@ class Inference:
             self.infer(node)
 
     def record(self, value: Value, array: Array | None) -> None:
-        self._arrays[value] = array
+        self._arrays[value] = array = self._one(array)
         if array is not None:
-            value.type = TensorType(array.dtype, tuple(map(self._show, array.shape)))
+            if id(array) not in self._types:
+                self._types[id(array)] = TensorType(array.dtype, tuple(map(self._show, array.shape)))
+            value.type = self._types[id(array)]
         elif isinstance(value.type, TensorType):
             value.type = TensorType(value.type.dtype)
 
@@ -166,11 +197,11 @@ class Inference:
     # ---- expanding
 
     def _expand(self, node: Node) -> list[Array | None]:
-        cases: list[list[_Case]] = []
+        cases: list[list[Case]] = []
         answers: list[bool] | None = []
         tried = 0
         while answers is not None:
-            guards = _Answers(answers)
+            guards = Answers(answers)
             try:
                 arrays = self._run(node, guards)
             except RuntimeException as error:
@@ -180,7 +211,7 @@ class Inference:
             except Exception:  # what cannot be inferred must not keep a model from running
                 return []
             if arrays is not None:
-                cases.append([_Case(array, guards.equations()) for array in arrays])
+                cases.append([Case(array, list(guards)) for array in arrays])
             answers = guards.next()
             tried += 1
             if tried == MOST_CASES:
@@ -201,7 +232,7 @@ class Inference:
             Array(each.dtype, each.shape, each.value, each.sizes) if isinstance(each, Array) else None for each in found
         ]
 
-    def _merge(self, cases: Sequence[_Case]) -> Array | None:
+    def _merge(self, cases: Sequence[Case]) -> Array | None:
         """What holds in every case."""
         arrays = [case.array for case in cases if case.array is not None]
         if not arrays or len(arrays) < len(cases):
@@ -219,12 +250,23 @@ class Inference:
         known[:] = [self._agree(list(items), cases, True) for items in zip(*lists)]
         return of_sizes(known.reshape(first.shape), first.dtype, shape)
 
-    def _agree(self, sizes: list[Size], cases: Sequence[_Case], negative: bool = False) -> Size:
+    def _agree(self, sizes: list[Size], cases: Sequence[Case], negative: bool = False) -> Size:
         """The one of these sizes that the others are equal to, each in its case; a new symbol if there is none."""
         for candidate in sizes:
             if all(case.equal(other, candidate) for other, case in zip(sizes, cases)):
                 return candidate
-        return self.new_size(negative)
+        extreme = bound(sizes, cases) if len(cases) == 2 else None
+        return self.new_size(negative) if extreme is None else extreme
+
+
+def _array_key(array: Array) -> Hashable:
+    """Equal for Arrays of which the same is known."""
+    shape = tuple([item.poly if isinstance(item, Dim) else item for item in array.shape])
+    if array.sizes is not None:
+        return array.dtype, shape, tuple(map(poly, array.sizes.reshape(-1).tolist()))
+    if array.value is None:
+        return array.dtype, shape
+    return array.dtype, shape, id(array) if array.value.dtype == object else array.value.tobytes()
 
 
 def _listed(array: Array) -> list[Size]:
@@ -243,57 +285,5 @@ class _Trace(Trace):
         self.facts = facts
 
     def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
+        self.facts._reads += 1
         return self.facts.new_size(stem.startswith("?"))
-
-
-class _Answers(Guards):
-    """Answers comparisons as it is told, and `yes` beyond that; the numbers of sizes are not to be had."""
-
-    def __init__(self, answers: Sequence[bool]) -> None:
-        super().__init__()
-        self.answers = answers
-
-    def decide(self, polynomial: Poly, relation: str) -> bool:
-        place = len(self.facts)
-        if place == MOST_ANSWERS and (polynomial, relation) not in self.facts:
-            raise UndecidedSizeError(f"more than {MOST_ANSWERS} comparisons, as of a loop over a size")
-        return self.facts.setdefault((polynomial, relation), self.answers[place] if place < len(self.answers) else True)
-
-    def value(self, polynomial: Poly) -> int:
-        raise UndecidedSizeError(f"the number of {polynomial} is not known")
-
-    def next(self) -> list[bool] | None:
-        """The answers to try next, or None if all combinations were tried."""
-        answers = list(self.facts.values())
-        while answers and not answers[-1]:
-            answers.pop()
-        return [*answers[:-1], False] if answers else None
-
-    def equations(self) -> list[dict[str, Poly]]:
-        """The equalities that were answered `yes`, each solved for a symbol."""
-        equal = (polynomial for polynomial, relation, truth in self if truth and relation == "==")
-        return [solution for polynomial in equal if (solution := _solved(polynomial))]
-
-
-def _solved(polynomial: Poly) -> dict[str, Poly] | None:
-    """What one symbol is if the polynomial is 0."""
-    for monomial, factor in polynomial.terms:
-        if len(monomial) == 1 and isinstance(monomial[0], str) and factor in (1, -1):
-            rest = polynomial - Poly(((monomial, factor),))
-            if monomial[0] not in rest.symbols():
-                return {monomial[0]: rest.scaled(-factor)}
-    return None
-
-
-@dataclass
-class _Case:
-    """An output as it is when certain comparisons came out in a certain way."""
-
-    array: Array | None
-    equations: Sequence[Mapping[str, Poly]] = ()
-
-    def equal(self, a: Size, b: Size) -> bool:
-        difference = poly(a) - poly(b)
-        for equation in self.equations:
-            difference = difference.substitute(equation)
-        return difference == ZERO

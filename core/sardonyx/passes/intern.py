@@ -30,9 +30,13 @@ def is_pure(node: Node) -> bool:
 
 def node_key(node: Node) -> Hashable:
     """Equal for nodes that compute the same: operator, attributes, the identities of the inputs."""
-    attributes = frozenset((name, _attribute_key(each)) for name, each in node.attributes.items())
-    wanted = tuple(bool(value.name) for value in node.outputs)
-    return node.op_type, node.domain, tuple(map(id, node.inputs)), attributes, wanted
+    return call_key(node, tuple(map(id, node.inputs)))
+
+
+def call_key(node: Node, inputs: Hashable) -> Hashable:
+    """Equal for nodes that do the same with inputs of equal keys: operator, attributes, which outputs are asked for."""
+    attributes = frozenset([(name, _attribute_key(each)) for name, each in node.attributes.items()])
+    return node.op_type, node.domain, inputs, attributes, tuple([bool(value.name) for value in node.outputs])
 
 
 def _attribute_key(attribute: Attribute) -> Hashable:

@@ -32,8 +32,13 @@ class Journal:
     count: int = 0
     last: str = ""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether no more rewrites may be made."""
+        return self.count >= self.limit
+
     def allows(self, rule: str) -> bool:
-        return self.count < self.limit and rule not in self.disabled
+        return not self.is_full and rule not in self.disabled
 
     def record(self, rule: str, node: Node, values: Sequence[Value | None], made: Iterable[Node]) -> None:
         """A rule replaced the outputs of a node by these Values, for which it made these nodes."""

@@ -48,6 +48,18 @@ def transpose_of_transpose(x: Value, inner: Node, outer: Node) -> Value | None:
     return op.Transpose(x, perm=[first[axis] for axis in second])
 
 
+@rule(op.Reshape(op.Transpose(op.Reshape(x, ...).named("rows"), perm=[0, 2, 1]), shape).named("node"))
+def transpose_of_merged(x: Value, rows: Node, shape: Value, node: Node) -> Value | None:
+    """Reshape(Transpose(Reshape(x)), shape) -> Transpose(x), of which only the last two axes change places"""
+    before, middle, after = (value.shape for value in (x, rows.outputs[0], node.outputs[0]))
+    if before is None or middle is None or after is None or None in before or len(before) < 3:
+        return None
+    if middle[1:] != before[-2:] or after != (*before[:-2], before[-1], before[-2]):
+        return None
+    axes = list(range(len(before)))
+    return op.Transpose(x, perm=[*axes[:-2], axes[-1], axes[-2]])
+
+
 # ---- shapes
 
 
@@ -161,6 +173,7 @@ def split_into_one(x: Value, node: Node) -> Value | None:
 RULES = [
     transpose_of_nothing,
     transpose_of_transpose,
+    transpose_of_merged,
     shape_of_its_own,
     flatten_of_matrix,
     there_and_back,

@@ -4,21 +4,45 @@ from __future__ import annotations
 
 from sardonyx.ir import Model
 from sardonyx.options import GraphOptimizationLevel as Level
-from sardonyx.passes import activation, affine, control, movement, normalization, simplify
+from sardonyx.passes import (
+    activation,
+    affine,
+    attention,
+    control,
+    movement,
+    normalization,
+    quantization,
+    rotary,
+    simplify,
+)
 from sardonyx.passes.journal import Journal
-from sardonyx.passes.rewrite import rewrite
+from sardonyx.passes.rewrite import FOLD, MERGE, rewrite
 from sardonyx.passes.rule import Rule
 
 RULES: dict[Level, list[Rule]] = {
-    Level.ORT_ENABLE_BASIC: [*control.RULES, *simplify.RULES, *movement.RULES],
-    Level.ORT_ENABLE_EXTENDED: [*affine.RULES, *normalization.RULES, *activation.RULES],
+    Level.ORT_ENABLE_BASIC: [*control.RULES, *simplify.RULES, *movement.RULES, *quantization.RULES],
+    Level.ORT_ENABLE_EXTENDED: [
+        *affine.RULES,
+        *normalization.RULES,
+        *activation.RULES,
+        *rotary.RULES,
+        *attention.RULES,
+    ],
 }
 """The rules that each level adds to those below it. Constant folding and common subexpressions come with the first."""
 
+INTEGERS = quantization.INTEGER_RULES
+"""Rules of the extended level for those who ask: products of integers are exact, and no faster than those of floats."""
 
-def optimize(model: Model, level: Level, journal: Journal | None = None) -> Model:
-    """Rewrite the model's graph in place by the rules of a level and those below it."""
+NAMES = frozenset({FOLD, MERGE, *(rule.name for rules in (*RULES.values(), INTEGERS) for rule in rules)})
+"""What can be switched off."""
+
+
+def optimize(model: Model, level: Level, journal: Journal | None = None, integers: bool = False) -> Model:
+    """Rewrite the model's graph in place by the rules of a level and those below it; also by INTEGERS if asked to."""
     rules = [rule for own, added in RULES.items() if own <= level for rule in added]
+    if integers and level >= Level.ORT_ENABLE_EXTENDED:
+        rules += INTEGERS
     if rules:
         rewrite(model.graph, rules, journal)
         for node in model.graph.all_nodes():

@@ -5,6 +5,7 @@
     op.Relu(op.Conv(x, w, b.optional).once)  the Conv has no other user, its bias may be missing
     op.Transpose(x, perm=[0]).named("node")  an attribute has this value, the Node is bound
     x * 0.5                                  a scalar constant, but for rounding
+    op.Cast(x) | x                           one or the other
 
 A name is bound to a Value, or to a Node where `named` gave it; what occurs twice must be the same. With Values for
 arguments, the same expressions make new nodes: `op.Gemm(x, w, b, alpha=0.5)` is the output of a new Gemm.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from types import EllipsisType
 from typing import Any, TypeAlias, overload
 
@@ -28,6 +30,22 @@ Found: TypeAlias = dict[str, Any]
 Uses: TypeAlias = Mapping[Value, int]
 """How often each Value is used, as an input or as a graph's output."""
 
+
+def makers(node: Node) -> set[str]:
+    """The operators that make the inputs of a node; an empty name stands for a constant.
+
+    What `Call.makers` asks for and a node lacks tells that a pattern does not match, before it is tried.
+    """
+    found = set()
+    for value in node.inputs:
+        if value is not None:
+            if value.constant is not None:
+                found.add("")
+            elif value.producer is not None:
+                found.add(value.producer.op_type)
+    return found
+
+
 COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Xor", "Equal"})
 ROUNDING = 1e-3
 """How far, relatively, a constant may be from a number with a fraction: float16 and tanh-Gelu's shortened constants."""
@@ -35,6 +53,11 @@ ROUNDING = 1e-3
 
 class Pattern:
     """What a Value may look like."""
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether nothing but constants matches."""
+        return False
 
     def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
         """Every way in which the Value looks like this, given what names stand for already."""
@@ -46,6 +69,9 @@ class Pattern:
 
     def names(self) -> set[str]:
         return set()
+
+    def __or__(self, other: Pattern) -> Either:
+        return Either((self, other))
 
     def __add__(self, other: Operand) -> Call:
         return op.Add(self, _pattern(other))
@@ -85,6 +111,10 @@ class Variable(Pattern):
     missing: bool = False
 
     @property
+    def is_constant(self) -> bool:
+        return self.constant and not self.missing
+
+    @property
     def optional(self) -> Variable:
         return replace(self, missing=True)
 
@@ -114,6 +144,7 @@ class Literal(Pattern):
     """A scalar constant: an integer exactly, a fraction but for rounding."""
 
     number: float
+    is_constant = True
 
     def may_match(self, value: Value | None) -> bool:
         return value is not None and value.constant is not None
@@ -130,6 +161,27 @@ def scalar(value: Value | None) -> float | None:
     if tensor is None or tensor.shape or not tensor.dtype.is_native or tensor.dtype.kind in ("string", "complex"):
         return None
     return float(tensor.array())
+
+
+@dataclass(frozen=True, eq=False)
+class Either(Pattern):
+    """What one of several patterns matches; names that only the others bind are None."""
+
+    choices: tuple[Pattern, ...]
+
+    def __or__(self, other: Pattern) -> Either:
+        return Either((*self.choices, other))
+
+    def names(self) -> set[str]:
+        return {name for choice in self.choices for name in choice.names()}
+
+    def may_match(self, value: Value | None) -> bool:
+        return any(choice.may_match(value) for choice in self.choices)
+
+    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+        for choice in self.choices:
+            if choice.may_match(value):
+                yield from choice.match(value, found, uses)
 
 
 Condition: TypeAlias = "Callable[[Any], bool] | Any"
@@ -164,6 +216,12 @@ class Call(Pattern):
     def names(self) -> set[str]:
         return {self.name} - {""} | {name for pattern in self.inputs for name in pattern.names()}
 
+    @cached_property
+    def makers(self) -> frozenset[str]:
+        """The operators that make inputs of every node that matches; an empty name stands for a constant."""
+        calls = {pattern.op_type for pattern in self.inputs if isinstance(pattern, Call)}
+        return frozenset(calls | {""} if any(each.is_constant for each in self.inputs) else calls)
+
     def may_match(self, value: Value | None) -> bool:
         return value is not None and value.producer is not None and value.producer.op_type == self.op_type
 
@@ -184,8 +242,13 @@ class Call(Pattern):
             found = {**found, self.name: node}
         if all(_holds(node, name, condition) for name, condition in self.conditions.items()):
             yield from self._match_inputs(node.inputs, found, uses)
-            if self.op_type in COMMUTATIVE and len(self.inputs) == len(node.inputs) == 2:
+            if self.op_type in COMMUTATIVE and len(self.inputs) == len(node.inputs) == 2 and not self._symmetric:
                 yield from self._match_inputs(node.inputs[::-1], found, uses)
+
+    @cached_property
+    def _symmetric(self) -> bool:
+        """Whether the other order of two operands says the same."""
+        return self.inputs[0] is self.inputs[1]
 
     def _match_inputs(self, values: Sequence[Value | None], found: Found, uses: Uses) -> Iterator[Found]:
         count = len(self.inputs)

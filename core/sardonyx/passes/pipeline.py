@@ -10,7 +10,8 @@ from sardonyx.ir.nesting import refuse_deep
 from sardonyx.options import SessionOptions
 from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
-from sardonyx.passes.optimize import optimize
+from sardonyx.passes.names import disabled_rules
+from sardonyx.passes.optimize import NAMES, optimize
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.serde.inline import inline_functions
 
@@ -21,8 +22,10 @@ CONSTANT_INITIALIZERS = 3
 def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = ()) -> Model:
     """The model with functions inlined, in the newest operator set, rewritten as the options' level says.
 
-    The given model stays as it is. Rules named in `disabled`, or in the options' entry
-    `optimization.disable_specified_optimizers` with `;` between them, are left out.
+    The given model stays as it is. Rules, or optimizers of onnxruntime, named in `disabled`, or in the options' entry
+    `optimization.disable_specified_optimizers` with `;` between them, are left out. The entry
+    `optimization.integer_arithmetic` = `1` turns dequantized products that are quantized again into QLinearConv and
+    QLinearMatMul.
     """
     inlined = inline_functions(model)
     refuse_deep(inlined.graph)
@@ -34,8 +37,10 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     for node in result.graph.all_nodes():
         if operator := ops.find(node.domain, node.op_type):
             operator.check(node)
-    names = options._entries.get("optimization.disable_specified_optimizers", "").split(";")
-    return optimize(result, options.graph_optimization_level, Journal({*disabled, *map(str.strip, names)}))
+    listed = options._entries.get("optimization.disable_specified_optimizers", "").split(";")
+    off = disabled_rules([*disabled, *listed], NAMES)
+    integers = options._entries.get("optimization.integer_arithmetic") == "1"
+    return optimize(result, options.graph_optimization_level, Journal(off), integers)
 
 
 def _drop_fed(model: Model) -> None:

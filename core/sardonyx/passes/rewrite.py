@@ -8,12 +8,12 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from sardonyx.errors import Fail
 from sardonyx.ir import Graph, Node, Value
 from sardonyx.ir.order import uses
-from sardonyx.passes.fold import constant_value, fold
+from sardonyx.passes.fold import TOTAL, absorb_constants, constant_value, fold, is_rearranged
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.initializers import place_constants
 from sardonyx.passes.intern import Constants, is_pure, node_key
 from sardonyx.passes.journal import Journal
-from sardonyx.passes.pattern import op
+from sardonyx.passes.pattern import makers, op
 from sardonyx.passes.rule import Rule
 
 FOLD = "constant_folding"
@@ -21,6 +21,9 @@ MERGE = "common_subexpressions"
 
 MOST_PER_NODE = 50
 """Rewrites for each node of a graph beyond which rules must be undoing each other."""
+
+REACH = 16
+"""How many nodes up from the one that it replaces a rule may ask whether a Value has other users."""
 
 
 def rewrite(graph: Graph, rules: Iterable[Rule], journal: Journal | None = None) -> None:
@@ -43,10 +46,12 @@ def rewrite(graph: Graph, rules: Iterable[Rule], journal: Journal | None = None)
 
 
 class _Rewriter:
-    """Goes through the nodes in their order, again and again; new nodes come next.
+    """Goes through the nodes in their order; new nodes come next.
 
     `replaced` leads from a Value to the one that took its place: whoever uses it comes later, and follows the lead.
-    `uses` is kept exact, so that what is used no more falls away.
+    `uses` is kept exact, so that what is used no more falls away at once. A node is looked at again only if something
+    up to REACH nodes above it was replaced, or lost a user: `freed` are those that did after users had been looked at,
+    and `near` says how far down a change is still felt.
     """
 
     def __init__(self, graph: Graph, rules: Iterable[Rule], journal: Journal) -> None:
@@ -54,25 +59,35 @@ class _Rewriter:
         self.journal = journal
         self.rules: dict[tuple[str, str], list[Rule]] = defaultdict(list)
         for rule in rules:
-            for root in dict.fromkeys((pattern.domain, pattern.op_type) for pattern in rule.patterns):
-                self.rules[root].append(rule)
+            if journal.allows(rule.name):
+                for root in dict.fromkeys((pattern.domain, pattern.op_type) for pattern in rule.patterns):
+                    self.rules[root].append(rule)
+        self.folds = journal.allows(FOLD)
+        if self.folds:
+            absorb_constants(graph)
         self.facts = Inference(graph)
         self.inferred: set[Node] = set()
         self.constants = Constants()
         self.replaced: dict[Value, Value] = {}
         self.home: dict[Node, Graph] = {}
+        self.known: dict[Graph, dict[Hashable, Node]] = defaultdict(dict)
+        self.dead: set[Node] = set()
+        self.room = TOTAL
+        self.near: dict[Value | None, int] = {}
+        self.freed: set[Value] = set()
         self.uses: Counter[Value] = Counter(graph.outputs)
         for node in graph.nodes:
             self.uses.update(uses(node))
         self.most = journal.count + MOST_PER_NODE * (100 + sum(1 for _ in graph.all_nodes()))
 
     def run(self) -> None:
-        before = -1
-        while before != self.journal.count:
-            before = self.journal.count
-            self._prune(self.graph)
-            _Sweep(self, self.graph, None).run()
         self._prune(self.graph)
+        once = False
+        while self.freed or not once:
+            self.near = dict.fromkeys(self.freed, REACH)
+            self.freed = set()
+            _Sweep(self, self.graph, None).run()
+            once = True
         place_constants(self.graph)
 
     def _prune(self, graph: Graph) -> None:
@@ -87,6 +102,29 @@ class _Rewriter:
                 self.uses.subtract(self.used_by(node))
         graph.nodes = kept[::-1]
 
+    def release(self, node: Node) -> None:
+        """Let go of what a node uses that was replaced; so do the nodes that nobody uses then."""
+        stack = [node]
+        while stack:
+            node = stack.pop()
+            if node in self.dead:
+                continue
+            self._bury(node)
+            for value in self.used_by(node):
+                self.uses[value] -= 1
+                if self.uses[value] > 0:
+                    self.freed.add(value)
+                elif value.producer in self.home and not any(self.uses[output] for output in value.producer.outputs):
+                    stack.append(value.producer)
+
+    def _bury(self, node: Node) -> None:
+        """A node is no more, nor are those inside it that did not move out."""
+        self.dead.add(node)
+        for inner in node.subgraphs():
+            for each in inner.nodes:
+                if self.home.get(each, inner) is inner:
+                    self._bury(each)
+
     def used_by(self, node: Node) -> Iterator[Value]:
         """What a node, or a graph inside it, uses."""
         return map(self.resolve, uses(node))
@@ -100,13 +138,14 @@ class _Rewriter:
 
     def resolve(self, value: Value) -> Value:
         """The Value that stands for this one now."""
-        path = []
-        while value in self.replaced:
-            path.append(value)
-            value = self.replaced[value]
-        for passed in path:
-            self.replaced[passed] = value
-        return self.constants.unique(value)
+        if value in self.replaced:
+            path = []
+            while value in self.replaced:
+                path.append(value)
+                value = self.replaced[value]
+            for passed in path:
+                self.replaced[passed] = value
+        return value if value.constant is None else self.constants.unique(value)
 
 
 class _Sweep:
@@ -116,7 +155,8 @@ class _Sweep:
         self.state = state
         self.graph = graph
         self.outer = outer
-        self.known: dict[Hashable, Node] = {}
+        self.known = state.known[graph]
+        self.passed: set[Node] = set()
         self.outputs = {value for value in graph.outputs if value.producer is not None}
 
     def run(self) -> None:
@@ -126,14 +166,26 @@ class _Sweep:
         kept: list[Node] = []
         while pending:
             node = pending.pop()
+            if node in state.dead:
+                continue
             node.inputs = [value and state.resolve(value) for value in node.inputs]
-            made = self.step(node)
+            made = self.step(node) if self._is_near(node) else None
             if made is None:
                 kept.append(node)
+                self.passed.add(node)
             else:
                 pending += reversed(made)
-        graph.nodes = kept
+        graph.nodes = [node for node in kept if node not in state.dead]
         graph.outputs = [value if value.constant is not None else state.resolve(value) for value in graph.outputs]
+
+    def _is_near(self, node: Node) -> bool:
+        """Whether a node is new, or something changed above it."""
+        near = self.state.near
+        left = max([near.get(value, 0) for value in node.inputs], default=0) - 1 if near else -1
+        if left > 0:
+            for value in node.outputs:
+                near[value] = max(left, near.get(value, 0))
+        return left >= 0 or node not in self.state.inferred
 
     def around(self) -> Iterator[_Sweep]:
         """This sweep and those around it."""
@@ -146,7 +198,7 @@ class _Sweep:
         """The nodes to go on with in place of this one, or None if it stays."""
         state = self.state
         branches = list(node.subgraphs())
-        if not branches:
+        if not branches and not (state.folds and is_rearranged(node)):
             state.infer(node)
         key = node_key(node) if is_pure(node) else None
         for name, values in self.replacements(node, key):
@@ -165,20 +217,26 @@ class _Sweep:
     def replacements(self, node: Node, key: Hashable) -> Iterator[tuple[str, Sequence[Value | None]]]:
         """What the outputs of a node could be replaced by, and the name of the rule that says so."""
         state = self.state
-        if state.journal.allows(FOLD) and (folded := fold(node, state.uses, state.facts)):
+        if state.journal.allows(FOLD) and (folded := fold(node, state.uses, state.facts, state.room)):
+            state.room -= sum(
+                value.constant.size * value.constant.dtype.itemsize for value in folded if value and value.constant
+            )
             yield FOLD, folded
         if key is not None and state.journal.allows(MERGE):
-            same = next((sweep.known[key] for sweep in self.around() if key in sweep.known), None)
-            if same is not None:
-                yield MERGE, same.outputs
-        for rule in state.rules.get((node.domain, node.op_type), ()):
-            if state.journal.allows(rule.name):
-                try:
-                    values = rule.apply(node, state.uses, state.facts)
-                except Exception as error:
-                    raise Fail(f"optimizing: rule {rule.name} failed at {node.label}: {error}") from error
-                if values is not None:
-                    yield rule.name, values
+            for sweep in self.around():
+                same = sweep.known.get(key)
+                if same is not None and same in sweep.passed and same not in state.dead:
+                    yield MERGE, same.outputs
+        if (node.domain, node.op_type) not in state.rules or state.journal.is_full:
+            return
+        near = makers(node)
+        for rule in state.rules[node.domain, node.op_type]:
+            try:
+                values = rule.apply(node, near, state.uses, state.facts)
+            except Exception as error:
+                raise Fail(f"optimizing: rule {rule.name} failed at {node.label}: {error}") from error
+            if values is not None:
+                yield rule.name, values
 
     def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
         """Let Values take the place of a node's outputs: the new nodes, or None if one lacks, or nothing is gained."""
@@ -211,12 +269,13 @@ class _Sweep:
             if not state.facts.agree(old, value):
                 raise Fail(f"optimizing: rule {state.journal.last} turns '{old.name}', {old.type}, into {value.type}")
             self._replace(old, value)
-        state.uses.subtract(state.used_by(node))
+        state.release(node)
         return made
 
     def _replace(self, old: Value, value: Value) -> None:
         state = self.state
         state.replaced[old] = value
+        state.near[value] = REACH
         state.uses[value] += state.uses.pop(old)
         if old in self.outputs:
             self.outputs.add(value)

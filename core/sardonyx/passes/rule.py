@@ -8,7 +8,6 @@ def matmul_add(x: Value, w: Value, b: Value) -> Value | None:
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,6 +19,9 @@ from sardonyx.passes.pattern import Call, Uses
 Replacement: TypeAlias = "Value | Sequence[Value | None] | None"
 """What replaces the first output of the node, or each of its outputs; None leaves the node as it is."""
 
+ASKED = frozenset({"facts", "uses"})
+"""Parameters of rules that no pattern binds."""
+
 
 @dataclass(frozen=True)
 class Rule:
@@ -28,37 +30,42 @@ class Rule:
     name: str
     patterns: tuple[Call, ...]
     function: Callable[..., Replacement]
-    asks: bool
+    names: frozenset[str]
+    asks: frozenset[str]
 
-    def apply(self, node: Node, uses: Uses, facts: Inference) -> Sequence[Value | None] | None:
-        """What replaces the outputs of a node, or None where the rule does not apply."""
-        more: dict[str, Any] = {"facts": facts} if self.asks else {}
+    def apply(self, node: Node, near: set[str], uses: Uses, facts: Inference) -> Sequence[Value | None] | None:
+        """What replaces the outputs of a node, or None where the rule does not apply; `near` are the node's makers."""
+        known = {"facts": facts, "uses": uses}
+        more: dict[str, Any] = {name: known[name] for name in self.asks}
         for pattern in self.patterns:
-            for found in pattern.match_node(node, {}, uses):
-                result = self.function(**found, **more)
-                if result is not None:
-                    return [result] if isinstance(result, Value) else result
+            if pattern.makers <= near:
+                for found in pattern.match_node(node, {}, uses):
+                    if len(found) < len(self.names):
+                        found = dict.fromkeys(self.names) | found
+                    result = self.function(**found, **more)
+                    if result is not None:
+                        return [result] if isinstance(result, Value) else result
         return None
 
 
 def rule(*patterns: Call) -> Callable[[Callable[..., Replacement]], Rule]:
     """Make a rule of a function: its parameters are the names in each of the patterns.
 
-    A parameter `facts` is given the Inference, which knows more of sizes than types can say. What the function does
-    not take, or the pattern does not bind, raises TypeError.
+    A parameter `facts` is given the Inference, which knows more of sizes than types can say, and `uses` how often each
+    Value is used. What the function does not take, or the pattern does not bind, raises TypeError.
     """
 
     def decorate(function: Callable[..., Replacement]) -> Rule:
         name = function.__name__
-        taken = set(inspect.signature(function).parameters)
+        code = function.__code__  # inspect.signature takes longer than all the rest
+        parameters = frozenset(code.co_varnames[: code.co_argcount])
+        taken = parameters - ASKED
         for pattern in patterns:
             bound = pattern.names()
-            if bound != taken - {"facts"}:
-                raise TypeError(
-                    f"rule {name}: the pattern binds {sorted(bound)}, the function takes {sorted(taken - {'facts'})}"
-                )
+            if bound != taken:
+                raise TypeError(f"rule {name}: the pattern binds {sorted(bound)}, the function takes {sorted(taken)}")
         if " -> " not in (function.__doc__ or "").partition("\n")[0]:
             raise TypeError(f"rule {name}: the first line of its docstring is no 'before -> after'")
-        return Rule(name, patterns, function, "facts" in taken)
+        return Rule(name, patterns, function, taken, parameters & ASKED)
 
     return decorate

@@ -38,6 +38,12 @@ def variadic_of_one(x: Value) -> Value:
     return x
 
 
+@rule(op.Sum(x, y))
+def sum_of_two(x: Value, y: Value) -> Value:
+    """Sum(x, y) -> x + y"""
+    return op.Add(x, y)
+
+
 # ---- casts
 
 
@@ -153,10 +159,39 @@ def division_by_power_of_two(x: Value, c: Value) -> Value | None:
     return op.Mul(x, like(1 / array, c))
 
 
+@rule(x * (1.0 / y).once)
+def product_of_reciprocal(x: Value, y: Value) -> Value:
+    """x * (1 / y) -> x / y"""
+    return op.Div(x, y)
+
+
+@rule(op.Clip(op.Relu(x).once, y.optional, z.optional))
+def clip_of_relu(x: Value, y: Value | None, z: Value | None) -> Value | None:
+    """Clip(Relu(x), low, high) -> Clip(x, low, high), with a lower bound of at least 0"""
+    low = array_of(y)
+    if x.dtype is None or not x.dtype.is_native or (y is not None and (low is None or low.size != 1)):
+        return None
+    zero = np.zeros((), x.dtype.storage)
+    return op.Clip(x, y if low is not None and low.reshape(()) >= 0 else constant(zero), z)
+
+
+@rule(op.Where(op.Not(x), y, z))
+def where_not(x: Value, y: Value, z: Value) -> Value:
+    """Where(Not(x), y, z) -> Where(x, z, y)"""
+    return op.Where(x, z, y)
+
+
+@rule(op.Shape(op.Cast(x)).named("node"))
+def shape_of_cast(x: Value, node: Node) -> Value:
+    """Shape(Cast(x)) -> Shape(x)"""
+    return changed(node, x)
+
+
 RULES = [
     identity,
     dropout,
     variadic_of_one,
+    sum_of_two,
     cast_to_own_type,
     cast_of_cast,
     cast_like,
@@ -164,4 +199,8 @@ RULES = [
     scalar_bounds,
     neutral_operand,
     division_by_power_of_two,
+    product_of_reciprocal,
+    clip_of_relu,
+    where_not,
+    shape_of_cast,
 ]

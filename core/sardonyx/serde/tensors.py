@@ -144,8 +144,11 @@ def unpack(packed: np.ndarray, dtype: DType, size: int) -> np.ndarray:
     if dtype.bits == 6:
         bits = np.unpackbits(packed, bitorder="little")[: size * 6].reshape(size, 6)
         return np.packbits(bits, axis=1, bitorder="little").reshape(-1).view(dtype.storage)
-    shifts = np.arange(0, 8, dtype.bits, dtype=np.uint8)
-    values = (packed[:, None] >> shifts & np.uint8((1 << dtype.bits) - 1)).reshape(-1)[:size]
+    together = 8 // dtype.bits
+    values = np.empty(len(packed) * together, np.uint8)
+    for place in range(together):
+        values[place::together] = packed >> np.uint8(place * dtype.bits) & np.uint8((1 << dtype.bits) - 1)
+    values = values[:size]
     if dtype.kind == "int":
         sign = np.uint8(1 << dtype.bits - 1)
         values = (values ^ sign) - sign

@@ -54,6 +54,7 @@ def _converted(pipeline: Any, rows: Any, labels: Any, types: list[tuple[str, Any
     pipeline.fit(rows, labels)
     opsets, options = {"": 18, "ai.onnx.ml": 3}, {id(pipeline): {"zipmap": False}}
     model: onnx.ModelProto = to_onnx(pipeline, initial_types=types, target_opset=opsets, options=options)
+    model.opset_import.sort(key=lambda one: one.domain)  # skl2onnx takes them from a set
     return model
 
 

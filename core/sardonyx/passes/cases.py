@@ -1,0 +1,85 @@
+"""Comparisons of sizes that nothing decides: every answer is tried, and what all of them agree on is known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from sardonyx.array import Array
+from sardonyx.polynomial import ZERO, Poly, apply
+from sardonyx.symbolic import Guards, Size, UndecidedSizeError, poly, size
+
+MOST_ANSWERS = 64
+"""Comparisons of sizes that are answered for one node."""
+
+
+class Answers(Guards):
+    """Answers comparisons as it is told, and `yes` beyond that; the numbers of sizes are not to be had."""
+
+    def __init__(self, answers: Sequence[bool]) -> None:
+        super().__init__()
+        self.answers = answers
+
+    def decide(self, polynomial: Poly, relation: str) -> bool:
+        place = len(self.facts)
+        if place == MOST_ANSWERS and (polynomial, relation) not in self.facts:
+            raise UndecidedSizeError(f"more than {MOST_ANSWERS} comparisons, as of a loop over a size")
+        return self.facts.setdefault((polynomial, relation), self.answers[place] if place < len(self.answers) else True)
+
+    def value(self, polynomial: Poly) -> int:
+        raise UndecidedSizeError(f"the number of {polynomial} is not known")
+
+    def next(self) -> list[bool] | None:
+        """The answers to try next, or None if all combinations were tried."""
+        answers = list(self.facts.values())
+        while answers and not answers[-1]:
+            answers.pop()
+        return [*answers[:-1], False] if answers else None
+
+
+def bound(sizes: Sequence[Size], cases: Sequence[Case]) -> Size | None:
+    """The larger, or the smaller, of two sizes, if that is what the one decision between them was about."""
+    if len(cases[0].facts) != 1:
+        return None
+    ((polynomial, relation, truth),) = cases[0].facts
+    if relation != ">=" or list(cases[1].facts) != [(polynomial, relation, not truth)]:
+        return None
+    one, other = (poly(size) for size in sizes)
+    for name, difference in (("max", one - other), ("min", other - one)):
+        if difference == polynomial:
+            return size(apply(name, one, other))
+    return None
+
+
+def _solved(polynomial: Poly) -> dict[str, Poly] | None:
+    """What one symbol is if the polynomial is 0."""
+    for monomial, factor in polynomial.terms:
+        if len(monomial) == 1 and isinstance(monomial[0], str) and factor in (1, -1):
+            rest = polynomial - Poly(((monomial, factor),))
+            if monomial[0] not in rest.symbols():
+                return {monomial[0]: rest.scaled(-factor)}
+    return None
+
+
+@dataclass
+class Case:
+    """An output as it is when certain comparisons came out in a certain way."""
+
+    array: Array | None
+    facts: Sequence[tuple[Poly, str, bool]] = ()
+
+    @cached_property
+    def equations(self) -> list[dict[str, Poly]]:
+        """The equalities that were answered `yes`, each solved for a symbol."""
+        equal = (polynomial for polynomial, relation, truth in self.facts if truth and relation == "==")
+        return [solution for polynomial in equal if (solution := _solved(polynomial))]
+
+    def equal(self, a: Size, b: Size) -> bool:
+        difference = poly(a) - poly(b)
+        zeros = [polynomial for polynomial, relation, truth in self.facts if truth and relation == "=="]
+        if difference in zeros or difference.scaled(-1) in zeros:
+            return True
+        for equation in self.equations:
+            difference = difference.substitute(equation)
+        return difference == ZERO

@@ -1,0 +1,68 @@
+"""That the scripts measure and print; how fast anything is, no test says."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from tests.benchmarks import fresh, memory, report, table
+from tests.benchmarks.fresh import ONNXRUNTIME, SIDES
+
+
+def row(side: str, run: float) -> table.Row:
+    return {ONNXRUNTIME: {"run": 2.0}, side: {"run": run}}
+
+
+def test_the_table_names_what_is_slow_wrong_and_failed() -> None:
+    rows = {
+        "one": {"NumPy": row("NumPy", 4.0), "WASM": row("WASM", 1.0) | {"wrong": "off by 1"}, "WebGPU": {"slow": 120}},
+        "two": {"NumPy": row("NumPy", 1.0), "WASM": {"failed": "no memory"}},
+    }
+    assert table.rendered(rows, "run")[2:] == [
+        "| one | 2.00 | 4.00 | 2.00 | 1.00 (wrong) | 0.50 | > 120 s |  |",
+        "| two | 2.00 | 1.00 | 0.50 | failed |  |  |  |",
+        "| geometric mean |  | 2 of 2 | **1.00** | 0 of 2 |  | 0 of 2 |  |",
+    ]
+    assert table.complaints(rows) == ["* one on WASM: off by 1", "* two on WASM: no memory"]
+
+
+def test_results_are_kept_for_the_same_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table, "machine", lambda: "this")
+    file = tmp_path / "results" / "table.json"
+    table.Results(file, again=False).add("one", "NumPy", {"slow": 120})
+    assert table.Results(file, again=False).rows == {"one": {"NumPy": {"slow": 120}}}
+    assert not table.Results(file, again=True).rows
+    monkeypatch.setattr(table, "machine", lambda: "that")
+    assert not table.Results(file, again=False).rows
+
+
+def test_only_its_section_of_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = tmp_path / "README.md"
+    page.write_text("a\n<!-- run -->\nold\n<!-- /run -->\nb\n<!-- start -->\n<!-- /start -->\n")
+    monkeypatch.setattr(report, "README", page)
+    report.publish("run", ["new"], write=True)
+    report.publish("start", ["kept"], write=False)
+    assert page.read_text() == "a\n<!-- run -->\nnew\n<!-- /run -->\nb\n<!-- start -->\n<!-- /start -->\n"
+
+
+@pytest.mark.slow
+def test_a_fresh_process_answers_or_says_why_not() -> None:
+    found = fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3)
+    assert found.keys() == {ONNXRUNTIME, "NumPy"}
+    assert all(one.keys() == {"start", "run"} for one in found.values())
+    with pytest.raises(RuntimeError, match="KeyError: 'no-such-model'"):
+        fresh.call("tests.benchmarks.table", "measure", "no-such-model", "NumPy", 3)
+    with pytest.raises(TimeoutError, match=r"no answer in 0.01 s"):
+        fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3, limit=0.01)
+
+
+@pytest.mark.slow
+def test_the_perceptron_runs(tmp_path: Path) -> None:
+    path = tmp_path / "perceptron.onnx"
+    assert memory.write(path, 1) == 4 * memory.WIDTH * (memory.WIDTH + 1)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    assert session.run(None, {"x": np.ones((2, memory.WIDTH), np.float32)})[0].std() > 0.1
+    assert memory.measure(str(path), next(iter(SIDES)))["run"] > 0
