@@ -173,12 +173,16 @@ def cast(array: Any, dtype: np.dtype[Any]) -> Any:
     array([2147483647,         -7,          0], dtype=int32)
     """
     if array.dtype.kind == "f" and dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        wide = array.astype(np.float64)
-        result = np.where(np.isnan(wide), 0.0, np.trunc(wide))
-        inside = (result >= float(info.min)) & (result < float(info.max))
-        limits = np.where(result > 0, *np.array([info.max, info.min], dtype))
-        return np.where(inside, np.where(inside, result, 0.0).astype(dtype), limits)
+        wide = np.asarray(array, np.float32 if array.dtype == np.float16 else None)
+        info, beyond = np.iinfo(dtype), wide.dtype.type(2.0 ** (dtype.itemsize * 8 - (dtype.kind == "i")))
+        largest = np.nextafter(beyond, wide.dtype.type(0))
+        with np.errstate(all="ignore"):
+            result = np.asarray(np.clip(wide, wide.dtype.type(info.min), largest).astype(dtype))
+        if int(largest) != info.max:
+            result[wide >= beyond] = info.max
+        if (strange := np.isnan(wide)).any():
+            result[strange] = 0
+        return result
     if dtype.kind == "b":
         return array != 0
     with np.errstate(all="ignore"):

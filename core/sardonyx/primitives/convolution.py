@@ -94,6 +94,9 @@ def _correlate(
         return
     channels, taps, made = w.shape[1], prod(kernel), w.shape[0] // groups
     weights = w.reshape(groups, made, channels * taps)
+    if groups == 1:  # then the images are worked on together, as groups of equal weights
+        weights = np.broadcast_to(weights, (len(x), made, channels * taps))
+        groups, x, result = len(x), x.reshape(1, -1, *x.shape[2:]), result.reshape(1, -1, *spatial)
     plain = taps == 1 and all(s == 1 for s in strides) and not any(low) and x.shape[2:] == spatial
     for source, target in zip(x, result, strict=True):
         planes, sums = source.reshape(groups, channels, *x.shape[2:]), target.reshape(groups, made, *spatial)
@@ -131,13 +134,15 @@ def _blocks(groups: int, spatial: Sequence[int], nbytes: int) -> Iterator[tuple[
 def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, int, int, int]]) -> np.ndarray:
     """What each tap sees, [groups, channels, *kernel, *places] of x [groups, channels, *spatial].
 
-    Each of `windows` is a number of places, the stride and the dilation along an axis, and the width of zeros before it.
+    Each of `windows` is a number of places, the stride and dilation along an axis, and the width of zeros before it.
     """
     below, above = [], []
     for taps, size, (count, stride, dilation, low) in zip(kernel, x.shape[2:], windows, strict=True):
         below.append(low)
         above.append((count - 1) * stride + (taps - 1) * dilation + 1 - low - size)
     seen = bordered(x, below, above)
+    if prod(kernel) > MANY_TAPS:
+        return _seen_at_once(seen, kernel, windows)
     columns = np.empty((*x.shape[:2], *kernel, *(window[0] for window in windows)), x.dtype)
     for tap in np.ndindex(*kernel):
         starts = [k * dilation for k, (_, _, dilation, _) in zip(tap, windows, strict=True)]
@@ -145,6 +150,19 @@ def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, 
         places: list[Any] = [slice(a, b, window[1]) for a, b, window in zip(starts, ends, windows, strict=True)]
         columns[(slice(None), slice(None), *tap)] = seen[(..., *places)]
     return columns
+
+
+MANY_TAPS = 32
+"""Taps beyond which it takes longer to copy what each of them sees than to copy all in one go."""
+
+
+def _seen_at_once(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, int, int, int]]) -> np.ndarray:
+    """The columns of an x that has its border already."""
+    inner = [step * dilation for step, (_, _, dilation, _) in zip(x.strides[2:], windows, strict=True)]
+    outer = [step * stride for step, (_, stride, _, _) in zip(x.strides[2:], windows, strict=True)]
+    shape = (*x.shape[:2], *kernel, *(window[0] for window in windows))
+    view = np.lib.stride_tricks.as_strided(x, shape, (*x.strides[:2], *inner, *outer), writeable=False)
+    return np.ascontiguousarray(view)
 
 
 def _scattered(
