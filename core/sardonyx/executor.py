@@ -9,27 +9,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from itertools import zip_longest
-from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, host, memory, providers
+from sardonyx import dtypes, host, providers
 from sardonyx import plan as plans
-from sardonyx.device import Address, Device, Executable
-from sardonyx.device import Launch as Code
+from sardonyx.device import Address, Device
 from sardonyx.edge import inward, outward
-from sardonyx.epochs import Epoch, Segment, code_of, split
+from sardonyx.epochs import Segment
 from sardonyx.errors import InvalidGuard, RuntimeException, SardonyxError
+from sardonyx.frames import NO_STRINGS, Code, Frame, GuardError
 from sardonyx.handles import Feed, Handle, Stack
 from sardonyx.polynomial import evaluate, to_text
 from sardonyx.profile import Profiler, describe
 from sardonyx.sizecode import Evaluator, compile_all, symbols_of
 from sardonyx.strings import RunStrings, StringTable
 from sardonyx.structure import Form
-from sardonyx.symbolic import guard_text
 from sardonyx.termination import poll
 from sardonyx.weights import Weights
 
@@ -37,30 +34,6 @@ MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
 MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
-
-
-NO_STRINGS = RunStrings(StringTable())
-
-
-class GuardError(Exception):
-    """These sizes break a guard of the plan; `symbols` are all that are known by now."""
-
-    def __init__(self, guard: str, symbols: Mapping[str, int]) -> None:
-        super().__init__(guard)
-        self.symbols = dict(symbols)
-
-
-class Frame:
-    """Memory and bound launches for one run at a time."""
-
-    def __init__(self, epochs: int) -> None:
-        self.chunks: dict[tuple[int, int], tuple[Any, int]] = {}
-        self.addresses: list[Address | None] = []
-        self.symbols: list[dict[str, int] | None] = [None] * epochs
-        self.rooms: list[list[int] | None] = [None] * epochs
-        self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
-        self.lent: dict[int, Address] = {}
-        self.strings = NO_STRINGS
 
 
 class Function:
@@ -174,37 +147,16 @@ class Executor:
     ) -> None:
         self.plan = plan
         self.devices = devices
-        self._weights = weights or Weights()
         self._profiler = profiler
-        self._epochs = split(plan, singly=profiler is not None)
-        self._executables = [self._load(k) for k in range(len(devices))]
+        self._code = Code(plan, devices, weights or Weights(), singly=profiler is not None)
         self._functions = [
-            Function(plans_, devices, self._weights, compiler, profiler)
+            Function(plans_, devices, self._code.weights, compiler, profiler)
             for plans_, compiler in zip_longest(plan.functions, plan.compilers)
         ]
         self._shapes: dict[int, Evaluator] = {}
         self._free: list[Frame] = []
         self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
-
-    # ---- preparation
-
-    def _load(self, device: int) -> Executable | None:
-        segments = [s for epoch in self._epochs for s in epoch.segments if s.device == device]
-        if not segments:
-            return None
-        used = sorted({launch.code for segment in segments for launch in segment.launches})
-        places = {number: k for k, number in enumerate(used)}
-        codes = [code_of(self.plan.codes[number]) for number in used]
-        calls = [
-            [Code(places[launch.code], self._label(launch)) for launch in segment.launches] for segment in segments
-        ]
-        return self.devices[device].load(codes, calls)
-
-    def _label(self, launch: plans.Launch) -> str:
-        name = str(self.plan.codes[launch.code]["name"])
-        labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
-        return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
 
     def arena(self, device: int) -> int:
         """The bytes of a device's memory that the frames at rest hold, those of control flow too."""
@@ -219,7 +171,7 @@ class Executor:
     def frame(self) -> Frame:
         """A frame for one run; give it back with `release`."""
         with self._lock:
-            return self._free.pop() if self._free else Frame(len(self._epochs))
+            return self._free.pop() if self._free else Frame(self._code)
 
     def release(self, frame: Frame) -> None:
         frame.strings = NO_STRINGS
@@ -243,12 +195,12 @@ class Executor:
         strings.check()
         frame.strings = strings
         symbols = self._bind_symbols(feeds, dict(outer or {}))
-        self._lend(frame, feeds, lent)
+        frame.lend(feeds, lent)
         results: list[tuple[Feed, int]] = []
         held: list[Callable[[], None]] = []
         try:
-            for number, epoch in enumerate(self._epochs):
-                self._enter(frame, number, symbols)
+            for number, epoch in enumerate(self._code.epochs):
+                frame.enter(number, symbols)
                 if number == 0:
                     self._feed(frame, feeds)
                 self._put(frame, results)
@@ -262,7 +214,7 @@ class Executor:
                         self._launch(item, next(launches), symbols)
                     elif isinstance(item, plans.Copy):
                         target = self.plan.buffers[item.target].device
-                        self._move(self._handle(frame, item.source, symbols), target, self._address(frame, item.target))
+                        self._move(self._handle(frame, item.source, symbols), target, frame.address(item.target))
                     elif isinstance(item, plans.Read):
                         values = self._values(frame, item.buffer, len(item.symbols))
                         symbols.update(zip(item.symbols, values, strict=True))
@@ -301,17 +253,6 @@ class Executor:
             return self.devices[feed.device].download(feed.address, feed.dtype, feed.shape)
         return feed
 
-    def _lend(self, frame: Frame, feeds: Sequence[Feed], count: int) -> None:
-        """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
-        first = len(feeds) - count
-        lent: dict[int, Address] = {}
-        for port, feed in zip(self.plan.inputs[first:], feeds[first:], strict=True):
-            if isinstance(feed, Handle):
-                lent.update((k, feed.address) for k in port.buffers if self.plan.buffers[k].device == feed.device)
-        if lent.keys() != frame.lent.keys() or not all(_same(lent[k], frame.lent[k]) for k in lent):
-            frame.lent = lent
-            frame.symbols[0] = None
-
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
         for port, feed in zip(self.plan.inputs, feeds, strict=True):
             if isinstance(feed, np.ndarray) and feed.dtype == object:
@@ -320,7 +261,7 @@ class Executor:
 
     def _put(self, frame: Frame, items: Sequence[tuple[Feed, int]]) -> None:
         for feed, k in items:
-            self._move(feed, self.plan.buffers[k].device, self._address(frame, k))
+            self._move(feed, self.plan.buffers[k].device, frame.address(k))
 
     def _move(self, source: Feed, device: int, target: Address) -> None:
         if isinstance(source, Handle) and source.device == device:
@@ -351,13 +292,13 @@ class Executor:
 
     def _handle(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Handle:
         stored, shape = self.plan.buffers[buffer], self._shape(buffer, symbols)
-        return Handle(stored.device, self._address(frame, buffer), dtypes.by_name(stored.dtype), shape)
+        return Handle(stored.device, frame.address(buffer), dtypes.by_name(stored.dtype), shape)
 
     def _values(self, frame: Frame, buffer: int, count: int) -> list[int]:
         """The first elements of an integer buffer."""
         stored = self.plan.buffers[buffer]
         dtype = dtypes.by_name(stored.dtype).storage
-        found = self.devices[stored.device].download(self._address(frame, buffer), dtype, (count,))
+        found = self.devices[stored.device].download(frame.address(buffer), dtype, (count,))
         return [int(value) for value in found.tolist()]
 
     def _launch(self, segment: Segment, run: Callable[[], None], symbols: Mapping[str, int]) -> None:
@@ -365,7 +306,7 @@ class Executor:
             run()
             return
         (launch,) = segment.launches
-        with self._profiler.span(self._label(launch), "kernel", **describe(self.plan, launch, symbols)):
+        with self._profiler.span(self._code.label(launch), "kernel", **describe(self.plan, launch, symbols)):
             run()
             self.devices[segment.device].synchronize()
 
@@ -446,84 +387,3 @@ class Executor:
         stored = self.plan.buffers[buffer]
         sizes = [evaluate(size, symbols) if symbols_of(size) <= symbols.keys() else 0 for size in stored.shape[1:]]
         return np.empty((0, *sizes), dtypes.by_name(stored.dtype).storage)
-
-    def _enter(self, frame: Frame, number: int, symbols: dict[str, int]) -> None:
-        """Lay out and bind an epoch, unless the frame was bound for these sizes already."""
-        if frame.symbols[number] == symbols:
-            return
-        epoch = self._epochs[number]
-        for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
-            if (value == 0 if relation == "==" else value >= 0) != truth:
-                raise GuardError(guard_text(expression, relation, truth), symbols)
-        rooms = epoch.layout.rooms(symbols)
-        if rooms is None:
-            raise GuardError(self._negative(epoch, symbols), symbols)
-        if not frame.addresses:
-            frame.addresses = self._weights.place(self.plan, self.devices)
-        laid = frame.rooms[number]
-        if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
-            self._place(frame, number, rooms)
-        params = iter(epoch.params(symbols))
-        frame.launches[number] = [self._bind(frame, segment, params) for segment in epoch.segments]
-        frame.symbols[number] = dict(symbols)
-        for later in range(number + 1, len(self._epochs)):
-            frame.symbols[later] = None
-
-    def _place(self, frame: Frame, number: int, rooms: list[int]) -> None:
-        """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must.
-
-        So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
-        """
-        epoch, laid = self._epochs[number], frame.rooms[number]
-        if laid is not None:
-            rooms = [max(old, room + room // 16 * 4) for old, room in zip(laid, rooms, strict=True)]
-        totals, offsets = epoch.layout.place(rooms)
-        for device, total in totals.items():
-            chunk, capacity = frame.chunks.get((device, number), (None, -1))
-            if capacity < total:
-                if chunk is not None:
-                    self.devices[device].free(chunk)
-                frame.chunks[device, number] = (self._allocate(epoch, device, total, rooms), total)
-        for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
-            chunk, _ = frame.chunks[self.plan.buffers[k].device, number]
-            frame.addresses[k] = Address(chunk, offset, room)
-        frame.rooms[number] = rooms
-
-    def _allocate(self, epoch: Epoch, device: int, total: int, rooms: list[int]) -> Any:
-        if total <= memory.available():
-            with suppress(MemoryError):
-                return self.devices[device].allocate(total)
-        room, largest = max(zip(rooms, epoch.buffers, strict=True))
-        where = self._maker(epoch, largest)
-        raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are")
-
-    def _negative(self, epoch: Epoch, symbols: Mapping[str, int]) -> str:
-        for k in epoch.buffers:
-            shape = [evaluate(s, symbols) for s in self.plan.buffers[k].shape if symbols_of(s) <= symbols.keys()]
-            if min(shape, default=0) < 0:
-                return f"{self._maker(epoch, k)} would give {shape}"
-        return "a size would be negative"
-
-    def _maker(self, epoch: Epoch, buffer: int) -> str:
-        """What fills a buffer, for errors."""
-        launches = (launch for segment in epoch.segments for launch in segment.launches if buffer in launch.buffers)
-        return next(map(self._label, launches), "what is fed")
-
-    def _bind(self, frame: Frame, segment: Segment, params: Any) -> Callable[[], None]:
-        executable = self._executables[segment.device]
-        assert executable is not None
-        buffers: list[list[Address]] = []
-        values = []
-        for launch in segment.launches:
-            buffers.append([self._address(frame, k) for k in launch.buffers])
-            values.append([next(params) for _ in launch.params])
-        return executable.bind(segment.number, buffers, values)
-
-    def _address(self, frame: Frame, buffer: int) -> Address:
-        address = frame.lent.get(buffer) or frame.addresses[buffer]
-        assert address is not None, f"buffer {buffer} is used before its epoch"
-        return address
-
-
-def _same(a: Address, b: Address) -> bool:
-    return a.chunk is b.chunk and a.offset == b.offset and a.nbytes == b.nbytes

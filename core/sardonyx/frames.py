@@ -1,0 +1,163 @@
+"""Frames: what one run of a plan needs, laid out and bound, and kept for runs of the same sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from sardonyx import memory
+from sardonyx import plan as plans
+from sardonyx.device import Address, Device, Executable
+from sardonyx.device import Launch as Call
+from sardonyx.epochs import Epoch, Segment, code_of, split
+from sardonyx.errors import RuntimeException
+from sardonyx.handles import Feed, Handle
+from sardonyx.polynomial import evaluate
+from sardonyx.sizecode import symbols_of
+from sardonyx.strings import RunStrings, StringTable
+from sardonyx.symbolic import guard_text
+from sardonyx.weights import Weights
+
+NO_STRINGS = RunStrings(StringTable())
+
+
+class GuardError(Exception):
+    """These sizes break a guard of the plan; `symbols` are all that are known by now."""
+
+    def __init__(self, guard: str, symbols: Mapping[str, int]) -> None:
+        super().__init__(guard)
+        self.symbols = dict(symbols)
+
+
+class Code:
+    """What all frames of a plan share: its epochs, compiled for its devices, and the weights."""
+
+    def __init__(self, plan: plans.Plan, devices: Sequence[Device], weights: Weights, singly: bool) -> None:
+        self.plan = plan
+        self.devices = devices
+        self.weights = weights
+        self.epochs = split(plan, singly)
+        self.executables = [self._load(k) for k in range(len(devices))]
+
+    def _load(self, device: int) -> Executable | None:
+        segments = [s for epoch in self.epochs for s in epoch.segments if s.device == device]
+        if not segments:
+            return None
+        used = sorted({launch.code for segment in segments for launch in segment.launches})
+        places = {number: k for k, number in enumerate(used)}
+        codes = [code_of(self.plan.codes[number]) for number in used]
+        calls = [[Call(places[launch.code], self.label(launch)) for launch in segment.launches] for segment in segments]
+        return self.devices[device].load(codes, calls)
+
+    def label(self, launch: plans.Launch) -> str:
+        name = str(self.plan.codes[launch.code]["name"])
+        labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
+        return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
+
+
+class Frame:
+    """Memory and bound launches for one run at a time."""
+
+    def __init__(self, code: Code) -> None:
+        epochs = len(code.epochs)
+        self.code = code
+        self.chunks: dict[tuple[int, int], tuple[Any, int]] = {}
+        self.addresses: list[Address | None] = []
+        self.symbols: list[dict[str, int] | None] = [None] * epochs
+        self.rooms: list[list[int] | None] = [None] * epochs
+        self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
+        self.lent: dict[int, Address] = {}
+        self.strings = NO_STRINGS
+
+    def lend(self, feeds: Sequence[Feed], count: int) -> None:
+        """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
+        first = len(feeds) - count
+        lent: dict[int, Address] = {}
+        for port, feed in zip(self.code.plan.inputs[first:], feeds[first:], strict=True):
+            if isinstance(feed, Handle):
+                lent.update((k, feed.address) for k in port.buffers if self.code.plan.buffers[k].device == feed.device)
+        if lent.keys() != self.lent.keys() or not all(_same(lent[k], self.lent[k]) for k in lent):
+            self.lent = lent
+            self.symbols[0] = None
+
+    def enter(self, number: int, symbols: dict[str, int]) -> None:
+        """Lay out and bind an epoch, unless the frame was bound for these sizes already."""
+        if self.symbols[number] == symbols:
+            return
+        epoch = self.code.epochs[number]
+        for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
+            if (value == 0 if relation == "==" else value >= 0) != truth:
+                raise GuardError(guard_text(expression, relation, truth), symbols)
+        rooms = epoch.layout.rooms(symbols)
+        if rooms is None:
+            raise GuardError(self._negative(epoch, symbols), symbols)
+        if not self.addresses:
+            self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
+        laid = self.rooms[number]
+        if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
+            self._place(number, rooms)
+        params = iter(epoch.params(symbols))
+        self.launches[number] = [self._bind(segment, params) for segment in epoch.segments]
+        self.symbols[number] = dict(symbols)
+        for later in range(number + 1, len(self.code.epochs)):
+            self.symbols[later] = None
+
+    def _place(self, number: int, rooms: list[int]) -> None:
+        """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must.
+
+        So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
+        """
+        epoch, laid = self.code.epochs[number], self.rooms[number]
+        if laid is not None:
+            rooms = [max(old, room + room // 16 * 4) for old, room in zip(laid, rooms, strict=True)]
+        totals, offsets = epoch.layout.place(rooms)
+        for device, total in totals.items():
+            chunk, capacity = self.chunks.get((device, number), (None, -1))
+            if capacity < total:
+                if chunk is not None:
+                    self.code.devices[device].free(chunk)
+                self.chunks[device, number] = (self._allocate(epoch, device, total, rooms), total)
+        for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
+            chunk, _ = self.chunks[self.code.plan.buffers[k].device, number]
+            self.addresses[k] = Address(chunk, offset, room)
+        self.rooms[number] = rooms
+
+    def _allocate(self, epoch: Epoch, device: int, total: int, rooms: list[int]) -> Any:
+        if total <= memory.available():
+            with suppress(MemoryError):
+                return self.code.devices[device].allocate(total)
+        room, largest = max(zip(rooms, epoch.buffers, strict=True))
+        where = self._maker(epoch, largest)
+        raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are")
+
+    def _negative(self, epoch: Epoch, symbols: Mapping[str, int]) -> str:
+        for k in epoch.buffers:
+            shape = [evaluate(s, symbols) for s in self.code.plan.buffers[k].shape if symbols_of(s) <= symbols.keys()]
+            if min(shape, default=0) < 0:
+                return f"{self._maker(epoch, k)} would give {shape}"
+        return "a size would be negative"
+
+    def _maker(self, epoch: Epoch, buffer: int) -> str:
+        """What fills a buffer, for errors."""
+        launches = (launch for segment in epoch.segments for launch in segment.launches if buffer in launch.buffers)
+        return next(map(self.code.label, launches), "what is fed")
+
+    def _bind(self, segment: Segment, params: Any) -> Callable[[], None]:
+        executable = self.code.executables[segment.device]
+        assert executable is not None
+        buffers: list[list[Address]] = []
+        values = []
+        for launch in segment.launches:
+            buffers.append([self.address(k) for k in launch.buffers])
+            values.append([next(params) for _ in launch.params])
+        return executable.bind(segment.number, buffers, values)
+
+    def address(self, buffer: int) -> Address:
+        address = self.lent.get(buffer) or self.addresses[buffer]
+        assert address is not None, f"buffer {buffer} is used before its epoch"
+        return address
+
+
+def _same(a: Address, b: Address) -> bool:
+    return a.chunk is b.chunk and a.offset == b.offset and a.nbytes == b.nbytes
