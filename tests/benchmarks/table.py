@@ -77,6 +77,11 @@ class Results:
         kept = json.loads(file.read_text()) if file.exists() and not again else {}
         self.rows: dict[str, dict[str, Row]] = kept["rows"] if kept.get("machine") == self.machine else {}
 
+    def has(self, id: str, side: str, limit: float) -> bool:
+        """Say whether a figure is known, or that there is none within `limit` seconds."""
+        row = self.rows.get(id, {}).get(side)
+        return row is not None and row.get("slow", limit) >= limit
+
     def add(self, id: str, side: str, row: Row) -> None:
         self.rows.setdefault(id, {})[side] = row
         self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -144,7 +149,7 @@ def main() -> None:
     results = Results(RESULTS, arguments.again)
     for id in arguments.models:
         for side in PROVIDERS:
-            if side not in results.rows.get(id, {}):
+            if not results.has(id, side, arguments.limit):
                 row = measured(id, side, arguments.runs, arguments.limit)
                 results.add(id, side, row)
                 print(f"{id} on {side}: {json.dumps(row)}", flush=True)

@@ -33,7 +33,10 @@ def test_results_are_kept_for_the_same_machine(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(table, "machine", lambda: "this")
     file = tmp_path / "results" / "table.json"
     table.Results(file, again=False).add("one", "NumPy", {"slow": 120})
-    assert table.Results(file, again=False).rows == {"one": {"NumPy": {"slow": 120}}}
+    kept = table.Results(file, again=False)
+    assert kept.rows == {"one": {"NumPy": {"slow": 120}}}
+    assert [kept.has("one", "NumPy", limit) for limit in (60, 120, 180)] == [True, True, False]
+    assert not kept.has("one", "WASM", 60)
     assert not table.Results(file, again=True).rows
     monkeypatch.setattr(table, "machine", lambda: "that")
     assert not table.Results(file, again=False).rows

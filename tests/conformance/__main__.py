@@ -11,7 +11,7 @@ from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
 
-from sardonyx.providers import OURS
+from sardonyx.providers import NUMPY, OURS
 from tests.conformance import expectation
 from tests.conformance.cases import STATUSES, Case, Outcome, cases
 from tests.conformance.pool import run_all
@@ -33,7 +33,8 @@ def main() -> None:
         case for case in cases() if fnmatch(case.name, arguments.filter) or fnmatch(case.operator, arguments.filter)
     ]
     chosen = chosen[:: arguments.every]
-    for provider in [arguments.provider] if arguments.provider else OURS if arguments.write else ["NumpyExecutionProvider"]:
+    providers = [arguments.provider or NUMPY]
+    for provider in OURS if arguments.write and not arguments.provider else providers:
         outcomes = dict(run_all(chosen, provider, arguments.jobs, arguments.unknown_sizes))
         report(provider, outcomes)
         if arguments.json:
