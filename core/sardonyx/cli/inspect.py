@@ -19,7 +19,7 @@ from sardonyx.cli.feeds import add_shape, inputs_of, shapes_of, sizes
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.text import count, elided, nbytes
 from sardonyx.errors import NotImplemented
-from sardonyx.ir import TensorType
+from sardonyx.ir import Tensor, TensorType
 
 if TYPE_CHECKING:
     from sardonyx.ir import Graph, Model, Value
@@ -53,6 +53,8 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
     graph = model.graph
     operators: Counter[tuple[str, str]] = Counter((node.domain, node.op_type) for node in graph.all_nodes())
     constants = [value.constant for value in graph.initializers if value.constant is not None]
+    made = (node.attribute("value") for node in graph.all_nodes() if node.op_type == "Constant")
+    constants += [tensor for tensor in made if isinstance(tensor, Tensor)]
     functions = {(domain, name) for domain, name, _ in model.functions}
     kinds: dict[str, Counter[str]] = {}
     for tensor in constants:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from sardonyx.ir import Graph, Value
@@ -43,3 +45,16 @@ def place_constants(graph: Graph) -> None:
 def _common(one: Path, other: Path) -> Path:
     count = sum(1 for a, b in zip(one, other) if a is b)
     return one[:count]
+
+
+@contextmanager
+def fed_apart(graph: Graph) -> Iterator[None]:
+    """Initializers that are inputs too can be fed: meanwhile they are no constants, and afterwards the first ones."""
+    inputs = set(graph.inputs)
+    fed = {value: value.constant for value in graph.initializers if value in inputs}
+    for value in fed:
+        value.constant = None
+    yield
+    for value, tensor in fed.items():
+        value.constant = tensor
+    graph.initializers[:0] = fed

@@ -11,11 +11,13 @@ from sardonyx.passes import (
     control,
     movement,
     normalization,
+    projections,
     quantization,
     rotary,
     simplify,
 )
 from sardonyx.passes.journal import Journal
+from sardonyx.passes.projections import merge_projections
 from sardonyx.passes.rewrite import FOLD, MERGE, rewrite
 from sardonyx.passes.rule import Rule
 
@@ -34,17 +36,32 @@ RULES: dict[Level, list[Rule]] = {
 INTEGERS = quantization.INTEGER_RULES
 """Rules of the extended level for those who ask: products of integers are exact, and no faster than those of floats."""
 
-NAMES = frozenset({FOLD, MERGE, *(rule.name for rules in (*RULES.values(), INTEGERS) for rule in rules)})
+NAMES = frozenset(
+    {FOLD, MERGE, projections.NAME, *(rule.name for rules in (*RULES.values(), INTEGERS) for rule in rules)}
+)
 """What can be switched off."""
 
 
-def optimize(model: Model, level: Level, journal: Journal | None = None, integers: bool = False) -> Model:
-    """Rewrite the model's graph in place by the rules of a level and those below it; also by INTEGERS if asked to."""
+def optimize(
+    model: Model,
+    level: Level,
+    journal: Journal | None = None,
+    integers: bool = False,
+    merged: bool = False,
+) -> Model:
+    """Rewrite the model's graph in place by the rules of a level and those below it.
+
+    From the extended level on also by INTEGERS, and then by merging projections, if asked to.
+    """
     rules = [rule for own, added in RULES.items() if own <= level for rule in added]
-    if integers and level >= Level.ORT_ENABLE_EXTENDED:
+    extended = level >= Level.ORT_ENABLE_EXTENDED
+    if integers and extended:
         rules += INTEGERS
+    journal = journal or Journal()
     if rules:
         rewrite(model.graph, rules, journal)
+        if merged and extended:
+            merge_projections(model.graph, journal)
         for node in model.graph.all_nodes():
             model.opset_imports.setdefault(node.domain, 1)
     return model

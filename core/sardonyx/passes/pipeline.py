@@ -25,7 +25,8 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     The given model stays as it is. Rules, or optimizers of onnxruntime, named in `disabled`, or in the options' entry
     `optimization.disable_specified_optimizers` with `;` between them, are left out. The entry
     `optimization.integer_arithmetic` = `1` turns dequantized products that are quantized again into QLinearConv and
-    QLinearMatMul.
+    QLinearMatMul; `optimization.merge_projections` = `1` makes one product of those that multiply the same input by
+    weights, of 64 MiB at most.
     """
     inlined = inline_functions(model)
     refuse_deep(inlined.graph)
@@ -39,8 +40,10 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
             operator.check(node)
     listed = options._entries.get("optimization.disable_specified_optimizers", "").split(";")
     off = disabled_rules([*disabled, *listed], NAMES)
-    integers = options._entries.get("optimization.integer_arithmetic") == "1"
-    return optimize(result, options.graph_optimization_level, Journal(off), integers)
+    integers, merged = (
+        options._entries.get(f"optimization.{name}") == "1" for name in ("integer_arithmetic", "merge_projections")
+    )
+    return optimize(result, options.graph_optimization_level, Journal(off), integers, merged)
 
 
 def _drop_fed(model: Model) -> None:

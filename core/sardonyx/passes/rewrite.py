@@ -10,7 +10,7 @@ from sardonyx.ir import Graph, Node, Value
 from sardonyx.ir.order import uses
 from sardonyx.passes.fold import TOTAL, absorb_constants, constant_value, fold, is_rearranged
 from sardonyx.passes.infer import Inference
-from sardonyx.passes.initializers import place_constants
+from sardonyx.passes.initializers import fed_apart, place_constants
 from sardonyx.passes.intern import Constants, is_pure, node_key
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.pattern import makers, op
@@ -32,15 +32,9 @@ def rewrite(graph: Graph, rules: Iterable[Rule], journal: Journal | None = None)
     Initializers that are inputs too can be fed, so they are no constants here. A rule that raises, or that would change
     the type of an output, raises Fail, which names rule and node.
     """
-    inputs = set(graph.inputs)
-    fed = {value: value.constant for value in graph.initializers if value in inputs}
     types = [value.type for value in graph.outputs]
-    for value in fed:
-        value.constant = None
-    _Rewriter(graph, rules, journal or Journal()).run()
-    for value, tensor in fed.items():
-        value.constant = tensor
-    graph.initializers[:0] = fed
+    with fed_apart(graph):
+        _Rewriter(graph, rules, journal or Journal()).run()
     for value, kind in zip(graph.outputs, types, strict=True):
         value.type = kind or value.type
 
