@@ -92,29 +92,38 @@ def _correlate(
     spatial, kernel = result.shape[2:], w.shape[2:]
     if not result.size:
         return
-    channels, taps, made = w.shape[1], prod(kernel), w.shape[0] // groups
-    weights = w.reshape(groups, made, channels * taps)
+    channels, made = w.shape[1], w.shape[0] // groups
+    # With few sums the copying of columns takes long: they have one row of taps, and others see them from further on.
+    shared = strides[0] == 1 and len(kernel) > 1 and made <= min(channels, FEW_SUMS)
+    lines, seen = (kernel[0], (1, *kernel[1:])) if shared else (1, kernel)
+    taps = prod(seen)
+    weights = w.reshape(groups, made, channels, lines, taps).transpose(3, 0, 1, 2, 4)
+    weights = weights.reshape(lines, groups, made, channels * taps)
     if groups == 1:  # then the images are worked on together, as groups of equal weights
-        weights = np.broadcast_to(weights, (len(x), made, channels * taps))
+        weights = np.broadcast_to(weights, (lines, len(x), made, channels * taps))
         groups, x, result = len(x), x.reshape(1, -1, *x.shape[2:]), result.reshape(1, -1, *spatial)
-    plain = taps == 1 and all(s == 1 for s in strides) and not any(low) and x.shape[2:] == spatial
+    plain = lines == taps == 1 and all(s == 1 for s in strides) and not any(low) and x.shape[2:] == spatial
+    line = prod(spatial[1:])
     for source, target in zip(x, result, strict=True):
         planes, sums = source.reshape(groups, channels, *x.shape[2:]), target.reshape(groups, made, *spatial)
         if plain:
             places = prod(spatial)
-            np.matmul(weights, planes.reshape(groups, channels, places), out=sums.reshape(groups, made, places))
+            np.matmul(weights[0], planes.reshape(groups, channels, places), out=sums.reshape(groups, made, places))
             continue
         for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize):
             span = spatial[0] if rows == slice(None) else rows.stop - rows.start
             block = sums[part, :, rows]
-            windows = [(span, strides[0], dilations[0], low[0] - (rows.start or 0) * strides[0])]
+            count = span + (lines - 1) * dilations[0]
+            windows = [(count, strides[0], dilations[0], low[0] - (rows.start or 0) * strides[0])]
             windows += list(zip(spatial[1:], strides[1:], dilations[1:], low[1:], strict=True))
-            columns = _columns(planes[part], kernel, windows)
-            columns = columns.reshape(len(block), channels * taps, prod(block.shape[2:]))
-            if block.flags.c_contiguous:
-                np.matmul(weights[part], columns, out=block.reshape(len(block), made, columns.shape[2]))
-            else:
-                block[...] = np.matmul(weights[part], columns).reshape(block.shape)
+            columns = _columns(planes[part], seen, windows).reshape(len(block), channels * taps, count * line)
+            direct = block.reshape(len(block), made, span * line) if block.flags.c_contiguous else None
+            total = np.matmul(weights[0, part], columns[..., : span * line], out=direct)
+            for k in range(1, lines):
+                start = k * dilations[0] * line
+                total += np.matmul(weights[k, part], columns[..., start : start + span * line])
+            if direct is None:
+                block[...] = total.reshape(block.shape)
 
 
 def _blocks(groups: int, spatial: Sequence[int], nbytes: int) -> Iterator[tuple[slice, slice]]:
@@ -152,6 +161,8 @@ def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, 
     return columns
 
 
+FEW_SUMS = 48
+"""Results of a group up to which its columns take about as long to copy as to multiply."""
 MANY_TAPS = 32
 """Taps beyond which it takes longer to copy what each of them sees than to copy all in one go."""
 
