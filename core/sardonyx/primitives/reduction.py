@@ -25,8 +25,10 @@ def identity(function: str, dtype: DType) -> Scalar:
         return float("-inf") if function == "max" else float("inf")
     if dtype is dtypes.bool_:
         return function == "min"
-    limits = np.iinfo(dtype.name)
-    return int(limits.min if function == "max" else limits.max)
+    half = 1 << (dtype.bits - 1)
+    if function == "max":
+        return -half if dtype.kind == "int" else 0
+    return half - 1 if dtype.kind == "int" else 2 * half - 1
 
 
 UFUNC: dict[str, Any] = {
