@@ -68,7 +68,8 @@ class Function:
         """The outputs, the plan that made them, and what releases them. Makes a new plan where none is for these sizes.
 
         Feeds of strings are ids or, where they come from a caller, arrays of objects. `arguments` say how the feeds are
-        arranged (`sardonyx.structure`); only plans for that are tried.
+        arranged (`sardonyx.structure`); only plans for that are tried. The last `lent` feeds may be read where they
+        lie, see `Executor.call`.
         """
         hints = dict(symbols or {})
         planned: dict[str, int] | None = None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.errors import RuntimeException
+from sardonyx.units import nbytes
 
 EAGER = 1 << 30
 """Bytes of a result that is computed while a model is compiled."""
@@ -89,16 +90,8 @@ class MemoryReport:
     peak: int
 
     def __str__(self) -> str:
-        parts = f"weights {megabytes(self.weights)} ({megabytes(self.shared)} in place), arena {megabytes(self.arena)}"
-        return f"{self.provider}: {parts}, peak of the process {megabytes(self.peak)}"
-
-
-def megabytes(count: int) -> str:
-    """
-    >>> megabytes(1_234_567), megabytes(12_345)
-    ('1.2 MB', '12.3 kB')
-    """
-    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+        parts = f"weights {nbytes(self.weights)} ({nbytes(self.shared)} in place), arena {nbytes(self.arena)}"
+        return f"{self.provider}: {parts}, peak of the process {nbytes(self.peak)}"
 
 
 def peak() -> int:

@@ -57,6 +57,10 @@ class SessionOptions:
     def add_session_config_entry(self, key: str, value: str) -> None:
         self._entries[key] = value
 
+    def entry(self, key: str, default: str = "") -> str:
+        """What was set for a key, or the default."""
+        return self._entries.get(key, default)
+
     def get_session_config_entry(self, key: str) -> str:
         if key not in self._entries:
             raise RuntimeError(f"the session options have no entry {key!r}")

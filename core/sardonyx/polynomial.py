@@ -338,7 +338,7 @@ def to_text(expression: Any, inner: bool = False) -> str:
     return f"({text})" if inner and name != "*" else text
 
 
-OPERATORS: dict[str, Callable[[int, int], int]] = {
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "*": operator.mul,
     "floordiv": lambda a, b: a // b if b else 0,
@@ -348,8 +348,8 @@ OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
-    """The value of an expression.
+def evaluate(expression: Any, symbols: Mapping[str, int], known: dict[int, int] | None = None) -> int:
+    """The value of an expression. Lists that stand in several are evaluated once, where `known` is given for them all.
 
     >>> evaluate(["+", 1, ["*", 2, "s"]], {"s": 3})
     7
@@ -358,8 +358,12 @@ def evaluate(expression: Any, symbols: Mapping[str, int]) -> int:
         return expression
     if isinstance(expression, str):
         return symbols[expression]
+    if known is not None and id(expression) in known:
+        return known[id(expression)]
     name, first, *rest = expression
-    result = evaluate(first, symbols)
+    result = evaluate(first, symbols, known)
     for item in rest:
-        result = OPERATORS[name](result, evaluate(item, symbols))
+        result = _OPERATORS[name](result, evaluate(item, symbols, known))
+    if known is not None:
+        known[id(expression)] = result
     return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sardonyx.polynomial import OPERATORS
+from sardonyx.polynomial import evaluate
 
 Evaluator = Callable[[Mapping[str, int]], tuple[Any, ...]]
 
@@ -39,28 +39,12 @@ def compile_all(expressions: Sequence[Any]) -> Evaluator:
         if not seen:  # most plans are bound once, and a walk is less work than to compile
             seen.append(True)
             known: dict[int, int] = {}
-            return tuple(_walk(expression, values, known) for expression in expressions)
+            return tuple(evaluate(expression, values, known) for expression in expressions)
         if not compiled:
             compiled.append(_compile(expressions))
         return compiled[0](values)
 
     return evaluator
-
-
-def _walk(expression: Any, symbols: Mapping[str, int], known: dict[int, int]) -> int:
-    """The value of an expression; lists that are in many of them are evaluated once."""
-    if isinstance(expression, int):
-        return expression
-    if isinstance(expression, str):
-        return symbols[expression]
-    found = known.get(id(expression))
-    if found is None:
-        name, first, *rest = expression
-        found = _walk(first, symbols, known)
-        for item in rest:
-            found = OPERATORS[name](found, _walk(item, symbols, known))
-        known[id(expression)] = found
-    return found
 
 
 def _compile(expressions: Sequence[Any]) -> Evaluator:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from tests.support import require
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited and measured by Linux's means")
 
 
@@ -28,7 +30,7 @@ def test_real_models():
 
 @pytest.mark.slow
 def test_wasm():
-    pytest.importorskip("wasmtime", reason="pip install wasmtime")
+    require("wasm")
     check(0, 100, "node", "WasmExecutionProvider")
 
 

@@ -26,7 +26,7 @@ class Need:
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `webgpu`, `browser` or `pyodide`. May be called at module level.
+    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser` or `pyodide`. May be called at module level.
     """
     if reason := lacks(name):
         if CI:
@@ -49,6 +49,12 @@ def _no_node() -> str | None:
         return "node or npm is not on the path"
     version = subprocess.run(["node", "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return None if int(version.lstrip("v").split(".")[0]) >= 18 else f"node is {version}, tests need 18 or newer"
+
+
+def _no_wasm() -> str | None:
+    from sardonyx_wasm.hosts import available
+
+    return None if available() else "no WebAssembly host: the package wasmtime is not installed"
 
 
 def _no_webgpu() -> str | None:
@@ -83,6 +89,7 @@ def _no_pyodide() -> str | None:
 
 NEEDS = {
     "node": Need(_no_node, ("nodejs", "npm")),
+    "wasm": Need(_no_wasm),
     "webgpu": Need(_no_webgpu, ("mesa-vulkan-drivers", "libvulkan1")),
     "browser": Need(_no_browser, ("chromium",)),
     "pyodide": Need(_no_pyodide),

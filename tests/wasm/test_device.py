@@ -16,11 +16,11 @@ from sardonyx.compiler.program import Builder, Program, call
 from sardonyx.device import ALIGNMENT, Address, Device, Executable, Launch, Provider
 from sardonyx_wasm import provider
 from sardonyx_wasm.device import WasmDevice
-from sardonyx_wasm.hosts import available, host
+from sardonyx_wasm.hosts import host
 from tests.support import require, run_in_pyodide
 
 Array = np.ndarray
-pytestmark = pytest.mark.skipif(not available(), reason="no WebAssembly host: pip install sardonyx[wasm]")
+require("wasm")
 
 
 @pytest.fixture(autouse=True)

@@ -18,15 +18,15 @@ from sardonyx.device import Launch
 from sardonyx.errors import NotImplemented
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.generator import generate
-from sardonyx_wasm.hosts import available, host
-from tests.support import interpreter
+from sardonyx_wasm.hosts import host
+from tests.support import interpreter, require
 
 Array = np.ndarray
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 DTYPES = [*FLOATS, *INTEGERS, "bool"]
 
-pytestmark = pytest.mark.skipif(not available(), reason="no WebAssembly host: pip install sardonyx[wasm]")
+require("wasm")
 
 
 @pytest.fixture(autouse=True)

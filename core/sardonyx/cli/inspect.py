@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 from sardonyx.cli.devices import add_provider, chosen, short_name
 from sardonyx.cli.feeds import add_shape, inputs_of, shapes_of, sizes
 from sardonyx.cli.screen import Screen, show
-from sardonyx.cli.text import count, elided, nbytes
+from sardonyx.cli.text import count, elided
 from sardonyx.errors import NotImplemented
 from sardonyx.ir import Tensor, TensorType
+from sardonyx.units import nbytes
 
 if TYPE_CHECKING:
     from sardonyx.ir import Graph, Model, Value

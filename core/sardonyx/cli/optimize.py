@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen, show
-from sardonyx.cli.text import nbytes
+from sardonyx.units import nbytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

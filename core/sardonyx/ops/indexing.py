@@ -223,7 +223,7 @@ class TopK(Operator):
         values, indices = p.sort(x, axis, descending=bool(self.largest))
         return p.slice_axis(values, axis, 0, count), p.slice_axis(indices, axis, 0, count)
 
-    upgrades = {10: to_input("k", 1)}
+    upgrades = {10: to_input("k", 1, single=True)}
     downgrades = {11: _largest_sorted}
 
     samples = [

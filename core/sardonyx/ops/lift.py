@@ -17,10 +17,16 @@ from sardonyx.ops.operator import Downgrade, Lift, Rewriter
 
 
 class to_input(Lift):
-    """Turns an attribute, if it is there, into a constant input at this place: a line of numbers, or one number."""
+    """Turns an attribute, if it is there, into a constant input at this place.
 
-    def __init__(self, name: str, place: int, dtype: type[np.generic] = np.int64, rank: int = 1) -> None:
+    The input is a line of numbers or, with `rank` 0, one number; the attribute is a list, or with `single` a number.
+    """
+
+    def __init__(
+        self, name: str, place: int, dtype: type[np.generic] = np.int64, rank: int = 1, single: bool = False
+    ) -> None:
         self.name, self.place, self.dtype, self.rank = name, place, dtype, rank
+        self.single = single or not rank
 
     def __call__(self, node: Node, make: Rewriter) -> None:
         found = node.attributes.pop(self.name, None)
@@ -36,16 +42,11 @@ class to_input(Lift):
         if found is None:
             return False
         values = found.reshape(-1).tolist()
-        single = not self.rank or self.name in SINGLE
-        node.attributes[self.name] = attribute(self.name, values[0] if single else values)
+        node.attributes[self.name] = attribute(self.name, values[0] if self.single else values)
         node.inputs[self.place] = None
         while node.inputs and node.inputs[-1] is None:
             node.inputs.pop()
         return True
-
-
-SINGLE = frozenset({"k", "axis", "ratio"})
-"""Attributes that hold one number, though the input that took their place may have to be a line."""
 
 
 class renamed(Lift):

@@ -154,15 +154,8 @@ class Recurrent(Operator, abstract=True):
         return functions(*settings, len(self.defaults), len(DIRECTIONS[self.direction]), self.clip)
 
 
-class RNN(Recurrent):
-    """H = f(X W' + H R' + B) for each time step."""
-
-    gates = 1
-    defaults = ("Tanh",)
-
-    def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
-        (f,) = self._functions()
-        return lambda inputs, h: [f(inputs + r.of_state(h))]
+class OneState(Recurrent, abstract=True):
+    """A recurrent operator whose only state is its output."""
 
     def expand(
         self,
@@ -175,13 +168,24 @@ class RNN(Recurrent):
     ) -> list[Array]:
         return self.recur(x, Linear(p.widen(w)), Linear(p.widen(r)), b, lengths, [h])
 
+
+class RNN(OneState):
+    """H = f(X W' + H R' + B) for each time step."""
+
+    gates = 1
+    defaults = ("Tanh",)
+
+    def step(self, r: Linear, b: Array | None, peephole: Array | None) -> Step:
+        (f,) = self._functions()
+        return lambda inputs, h: [f(inputs + r.of_state(h))]
+
     samples = [
         sample((1, 2, 3), (1, 4, 3), (1, 4, 4), outputs=2),
         sample((1, 2, 3), (1, 4, 3), (1, 4, 4), (1, 8), None, (1, 2, 4), outputs=2),
     ]
 
 
-class GRU(Recurrent):
+class GRU(OneState):
     """The gated recurrent unit (Cho et al., 2014); gates: update, reset, hidden."""
 
     linear_before_reset: int = 0
@@ -220,17 +224,6 @@ class GRU(Recurrent):
         gates = Linear(p.slice_axis(r.weights, 1, 0, 2 * hidden))
         candidate = Linear(p.slice_axis(r.weights, 1, 2 * hidden, hidden))
         return reset_before_linear
-
-    def expand(
-        self,
-        x: Array,
-        w: Array,
-        r: Array,
-        b: Array | None = None,
-        lengths: Array | None = None,
-        h: Array | None = None,
-    ) -> list[Array]:
-        return self.recur(x, Linear(p.widen(w)), Linear(p.widen(r)), b, lengths, [h])
 
     samples = [
         sample((1, 2, 3), (1, 12, 3), (1, 12, 4), outputs=2),

@@ -52,7 +52,7 @@ class DFT(Operator, since=17):
             result = result / n if self.inverse else result
         return p.cast(p.transpose(result, [order.index(k) for k in range(x.rank)]), x.dtype)
 
-    upgrades = {20: each(defaulted("axis", 1), to_input("axis", 2))}
+    upgrades = {20: each(defaulted("axis", 1), to_input("axis", 2, rank=0))}
     samples = [
         sample((2, 10, 1)),
         sample((2, 7, 3, 2), None, np.array(1)),

@@ -38,10 +38,10 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     for node in result.graph.all_nodes():
         if operator := ops.find(node.domain, node.op_type):
             operator.check(node)
-    listed = options._entries.get("optimization.disable_specified_optimizers", "").split(";")
+    listed = options.entry("optimization.disable_specified_optimizers").split(";")
     off = disabled_rules([*disabled, *listed], NAMES)
     integers, merged = (
-        options._entries.get(f"optimization.{name}") == "1" for name in ("integer_arithmetic", "merge_projections")
+        options.entry(f"optimization.{name}") == "1" for name in ("integer_arithmetic", "merge_projections")
     )
     return optimize(result, options.graph_optimization_level, Journal(off), integers, merged)
 

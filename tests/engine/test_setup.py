@@ -1,0 +1,86 @@
+"""What depends on weights alone is computed once for a session, and given back only if nobody else needs it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sardonyx import InferenceSession, RunOptions
+from sardonyx.errors import Fail
+from sardonyx.executor import replay
+from sardonyx.ir import Model, Tensor, Value
+from sardonyx.ir.text import parse_model
+from sardonyx.plan import Plan
+from sardonyx.providers import load
+from sardonyx.serde import write
+from sardonyx.weights import Weights
+from tests.engine.providers import NUMPY, PROVIDERS
+
+K, N = 400, 300
+TEXT = """<ir_version: 10, opset_import: ["" : 21]>
+main (float32[B,400] x) => (float32[B,300] y) {
+  int8[1] w = {1}
+  float32 scale = {0.01}
+  float = DequantizeLinear (w, scale)
+  y = MatMul (x, float)
+}"""
+PACKED = np.random.default_rng(0).integers(-127, 128, (K, N)).astype(np.int8)
+
+
+def quantized() -> bytes:
+    model: Model = parse_model(TEXT)
+    (weight,) = (value for value in model.graph.initializers if value.name == "w")
+    assert isinstance(weight, Value)
+    weight.constant = Tensor.of(PACKED, weight.constant.dtype, "w")
+    weight.type = None
+    return write(model)
+
+
+def expected(x: np.ndarray) -> np.ndarray:
+    return x.astype(np.float64) @ (PACKED.astype(np.float64) * np.float64(np.float32(0.01)))
+
+
+def check(session: InferenceSession, rows: int) -> None:
+    x = np.random.default_rng(rows).normal(size=(rows, K)).astype(np.float32)
+    np.testing.assert_allclose(session.run(None, {"x": x})[0], expected(x), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_runs_share_what_was_computed(provider: str) -> None:
+    session = InferenceSession(quantized(), providers=[provider])
+    for rows in (1, 5, 2):
+        check(session, rows)
+    if provider == NUMPY:  # others unpack inside of the product
+        assert len(session.plans[0].setup) == 1
+        report = session.memory()[0]
+        assert 4 * K * N <= report.weights < 4 * K * N + 1000
+
+
+def test_a_run_that_is_ended_in_the_setup_leaves_nothing_half_made() -> None:
+    session = InferenceSession(quantized(), providers=[NUMPY])
+    with pytest.raises(Fail, match="terminate"):
+        session.run(None, {"x": np.ones((2, K), np.float32)}, RunOptions(terminate=True))
+    check(session, 2)
+
+
+def test_a_plan_that_was_read_has_its_setup() -> None:
+    session = InferenceSession(quantized(), providers=[NUMPY])
+    x = np.ones((3, K), np.float32)
+    (direct,) = session.run(None, {"x": x})
+    (again,) = replay(Plan.from_json(session.plans[0].to_json()), {"x": x})
+    np.testing.assert_array_equal(again, direct)
+
+
+def test_weights_of_other_plans_are_not_given_back() -> None:
+    session = InferenceSession(quantized(), providers=[NUMPY])
+    check(session, 2)
+    plan, other = session.plans[0], Plan.from_json(session.plans[0].to_json())
+    (packed,) = (buffer.weight for buffer in plan.buffers if buffer.once and buffer.dtype == "int8")
+    for buffer in other.buffers:
+        buffer.once = False
+    other.setup = []
+    devices, weights = [load(NUMPY).device({})], Weights()
+    places = weights.place(other, devices)
+    weights.place(plan, devices)
+    number = next(k for k, buffer in enumerate(other.buffers) if buffer.weight == packed)
+    assert weights.place(other, devices)[number] is places[number]
