@@ -40,14 +40,13 @@ def assert_same(one, other):
 
 @pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])
 def test_onnx_models_compute_the_same(onnx_cases, constant):
-    compared = 0
+    refused = []
     for name, data, feeds in onnx_cases:
-        if constant and any(feed.dtype == object for feed in feeds):  # the interpreter has no constant strings
-            continue
         model = read(data)
         try:
             before = run(prepared(model, Level.ORT_DISABLE_ALL), feeds)
         except NotImplementedError:
+            refused.append(name)
             continue
         if constant:
             for value, array in zip(list(model.graph.inputs), feeds):
@@ -56,8 +55,7 @@ def test_onnx_models_compute_the_same(onnx_cases, constant):
             graph = prepared(model, level)
             assert [value.name for value in graph.outputs] == [value.name for value in model.graph.outputs], name
             assert_same(before, run(graph, [] if constant else feeds))
-        compared += 1
-    assert compared > 1000
+    assert len(refused) < 40, refused
 
 
 @pytest.mark.slow
