@@ -16,6 +16,7 @@ from sardonyx.compiler.schedule import WeightTable
 from sardonyx.edge import inward, outward
 from sardonyx.errors import InvalidArgument
 from sardonyx.executor import Function
+from sardonyx.garbage import paused
 from sardonyx.ir import OptionalType, TensorType, Value
 from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
@@ -63,12 +64,16 @@ class InferenceSession:
         self._options = sess_options or SessionOptions()
         limit_blas(self._options.intra_op_num_threads)
         self._profiling = Profiling(self._options)
-        with self._profiling.span("read"):
-            self._model = read(path_or_bytes)
-        self._chosen = _resolve(providers, provider_options)
-        self._devices = [provider.device(options) for provider, options in self._chosen]
+        with paused():
+            with self._profiling.span("read"):
+                self._model = read(path_or_bytes)
+            self._chosen = _resolve(providers, provider_options)
+            self._devices = [provider.device(options) for provider, options in self._chosen]
+            self._prepare(kwargs.get("disabled_optimizers") or ())
+
+    def _prepare(self, disabled: Sequence[str]) -> None:
         with self._profiling.span("optimize"):
-            prepared = prepare(self._model, self._options, kwargs.get("disabled_optimizers") or ())
+            prepared = prepare(self._model, self._options, disabled)
         self._graph = prepared.graph
         if target := self._options.optimized_model_filepath:
             save_lowered(prepared, self._model.opset_imports, target)
@@ -120,7 +125,7 @@ class InferenceSession:
     def _run(self, variant: _Variant, feeds: list[np.ndarray], arguments: list[Form]) -> list[Any]:
         def compile_now(hints: Mapping[str, int]) -> Plan:
             start = time.perf_counter()
-            with self._profiling.span("compile"):
+            with self._profiling.span("compile"), paused():
                 plan = variant.compiler.compile(feeds, hints, arguments)
             self._said(plan)
             debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")

@@ -38,6 +38,7 @@ def call(
     """
     command = [sys.executable, "-m", __spec__.name, module, function, json.dumps(arguments)]
     everything = {**os.environ, **ONE_THREAD, **environment}
+    everything.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=everything, cwd=ROOT)
     except subprocess.TimeoutExpired:

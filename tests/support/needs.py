@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -100,4 +102,6 @@ NEEDS = {
 def quieten_vulkan() -> None:
     """Give Mesa the runtime folder whose absence it complains about on standard error."""
     if "XDG_RUNTIME_DIR" not in os.environ:
-        os.environ["XDG_RUNTIME_DIR"] = tempfile.mkdtemp(prefix="sardonyx-runtime-")
+        folder = Path(tempfile.gettempdir()) / f"sardonyx-runtime-{getpass.getuser()}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        os.environ["XDG_RUNTIME_DIR"] = str(folder)
