@@ -20,8 +20,9 @@ import numpy as np
 import sardonyx
 from sardonyx.frames import Frame
 from tests import models
-from tests.benchmarks.models import PROVIDERS
 from tests.support.needs import quieten_vulkan
+
+PROVIDERS = ("NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider")
 
 
 def measure(provider: str, count: int) -> dict[str, Any]:
