@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from sardonyx import plan_cache
 from tests.support import build_wheel
 from tests.support.needs import quieten_vulkan
 
 quieten_vulkan()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_plans_of_earlier_runs() -> Iterator[None]:
+    """Every test compiles: what an earlier run left in the cache would hide its failures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plan_cache, "key", lambda *_: None)
+        yield
 
 
 @pytest.fixture

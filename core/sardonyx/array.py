@@ -23,7 +23,7 @@ from sardonyx.dtypes import DType
 from sardonyx.ir.model import Tensor
 from sardonyx.strings import StringTable, active_strings
 from sardonyx.structure import Form, form, leaves
-from sardonyx.symbolic import Dim, Guards, Size, hint, poly, product
+from sardonyx.symbolic import Dim, Guards, Size, count, poly, product
 
 Shape: TypeAlias = tuple[Size, ...]
 Scalar: TypeAlias = int | float | bool
@@ -159,6 +159,8 @@ class Primitive:
 
     infer: Callable[..., Sequence[tuple[DType, Shape]]]
     numpy: Callable[..., Sequence[np.ndarray]]
+    expand: Callable[..., Sequence[Array]] | None = None
+    """The results in other primitives, for providers that have no routine for this one."""
 
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -204,6 +206,8 @@ class Trace:
     """Symbols that only the run defines."""
     varying: dict[tuple[int, ...], set[tuple[int, int]]] = field(default_factory=dict)
     """Carried values and their axes that change in the loop at a `place`; kept by the root."""
+    laid: set[int] = field(default_factory=set)
+    """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _reads: dict[int, list[Size]] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)
@@ -282,6 +286,10 @@ class Trace:
         with Guards(self.guards.hints):
             return evaluate(array, self.feeds)
 
+    def forget(self) -> None:
+        """Record what was recorded before once more when it is asked for: earlier equations may come later now."""
+        self._known.clear()
+
     def materialise(self, array: Array) -> Array:
         """The Array as something that a kernel of this trace can read.
 
@@ -311,15 +319,15 @@ class Trace:
         array = self.materialise(array)
         if id(array) in self._reads:
             return self._reads[id(array)]
-        count = int(product(array.shape))
-        if array.dtype.kind not in ("int", "uint", "bool") or count > 64:
+        number = int(product(array.shape))
+        if array.dtype.kind not in ("int", "uint", "bool") or number > 64:
             raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
         known = evaluate(array)
         if known is not None:
             found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
         else:
             found_now = self.value_in_this_call(array)
-            guesses = [guess] * count if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
+            guesses = [guess] * number if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
             found = [self.fresh_symbol(guess, "?n") for guess in guesses]
             if array.equation is None:
                 self.input_reads[id(array)] = found
@@ -339,10 +347,10 @@ def active_trace() -> Trace | None:
 
 def freeze(value: Any) -> Any:
     """A hashable key of a parameter; symbolic sizes are told apart by their polynomials."""
-    if isinstance(value, Dim):
-        return poly(value)
     if isinstance(value, (tuple, list)):
         return tuple(map(freeze, value))
+    if isinstance(value, Dim):
+        return poly(value)
     if isinstance(value, dict):
         return tuple((name, freeze(item)) for name, item in sorted(value.items()))
     if isinstance(value, float):
@@ -361,7 +369,7 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
         types = prim.infer(*inputs, **params)
         if trace is None:
             for dtype, shape in types:
-                memory.refuse(f"{prim.name} of {list(shape)}", hint(product(shape)) * dtype.itemsize, memory.EAGER)
+                memory.refuse(f"{prim.name} of {list(shape)}", count(shape) * dtype.itemsize, memory.EAGER)
         if trace is None or all(_small(shape) for _, shape in types):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
             return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, values, strict=True))
@@ -375,10 +383,12 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
 
 
 def _small(shape: Shape) -> bool:
-    return all(isinstance(size, int) for size in shape) and hint(product(shape)) <= FOLD_LIMIT
+    return all(isinstance(size, int) for size in shape) and count(shape) <= FOLD_LIMIT
 
 
-DEAR = frozenset({"dot_general", "conv_general", "reduce_window", "sort", "branch", "loop", "host"})
+DEAR = frozenset(
+    "dot_general conv_general reduce_window recurrent sort top_k suppression tree_ensemble branch loop host".split()  # noqa: SIM905
+)
 """Primitives that are not evaluated for the sake of a guess."""
 
 
@@ -389,7 +399,7 @@ EVALUATE_LIMIT = 1 << 24
 def _is_dear(equation: Equation, feeds: Mapping[int, np.ndarray] | None) -> bool:
     if feeds is None:
         return any(isinstance(array.size, int) and array.size > EVALUATE_LIMIT for array in equation.outputs)
-    return equation.primitive.name in DEAR or any(hint(array.size) > FOLD_LIMIT for array in equation.outputs)
+    return equation.primitive.name in DEAR or any(count(array.shape) > FOLD_LIMIT for array in equation.outputs)
 
 
 def evaluate(array: Array, feeds: dict[int, np.ndarray] | None = None) -> np.ndarray | None:
@@ -452,9 +462,12 @@ def constant(value: Any, dtype: DType | None = None) -> Array:
 
 
 def of_tensor(tensor: Tensor) -> Array:
-    """The Array of a constant of the model, a view of the model's bytes unless it holds strings."""
+    """The Array of a constant of the model, a view of the model's bytes unless it holds strings or is computed."""
     if tensor.dtype is dtypes.string:
         return replace(constant(tensor.array(), tensor.dtype), name=tensor.name)
+    if tensor.product is not None and active_trace() is not None:
+        base, factors = tensor.product
+        return of_tensor(base) * constant(factors, tensor.dtype)
     return Array(tensor.dtype, tensor.shape, tensor.array(), name=tensor.name)
 
 

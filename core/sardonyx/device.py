@@ -86,13 +86,18 @@ class Device(Protocol):
 class Provider(Protocol):
     """An execution provider, as the partitioner sees it.
 
-    Two methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions, and
-    `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone.
+    Four methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
+    `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone,
+    `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
+    and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
+    makes plans of earlier processes useless. Without it no plan is kept for other processes.
+    With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it.
     """
 
     name: str
     form: str
-    """`program` where the device takes `compiler.program.Program`, `kernel` where it takes `Kernel` and `Routine`."""
+    """`program` where the device takes `compiler.program.Program` alone, `kernel` where it takes `Kernel` and `Routine`
+    as well."""
     max_buffers: int
     """How many buffers one launch may bind."""
     routines: frozenset[str]

@@ -107,10 +107,20 @@ class Function:
     def add(self, plan: plans.Plan) -> None:
         """Have one more plan, to be tried first."""
         executor = Executor(plan, self._devices, self._weights, self._profiler)
+        executor.prepare()
         with self._lock:
             self.executors.insert(0, executor)
             self.compiled += 1
             del self.executors[MOST_PLANS:]
+
+    def remember(self, plan: plans.Plan) -> None:
+        """Have one more plan, to be tried last, which counts as made before."""
+        self.executors.append(Executor(plan, self._devices, self._weights, self._profiler))
+
+    def forget(self) -> None:
+        """Have no plans."""
+        with self._lock:
+            self.executors.clear()
 
     def _touch(self, executor: Executor) -> None:
         if self.executors[0] is not executor:
@@ -158,6 +168,10 @@ class Executor:
         self._free: list[Frame] = []
         self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
+
+    def prepare(self) -> None:
+        """Compile the plan's code, or the first run will."""
+        _ = self._code.executables
 
     def arena(self, device: int) -> int:
         """The bytes of a device's memory that the frames at rest hold, those of control flow too."""

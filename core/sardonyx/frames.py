@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 from sardonyx import memory
@@ -31,14 +32,21 @@ class GuardError(Exception):
 
 
 class Code:
-    """What all frames of a plan share: its epochs, compiled for its devices, and the weights."""
+    """What all frames of a plan share: its epochs, compiled for its devices once they are needed, and the weights."""
 
     def __init__(self, plan: plans.Plan, devices: Sequence[Device], weights: Weights, singly: bool) -> None:
         self.plan = plan
         self.devices = devices
         self.weights = weights
-        self.epochs = split(plan, singly)
-        self.executables = [self._load(k) for k in range(len(devices))]
+        self._singly = singly
+
+    @cached_property
+    def epochs(self) -> list[Epoch]:
+        return split(self.plan, self._singly)
+
+    @cached_property
+    def executables(self) -> list[Executable | None]:
+        return [self._load(k) for k in range(len(self.devices))]
 
     def _load(self, device: int) -> Executable | None:
         segments = [s for epoch in self.epochs for s in epoch.segments if s.device == device]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
@@ -61,10 +64,17 @@ class SessionOptions:
         """What was set for a key, or the default."""
         return self._entries.get(key, default)
 
+    def entries(self) -> dict[str, str]:
+        """All that was set."""
+        return dict(self._entries)
+
     def get_session_config_entry(self, key: str) -> str:
         if key not in self._entries:
             raise RuntimeError(f"the session options have no entry {key!r}")
         return self._entries[key]
+
+
+_terminating = threading.Lock()
 
 
 @dataclass
@@ -77,6 +87,27 @@ class RunOptions:
     only_execute_path_to_fetches: bool = False
     terminate: bool = False
     _entries: dict[str, str] = field(default_factory=dict, repr=False)
+    _stops: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "terminate" and value:
+            with _terminating:
+                for stop in getattr(self, "_stops", ()):
+                    stop()
+
+    @contextmanager
+    def on_terminate(self, stop: Callable[[], None]) -> Iterator[None]:
+        """Within the block, and never after it, have `stop` called once `terminate` is set, by whoever sets it."""
+        with _terminating:
+            self._stops.append(stop)
+            if self.terminate:
+                stop()
+        try:
+            yield
+        finally:
+            with _terminating:
+                self._stops.remove(stop)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
         self._entries[key] = value

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -217,14 +217,15 @@ class Plan:
 
     def to_json(self) -> str:
         """The whole plan as text; weights are base64."""
-        return json.dumps({"version": VERSION, **self._data(), "strings": list(self.strings)})
+        return json.dumps({"version": VERSION, **self.data(_encode), "strings": list(self.strings)})
 
-    def _data(self) -> dict[str, Any]:
-        data = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("compilers", "strings")}
+    def data(self, weight: Callable[[np.ndarray], Any]) -> dict[str, Any]:
+        """What JSON says of the plan, without its strings; `weight` says what stands for a constant."""
+        data = {name: getattr(self, name) for name in _STORED}
         for name in ("inputs", "outputs", "buffers", "steps", "setup"):
-            data[name] = [asdict(item) for item in data[name]]
-        data["weights"] = {name: _encode(array) for name, array in self.weights.items()}
-        data["functions"] = [[plan._data() for plan in plans] for plans in self.functions]
+            data[name] = list(map(vars, data[name]))
+        data["weights"] = {name: weight(array) for name, array in self.weights.items()}
+        data["functions"] = [[plan.data(weight) for plan in plans] for plans in self.functions]
         return data
 
     @classmethod
@@ -237,18 +238,22 @@ class Plan:
         if not isinstance(data, dict) or data.get("version") != VERSION:
             found = data.get("version") if isinstance(data, dict) else None
             raise InvalidArgument(f"this plan has schema version {found}; this release reads {VERSION}: compile anew")
-        return cls._of(data, data["strings"])
+        return cls.of(data, data["strings"], lambda name, item: _decode(item))
 
     @classmethod
-    def _of(cls, data: dict[str, Any], strings: Sequence[str]) -> Plan:
-        kept = {f.name: data[f.name] for f in fields(cls) if f.name not in ("compilers", "strings")}
+    def of(cls, data: dict[str, Any], strings: Sequence[str], weight: Callable[[str, Any], np.ndarray]) -> Plan:
+        """The plan that `data` tells of; `weight` gives the constant of a name and what stands for it."""
+        kept = {name: data[name] for name in _STORED}
         for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
             kept[name] = [kind(**item) for item in data[name]]
         for name in ("steps", "setup"):
             kept[name] = [_STEPS[item["do"]](**item) for item in data[name]]
-        kept["weights"] = {name: _decode(item) for name, item in data["weights"].items()}
-        kept["functions"] = [[cls._of(item, strings) for item in plans] for plans in data["functions"]]
+        kept["weights"] = {name: weight(name, item) for name, item in data["weights"].items()}
+        kept["functions"] = [[cls.of(item, strings, weight) for item in plans] for plans in data["functions"]]
         return cls(**kept, strings=strings)
+
+
+_STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings")]
 
 
 def _encode(array: np.ndarray) -> list[Any]:

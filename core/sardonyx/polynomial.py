@@ -6,14 +6,15 @@ An expression is the data form of a polynomial: an integer, a symbol, or a neste
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
 Atom: TypeAlias = "str | Call"
 Monomial: TypeAlias = tuple[Atom, ...]
-Ranges: TypeAlias = Mapping[str, "tuple[Poly, Poly]"]
-"""Inclusive lower and upper bounds of index variables; every other symbol is a size, at least 0."""
+Ranges: TypeAlias = Mapping["Atom", "tuple[Poly, Poly]"]
+"""Inclusive lower and upper bounds of index variables, and of functions of them where more is known than can be seen;
+every other symbol is a size, at least 0."""
 
 NO_RANGES: Ranges = {}
 
@@ -50,7 +51,7 @@ def call(name: str, a: Poly, b: Poly) -> Poly:
 class Poly:
     """A polynomial with integer coefficients over symbols and over `floordiv`, `mod`, `min`, `max` of polynomials."""
 
-    __slots__ = ("_hash", "_json", "_nonnegative", "terms")
+    __slots__ = ("_hash", "_json", "_nonnegative", "_text", "terms")
     terms: tuple[tuple[Monomial, int], ...]
 
     def __init__(self, terms: tuple[tuple[Monomial, int], ...]) -> None:
@@ -58,6 +59,7 @@ class Poly:
         self._hash = hash(terms)
         self._nonnegative: bool | None = None
         self._json: Any = None
+        self._text: str | None = None
 
     def __hash__(self) -> int:
         return self._hash
@@ -85,6 +87,8 @@ class Poly:
     def __add__(self, other: Poly) -> Poly:
         if not other.terms:
             return self
+        if not self.terms:
+            return other
         sums = dict(self.terms)
         for monomial, factor in other.terms:
             sums[monomial] = sums.get(monomial, 0) + factor
@@ -137,7 +141,7 @@ class Poly:
 
     def _split(self, divisor: Poly) -> tuple[Poly, Poly]:
         if len(divisor.terms) != 1:
-            return (ONE, ZERO) if self == divisor else (ZERO, self)
+            return self._split_exactly(divisor)
         ((atoms, number),) = divisor.terms
         quotient: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
@@ -157,9 +161,22 @@ class Poly:
             rest[monomial] = factor
         return _normal(quotient), _normal(rest)
 
+    def _split_exactly(self, divisor: Poly) -> tuple[Poly, Poly]:
+        """The same for a sum: the multiples of it that are there with all of their terms."""
+        quotient, rest = ZERO, self
+        if not divisor.terms or len(divisor.terms) > len(rest.terms):
+            return quotient, rest
+        lead = Poly(divisor.terms[:1])
+        for term in self.terms:
+            multiple, left = Poly((term,))._split(lead)
+            below = rest - multiple * divisor
+            if not left.terms and len(below.terms) + len(divisor.terms) <= len(rest.terms):
+                quotient, rest = quotient + multiple, below
+        return quotient, rest
+
     def bound(self, upper: bool, ranges: Ranges = NO_RANGES) -> Poly | None:
         """A provable bound over sizes alone, with no index variable in it, or None."""
-        total = ZERO
+        parts = []
         for monomial, factor in self.terms:
             part = constant(factor)
             for atom in monomial:
@@ -170,8 +187,8 @@ class Poly:
                 if side is None:
                     return None
                 part = part * side
-            total = total + part
-        return total
+            parts.append(part)
+        return total(parts)
 
     def is_nonnegative(self, ranges: Ranges = NO_RANGES) -> bool:
         """Whether this is provably at least 0 for all sizes."""
@@ -187,7 +204,7 @@ class Poly:
         """The polynomial with symbols replaced, simplified anew."""
         if values.keys().isdisjoint(self.symbols()):
             return self
-        total = ZERO
+        parts = []
         for monomial, factor in self.terms:
             kept: list[Atom] = []
             changed: list[Poly] = []
@@ -205,8 +222,8 @@ class Poly:
             part = Poly(((tuple(kept), factor),))
             for item in changed:
                 part = part * item
-            total = total + part
-        return total
+            parts.append(part)
+        return total(parts)
 
     def json(self) -> Any:
         """Nested lists over `+ * floordiv mod min max`, symbols as strings; they are shared, not to be changed.
@@ -225,7 +242,9 @@ class Poly:
         return self._json
 
     def __str__(self) -> str:
-        return to_text(self.json())
+        if self._text is None:
+            self._text = to_text(self.json())
+        return self._text
 
     __repr__ = __str__
 
@@ -241,17 +260,28 @@ def _normal(terms: dict[Monomial, int]) -> Poly:
     return Poly(tuple(kept))
 
 
+def total(parts: Iterable[Poly]) -> Poly:
+    """The sum of polynomials."""
+    sums: dict[Monomial, int] = {}
+    for part in parts:
+        for monomial, factor in part.terms:
+            sums[monomial] = sums.get(monomial, 0) + factor
+    return _normal(sums)
+
+
 def _all_positive(polynomial: Poly) -> bool:
     """Whether no term can be negative; the atoms of a bound are sizes."""
     return all(factor >= 0 for _, factor in polynomial.terms)
 
 
 def _atom_range(atom: Atom, ranges: Ranges) -> tuple[Poly | None, Poly | None]:
+    if atom in ranges:
+        return ranges[atom]
+    if isinstance(atom, str) and atom.startswith("?"):
+        return None, None
     itself = Poly((((atom,), 1),))
     if isinstance(atom, str):
-        if atom.startswith("?"):
-            return None, None
-        return ranges.get(atom) or (itself, itself)
+        return itself, itself
     name, a, b = atom.name, atom.a, atom.b
     if not ranges or ranges.keys().isdisjoint(atom.symbols):
         low_a, low_b = a.is_nonnegative(), b.is_nonnegative()

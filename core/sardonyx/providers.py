@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -17,8 +16,8 @@ CPU = "CPUExecutionProvider"
 NUMPY, WASM, WEBGPU = "NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider"
 OURS = {WEBGPU: "sardonyx_webgpu", WASM: "sardonyx_wasm", NUMPY: "sardonyx.numpy_backend"}
 """Packages with a `provider`. To look through all that is installed takes longer than to import these."""
-FASTEST = (WASM, NUMPY) if sys.platform == "emscripten" else (NUMPY,)
-"""What `CPUExecutionProvider` stands for: NumPy has a BLAS everywhere but in browsers."""
+FASTEST = (WASM, NUMPY)
+"""What `CPUExecutionProvider` stands for."""
 _OTHERS = """
 ACL Azure CANN CUDA CoreML Dml DNNL JS MIGraphX NvTensorRTRTX OpenVINO QNN ROCM Rknpu SNPE TVM Tensorrt VSINPU Vitis
 VitisAI WebNN Xnnpack

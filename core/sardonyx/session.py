@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
+import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from sardonyx import debug, dtypes, memory, providers
+from sardonyx import debug, dtypes, memory, plan_cache, providers
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.schedule import WeightTable
+from sardonyx.compiler.weight_table import WeightTable
+from sardonyx.device import Provider
 from sardonyx.edge import inward, outward
 from sardonyx.errors import InvalidArgument
-from sardonyx.executor import Function
+from sardonyx.executor import MOST_PLANS, Function
 from sardonyx.garbage import paused
-from sardonyx.ir import OptionalType, TensorType, Value
+from sardonyx.ir import Graph, Model, OptionalType, TensorType, Value
 from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
 from sardonyx.passes.lower import save_lowered
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
+from sardonyx.plan_cache import Facts, Source, StalePlanError
 from sardonyx.profile import Profiling
-from sardonyx.serde.reader import read
 from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, Nested, arrange, fill, form, leaves, present, type_name
 from sardonyx.termination import governed
@@ -32,12 +36,19 @@ from sardonyx.threads import limit_blas
 from sardonyx.weights import Weights
 
 
-@dataclass
 class _Variant:
     """The model with some initializers fed by the call; without any it is the model itself."""
 
-    compiler: Compiler
-    function: Function
+    def __init__(self, session: InferenceSession, fed: frozenset[str], function: Function) -> None:
+        self._session = weakref.proxy(session)
+        self._fed = fed
+        self.function = function
+
+    @cached_property
+    def compiler(self) -> Compiler:
+        """What makes plans; it takes reading and optimizing the model."""
+        compiler: Compiler = self._session._compiler(self._fed)
+        return compiler
 
 
 class InferenceSession:
@@ -64,35 +75,79 @@ class InferenceSession:
         self._options = sess_options or SessionOptions()
         limit_blas(self._options.intra_op_num_threads)
         self._profiling = Profiling(self._options)
-        with paused():
-            with self._profiling.span("read"):
-                self._model = read(path_or_bytes)
-            self._chosen = _resolve(providers, provider_options)
-            self._devices = [provider.device(options) for provider, options in self._chosen]
-            self._prepare(kwargs.get("disabled_optimizers") or ())
-
-    def _prepare(self, disabled: Sequence[str]) -> None:
-        with self._profiling.span("optimize"):
-            prepared = prepare(self._model, self._options, disabled)
-        self._graph = prepared.graph
-        if target := self._options.optimized_model_filepath:
-            save_lowered(prepared, self._model.opset_imports, target)
-        self._names = WeightTable()
+        self._source = Source(path_or_bytes)
+        self._disabled = list(kwargs.get("disabled_optimizers") or ())
         self._weights = Weights()
         self._variants: dict[frozenset[str], _Variant] = {}
+        self._reading = threading.RLock()
+        with paused():
+            self._chosen = _resolve(providers, provider_options)
+            self._devices = [provider.device(self._threaded(provider, options)) for provider, options in self._chosen]
+            self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
+            self._prepare()
+
+    def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
+        count = self._options.intra_op_num_threads
+        if not count or not getattr(provider, "takes_threads", False):
+            return options
+        return {"intra_op_num_threads": str(count), **options}
+
+    def _prepare(self) -> None:
+        """Find what was made for this model before, or make the plan that needs no call."""
         self._main = self._variant(frozenset())
+        known = plan_cache.recall(self._key, self._source)
+        if known is not None:
+            self._facts, self._names = known.facts, known.names
+            for plan in known.plans:
+                self._main.function.remember(plan)
+            if not known.plans[0].symbols:
+                self._main.function.executors[0].prepare()
+            return
+        self._names = WeightTable()
+        self._facts = Facts.of(self._model, self._graph, self._main.compiler.inputs)
         with self._profiling.span("compile"):
-            plan = self._main.compiler.compile_early()
-        if plan:
-            self._said(plan)
-            self._main.function.add(plan)
+            early = self._main.compiler.compile_early()
+        if early:
+            self._made(self._main, early)
+            self._main.function.add(early)
+
+    @cached_property
+    def _model(self) -> Model:
+        with self._profiling.span("read"):
+            return self._source.read()
+
+    @cached_property
+    def _graph(self) -> Graph:
+        """The model's graph, optimized."""
+        model = self._model
+        with self._profiling.span("optimize"):
+            prepared = prepare(model, self._options, self._disabled)
+        if target := self._options.optimized_model_filepath:
+            save_lowered(prepared, model.opset_imports, target)
+        return prepared.graph
 
     def _variant(self, fed: frozenset[str]) -> _Variant:
         if fed not in self._variants:
-            compiler = Compiler(self._graph, [provider for provider, _ in self._chosen], self._names, fed)
             function = Function([], self._devices, self._weights, profiler=self._profiling.profiler)
-            self._variants[fed] = _Variant(compiler, function)
+            self._variants[fed] = _Variant(self, fed, function)
         return self._variants[fed]
+
+    def _compiler(self, fed: frozenset[str]) -> Compiler:
+        with self._reading:
+            return Compiler(self._graph, [provider for provider, _ in self._chosen], self._names, fed)
+
+    def _inputs(self, fed: frozenset[str]) -> Sequence[Value]:
+        return self._variant(fed).compiler.inputs if fed else self._facts.inputs
+
+    def _made(self, variant: _Variant, plan: Plan) -> None:
+        """Tell of a new plan, and keep it for other processes."""
+        if debug.level() >= debug.PLACEMENT:
+            debug.say(debug.PLACEMENT, f"new plan: {plan.summary()}")
+            for label, device in zip(plan.nodes, plan.placement, strict=True):
+                if device > 0:
+                    debug.say(debug.PLACEMENT, f"{label} falls to {plan.devices[device]}")
+        if variant is self._main:
+            plan_cache.remember(self._key, self._source, self._facts, [plan, *self.plans][:MOST_PLANS])
 
     # ---- running
 
@@ -106,17 +161,17 @@ class InferenceSession:
 
         A sequence is a list, a map is a dict, and an optional without element is None, or not fed at all.
         """
-        names = [value.name for value in self._graph.outputs]
+        names = [value.name for value in self._facts.outputs]
         for name in output_names or ():
             if name not in names:
                 raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, names))}")
-        inputs = [value.name for value in self._main.compiler.inputs]
+        inputs = [value.name for value in self._facts.inputs]
         others = frozenset(input_feed) - frozenset(inputs)
-        unknown = others - {argument.name for argument in self.get_overridable_initializers()}
+        unknown = others - {value.name for value in self._facts.overridable}
         if unknown:
             raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {', '.join(map(repr, inputs))}")
         variant = self._variant(others)
-        fed = [_feed(value, input_feed) for value in variant.compiler.inputs]
+        fed = [_feed(value, input_feed) for value in self._inputs(others)]
         tensors = [tensor for item in fed for tensor in leaves(item)]
         with governed(run_options), self._profiling.span("run"):
             results = self._run(variant, tensors, list(map(form, fed)))
@@ -127,7 +182,7 @@ class InferenceSession:
             start = time.perf_counter()
             with self._profiling.span("compile"), paused():
                 plan = variant.compiler.compile(feeds, hints, arguments)
-            self._said(plan)
+            self._made(variant, plan)
             debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
             return plan
 
@@ -136,19 +191,15 @@ class InferenceSession:
             handles, plan, release = variant.function.call(feeds, strings, None, compile_now, arguments)
         except StaleStringsError:
             return self._run(variant, feeds, arguments)
+        except StalePlanError:
+            variant.function.forget()
+            return self._run(variant, feeds, arguments)
         try:
             arrays = [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
             tensors = [outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True)]
         finally:
             release()
         return [present(item) for item in fill(plan.results, iter(tensors))]
-
-    def _said(self, plan: Plan) -> None:
-        if debug.level() >= debug.PLACEMENT:
-            debug.say(debug.PLACEMENT, f"new plan: {plan.summary()}")
-            for label, device in zip(plan.nodes, plan.placement, strict=True):
-                if device > 0:
-                    debug.say(debug.PLACEMENT, f"{label} falls to {plan.devices[device]}")
 
     @property
     def plans(self) -> list[Plan]:
@@ -188,15 +239,14 @@ class InferenceSession:
     # ---- facts
 
     def get_inputs(self) -> list[NodeArg]:
-        return [_node_arg(value) for value in self._main.compiler.inputs]
+        return [_node_arg(value) for value in self._facts.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        return [_node_arg(value) for value in self._model.graph.outputs]
+        return [_node_arg(value) for value in self._facts.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """The initializers that a call may feed: those that are inputs too, from IR version 4 on."""
-        initialized = {id(value) for value in self._graph.initializers}
-        return [_node_arg(value) for value in self._graph.inputs if id(value) in initialized]
+        return [_node_arg(value) for value in self._facts.overridable]
 
     def get_providers(self) -> list[str]:
         return [provider.name for provider, _ in self._chosen]
@@ -208,16 +258,8 @@ class InferenceSession:
         return self._options
 
     def get_modelmeta(self) -> ModelMetadata:
-        model = self._model
-        return ModelMetadata(
-            model.producer_name,
-            model.graph.name,
-            model.domain,
-            model.doc,
-            model.graph.doc,
-            model.model_version,
-            dict(model.metadata),
-        )
+        facts = self._facts.metadata
+        return replace(facts, custom_metadata_map=dict(facts.custom_metadata_map))
 
 
 def _resolve(names: Any, options: Any) -> list[Any]:

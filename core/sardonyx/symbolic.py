@@ -19,7 +19,8 @@ s != 1
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from math import prod
 from typing import Any, TypeAlias
 
 from sardonyx.polynomial import ONE, Poly, apply, constant, evaluate, symbol, to_text
@@ -116,6 +117,11 @@ def size(polynomial: Poly) -> Size:
 def hint(size: Size) -> int:
     """The size in the call at hand, as the active guards know it: for estimates, since no guard is left."""
     return active_guards().value(size.poly) if isinstance(size, Dim) else int(size)
+
+
+def count(shape: Iterable[Size]) -> int:
+    """The elements of a shape in the call at hand: `hint(product(shape))`, without a product of polynomials."""
+    return prod(map(hint, shape))
 
 
 def minimum(a: Size, b: Size) -> Size:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from sardonyx.errors import Fail
@@ -28,3 +28,14 @@ def poll() -> None:
     options: RunOptions | None = getattr(_active, "options", None)
     if options is not None and options.terminate:
         raise Fail("the run was ended, since RunOptions.terminate is set")
+
+
+@contextmanager
+def stopping(stop: Callable[[], None]) -> Iterator[None]:
+    """Within the block, `stop` is called once this thread's run is to end, by whichever thread ends it."""
+    options: RunOptions | None = getattr(_active, "options", None)
+    if options is None:
+        yield
+        return
+    with options.on_terminate(stop):
+        yield

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
 from sardonyx import dtypes, memory
-from sardonyx.device import Address, Device, Launch
+from sardonyx.device import Address, Device, Executable, Launch
 from sardonyx.epochs import code_of
 from sardonyx.plan import Launch as Step
 from sardonyx.plan import Plan
@@ -56,28 +57,52 @@ class Weights:
         return self._addresses[key]
 
     def _set_up(self, plan: Plan, devices: Sequence[Device]) -> None:
-        before = set(self._addresses)  # what other plans use stays
-        for launch in self._left(plan, devices):
-            self._run(plan, devices, launch)
-        for buffer in plan.buffers:
-            if buffer.weight is not None and buffer.once:
-                device = devices[buffer.device]
-                if (id(device), buffer.weight) not in before:
-                    self._give_back(device, buffer.weight)
-                    if (array := plan.weights.get(buffer.weight)) is not None:
-                        memory.forget(array)
+        kept = set(self._addresses)  # what other plans use stays
+        left = self._left(plan, devices)
+        last = {number: launch for launch in left for number in launch.buffers}
+        for launch, executable, segment in self._load(plan, devices, left):
+            self._run(plan, devices, launch, executable, segment)
+            for number in launch.buffers:
+                if last[number] is launch:
+                    self._done(plan, devices, number, kept)
+        for number in range(len(plan.buffers)):
+            self._done(plan, devices, number, kept)
 
-    def _run(self, plan: Plan, devices: Sequence[Device], launch: Step) -> None:
+    def _done(self, plan: Plan, devices: Sequence[Device], number: int, kept: Collection[tuple[int, str]]) -> None:
+        """Give back what the setup alone needs."""
+        buffer = plan.buffers[number]
+        if buffer.weight is None or not buffer.once:
+            return
+        device = devices[buffer.device]
+        if (id(device), buffer.weight) not in kept:
+            self._give_back(device, buffer.weight)
+            if (array := plan.weights.get(buffer.weight)) is not None:
+                memory.forget(array)
+
+    def _load(
+        self, plan: Plan, devices: Sequence[Device], launches: Sequence[Step]
+    ) -> Iterator[tuple[Step, Executable, int]]:
+        """The launches in order, each with the code of its device, where it is a segment of its own."""
+        executables = {}
+        for number in {launch.device for launch in launches}:
+            mine = [launch for launch in launches if launch.device == number]
+            used = sorted({launch.code for launch in mine})
+            segments = [[Launch(used.index(launch.code), plan.codes[launch.code]["name"])] for launch in mine]
+            executables[number] = devices[number].load([code_of(plan.codes[code]) for code in used], segments)
+        segments_of: Counter[int] = Counter()
+        for launch in launches:
+            yield launch, executables[launch.device], segments_of[launch.device]
+            segments_of[launch.device] += 1
+
+    def _run(self, plan: Plan, devices: Sequence[Device], launch: Step, executable: Executable, segment: int) -> None:
         """Run a launch of the setup; what it writes is known to be there only if it came to its end."""
-        code, device = plan.codes[launch.code], devices[launch.device]
         addresses = [self._address(plan, devices, number) for number in launch.buffers]
         try:
-            executable = device.load([code_of(code)], [[Launch(0, code["name"])]])
-            executable.bind(0, [addresses], [launch.params])()
-            device.synchronize()
+            executable.bind(segment, [addresses], [launch.params])()
+            devices[launch.device].synchronize()
         except BaseException:
-            for number in launch.buffers[len(code["reads"]) :]:
-                self._give_back(device, str(plan.buffers[number].weight))
+            for number in launch.buffers[len(plan.codes[launch.code]["reads"]) :]:
+                self._give_back(devices[launch.device], str(plan.buffers[number].weight))
             raise
 
     def _give_back(self, device: Device, name: str) -> None:

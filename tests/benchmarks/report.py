@@ -42,7 +42,12 @@ def machine() -> str:
         f"Python {platform.python_version()}",
         *(f"{name} {installed}" for name in packages if (installed := _version(name))),
     ]
-    return f"{_processor()}, {_cores()} cores, {platform.system()}; {', '.join(found)}; WebGPU on {_adapter()}"
+    return f"{processor()}; {', '.join(found)}; WebGPU on {_adapter()}"
+
+
+def processor() -> str:
+    """Say what processor this machine has, how many of its cores are ours, and under which system."""
+    return f"{_model()}, {_cores()} cores, {platform.system()}"
 
 
 def _version(package: str) -> str | None:
@@ -52,7 +57,7 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _processor() -> str:
+def _model() -> str:
     information = Path("/proc/cpuinfo")
     names = re.findall(r"model name\s*: (.*)", information.read_text()) if information.exists() else []
     return names[0] if names else platform.processor() or platform.machine()

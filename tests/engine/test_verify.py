@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sardonyx import InferenceSession, providers
+from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 from sardonyx.verify import Difference, verify
@@ -40,8 +41,12 @@ class Faulty:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.device, name)
 
-    def load(self, codes: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> Any:
-        return self.device.load([replace(code, body=self.spoilt(code.body)) for code in codes], segments)
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Any:
+        fields = {Program: ["body"], Kernel: ["nodes", "folds"], Routine: []}
+        spoilt = [
+            replace(code, **{name: self.spoilt(getattr(code, name)) for name in fields[type(code)]}) for code in codes
+        ]
+        return self.device.load(spoilt, segments)
 
     def spoilt(self, part: Any) -> Any:
         if not isinstance(part, (list, tuple)):

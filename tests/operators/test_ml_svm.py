@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sardonyx.ops.ml import rows
+from sardonyx.primitives import rows
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 from tests.operators.tree_models import assert_like_onnxruntime, model
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import sardonyx
-from sardonyx.ops.ml import rows, tally, trees
+from sardonyx.ops.ml import tally
+from sardonyx.primitives import ensemble, rows
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 from tests.operators.tree_models import ALL_MODES, ORDERED, assert_like_onnxruntime, model, nodes, numbered, votes
 
@@ -235,7 +236,7 @@ def test_blocks_of_rows(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_deep_trees(provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_provider(provider)
-    monkeypatch.setattr(trees, "UNROLLED", 2)
+    monkeypatch.setattr(ensemble, "UNROLLED", 2)
     assert_like_onnxruntime(regressor(nodes(np.random.default_rng(3), 4, 6), 2), table("f4"), provider)
 
 

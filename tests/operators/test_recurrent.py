@@ -13,7 +13,9 @@ from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 import sardonyx
-from sardonyx.ops.recurrent import UNROLLED
+from sardonyx import numpy_backend
+from sardonyx.plan import Loop
+from sardonyx.primitives.recurrent_loop import UNROLLED
 from tests.engine.providers import PROVIDERS, require_provider
 from tests.support import eager
 
@@ -134,6 +136,72 @@ def test_everything(op_type: str) -> None:
     for feeds, attributes in cases(op_type):
         layer = model(op_type, feeds, attributes)
         assert_close(eager.evaluate(layer, fed(layer, feeds)), expected(layer, feeds), case=attributes)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("op_type", GATES)
+def test_providers(op_type: str, provider: str) -> None:
+    """What a provider has no routine for is spelled with loops there, or goes to another one."""
+    require_provider(provider)
+    chosen = [case for case in cases(op_type) if len(case[0]["X"]) > UNROLLED][:5]
+    assert any("activations" in attributes for _, attributes in chosen)
+    for feeds, attributes in chosen:
+        layer = model(op_type, feeds, attributes)
+        session = sardonyx.InferenceSession(layer.SerializeToString(), providers=[provider])
+        assert_close(list(session.run(None, fed(layer, feeds))), expected(layer, feeds), 1e-4, attributes)
+
+
+@pytest.mark.parametrize("op_type", GATES)
+def test_without_a_routine(op_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layer is a loop where its provider has no routine for it, whatever the sizes."""
+    monkeypatch.setattr(numpy_backend.provider, "routines", numpy_backend.provider.routines - {"recurrent"})
+    feeds, attributes = layer_of(op_type, 0, 9, 2, "bidirectional")
+    layer = model(op_type, feeds, attributes)
+    session = sardonyx.InferenceSession(layer.SerializeToString(), providers=["NumpyExecutionProvider"])
+    for steps, batch in ((9, 2), (4, 3), (13, 2)):
+        feeds |= {name: layer_of(op_type, 1, steps, batch, "bidirectional")[0][name] for name in fed(layer, feeds)}
+        assert_close(list(session.run(None, fed(layer, feeds))), expected(layer, feeds))
+        assert any(isinstance(step, Loop) for plan in session.plans for step in plan.steps)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_inside_of_a_loop(provider: str) -> None:
+    """A layer takes the states of the turn before."""
+    require_provider(provider)
+    feeds, attributes = layer_of("LSTM", 2, 6, 2, optional=0.0)
+    inside = model("LSTM", feeds, attributes).graph
+    feeds |= {name: noise(np.random.default_rng(1), 1, 2, 5) for name in ("initial_h", "initial_c")}
+    node = helper.make_node("LSTM", ["X", "W", "R", "", "", "h", "c"], ["Y", "new_h", "new_c"], **attributes)
+    scalar = onnx.TensorProto.BOOL, []
+    state = onnx.TensorProto.FLOAT, [1, 2, 5]
+    body = helper.make_graph(
+        [node, helper.make_node("Identity", ["on"], ["still"])],
+        "turn",
+        [
+            helper.make_tensor_value_info("t", onnx.TensorProto.INT64, []),
+            helper.make_tensor_value_info("on", *scalar),
+            *(helper.make_tensor_value_info(name, *state) for name in "hc"),
+        ],
+        [
+            helper.make_tensor_value_info("still", *scalar),
+            *(helper.make_tensor_value_info(name, *state) for name in ("new_h", "new_c")),
+            helper.make_tensor_value_info("Y", onnx.TensorProto.FLOAT, [None, 1, 2, 5]),
+        ],
+    )
+    outputs = ["last_h", "last_c", "rows"]
+    loop = helper.make_node("Loop", ["trips", "", "initial_h", "initial_c"], outputs, body=body)
+    inputs = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [None] * 3)
+        for name in ("X", "initial_h", "initial_c")
+    ]
+    weights = [*inside.initializer, onnx.numpy_helper.from_array(np.array(3), "trips")]
+    made = [onnx.ValueInfoProto(name=name) for name in outputs]
+    graph = helper.make_graph([loop], "loop", inputs, made, weights)
+    layer = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 14)], ir_version=8)
+    session = sardonyx.InferenceSession(layer.SerializeToString(), providers=[provider])
+    for steps in (6, 9):
+        feeds["X"] = noise(np.random.default_rng(steps), steps, 2, 3)
+        assert_close(list(session.run(None, fed(layer, feeds))), expected(layer, feeds), 1e-4)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

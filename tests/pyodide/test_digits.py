@@ -25,6 +25,18 @@ both, = session.run(None, {{"image": image}})
 plan = session.plans[0]
 print(json.dumps([session.get_providers(), plan.placement, session.compiled, both.tolist(), first.tolist()]))
 """
+AGAIN = """
+import json
+import numpy as np
+import sardonyx as ort
+
+image = np.load("image.npy")
+data = open("digits.onnx", "rb").read()
+for _ in range(2):
+    session = ort.InferenceSession(data, providers=["WasmExecutionProvider"])
+    result, = session.run(None, {"image": image})
+    print(json.dumps([session.compiled, result.tolist()]))
+"""
 
 
 @pytest.mark.parametrize("provider", ["NumpyExecutionProvider", "WasmExecutionProvider", "CPUExecutionProvider"])
@@ -42,3 +54,14 @@ def test_digits(provider: str, tmp_path: Path) -> None:
     assert names[0] == ("WasmExecutionProvider" if provider == "CPUExecutionProvider" else provider)
     assert set(placement) <= {0, -1}
     assert compiled <= 2
+
+
+def test_the_second_session_of_the_same_bytes_compiles_nothing(tmp_path: Path) -> None:
+    require("pyodide")
+    import json
+
+    np.save(tmp_path / "image.npy", np.random.default_rng(0).random((3, 1, 28, 28), np.float32))
+    files = {"digits.onnx": MODEL.read_bytes(), "image.npy": (tmp_path / "image.npy").read_bytes()}
+    first, second = map(json.loads, run_in_pyodide(AGAIN, files).splitlines())
+    assert (first[0], second[0]) == (1, 0)
+    assert first[1] == second[1]

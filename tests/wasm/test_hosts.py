@@ -20,12 +20,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
+from sardonyx import cache
 from sardonyx.errors import EngineError
 from sardonyx_wasm import hosts
 from sardonyx_wasm.assembler import Module, f32, f32x4, f64, i32, i64, op, v128
 from sardonyx_wasm.dylink import side_module
-from sardonyx_wasm.hosts import cache
 from sardonyx_wasm.hosts.allocator import Allocator
+from sardonyx_wasm.hosts.features import PROBES
 from sardonyx_wasm.hosts.wasmtime import WasmtimeHost
 
 
@@ -225,6 +226,14 @@ class TestFunctions:
         with pytest.raises(EngineError, match="cannot compile this module"):
             host.load(invalid)
 
+    def test_probes_are_what_the_assembler_makes(self) -> None:
+        zero = f32x4.const(0.0)
+        for feature, expression in (("simd", zero + zero), ("relaxed-simd", f32x4.relaxed_madd(zero, zero, zero))):
+            m = Module()
+            with m.function("probe", {}) as f:
+                f.do(expression)
+            assert m.to_bytes() == PROBES[feature]
+
     def test_a_module_is_loaded_once(self, host: WasmtimeHost) -> None:
         assert host.load(saxpy()) is host.load(saxpy())
 
@@ -345,6 +354,22 @@ class TestCache:
         self.forbid_compiling(monkeypatch)
         WasmtimeHost(maximum=2048).load(saxpy()).function("saxpy")
 
+    def test_modules_are_recalled_by_their_key(
+        self, host: WasmtimeHost, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        m = saxpy()
+        m.data(b"bytes", 8)
+        first = host.load(m, b"some key")
+        assert host.recall(b"some key") is first
+        assert host.recall(b"another") is None
+        self.forbid_compiling(monkeypatch)
+        later = WasmtimeHost(maximum=2048)
+        recalled = later.recall(b"some key")
+        assert recalled is not None
+        (x_at, _), (y_at, y) = put(later, np.ones(8, "f4")), put(later, np.zeros(8, "f4"))
+        recalled.function("saxpy")(8, 2.0, x_at, y_at)
+        assert_array_equal(y, np.full(8, 2, "f4"))
+
     @pytest.mark.parametrize("damage", [b"", b"garbage", bytes(100_000)])
     def test_damaged_files_are_replaced(self, host: WasmtimeHost, cache_folder: Path, damage: bytes) -> None:
         host.load(saxpy())
@@ -374,16 +399,6 @@ class TestCache:
     def test_a_folder_that_refuses_is_no_error(self, host: WasmtimeHost, cache_folder: Path) -> None:
         cache_folder.write_text("a file in the way")
         host.load(saxpy()).function("saxpy")
-
-    def test_the_least_recently_used_goes(self, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(cache, "_KEPT", 2)
-        for age, key in ((30, b"a"), (20, b"b")):
-            cache.write(key, key)
-            newest = max(cache_folder.iterdir(), key=os.path.getmtime)
-            os.utime(newest, (newest.stat().st_mtime - age,) * 2)
-        assert cache.read(b"a") == b"a"
-        cache.write(b"c", b"c")
-        assert [cache.read(key) for key in (b"a", b"b", b"c")] == [b"a", None, b"c"]
 
 
 class TestAllocator:

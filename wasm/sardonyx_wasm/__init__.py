@@ -2,23 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.dtypes import DType
 
 if TYPE_CHECKING:
+    from sardonyx.array import Trace
     from sardonyx.device import Device
+
+
+ROUTINES = frozenset(
+    {
+        "accumulate",
+        "matmul",
+        "matmul_int8",
+        "matmul_nbits",
+        "matmul_packed",
+        "matmul_panels",
+        "matmul_batched",
+        "conv_packed",
+        "conv_panels",
+        "conv_winograd",
+        "depthwise",
+        "im2col",
+        "winograd_input",
+        "winograd_output",
+        "nonzero",
+        "recurrent",
+        "scatter_updates",
+        "select",
+        "sort_lines",
+        "suppress",
+        "suppression",
+        "top_k",
+        "tree_ensemble",
+        "walk_trees",
+    }
+)
+"""The primitives of `primitives`, which cost an import, and the composite ones of core that there is a routine for."""
+
+RELEASE = ("sardonyx", "sardonyx_wasm")
+"""The packages on whose sources generated code depends."""
 
 
 class WasmProvider:
     """Runs every primitive on every element type but strings and complex numbers."""
 
     name = "WasmExecutionProvider"
-    form = "program"
+    form = "kernel"
     max_buffers = 64
-    routines: frozenset[str] = frozenset()
+    routines = ROUTINES
+    takes_threads = True
 
     def available(self) -> bool:
         from .hosts import available
@@ -34,8 +71,27 @@ class WasmProvider:
         narrow = any(not dtype.is_native and dtype.name != "bfloat16" for dtype in types)
         return not narrow or primitive in _MOVES or params.get("function") == "where"
 
+    def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
+        """Have all be routines that there is one for, if the host has SIMD."""
+        from sardonyx.compiler.rewriting import expand_composites
+
+        from .hosts import host
+        from .legalize import legalize, takes
+
+        simd = "simd" in host().features
+        expand_composites(trace, lambda equation: equation.origin not in origins or (simd and takes(equation)))
+        if simd:
+            legalize(trace, origins, target(host().name))
+
     def device(self, options: Mapping[str, str]) -> Device:
-        return _device()
+        return _device(int(options.get("intra_op_num_threads", 0)) or _cores())
+
+    def fingerprint(self) -> str:
+        """What plans depend on besides the sources."""
+        from . import blas
+        from .hosts import host
+
+        return f"{host().name} {sorted(host().features)} {blas.in_blocks()}"
 
     def describe(self) -> dict[str, str]:
         """What `sardonyx info` prints."""
@@ -48,12 +104,22 @@ _MOVES = frozenset({"bitcast", "reshape", "transpose", "broadcast", "slice", "co
 """What the element types that NumPy lacks, being bits here, can take part in."""
 
 
+def target(host: str) -> str:
+    """Whose compiler a host has, which decides on the shape of register tiles."""
+    return "wasmtime" if host == "wasmtime" else "v8"
+
+
 @cache
-def _device() -> Device:
+def _device(threads: int) -> Device:
     from .device import WasmDevice
     from .hosts import host
 
-    return WasmDevice(host())
+    return WasmDevice(host(), threads)
+
+
+def _cores() -> int:
+    """The processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 provider = WasmProvider()

@@ -140,6 +140,12 @@ class Function(Callee):
         """A new local that holds `value`, evaluated once, here."""
         return self.local(value.type, name, value)
 
+    def constant(self, value: Expr, name: str = "") -> Variable:
+        """A new local that holds a constant from the start of the function, wherever it is asked for."""
+        variable = self.local(value.type, name)
+        self._body[:0] = value.code + variable.setter
+        return variable
+
     def set(self, variable: Variable, value: Operand) -> None:
         """`variable = value`."""
         self._emit(self._value(variable, value) + variable.setter)

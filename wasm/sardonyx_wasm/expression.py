@@ -138,18 +138,23 @@ Operand: TypeAlias = Expr | float
 Builder: TypeAlias = Callable[..., Expr]
 
 
+_GLOBAL = ("global", CONTROL["global.get"], CONTROL["global.set"], CONTROL["local.tee"])
+_LOCAL = ("local", CONTROL["local.get"], CONTROL["local.set"], CONTROL["local.tee"])
+
+
 class Variable(Expr):
     """A global, or a local of its `owner`: reading it is an expression, `f.set` and (locals) `f.tee` assign it."""
 
     __slots__ = ("name", "owner", "setter", "teer")
 
     def __init__(self, type: ValueType, index: int, name: str, owner: object = None) -> None:
-        scope = "global" if owner is None else "local"
-        super().__init__(type, CONTROL[f"{scope}.get"] + uleb(index))
+        scope, get, set_, tee = _GLOBAL if owner is None else _LOCAL
+        number = uleb(index)
+        super().__init__(type, get + number)
         self.name = name or f"{scope} {index}"
         self.owner = owner
-        self.setter = CONTROL[f"{scope}.set"] + uleb(index)
-        self.teer = CONTROL["local.tee"] + uleb(index)
+        self.setter = set_ + number
+        self.teer = tee + number
 
 
 def code_of(value: Operand, expected: ValueType, where: str) -> bytes:

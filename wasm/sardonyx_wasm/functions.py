@@ -1,6 +1,6 @@
 """Scalar functions in WebAssembly: for each family of dtypes a table with a row per function, and the conversions.
 
-What instructions lack comes from `compiler.transcendental` (`written`), as functions of the module.
+What instructions lack comes from `compiler.strict` (`written`), as functions of the module.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sardonyx import errors, scalar
-from sardonyx.compiler import transcendental
+from sardonyx.compiler import strict, transcendental
 
 from .assembler import Expr, f32, f64, i32, i64
 from .values import Kind, Literal, Scope, fitted, from_bits, to_bits
@@ -154,7 +154,7 @@ _EXACT_FLOAT = _EXACT | {"neg", "abs"}
 
 def written(function: str, k: Kind) -> transcendental.Function | None:
     """The function that a module brings along for this one: narrow floats use that of float32."""
-    return transcendental.function(function, "float32" if k.is_half else k.name)
+    return strict.function(function, "float32" if k.is_half else k.name)
 
 
 def apply(s: Scope, function: str, k: Kind, operands: Sequence[Expr]) -> Expr:

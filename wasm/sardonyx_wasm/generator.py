@@ -1,196 +1,134 @@
-"""Programs as functions of one WebAssembly module, and a function per segment that calls them.
+"""The module of a plan: a function for each code, and a driver for each segment that calls them.
 
-A kernel takes the byte addresses of its buffers, then its parameters, all i32. `segment_<n>(words)` calls the kernels
-of a segment one after another, each with the next words of the memory there.
+`segment_<n>(words, thread, threads)` runs the launches of a segment one after another; every thread calls it. The words
+there are: the address of the scratch memory, that of the barrier, then for each launch the addresses of its buffers and
+its parameters. It returns 1 if it stopped because it was asked to, else 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
-from sardonyx.compiler import transcendental
+from sardonyx.compiler import loops, transcendental
+from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 
-from . import functions, values
-from .assembler import Expr, Function, Module, Variable, i32
+from . import kernels, programs, routines
+from .assembler import Expr, Function, Module, Operand, Variable, i32
+from .code import Code
+from .driver import CONVOLUTIONS, HEADER, SCRATCH
 from .halves import HELPERS
-from .values import Kind, kind
-
-_LOWEST = 1024
-"""No buffer starts at a lower address, so constant parts of an index up to here can be offsets of the instruction."""
+from .synchronize import meet
 
 
-def generate(programs: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> Module:
-    """The module for these segments; launches give the numbers of their programs."""
-    unit = _Unit(programs)
+def generate(
+    codes: Sequence[Any],
+    segments: Sequence[Sequence[Launch]],
+    features: frozenset[str] = frozenset(),
+    target: str = "v8",
+) -> Module:
+    """The module for these segments; launches give the numbers of their codes.
+
+    `features` are those of the host, see `hosts.Host`; `target` says whose compiler it is, "wasmtime" or "v8".
+    """
+    unit = Unit(codes, features, target)
     for number, launches in enumerate(segments):
         unit.segment(number, launches)
+    for number, code in enumerate(codes):
+        if isinstance(code, Routine):
+            unit.convolution(number, code)
     return unit.module
 
 
-class _Unit:
+class Unit:
     """A module being written, with each function once."""
 
-    def __init__(self, programs: Sequence[Program]) -> None:
+    def __init__(self, codes: Sequence[Any], features: frozenset[str], target: str) -> None:
         self.module = Module("sardonyx")
-        self._programs = programs
-        self._functions: dict[tuple[str, str], Function] = {}
+        self.features = features
+        self.target = target
+        self._codes = codes
+        self._known: dict[tuple[str, str], Any] = {}
 
-    def _once(self, kind_: str, name: str, write: Callable[[], Function]) -> Function:
-        key = (kind_, name)
-        if key not in self._functions:
-            self._functions[key] = write()
-        return self._functions[key]
+    def once(self, kind: str, name: str, write: Callable[[], Any]) -> Any:
+        """What `write` gives, called the first time that this is asked for."""
+        key = (kind, name)
+        if key not in self._known:
+            self._known[key] = write()
+        return self._known[key]
 
     def helper(self, name: str) -> Function:
-        return self._once("helper", name, lambda: HELPERS[name](self.module))
+        """A function of `halves`."""
+        return self.once("helper", name, lambda: HELPERS[name](self.module))  # type: ignore[no-any-return]
 
     def written(self, function: transcendental.Function) -> Function:
-        return self._once("written", function.name, lambda: self._write(function))
+        """A transcendental function of scalars."""
+        return self.once("written", function.name, lambda: programs.write_function(self, function))  # type: ignore[no-any-return]
 
-    def kernel(self, number: int) -> Function:
-        program = self._programs[number]
-        return self._once("kernel", program.key, lambda: self._kernel(program))
+    def program(self, program: Program) -> Code:
+        """The scalar code of a program."""
+        return programs.write(self, program)
 
-    def _write(self, function: transcendental.Function) -> Function:
-        params = {name: kind(dtype).type for name, dtype in function.params}
-        with self.module.function(function.name, params, [kind(function.dtype).type]) as f:
-            body = _Body(self, f)
-            body.variables = dict(zip(params, f.params))
-            body.block(function.body)
-        return f
+    def code(self, number: int) -> Code:
+        """The code of this number."""
+        code = self._codes[number]
+        return self.once("code", f"{type(code).__name__} {code.key}", lambda: self._write(code))  # type: ignore[no-any-return]
 
-    def _kernel(self, program: Program) -> Function:
-        buffers = [f"buffer{k}" for k in range(len(program.reads) + len(program.writes))]
-        params = [f"param{k}" for k in range(program.params)]
-        with self.module.function(program.name, dict.fromkeys(buffers + params, i32)) as f:
-            body = _Body(self, f, program)
-            extents = [f.let(body.value(extent)) for extent in program.grid]
-            with ExitStack() as loops:
-                for extent in extents:
-                    body.grid.append(f.local(i32))
-                    loops.enter_context(f.loop(body.grid[-1], 0, extent))
-                body.block(program.body)
-        return f
+    def _write(self, code: Program | Kernel | Routine) -> Code:
+        if isinstance(code, Routine):
+            return routines.write(self, code)
+        if isinstance(code, Program):
+            return self.program(code)
+        return kernels.write(self, code) if "simd" in self.features else self.program(loops.program(code))
+
+    def convolution(self, number: int, routine: Routine) -> None:
+        """`before_<number>` and `after_<number>` of a convolution whose product the host does."""
+        for name, primitive in CONVOLUTIONS.get(routine.primitive, {}).items():
+            part = replace(routine, primitive=primitive, reads=routine.reads[:1], inputs=routine.inputs[:1])
+            code = self._write(part)
+            with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
+                f.call(code.function, *f.params)
+
+    # ---- segments
 
     def segment(self, number: int, launches: Sequence[Launch]) -> None:
-        kernels = [self.kernel(launch.code) for launch in launches]
-        with self.module.function(f"segment_{number}", {"words": i32}, export=True) as f:
-            offset = 0
-            for kernel in kernels:
-                count = len(kernel.signature)
-                f.call(kernel, *(i32.load(f.words, offset=offset + 4 * k) for k in range(count)))
-                offset += 4 * count
+        """The driver of a segment."""
+        together = self.once("helper", "meet", lambda: meet(self.module, "threads" in self.features))
+        codes = [(self.code(launch.code), self._codes[launch.code]) for launch in launches]
+        params = {"words": i32, "thread": i32, "threads": i32}
+        with self.module.function(f"segment_{number}", params, [i32], export=True) as f:
+            scratch = f.let(i32.load(f.words) + f.thread * SCRATCH)
+            state = f.let(i32.load(f.words, offset=4))
+            place = HEADER
+            for code, source in codes:
+                count = len(code.function.signature) - 3
+                words = [i32.load(f.words, offset=4 * (place + k)) for k in range(count)]
+                place += count
+                buffers = len(source.reads + source.writes)
+                self._call(f, code, scratch, words[:buffers], [f.let(word) for word in words[buffers:]])
+                with f.if_(together(state, f.threads)):
+                    f.return_(1)
+            f.return_(0)
+
+    def _call(
+        self, f: Function, code: Code, scratch: Expr, buffers: Sequence[Expr], params: Sequence[Variable]
+    ) -> None:
+        """Do this thread's share of the units."""
+        units = f.let(programs.size(self, f, code.units, params))
+        share = f.let(_divided_up(units, f.threads))
+        if code.align > 1:
+            share = f.let(_divided_up(share, code.align) * code.align)
+        begin = f.let(_least(f, f.thread * share, units))
+        f.call(code.function, begin, _least(f, begin + share, units), scratch, *buffers, *params)
 
 
-class _Body:
-    """The statements and expressions of one function."""
-
-    def __init__(self, unit: _Unit, f: Function, program: Program | None = None) -> None:
-        self.unit = unit
-        self.f = f
-        self.predictable = program is None
-        self.select, self.if_expr, self.helper = f.select, f.if_expr, unit.helper
-        self.kinds = [kind(dtype) for dtype in (*program.reads, *program.writes)] if program else []
-        self.buffers = f.params[: len(self.kinds)]
-        self.params = f.params[len(self.kinds) :]
-        self.grid: list[Variable] = []
-        self.variables: dict[str, Variable] = {}
-
-    def let(self, value: Expr) -> Expr:
-        """The value, evaluated once; variables and constants are that anyway."""
-        return value if isinstance(value, (Variable, values.Literal)) else self.f.let(value)
-
-    # ---- statements
-
-    def block(self, statements: Sequence[Any]) -> None:
-        outer = dict(self.variables)
-        for name, *operands in statements:
-            _STATEMENTS[name](self, *operands)
-        self.variables = outer
-
-    def _let(self, name: str, value: Any) -> None:
-        self.variables[name] = self.f.let(self.value(value))
-
-    def _set(self, name: str, value: Any) -> None:
-        self.f.set(self.variables[name], self.value(value))
-
-    def _for(self, name: str, count: Any, block: Any) -> None:
-        stop = self.f.let(self.value(count))
-        self.variables[name] = index = self.f.local(i32)
-        with self.f.loop(index, 0, stop):
-            self.block(block)
-
-    def _while(self, condition: Any, block: Any) -> None:
-        # The condition may need statements of its own, so it stands inside.
-        with self.f.block() as end, self.f.repeat() as again:
-            self.f.br_if(end, i32.eqz(self.value(condition)))
-            self.block(block)
-            self.f.br(again)
-
-    def _if(self, condition: Any, yes: Any, no: Any) -> None:
-        with self.f.if_(self.value(condition)):
-            self.block(yes)
-        if no:
-            with self.f.else_():
-                self.block(no)
-
-    def _store(self, buffer: int, index: Any, value: Any) -> None:
-        k = self.kinds[buffer]
-        address, offset = self._address(buffer, index)
-        bits = values.to_bits(self, k, self.value(value)) if k.is_half else self.value(value)
-        self.f.store(address, bits, bits=k.bits if k.bits < 32 else None, offset=offset)
-
-    def _return(self, value: Any) -> None:
-        self.f.return_(self.value(value))
-
-    # ---- expressions
-
-    def value(self, expression: Any) -> Expr:
-        function, dtype, *operands = expression
-        k = kind(dtype)
-        if function == "const":
-            return values.literal(k, operands[0])
-        if function in _PLACES:
-            return _PLACES[function](self, operands[0])
-        if function == "load":
-            return values.load(self, k, *self._address(operands[0], operands[1]))
-        of = kind(operands[-1][1])
-        arguments = [self.value(operand) for operand in operands]
-        if function == "cast":
-            return functions.cast(self, k, of, arguments[0])
-        if function == "bitcast":
-            return functions.bitcast(self, k, of, arguments[0])
-        return self._call(function, of, arguments)
-
-    def _call(self, function: str, k: Kind, arguments: list[Expr]) -> Expr:
-        own = functions.written(function, k)
-        if own is None:
-            return functions.apply(self, function, k, arguments)
-        result = self.unit.written(own)(*arguments)
-        return values.fitted(self, k, result) if k.is_half else result
-
-    def _address(self, buffer: int, index: Any) -> tuple[Expr, int]:
-        """The address of an element as an expression and the constant part of it."""
-        base, size = self.buffers[buffer], self.kinds[buffer].bits // 8
-        offset = 0
-        if index[0] == "const":
-            return base, index[2] * size
-        if index[0] == "add" and index[3][0] == "const" and 0 <= index[3][2] * size <= _LOWEST:
-            index, offset = index[2], index[3][2] * size
-        at = self.value(index)
-        return base + (at << (size.bit_length() - 1) if size > 1 else at), offset
+def _divided_up(a: Expr, b: Operand) -> Expr:
+    return i32.div_u(a + b - 1, b)
 
 
-_STATEMENTS: dict[str, Callable[..., None]] = {
-    "let": _Body._let, "set": _Body._set, "for": _Body._for, "while": _Body._while, "if": _Body._if,
-    "store": _Body._store, "return": _Body._return,
-}  # fmt: skip
-_PLACES: dict[str, Callable[[_Body, Any], Variable]] = {
-    "param": lambda body, number: body.params[number],
-    "grid": lambda body, axis: body.grid[axis],
-    "var": lambda body, name: body.variables[name],
-}
+def _least(f: Function, a: Expr, b: Expr) -> Expr:
+    a = f.let(a)
+    return f.select(i32.lt_u(a, b), a, b)

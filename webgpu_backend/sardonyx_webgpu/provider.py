@@ -67,6 +67,10 @@ class WebGpuProvider:
             ) from error
         return WebGpuDevice(native.request(options))
 
+    def fingerprint(self) -> str:
+        """Nothing but the sources says what its plans are: they keep to what every WebGPU device grants."""
+        return ""
+
     def is_software(self, device: WebGpuDevice) -> bool:
         """Whether the device's shaders run on the CPU."""
         return device.gpu.adapter.is_software

@@ -6,7 +6,6 @@ import argparse
 import os
 import platform
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen, show
@@ -83,7 +82,8 @@ def _remedy(name: str) -> str:
 
 
 def _cache() -> str | None:
-    """Where compiled code is kept between processes."""
-    if os.environ.get("SARDONYX_CACHE") == "0":
-        return None
-    return str(Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sardonyx")
+    """Where plans and compiled code are kept between processes."""
+    from sardonyx import cache
+
+    folder = cache.directory()
+    return str(folder) if folder else None

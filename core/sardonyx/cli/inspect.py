@@ -122,7 +122,7 @@ def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) ->
     from sardonyx.cli.compilation import describe
     from sardonyx.cli.rewriting import count_nodes, rewritten
     from sardonyx.compiler.compile import Compiler
-    from sardonyx.compiler.schedule import WeightTable
+    from sardonyx.compiler.weight_table import WeightTable
 
     total = count_nodes(model)
     usable = [provider for provider, _ in providers.resolve(names)]

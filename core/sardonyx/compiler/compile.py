@@ -10,7 +10,8 @@ import numpy as np
 from sardonyx import dtypes, memory
 from sardonyx.array import Shape, TooEarlyError, Trace
 from sardonyx.compiler.interpret import Environment, interpret
-from sardonyx.compiler.schedule import WeightTable, schedule
+from sardonyx.compiler.schedule import schedule
+from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
 from sardonyx.ir import Graph, TensorType, Value
 from sardonyx.plan import Plan

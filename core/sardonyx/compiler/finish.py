@@ -1,4 +1,4 @@
-"""The last step of lowering: merge loop axes, turn polynomials into Index data, number the parameters."""
+"""The last step of lowering: split and merge loop axes, turn polynomials into Index data, number the parameters."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sardonyx import dtypes
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.sizes import SizeTable
-from sardonyx.polynomial import ZERO, Atom, Monomial, Poly, symbol
+from sardonyx.polynomial import ONE, ZERO, Atom, Call, Monomial, Poly, Ranges, symbol, total
 
 if TYPE_CHECKING:
     from sardonyx.compiler.lower import KernelBuilder
@@ -17,10 +17,10 @@ def finish(b: KernelBuilder, name: str) -> tuple[Kernel, list[Poly]]:
     """The kernel that a builder describes, and its parameters as polynomials of sizes."""
     polys = [detail if function == "index" else detail[1] for function, _, _, detail in b.nodes if function in _INDEXED]
     polys += [place for _, place, _ in b.stores]
-    space, renamed = _merge(b.space, "i", polys)
-    reduce, inner = _merge(b.reduce, "r", polys)
-    renamed |= inner
-    writer = _Writer(b, renamed, len(space))
+    parts = _Parts(b, polys)
+    space, renamed = _merge(parts.axes["i"], "i", parts.polys)
+    reduce, inner = _merge(parts.axes["r"], "r", parts.polys)
+    writer = _Writer(b, parts, renamed | inner, len(space))
     extents = [writer.table.size(extent) for extent in space]
     inner_extents = [writer.table.size(extent) for extent in reduce]
     folds = [[function, dtype, writer.node(value)] for function, dtype, value in b.folds]
@@ -40,6 +40,56 @@ def finish(b: KernelBuilder, name: str) -> tuple[Kernel, list[Poly]]:
 
 
 _INDEXED = ("index", "load")
+
+
+class _Parts:
+    """The axes of a kernel, those split of which indices want quotients and remainders of one divisor.
+
+    `i` with an extent of `n * k` becomes two axes, so that `i // k` and `i % k` are each one of them.
+    """
+
+    def __init__(self, b: KernelBuilder, polys: list[Poly]) -> None:
+        self.axes = {"i": list(b.space), "r": list(b.reduce)}
+        self.polys = polys
+        self.ranges = dict(b.ranges)
+        self.turns: list[tuple[dict[str, Poly], Ranges]] = []
+        while any(self._split(letter, k) for letter, axes in self.axes.items() for k in range(len(axes))):
+            pass
+
+    def here(self, value: Poly) -> Poly:
+        """A polynomial over the axes as they were, over those that there are now."""
+        for renamed, ranges in self.turns:
+            value = value.substitute(renamed, ranges)
+        return value
+
+    def _split(self, letter: str, k: int) -> bool:
+        name, extent = f"{letter}{k}", self.axes[letter][k]
+        for divisor in self._divisors(symbol(name)):
+            count = extent.floordiv(divisor)
+            if count * divisor != extent or ONE in (count, divisor):
+                continue
+            renamed = {f"{letter}{n}": symbol(f"{letter}{n + 1}") for n in range(k + 1, len(self.axes[letter]))}
+            renamed[name] = symbol(name) * divisor + symbol(f"{letter}{k + 1}")
+            axes = [*self.axes[letter][:k], count, divisor, *self.axes[letter][k + 1 :]]
+            ranges = {atom: range_ for atom, range_ in self.ranges.items() if not str(atom).startswith(letter)}
+            ranges |= {f"{letter}{n}": (ZERO, size - ONE) for n, size in enumerate(axes)}
+            self.turns.append((renamed, ranges))
+            self.polys = [value.substitute(renamed, ranges) for value in self.polys]
+            self.axes[letter], self.ranges = axes, ranges
+            return True
+        return False
+
+    def _divisors(self, axis: Poly) -> list[Poly]:
+        """What quotients and remainders of an axis alone are by."""
+        found: dict[Poly, None] = {}
+        stack = [atom for value in self.polys for monomial, _ in value.terms for atom in monomial]
+        while stack:
+            atom = stack.pop()
+            if isinstance(atom, Call):
+                if atom.a == axis and atom.name in ("floordiv", "mod") and not any(map(_is_loop, atom.b.symbols())):
+                    found[atom.b] = None
+                stack += [inner for value in (atom.a, atom.b) for monomial, _ in value.terms for inner in monomial]
+        return list(found)
 
 
 def _merge(axes: list[Poly], letter: str, polys: list[Poly]) -> tuple[list[Poly], dict[str, Poly]]:
@@ -82,20 +132,22 @@ def _stride(index: Poly, name: str) -> Poly | None:
             stride[tuple(rest)] = factor
         elif any(not isinstance(atom, str) and name in atom.symbols for atom in monomial):
             return None
-    return sum((Poly(((monomial, factor),)) for monomial, factor in stride.items()), ZERO)
+    return total(Poly((item,)) for item in stride.items())
 
 
 def _is_loop(atom: Atom) -> bool:
     """Whether an atom changes inside a kernel: a loop axis, a data-dependent integer, or an expression of one."""
-    names = {atom} if isinstance(atom, str) else atom.symbols
-    return any(name[0] in "ire" and name[1:].isdigit() for name in names)
+    if isinstance(atom, str):
+        return atom[0] in "ire" and atom[1:].isdigit()
+    return any(map(_is_loop, atom.symbols))
 
 
 class _Writer:
     """Copies nodes in the order in which they are needed, so that unused ones vanish."""
 
-    def __init__(self, b: KernelBuilder, renamed: dict[str, Poly], inner: int) -> None:
+    def __init__(self, b: KernelBuilder, parts: _Parts, renamed: dict[str, Poly], inner: int) -> None:
         self.b = b
+        self.parts = parts
         self.renamed = renamed
         self.inner = inner
         self.table = SizeTable()
@@ -137,11 +189,15 @@ class _Writer:
         return self._interned[key]
 
     def _value(self, index: list[Any]) -> int:
+        """The node with the value of an Index."""
+        match index:
+            case [0, [], [[int(node), 1]]]:
+                return node
         return self._add("index", dtypes.int32.name, [], index)
 
     def index(self, value: Poly) -> list[Any]:
-        """The Index of a polynomial over the axes as they were before merging."""
-        return self._index(value.substitute(self.renamed))
+        """The Index of a polynomial over the axes as they were at first."""
+        return self._index(self.parts.here(value).substitute(self.renamed))
 
     def _index(self, value: Poly) -> list[Any]:
         offset = ZERO

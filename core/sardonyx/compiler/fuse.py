@@ -7,12 +7,12 @@ would cost more than reading it back. Movement is never written for its own sake
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.lower import ELEMENT, FOLD
-from sardonyx.symbolic import hint, product
+from sardonyx.symbolic import count
 
 MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "concat", "flip"})
 FREE = frozenset({"full", "iota", "sizes"})
@@ -55,9 +55,10 @@ def fuse(
     device_of: dict[int, int],
     routines: list[frozenset[str]],
     most_buffers: list[int],
+    laid: Collection[int] = (),
 ) -> Fusion:
-    """Decide for every Array; `device_of` gives an equation's device, and the other lists are per device."""
-    return _Fuser(equations, device_of, routines, most_buffers).run(outputs)
+    """Decide for every Array. `device_of` gives an equation's device, `laid` is the trace's; lists are by device."""
+    return _Fuser(equations, device_of, routines, most_buffers, laid).run(outputs)
 
 
 class _Fuser:
@@ -67,13 +68,16 @@ class _Fuser:
         device_of: dict[int, int],
         routines: list[frozenset[str]],
         most_buffers: list[int],
+        laid: Collection[int],
     ) -> None:
+        self.laid = laid
         self.equations = equations
         self.device_of = device_of
         self.routines = routines
         self.most_buffers = most_buffers
         self.result = Fusion()
         self.work: dict[int, _Work] = {}
+        self.constants: set[int] = set()
         self.readers: dict[int, list[Equation]] = {}
         for equation in equations:
             for array in equation.inputs:
@@ -99,6 +103,8 @@ class _Fuser:
         (output,) = equation.outputs
         name = equation.primitive.name
         device = self.device_of[id(equation)]
+        if equation.inputs and all(x.value is not None or id(x) in self.constants for x in equation.inputs):
+            self.constants.add(id(output))
         parts = [self._operand(array, equation) for array in equation.inputs]
         buffers = frozenset().union(*(part.buffers for part in parts))
         if len(buffers) >= self.most_buffers[device] and name != "concat":
@@ -116,7 +122,7 @@ class _Fuser:
         )
         self.work[id(output)] = work
         if self._must_write(output, work, device, name):
-            self._write(output, work)
+            self._store(output, work)
 
     def _operand(self, array: Array, reader: Equation) -> _Work:
         """The work of computing an operand inside its reader; writes it first if it should not be there."""
@@ -124,23 +130,31 @@ class _Fuser:
             free = array.value is not None and array.value.size == 1
             return _Work(0, 0, frozenset() if free else frozenset({id(array)}))
         work = self.work[id(array)]
-        if self._fits(array, work, reader):
-            return work
-        self._write(array, work)
-        return _Work(0, 0, frozenset({id(array)}))
+        return work if self._fits(array, work, reader) else self._store(array, work)
+
+    def _store(self, array: Array, work: _Work) -> _Work:
+        """Have an Array in memory, or what it is a transposition of, if that is how it should lie."""
+        equation = array.equation
+        source = equation.inputs[0] if equation is not None and equation.primitive.name == "transpose" else array
+        if id(source) not in self.laid or self.result.is_written(array):
+            source = array
+            self._write(array, work)
+        elif not self.result.is_written(source):
+            self._write(source, self.work[id(source)])
+        self.work[id(array)] = _Work(0, 0, frozenset({id(source)}))
+        return self.work[id(array)]
 
     def _fits(self, array: Array, work: _Work, reader: Equation) -> bool:
         name = reader.primitive.name
         if work.core is not None:
             one_to_one = name in ("elementwise", "cast", "bitcast", "reshape", "transpose")
-            same_count = hint(product(array.shape)) == hint(product(reader.outputs[0].shape))
+            same_count = count(array.shape) == count(reader.outputs[0].shape)
             others = [x for x in reader.inputs if x is not array and id(x) in self.work]
             alone = all(self.result.is_written(x) or self.work[id(x)].core is None for x in others)
             return one_to_one and same_count and alone and reader.inputs.count(array) == 1
-        if name in REREAD:
-            return work.cost <= 1
-        times = max(1, hint(product(reader.outputs[0].shape)) // max(1, hint(product(array.shape))))
-        if name == "broadcast" or (name == "elementwise" and times > 1):
+        if name in REREAD and not (name == "gather" and array is not reader.inputs[0]):
+            return work.cost <= (id(array) not in self.constants)  # what depends on weights alone is computed once
+        if name == "broadcast" or (name == "elementwise" and _is_stretched(array, reader.outputs[0])):
             return work.cost <= COST_OF_MEMORY
         return work.operations < MOST_NODES
 
@@ -158,6 +172,11 @@ class _Fuser:
         self.result.written.add(id(array))
         if work.core is not None:
             self.result.core[id(array)] = work.core
+
+
+def _is_stretched(array: Array, result: Array) -> bool:
+    """Whether each element of an operand is used more than once."""
+    return count(result.shape) // max(1, count(array.shape)) > 1
 
 
 def _cost(equation: Equation) -> int:

@@ -19,7 +19,7 @@ Environment: TypeAlias = dict[int, Any]
 def interpret(graph: Graph, environment: Environment) -> list[Any]:
     """The outputs of a graph; the environment holds its inputs and what it captures, and is extended."""
     for value in graph.initializers:
-        if id(value) not in environment and value.constant is not None:
+        if id(value) not in environment and value.constant is not None and value.constant.product is None:
             environment[id(value)] = of_tensor(value.constant)
     trace = active_trace()
     origin = trace.origin if trace else -1

@@ -20,6 +20,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any
 
 Detail = Any
@@ -59,7 +60,7 @@ class Kernel:
     def from_json(cls, data: dict[str, Any]) -> Kernel:
         return cls(*(_frozen(data[f.name]) for f in fields(cls)))
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A digest of all but the name: equal kernels share their compiled code."""
         return _digest(self)
@@ -105,6 +106,6 @@ class Routine:
     def from_json(cls, data: dict[str, Any]) -> Routine:
         return cls(*(_frozen(data[f.name]) for f in fields(cls)))
 
-    @property
+    @cached_property
     def key(self) -> str:
         return _digest(self)

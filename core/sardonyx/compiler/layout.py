@@ -6,6 +6,7 @@ found by placing them first-fit with the sizes of the call at hand, which is wha
 
 from __future__ import annotations
 
+from bisect import insort
 from dataclasses import dataclass
 
 from sardonyx.device import ALIGNMENT
@@ -32,27 +33,23 @@ def beneath(lifetimes: list[Lifetime]) -> list[list[int]]:
     for k in order:
         life = lifetimes[k]
         room = aligned(life.nbytes)
-        meets = [spot for spot in placed if _overlap(lifetimes[spot[3]], life)]
+        first, last = life.first, life.last
+        meets = [spot for spot in placed if (other := lifetimes[spot[3]]).first <= last and first <= other.last]
         start = 0
         for begin, _, end, _ in meets:
             if start + room <= begin:
                 break
             start = max(start, end)
         spot = (start, len(placed), start + room, k)
-        placed.append(spot)
-        placed.sort()
-        for other in meets:
-            low, high = (other[3], k) if other < spot else (k, other[3])
+        insort(placed, spot)
+        for met in meets:
+            low, high = (met[3], k) if met < spot else (k, met[3])
             result[high].append(low)
     return [_immediate(k, result) for k in range(len(result))]
 
 
 def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
-
-
-def _overlap(a: Lifetime, b: Lifetime) -> bool:
-    return a.first <= b.last and b.first <= a.last
 
 
 def _immediate(k: int, below: list[list[int]]) -> list[int]:

@@ -15,7 +15,7 @@ from sardonyx import dtypes, scalar
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.dtypes import DType
-from sardonyx.polynomial import ONE, ZERO, Poly, apply, constant, symbol
+from sardonyx.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, symbol
 from sardonyx.primitives.reduction import identity
 from sardonyx.symbolic import Size, hint, poly, same
 
@@ -31,7 +31,7 @@ class KernelBuilder:
         self.core = core
         self.root: Array | None = None
         self.nodes: list[Node] = []
-        self.ranges: dict[str, tuple[Poly, Poly]] = {}
+        self.ranges: dict[Atom, tuple[Poly, Poly]] = {}
         self.space: list[Poly] = []
         self.reduce: list[Poly] = []
         self.folds: list[tuple[str, str, int]] = []
@@ -91,6 +91,16 @@ class KernelBuilder:
         self.ranges[name] = (ZERO, extent - ONE)
         return symbol(name)
 
+    def know(self, sizes: Sequence[Size], shape: Sequence[Size], index: Indices) -> None:
+        """Of sizes that a guard says are equal, what is broadcast has one, and its operand the other: that bounds the
+        axis as well, and it is by that that the operand's reshapes divide."""
+        for size, other, at in zip(sizes, shape, index, strict=True):
+            match at.terms:
+                case (((str() as name,), 1),) if (
+                    name in self.ranges and not same(size, other) and hint(size) == hint(other)
+                ):
+                    self.ranges[name] = ZERO, poly(size) - ONE
+
     def inside(self, position: Poly, size: Poly) -> tuple[Poly, int | None]:
         """A position clamped into 0..size - 1, and a bool node that says whether it was there; None if always."""
         low = position.is_nonnegative(self.ranges)
@@ -104,6 +114,9 @@ class KernelBuilder:
             clamped = apply("min", clamped, size - ONE, self.ranges)
         if not low or not high:
             clamped = apply("max", clamped, ZERO, self.ranges)
+            match clamped.terms:
+                case (((Call() as atom,), 1),):
+                    self.ranges[atom] = ZERO, size - ONE  # of an empty axis nothing is loaded
         return clamped, self.all(tests)
 
     def all(self, tests: Sequence[int]) -> int | None:
@@ -196,6 +209,8 @@ def flat_index(shape: Sequence[Size], index: Indices) -> Poly:
 
 def _elementwise(b: KernelBuilder, e: Equation, index: Indices) -> int:
     shape = e.outputs[0].shape
+    for x in e.inputs:
+        b.know(x.shape, shape[len(shape) - x.rank :], index[len(shape) - x.rank :])
     operands = [b.element(x, aligned(x, shape, index)) for x in e.inputs]
     return b.call(e.params["function"], *operands)
 

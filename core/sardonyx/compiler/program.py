@@ -29,7 +29,8 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from typing import Any, TypeAlias
 
 from sardonyx import dtypes, scalar
@@ -50,7 +51,7 @@ class Program:
     body: tuple[Any, ...]
 
     def json(self) -> dict[str, Any]:
-        return asdict(self)
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> Program:
@@ -63,7 +64,7 @@ class Program:
             tuple(data["body"]),
         )
 
-    @property
+    @cached_property
     def key(self) -> str:
         """A digest of all but the name: equal programs share their compiled code."""
         text = json.dumps([self.reads, self.writes, self.params, self.grid, self.body])

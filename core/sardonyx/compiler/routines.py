@@ -123,7 +123,9 @@ def scatter(e: Equation) -> Routine:
     x, _, *indices = e.inputs
     shape = indices[0].shape
     buffers = {axis: number for number, axis in enumerate(e.params["axes"], 1)}
-    lines = {axis: line for axis, index in zip(buffers, indices, strict=True) if (line := _line(index)) is not None}
+    lines = {
+        axis: line for axis, index in zip(buffers, indices, strict=True) if (line := counts_along(index)) is not None
+    }
     own = {line: axis for axis, line in lines.items()}
     kept = [axis for axis in range(x.rank) if axis not in buffers]
     fixed = sorted([*kept, *own.values()])
@@ -158,7 +160,7 @@ def _flat(places: Sequence[Value], sizes: Sequence[Value]) -> Value:
     return reduce(lambda flat, step: flat * step[0] + step[1], zip(sizes[1:], others, strict=True), first)
 
 
-def _line(index: Array) -> int | None:
+def counts_along(index: Array) -> int | None:
     """The axis along which an Array counts 0, 1, 2, ... and is constant along the others; None if there is none."""
     axes, equation = tuple(range(index.rank)), index.equation
     if equation is not None and equation.primitive.name == "broadcast":

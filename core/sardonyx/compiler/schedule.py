@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,35 +15,20 @@ from sardonyx.compiler import layout, loops
 from sardonyx.compiler.fuse import Fusion, fuse
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
+from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
 from sardonyx.compiler.sizes import SizeTable
+from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
 from sardonyx.errors import NotImplemented, RuntimeException
 from sardonyx.polynomial import ZERO, Poly
 from sardonyx.primitives.control import Body
 from sardonyx.providers import NUMPY
-from sardonyx.strings import StringTable
-from sardonyx.symbolic import Dim, hint, poly, product
+from sardonyx.symbolic import Dim, count, poly, product
 
 LAST = 1 << 60
-
-
-@dataclass
-class WeightTable:
-    """Names for constants, and ids for strings; the same array has the same name in every plan of a session."""
-
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
-    strings: StringTable = field(default_factory=StringTable)
-    _names: dict[int, str] = field(default_factory=dict)
-
-    def name(self, array: np.ndarray) -> str:
-        if id(array) not in self._names:
-            name = f"w{len(self.arrays)}"
-            self._names[id(array)] = name
-            self.arrays[name] = array
-        return self._names[id(array)]
 
 
 def live_equations(trace: Trace) -> list[Equation]:
@@ -82,6 +67,7 @@ class Scheduler:
             device_of,
             [provider.routines for provider in providers],
             [provider.max_buffers for provider in providers],
+            trace.laid,
         )
         self.steps: list[plans.Step] = []
         self.codes: list[dict[str, Any]] = []
@@ -107,8 +93,7 @@ class Scheduler:
         self.elements.append(room)
         step = len(self.steps)
         self.lives.append([step, step])
-        count = hint(product(array.shape))
-        self.room.append(count * array.dtype.itemsize)
+        self.room.append(count(array.shape) * array.dtype.itemsize)
         number = len(self.buffers) - 1
         self._numbers[id(array), device] = number
         self._keep.append(array)
@@ -424,7 +409,7 @@ def schedule(
 ) -> plans.Plan:
     """Partition a trace among providers and make its plan."""
     with trace.guards:
-        scheduler = Scheduler(trace, providers, partition(trace, providers), weights)
+        scheduler = Scheduler(trace, providers, rewritten(trace, providers), weights)
         _refuse_giants(scheduler.equations, trace.labels)
         return scheduler.plan(inputs, outputs, symbols)
 
@@ -433,7 +418,7 @@ def _refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None
     """Raises RuntimeException where an Array is larger than memory, though it may never have to lie there whole."""
     for equation in equations:
         for array in equation.outputs:
-            nbytes = hint(array.size) * array.dtype.itemsize
+            nbytes = count(array.shape) * array.dtype.itemsize
             negative = any(isinstance(size, int) and size < 0 for size in array.shape)
             if negative or nbytes > memory.available():
                 what = labels[equation.origin] if equation.origin >= 0 else equation.primitive.name
@@ -451,8 +436,19 @@ def supports(provider: Provider, equation: Equation) -> bool:
     return provider.supports(name, inputs, outputs, equation.params)
 
 
+def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
+    """The provider of every equation, after each provider has put its share of them into the form that it likes."""
+    chosen = partition(trace, providers)
+    expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
+    for number, provider in enumerate(providers):
+        rewrite = getattr(provider, "rewrite", None)
+        if rewrite is not None and number in chosen.values():
+            rewrite(trace, {origin for origin, device in chosen.items() if device == number})
+    return {id(equation): chosen[equation.origin] for equation in trace.equations}
+
+
 def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
-    """The provider of every equation: whole ONNX nodes go to the first provider that can do all of them."""
+    """The provider of every ONNX node, by its number: the first one that can do all of its equations."""
     able: dict[int, list[bool]] = {}
     for equation in trace.equations:
         row = able.setdefault(equation.origin, [True] * len(providers))
@@ -466,4 +462,4 @@ def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
             types = {x.dtype.name for e in trace.equations if e.origin == origin for x in (*e.inputs, *e.outputs)}
             raise NotImplemented(f"{label} cannot run on {names} with types {', '.join(sorted(types))}")
         chosen[origin] = row.index(True)
-    return {id(equation): chosen[equation.origin] for equation in trace.equations}
+    return chosen

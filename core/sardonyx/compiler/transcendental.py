@@ -6,8 +6,9 @@ that its programs need once per module or shader, as a real function (`fn exp_fl
 wherever `["exp", "float32", x]` stands. A body calls no other Function. float16 and bfloat16 go through float32.
 
 All but `rem` and the integers' `pow` are free of branches. NaN, infinities, overflow, underflow and signed zeros are
-exact as in annex F of C99, by way of constants: GPUs may assume that no arithmetic makes an infinity or a NaN.
-`sin`, `cos` and `tan` lose accuracy above 12,000 in float32 and 1,600,000 in float64, but stay in their ranges.
+exact as in annex F of C99, by way of constants: GPUs may assume that no arithmetic makes an infinity or a NaN (`strict`
+has shorter forms for machines that may not). `sin`, `cos` and `tan` lose accuracy above 12,000 in float32 and 1,600,000
+in float64, but stay in their ranges.
 
 Argument reductions after W. J. Cody and W. Waite, "Software Manual for the Elementary Functions" (1980), and fdlibm
 (http://www.netlib.org/fdlibm).
@@ -20,12 +21,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce
+from typing import TypeAlias
 
 import numpy as np
 
 from sardonyx import dtypes, scalar
 from sardonyx.compiler.polynomials import FITS, HALF_PI, LN2, parts
 from sardonyx.compiler.program import Builder, Statement, Value, call, cast, const
+
+Rule: TypeAlias = Callable[..., Value]
+"""Takes a Body and the operands, gives the result."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +51,26 @@ def function(name: str, dtype: str) -> Function | None:
     >>> function("pow", "int8").name, function("add", "float32"), function("exp", "float16")
     ('pow_int8', None, None)
     """
+    found = rule(name, dtype)
+    return found and write(name, dtype, found)
+
+
+def rule(name: str, dtype: str) -> Rule | None:
+    """What writes this function of this dtype."""
     table = _FLOATS if dtype in FITS else _INTEGERS if dtypes.by_name(dtype).is_int else {}
-    return _write(name, dtype, table[name]) if name in table else None
+    return table.get(name)
 
 
 @cache
-def _write(name: str, dtype: str, write: Callable[..., Value]) -> Function:
+def write(name: str, dtype: str, rule: Rule, kind: type[Body] | None = None) -> Function:
+    """The Function that a rule writes."""
     params = tuple((letter, dtype) for letter in "xy"[: scalar.FUNCTIONS[name].arity])
-    body = _Body(dtype)
-    result = write(body, *(Value(["var", dtype, letter]) for letter, _ in params))
+    body = (kind or Body)(dtype)
+    result = rule(body, *(Value(["var", dtype, letter]) for letter, _ in params))
     return Function(f"{name}_{dtype}", params, dtype, (*body.program(name).body, ["return", result.code]))
 
 
-class _Body(Builder):
+class Body(Builder):
     """A function being written: the shape of its floats, and the steps that several functions share."""
 
     def __init__(self, dtype: str) -> None:
@@ -111,12 +123,25 @@ class _Body(Builder):
         half = self.let(call("shr", n, const(self.bits, 1)))
         return x * self.power_of_two(half) * self.power_of_two(n - half)
 
+    def rounded(self, x: Value) -> tuple[Value, Value]:
+        """x rounded to an integer, as a float and as an integer."""
+        n = self.let(call("round", x))
+        return n, cast(self.bits, n)
+
+    def to_float(self, n: Value) -> Value:
+        """An integer of the size of exponents as a float."""
+        return cast(self.dtype, n)
+
     def reduced_exp(self, x: Value) -> tuple[Value, Value, Value]:
         """(n, r, q) where exp(x) = 2**n * (1 + r + q), x = n * log(2) + r, and q is of the order of r**2."""
+        n, integer = self.rounded(x * float(1 / LN2))
+        r = self.reduced(x, n)
+        return self.let(integer), r, self.let(r * r * self.fit("exp", r))
+
+    def reduced(self, x: Value, n: Value) -> Value:
+        """x - n * log(2)."""
         high, low = parts(LN2, 32 if self.wide else 15)
-        n = self.let(call("round", x * float(1 / LN2)))
-        r = self.let(x - n * high - n * low)
-        return self.let(cast(self.bits, n)), r, self.let(r * r * self.fit("exp", r))
+        return self.let(x - n * high - n * low)
 
     def expm1(self, n: Value, r: Value, q: Value) -> Value:
         """exp(x) - 1 from what `reduced_exp` gives, where that does not overflow."""
@@ -131,7 +156,7 @@ class _Body(Builder):
         n = self.let(call("shr", bits - root, const(self.bits, self.mantissa)))
         m = self.let(self.from_bits(bits - call("shl", n, const(self.bits, self.mantissa))))
         shift = where(small, const(self.bits, self.mantissa + 1), const(self.bits, 0))
-        return self.let(cast(self.dtype, n - shift)), m
+        return self.let(self.to_float(n - shift)), m
 
     def reduced_log(self, n: Value, f: Value, correction: Value) -> Value:
         """log(2**n * (1 + f)) + correction, where f is near 0 and the correction tiny."""
@@ -150,7 +175,7 @@ class _Body(Builder):
 
     def reduced_angle(self, x: Value) -> tuple[Value, Value, Value]:
         """(q, sin(r), cos(r)) where x = q * pi/2 + r, |r| <= pi/4; q is an integer."""
-        n = self.let(call("round", x * float(1 / HALF_PI)))
+        n, integer = self.rounded(x * float(1 / HALF_PI))
         *exact, middle, last = parts(HALF_PI, *((33, 33) if self.wide else (11, 11, 11)))
         for part in exact:
             x = x - n * part
@@ -167,7 +192,7 @@ class _Body(Builder):
         w = self.let(1 - h)
         sin = self.let(r + (r * z * self.fit("sin", z) + tail))
         cos = self.let(w + (1 - w - h + (z * z * self.fit("cos", z) - r * tail)))
-        return self.let(cast(self.bits, n)), sin, cos
+        return self.let(integer), sin, cos
 
     def negated_if(self, condition: Value, x: Value) -> Value:
         return where(condition, call("neg", x), x)
@@ -177,7 +202,7 @@ def where(condition: Value, yes: Value, no: Value) -> Value:
     return call("where", condition, yes, no)
 
 
-def _exp(f: _Body, x: Value) -> Value:
+def _exp(f: Body, x: Value) -> Value:
     n, r, q = f.reduced_exp(x)
     limits = np.finfo(f.dtype)
     over, under = math.log(limits.max), -math.log(2) * (f.bias + f.mantissa)
@@ -185,14 +210,14 @@ def _exp(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, finite)
 
 
-def _log(f: _Body, x: Value) -> Value:
+def _log(f: Body, x: Value) -> Value:
     n, m = f.frexp(x)
     finite = f.reduced_log(n, f.let(m - 1), f.number(0))
     proper = where(x > 0, where(call("isinf", x), x, finite), where(x < 0, f.nan, f.number(-math.inf)))
     return f.keep_nan(x, proper)
 
 
-def _tanh(f: _Body, x: Value) -> Value:
+def _tanh(f: Body, x: Value) -> Value:
     limit = f.number(19.5 if f.wide else 9.5)
     a = f.let(call("abs", x))
     doubled = f.let(where(a < limit, a, limit) * 2)
@@ -204,7 +229,7 @@ def _tanh(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _sinh(f: _Body, x: Value) -> Value:
+def _sinh(f: Body, x: Value) -> Value:
     a = f.let(call("abs", x))
     n, r, q = f.reduced_exp(a)
     t = f.expm1(n, r, q)
@@ -214,7 +239,7 @@ def _sinh(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _cosh(f: _Body, x: Value) -> Value:
+def _cosh(f: Body, x: Value) -> Value:
     a = f.let(call("abs", x))
     n, r, q = f.reduced_exp(a)
     h = f.let(f.scale(r + q + 1, n - 1))
@@ -222,7 +247,7 @@ def _cosh(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, where(a > over, f.inf, h + f.number(0.25) / h))
 
 
-def _asinh(f: _Body, x: Value) -> Value:
+def _asinh(f: Body, x: Value) -> Value:
     a = f.let(call("abs", x))
     large = f.let(a > 2.0 ** (f.mantissa + 2))
     square = f.let(a * a)
@@ -231,7 +256,7 @@ def _asinh(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, where(call("isinf", x), x, f.signed(finite, x)))
 
 
-def _acosh(f: _Body, x: Value) -> Value:
+def _acosh(f: Body, x: Value) -> Value:
     large = f.let(x > 2.0 ** (f.mantissa + 2))
     t = f.let(x - 1)
     y = f.let(where(large, x, t + call("sqrt", t * 2 + t * t)))
@@ -239,14 +264,14 @@ def _acosh(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, where(x < 1, f.nan, where(call("isinf", x), x, finite)))
 
 
-def _atanh(f: _Body, x: Value) -> Value:
+def _atanh(f: Body, x: Value) -> Value:
     a = f.let(call("abs", x))
     y = f.let(a * 2 / (1 - a))
     finite = f.signed(f.log1p(y) * 0.5, x)
     return f.keep_nan(x, where(a < 1, finite, where(a > 1, f.nan, f.signed(f.inf, x))))
 
 
-def _erf(f: _Body, x: Value) -> Value:
+def _erf(f: Body, x: Value) -> Value:
     split, limit = f.number(1 if f.wide else 0.92), f.number(6 if f.wide else 3.95)
     a = f.let(call("abs", x))
     z = f.let(a * a)
@@ -255,26 +280,26 @@ def _erf(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _sin(f: _Body, x: Value) -> Value:
+def _sin(f: Body, x: Value) -> Value:
     q, sin, cos = f.reduced_angle(x)
     y = f.negated_if(odd(call("shr", q, const(f.bits, 1))), where(odd(q), cos, sin))
     return _angle(f, x, where(call("abs", x) < 2.0 ** -(f.mantissa // 2 + 2), x, y))
 
 
-def _cos(f: _Body, x: Value) -> Value:
+def _cos(f: Body, x: Value) -> Value:
     q, sin, cos = f.reduced_angle(x)
     y = f.negated_if(odd(call("shr", q + 1, const(f.bits, 1))), where(odd(q), sin, cos))
     return _angle(f, x, y)
 
 
-def _tan(f: _Body, x: Value) -> Value:
+def _tan(f: Body, x: Value) -> Value:
     q, sin, cos = f.reduced_angle(x)
     swap = f.let(odd(q))
     y = where(swap, call("neg", cos), sin) / where(swap, sin, cos)
     return _angle(f, x, where(call("abs", x) < 2.0 ** -(f.mantissa // 2 + 2), x, y))
 
 
-def _angle(f: _Body, x: Value, y: Value) -> Value:
+def _angle(f: Body, x: Value, y: Value) -> Value:
     return f.keep_nan(x, where(call("isinf", x), f.nan, y))
 
 
@@ -282,14 +307,14 @@ def odd(n: Value) -> Value:
     return call("ne", n & 1, const(n.dtype, 0))
 
 
-def _asin(f: _Body, x: Value) -> Value:
+def _asin(f: Body, x: Value) -> Value:
     a, large, s, t = _reduced_asin(f, x)
     high, low = parts(HALF_PI, f.mantissa + 1)
     y = f.signed(where(large, high - ((s + t) * 2 - low), s + t), x)
     return f.keep_nan(x, where(a > 1, f.nan, y))
 
 
-def _acos(f: _Body, x: Value) -> Value:
+def _acos(f: Body, x: Value) -> Value:
     a, large, s, t = _reduced_asin(f, x)
     high, low = parts(HALF_PI, f.mantissa + 1)
     doubled = f.let((s + t) * 2)
@@ -298,7 +323,7 @@ def _acos(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, where(a > 1, f.nan, y))
 
 
-def _reduced_asin(f: _Body, x: Value) -> tuple[Value, Value, Value, Value]:
+def _reduced_asin(f: Body, x: Value) -> tuple[Value, Value, Value, Value]:
     """(|x|, large, s, t) where |asin(x)| = s + t, or pi/2 - 2 (s + t) if large."""
     a = f.let(call("abs", x))
     large = f.let(a > 0.5)
@@ -307,7 +332,7 @@ def _reduced_asin(f: _Body, x: Value) -> tuple[Value, Value, Value, Value]:
     return a, large, s, f.let(s * z * f.fit("asin", z))
 
 
-def _atan(f: _Body, x: Value) -> Value:
+def _atan(f: Body, x: Value) -> Value:
     limit = f.number(2.0**60)
     a = f.let(call("abs", x))
     a = f.let(where(a < limit, a, limit))
@@ -321,7 +346,7 @@ def _atan(f: _Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _pow(f: _Body, x: Value, y: Value) -> Value:
+def _pow(f: Body, x: Value, y: Value) -> Value:
     a, magnitude = f.let(call("abs", x)), f.let(call("abs", y))
     z, rest = _log2(f, a)
     y1 = f.upper(y)
@@ -353,7 +378,7 @@ def _pow(f: _Body, x: Value, y: Value) -> Value:
     return where(call("eq", magnitude, zero) | (call("eq", x, one)), one, power)
 
 
-def _log2(f: _Body, x: Value) -> tuple[Value, Value]:
+def _log2(f: Body, x: Value) -> tuple[Value, Value]:
     """log2(x) as an upper part and the rest, as in fdlibm's e_pow.c."""
     n, m = f.frexp(x)
     d = f.let(m + 1)
@@ -377,7 +402,7 @@ def _log2(f: _Body, x: Value) -> tuple[Value, Value]:
     return first, f.let(low - (first - n - high))
 
 
-def _rem(f: _Body, x: Value, y: Value) -> Value:
+def _rem(f: Body, x: Value, y: Value) -> Value:
     """C's fmod, exact: the integers behind the floats, some bits of the quotient at a time."""
     largest = const(f.bits, ~f.sign)
     a, b = f.let(f.to_bits(x) & largest), f.let(f.to_bits(y) & largest)
@@ -397,7 +422,7 @@ def _rem(f: _Body, x: Value, y: Value) -> Value:
     return where(undefined, f.nan, smaller)
 
 
-def _integer_pow(f: _Body, x: Value, y: Value) -> Value:
+def _integer_pow(f: Body, x: Value, y: Value) -> Value:
     """Repeated squaring; a negative exponent truncates the fraction that it makes."""
     one, zero = const(f.dtype, 1), const(f.dtype, 0)
     base, result = f.let(x), f.let(one)
@@ -413,9 +438,9 @@ def _integer_pow(f: _Body, x: Value, y: Value) -> Value:
     return where(y < 0, inverse, result)
 
 
-_FLOATS: dict[str, Callable[..., Value]] = {
+_FLOATS: dict[str, Rule] = {
     "rem": _rem, "pow": _pow, "exp": _exp, "log": _log, "sin": _sin, "cos": _cos, "tan": _tan, "asin": _asin,
     "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "asinh": _asinh, "acosh": _acosh,
     "atanh": _atanh, "erf": _erf,
 }  # fmt: skip
-_INTEGERS: dict[str, Callable[..., Value]] = {"pow": _integer_pow}
+_INTEGERS: dict[str, Rule] = {"pow": _integer_pow}

@@ -33,6 +33,8 @@ class Tensor:
     doc: str = ""
     metadata: dict[str, str] = field(default_factory=dict)
     unread: bytes = b""
+    product: tuple[Tensor, np.ndarray] | None = field(default=None, repr=False)
+    """The constant, and the factors broadcast to it, that this is the product of: a device may compute it instead."""
     _array: np.ndarray | None = field(default=None, repr=False)
 
     def array(self) -> np.ndarray:
@@ -49,6 +51,14 @@ class Tensor:
     def of(cls, array: np.ndarray, dtype: DType, name: str = "") -> Tensor:
         """The constant that holds this array."""
         return cls(dtype, tuple(array.shape), lambda: array, name, _array=array)
+
+    def scaled(self, factors: np.ndarray) -> Tensor:
+        """This constant of floats times factors of the same type that broadcast to it, computed when it is needed."""
+        base, array = self, factors
+        if self.product is not None:
+            base, earlier = self.product
+            array = earlier * factors
+        return Tensor(base.dtype, base.shape, lambda: base.array() * array, product=(base, array))
 
 
 @dataclass(eq=False)

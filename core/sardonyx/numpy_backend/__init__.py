@@ -23,9 +23,13 @@ class NumpyProvider:
             "reduce_window",
             "pad",
             "gather",
+            "recurrent",
             "scatter",
             "cumulative",
             "sort",
+            "top_k",
+            "suppression",
+            "tree_ensemble",
             "nonzero",
         }
     )
@@ -40,6 +44,10 @@ class NumpyProvider:
 
     def device(self, options: Mapping[str, str]) -> Device:
         return _device()
+
+    def fingerprint(self) -> str:
+        """Nothing but the sources says what its plans are."""
+        return ""
 
     def describe(self) -> dict[str, str]:
         """What `sardonyx info` prints."""

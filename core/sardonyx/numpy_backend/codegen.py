@@ -204,7 +204,7 @@ class _Writer:
         for axis, stride in axes:
             terms.append(f"axis_index({self.rank}, {axis}, d{axis}) * {self.size(stride)}")
         terms += [f"n{node} * {self.size(stride)}" for node, stride in extra]
-        return f"np.asarray({' + '.join(terms)}, np.int64)"
+        return f"np.asarray({' + '.join(terms)}, np.intp)"
 
     def _fold(self) -> None:
         for number, (function, dtype, node) in enumerate(self.kernel.folds):

@@ -16,6 +16,7 @@ from sardonyx.compiler.kernel import Routine
 from sardonyx.device import Address
 from sardonyx.numpy_backend.memory import view
 from sardonyx.primitives.convolution import convolve
+from sardonyx.primitives.recurrent_numpy import prepare
 
 Arrays = Sequence[np.ndarray]
 Function = Callable[[Arrays, Arrays, Mapping[str, Any]], Callable[[], Any]]
@@ -130,6 +131,8 @@ def _gather(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> C
     (axis, *others), place = attributes["axes"], attributes["place"]
     if others or place != axis or not x.shape[axis]:
         return _generic("gather")(inputs, outputs, attributes)
+    if not np.can_cast(indices[0].dtype, np.intp):  # int64 where addresses have 32 bits
+        return lambda: np.take(x, indices[0].astype(np.intp), axis=axis, out=y, mode="clip")
     return partial(np.take, x, indices[0], axis=axis, out=y, mode="clip")
 
 
@@ -151,5 +154,6 @@ FUNCTIONS: dict[str, Function] = {
     "dot_general": _dot_general,
     "conv_general": _conv_general,
     "gather": _gather,
+    "recurrent": prepare,
     "nonzero": _nonzero,
 }

@@ -1,9 +1,12 @@
-"""ONNX's operators, spelled in primitives. The families of a domain are imported when it is first looked up."""
+"""ONNX's operators, spelled in primitives. A family is imported when one of its operators is first looked up."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
+from functools import cache
+from pathlib import Path
 
 from sardonyx.ops.operator import REGISTRY, Operator
 
@@ -15,7 +18,7 @@ PACKAGES = {
 }
 """The sub-package of each domain but ai.onnx, whose families are modules of this package."""
 
-_loaded: set[str] = set()
+_NAMES = (re.compile(r"\nclass (\w+)\("), re.compile(r'name="(\w+)"'))
 
 
 def load() -> dict[tuple[str, str], type[Operator]]:
@@ -28,17 +31,50 @@ def load() -> dict[tuple[str, str], type[Operator]]:
 def find(domain: str, op_type: str) -> type[Operator] | None:
     """The class of an operator, or None; `ai.onnx` is the default domain's other name."""
     domain = "" if domain == "ai.onnx" else domain
-    _load("")
-    if domain in PACKAGES:
-        _load(PACKAGES[domain])
+    found = REGISTRY.get((domain, op_type))
+    if found is not None or (domain and domain not in PACKAGES):
+        return found
+    packages = [PACKAGES[domain], ""] if domain else [""]
+    for package in packages:
+        for module in _families(package).get(op_type, ()):
+            importlib.import_module(module)
+    if (domain, op_type) not in REGISTRY:
+        for package in packages:
+            _load(package)
     return REGISTRY.get((domain, op_type))
 
 
+def foreign() -> bool:
+    """Whether operators of other distributions are registered."""
+    return any(not operator.__module__.startswith(f"{__name__}.") for operator in REGISTRY.values())
+
+
+@cache
+def _families(package: str) -> dict[str, list[str]]:
+    """The modules of a package that define an operator of each name, by their text: to import all takes far longer."""
+    found: dict[str, list[str]] = {}
+    for module, path in _modules(package):
+        try:
+            text = path.read_text("utf-8")
+        except OSError:  # installed without its sources
+            continue
+        for name in (name for pattern in _NAMES for name in pattern.findall(text)):
+            found.setdefault(name, []).append(module)
+    return found
+
+
+@cache
 def _load(package: str) -> None:
-    if package in _loaded:
-        return
+    for module, _ in _modules(package):
+        importlib.import_module(module)
+
+
+def _modules(package: str) -> list[tuple[str, Path]]:
+    """The modules of a package and their files."""
     parent = importlib.import_module(f"{__name__}.{package}" if package else __name__)
-    for module in pkgutil.iter_modules(parent.__path__):
-        if not module.ispkg:
-            importlib.import_module(f"{parent.__name__}.{module.name}")
-    _loaded.add(package)
+    return [
+        (f"{parent.__name__}.{module.name}", Path(folder) / f"{module.name}.py")
+        for folder in parent.__path__
+        for module in pkgutil.iter_modules([folder])
+        if not module.ispkg
+    ]

@@ -12,7 +12,6 @@ from sardonyx.array import Array, constant, known_sizes
 from sardonyx.ops.bilinear import neighbours
 from sardonyx.ops.lift import defaulted
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.control import loop
 from sardonyx.symbolic import Size, minimum
 
 BOXES = np.random.default_rng(0).uniform(0, 1, (2, 7, 4)).astype(np.float32)
@@ -22,7 +21,7 @@ REGIONS = np.array([[0, 0, 5.5, 4], [1, 2.2, 3.7, 8], [-3, 4, 9, 4.5]], np.float
 ROIS = np.array([[0, 0, 0, 5, 4], [1, 1, 2, 3, 5], [1, -2, 3, 9, 4], [0, 7, 7, 9, 9]], np.float32)
 
 LOWEST = float("-inf")
-"""The score of a box that is out, and the largest of no elements."""
+"""The largest of no elements."""
 
 
 class NonMaxSuppression(Operator, since=10):
@@ -39,48 +38,24 @@ class NonMaxSuppression(Operator, since=10):
         iou_threshold: Array | None = None,
         score_threshold: Array | None = None,
     ) -> Array:
-        if most is None:
+        (room,) = [scores.shape[2]] if most is None or most.value is None else known_sizes(most)
+        if most is None or (isinstance(room, int) and room <= 0):
             return constant(np.zeros((0, 3), np.int64))
-        numbers = None
-        if score_threshold is not None:
-            good = scores > p.reshape(score_threshold, ())
-            numbers = p.squeeze(p.nonzero(p.reduce(good, "any", [0, 1])), [0])
-            scores = p.gather(p.where(good, scores, LOWEST), [numbers], [2], 2)
-            boxes = p.gather(boxes, [numbers], [1], 1)
-        turns = self._turns(boxes, scores, p.reshape(most, ()), iou_threshold)
-        if not turns:
-            return constant(np.zeros((0, 3), np.int64))
-        best, found = turns
-        taken = p.nonzero(p.transpose(found, [1, 2, 0]))
+        overlap = constant(0.0, dtypes.float32) if iou_threshold is None else p.reshape(iou_threshold, ())
+        least = constant(LOWEST, dtypes.float32) if score_threshold is None else p.reshape(score_threshold, ())
+        count = p.cast(p.reshape(most, ()), dtypes.int64)
+        chosen = p.suppression(self._sides(boxes), scores, count, overlap, least, minimum(room, scores.shape[2]))
+        taken = p.nonzero(chosen >= 0)
         image, kind, turn = (p.squeeze(p.slice_axis(taken, 0, k, 1), [0]) for k in range(3))
-        box = p.gather(best, [turn, image, kind], [0, 1, 2])
-        box = box if numbers is None else p.gather(numbers, [box], [0])
+        box = p.cast(p.gather(chosen, [image, kind, turn], [0, 1, 2]), dtypes.int64)
         return p.concat([p.unsqueeze(column, [1]) for column in (image, kind, box)], 1)
 
-    def _turns(self, boxes: Array, scores: Array, most: Array, threshold: Array | None) -> list[Array]:
-        """The best box of each image and class at each turn, and whether there was one: [turns, images, classes]; or
-        nothing where it is known at once that there is no turn."""
-        sides = self._sides(boxes)
-        limit = constant(0.0, dtypes.float32) if threshold is None else p.reshape(threshold, ())
-        images = p.iota((scores.shape[0], 1), 0)
-        places = p.iota((scores.shape[2],), 0)
-
-        def turn(number: Array, going: Array, left: Array) -> list[Array]:
-            best = p.arg(left, "argmax", 2)
-            taken = [p.unsqueeze(p.gather(side, [images, best], [0, 1]), [2]) for side in sides]
-            others = [p.unsqueeze(side, [1]) for side in sides]
-            gone = _overlap(taken, others, limit) | p.equal(places, p.unsqueeze(best, [2]))
-            rest = p.where(gone, LOWEST, left)
-            return [p.reduce(_any_left(rest), "any"), rest, best, _any_left(left)]
-
-        return loop(p.cast(most, dtypes.int64), p.reduce(_any_left(scores), "any"), [scores], turn)[1:]
-
-    def _sides(self, boxes: Array) -> list[Array]:
-        """Top, left, bottom and right side of every box."""
-        a, b, c, d = (p.squeeze(p.slice_axis(boxes, 2, k, 1), [2]) for k in range(4))
+    def _sides(self, boxes: Array) -> Array:
+        """Top, left, bottom and right side of every box: [images, 4, boxes]."""
+        a, b, c, d = (p.slice_axis(p.transpose(boxes, [0, 2, 1]), 1, k, 1) for k in range(4))
         if self.center_point_box:
-            return [b - d / 2.0, a - c / 2.0, b + d / 2.0, a + c / 2.0]
-        return [p.minimum(a, c), p.minimum(b, d), p.maximum(a, c), p.maximum(b, d)]
+            return p.concat([b - d / 2.0, a - c / 2.0, b + d / 2.0, a + c / 2.0], 1)
+        return p.concat([p.minimum(a, c), p.minimum(b, d), p.maximum(a, c), p.maximum(b, d)], 1)
 
     samples = [
         sample(BOXES, SCORES, np.array([3]), np.array([0.5], np.float32), np.array([0.0], np.float32)),
@@ -90,23 +65,6 @@ class NonMaxSuppression(Operator, since=10):
         sample(BOXES, SCORES, np.array([3]), np.array([0.5], np.float32), np.array([2.0], np.float32)),
         sample(np.abs(BOXES) + 0.5, SCORES, np.array([3]), np.array([0.5], np.float32), center_point_box=1),
     ]
-
-
-def _any_left(scores: Array) -> Array:
-    """Whether any box is left: [images, classes], so that no thread of a GPU looks at all scores."""
-    return p.max_(scores, [2]) > LOWEST
-
-
-def _overlap(a: list[Array], b: list[Array], limit: Array) -> Array:
-    """Whether the intersection of boxes is more than this part of their union."""
-    height = p.maximum(p.minimum(a[2], b[2]) - p.maximum(a[0], b[0]), 0)
-    width = p.maximum(p.minimum(a[3], b[3]) - p.maximum(a[1], b[1]), 0)
-    union = _area(a) + _area(b) - height * width
-    return (union > 0) & (height * width / p.where(union > 0, union, 1) > limit)
-
-
-def _area(sides: list[Array]) -> Array:
-    return (sides[2] - sides[0]) * (sides[3] - sides[1])
 
 
 class RoiAlign(Operator, since=10):

@@ -220,8 +220,7 @@ class TopK(Operator):
         (count,) = known_sizes(k)
         if not (count >= 0 and count <= x.shape[axis]):
             raise ValueError(f"K {count} is out of range for axis {axis} of size {x.shape[axis]}")
-        values, indices = p.sort(x, axis, descending=bool(self.largest))
-        return p.slice_axis(values, axis, 0, count), p.slice_axis(indices, axis, 0, count)
+        return p.top_k(x, count, axis, bool(self.largest))
 
     upgrades = {10: to_input("k", 1, single=True)}
     downgrades = {11: _largest_sorted}

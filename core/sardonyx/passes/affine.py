@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sardonyx import dtypes
 from sardonyx.ir import DimLike, Node, Value
 from sardonyx.passes.causal import fill_of
 from sardonyx.passes.checks import array_of, integers, is_float, like, rank
+from sardonyx.passes.fold import constant_value
 from sardonyx.passes.pattern import changed, constants, op, variables
 from sardonyx.passes.rule import rule
 
@@ -51,12 +53,16 @@ def _channels(conv: Node, w: Value) -> int:
 
 def _scaled_weights(conv: Node, w: Value, factor: Array) -> Value:
     """The weights that make each channel of the result so many times larger."""
+    assert w.constant is not None
+    ones = [1] * (len(w.constant.shape) - 2)
+    if conv.op_type == "Conv":
+        factor = factor.reshape(-1, 1, *ones)
+        if w.dtype in (dtypes.float32, dtypes.float64):
+            return constant_value(w.constant.scaled(factor.astype(w.constant.dtype.storage)))
     weights = array_of(w)
     assert weights is not None
-    ones = [1] * (weights.ndim - 2)
-    if conv.op_type == "Conv":
-        split, factor = weights, factor.reshape(-1, 1, *ones)
-    else:
+    split = weights
+    if conv.op_type != "Conv":
         groups = int(conv.attribute("group", 1))
         split, factor = weights.reshape(groups, -1, *weights.shape[1:]), factor.reshape(groups, 1, -1, *ones)
     work = np.promote_types(weights.dtype, np.float32)  # of large weights a copy in float64 takes long
@@ -79,8 +85,8 @@ def _affine(conv: Node, x: Value, w: Value, b: Value | None, factor: Array | Non
 
 def _finite(*values: Value) -> bool:
     """Whether float16 is wide enough for these constants; other types always are."""
-    arrays = [array for value in values if (array := array_of(value)) is not None]
-    return all(array.dtype != np.float16 or np.isfinite(array).all() for array in arrays)
+    arrays = [array_of(value) for value in values if value.dtype is dtypes.float16]
+    return all(array is not None and np.isfinite(array).all() for array in arrays)
 
 
 _CONVOLUTIONS = [make(x, w, b.optional).named("conv").once for make in (op.Conv, op.ConvTranspose)]

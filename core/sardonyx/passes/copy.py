@@ -17,7 +17,8 @@ def copy_graph(graph: Graph, values: dict[Value, Value]) -> Graph:
 
     def own(value: Value) -> Value:
         if value not in values:
-            values[value] = replace(value, producer=None)
+            values[value] = Value(value.name)
+            vars(values[value]).update(vars(value), producer=None)  # `replace` takes five times as long
         return values[value]
 
     copy = replace(graph, nodes=[])

@@ -18,6 +18,11 @@ def _number(variable: str, default: int) -> int:
     return int(text) if text.isdigit() else default
 
 
+def is_limited() -> bool:
+    """Whether the environment limits the number of rewrites."""
+    return _number("SARDONYX_REWRITE_LIMIT", -1) >= 0
+
+
 @dataclass
 class Journal:
     """Which rewrites may be made, and those that were: rules switched off by name, and a limit to their number.

@@ -57,6 +57,7 @@ from sardonyx.primitives.elementwise import (
     where,
     widen,
 )
+from sardonyx.primitives.ensemble import tree_ensemble
 from sardonyx.primitives.host import host
 from sardonyx.primitives.indexing import (
     gather,
@@ -77,6 +78,7 @@ from sardonyx.primitives.movement import (
     transpose,
     unsqueeze,
 )
+from sardonyx.primitives.recurrent import recurrent
 from sardonyx.primitives.reduction import (
     arg,
     cumulative,
@@ -87,6 +89,8 @@ from sardonyx.primitives.reduction import (
     sort,
     sum_,
 )
+from sardonyx.primitives.selection import top_k
+from sardonyx.primitives.suppression import suppression
 from sardonyx.primitives.window import reduce_window, windows
 
 __all__ = [
@@ -141,6 +145,7 @@ __all__ = [
     "normalize_axis",
     "not_equal",
     "pad",
+    "recurrent",
     "reduce",
     "reduce_window",
     "reshape",
@@ -160,10 +165,13 @@ __all__ = [
     "sqrt",
     "squeeze",
     "sum_",
+    "suppression",
     "swap_last",
     "tan",
     "tanh",
+    "top_k",
     "transpose",
+    "tree_ensemble",
     "trunc",
     "unsqueeze",
     "where",

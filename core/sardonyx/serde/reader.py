@@ -44,24 +44,28 @@ def read(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     *,
     folder: str | os.PathLike[str] | None = None,
-    files: Mapping[str, Buffer] | None = None,
+    files: Mapping[str, Buffer] | DataFiles | None = None,
 ) -> Model:
     """The model in a file, or in these bytes. Tensors are views of them: a file is mapped, never copied.
 
     External data is looked up in `files` (bytes by location), then in `folder`, which is the model's own where it was
-    given by path. Nodes that stand in the wrong order are sorted. NoSuchFile, InvalidProtobuf (not an ONNX model) and
-    InvalidGraph (a name without a definition, or with two) say where.
+    given by path; `DataFiles` know folder and files, and what was opened already. Nodes that stand in the wrong order
+    are sorted. NoSuchFile, InvalidProtobuf (not an ONNX model) and InvalidGraph (a name without a definition, or with
+    two) say where.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
         data: Buffer
         name, data = "", source if isinstance(source, bytes) else memoryview(source).cast("B")
     else:
-        name, data, folder = f"{os.fspath(source)}: ", open_file(source), folder or source
+        opened = files.model if isinstance(files, DataFiles) else None
+        name, data, folder = f"{os.fspath(source)}: ", opened or open_file(source), folder or source
+    known = files if isinstance(files, DataFiles) else DataFiles(folder, files)
+    known.model = data
     try:
         refuse_strangers(data)
         with _collector_at_rest():
             record = _decode(data)
-            return _Reader(DataFiles(folder, files)).model(record)
+            return _Reader(known).model(record)
     except SardonyxError as error:
         error.args = (f"{name}{printable(error.args[0])}",)
         raise

@@ -73,24 +73,29 @@ def open_file(path: str | os.PathLike[str]) -> Buffer:
 
 
 class DataFiles:
-    """The files beside a model that hold its external data: given in memory, or found in the model's folder."""
+    """The files beside a model that hold its external data: given in memory, or found in the model's folder.
+
+    `opened` are those that were used so far, by location, and `model` the bytes of the model's own file.
+    """
 
     def __init__(self, path: str | os.PathLike[str] | None, given: Mapping[str, Buffer] | None = None) -> None:
         self._path = None if path is None else Path(path)
-        self._opened: dict[str, Buffer] = dict(given or {})
+        self.opened: dict[str, Buffer] = dict(given or {})
+        self.model: Buffer | None = None
 
     def view(self, location: str, offset: int, length: int) -> memoryview:
         """`length` bytes of a file; ValueError says which are missing, or why the file is out of bounds."""
-        if location not in self._opened:
-            self._opened[location] = open_file(self._find(location))
-        view = memoryview(self._opened[location]).cast("B")
+        if location not in self.opened:
+            self.opened[location] = open_file(self.find(location))
+        view = memoryview(self.opened[location]).cast("B")
         if offset < 0 or offset + length > len(view):
             raise ValueError(
                 f"bytes {offset} to {offset + length} of '{location}' are asked for, which has {len(view)} bytes"
             )
         return view[offset : offset + length]
 
-    def _find(self, location: str) -> str:
+    def find(self, location: str) -> str:
+        """The path of a file in the model's folder; ValueError if it lies elsewhere, NoSuchFile if it is not there."""
         pure = PurePosixPath(location)
         outside = pure.is_absolute() or ".." in pure.parts or ntpath.splitdrive(location)[0] or "\\" in location
         if outside or not pure.parts or "\0" in location:

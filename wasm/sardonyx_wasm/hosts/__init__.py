@@ -14,12 +14,10 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sardonyx.errors import EngineError
-
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
     import numpy.typing as npt
 
-    from ..assembler import Callee, Module
+    from ..assembler import Module
 
 _IN_PYODIDE = sys.platform == "emscripten"
 _lock = threading.Lock()
@@ -68,23 +66,16 @@ class Host(Protocol):
         """Where the array's first element lies in this memory, None if it lies elsewhere."""
         ...
 
-    def load(self, module: Module) -> LoadedModule:
-        """Compile a module; it imports nothing but the memory and what `Module.data` and `Module.pointer` need."""
+    def load(self, module: Module, key: bytes = b"") -> LoadedModule:
+        """Compile a module; it imports nothing but the memory and what `Module.data` and `Module.pointer` need.
+
+        By its key `recall` finds it.
+        """
         ...
 
-
-def is_callable(function: Callee) -> bool:
-    """Whether Python can call it: only numbers go in, at most one comes out."""
-    types = {value_type.name for value_type in (*function.signature.values(), *function.results)}
-    return types <= {"i32", "i64", "f32", "f64"} and len(function.results) <= 1
-
-
-def exported(module: Module, name: str) -> Callee:
-    """The exported function of this name; raises EngineError if there is none that Python can call."""
-    names = sorted(name for name, function in module.exports.items() if is_callable(function))
-    if name not in names:
-        raise EngineError(f"module {module.name!r} has no function {name!r} for Python to call, only {names}")
-    return module.exports[name]
+    def recall(self, key: bytes) -> LoadedModule | None:
+        """The module that was loaded with this key, in this process or an earlier one, if it is still there."""
+        ...
 
 
 def available() -> bool:

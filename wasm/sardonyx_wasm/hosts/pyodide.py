@@ -11,28 +11,25 @@ import hashlib
 import math
 import tempfile
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sardonyx import cache
 from sardonyx.errors import EngineError
 
-from ..assembler import Module, i32, op
-from ..dylink import side_module
-from . import exported
 from .features import PROBES
+from .interface import Interface
+
+if TYPE_CHECKING:
+    from ..assembler import Module
 
 _LARGEST_ARRAY = 2**31 - 1  # bytes: Py_ssize_t has 32 bits there
 _PAGE = 1 << 16
+_LIBRARY = b"pyodide "
 _CTYPES: dict[str, Any] = {"i32": ctypes.c_int32, "i64": ctypes.c_int64, "f32": ctypes.c_float, "f64": ctypes.c_double}
-
-
-def _page_count() -> Callable[[], int]:
-    module = Module("memory")
-    with module.function("page_count", {}, [i32], export=True) as f:
-        f.return_(op("memory.size"))
-    return PyodideModule(module).function("page_count")
 
 
 def _accepts(data: bytes) -> bool:
@@ -51,7 +48,15 @@ class PyodideHost:
         self.features = frozenset(feature for feature, probe in PROBES.items() if _accepts(probe))
         self._owners: dict[int, npt.NDArray[np.uint8]] = {}
         self._loaded: dict[bytes, PyodideModule] = {}
-        self._page_count = _page_count()
+
+    @cached_property
+    def _page_count(self) -> Callable[[], int]:
+        from ..assembler import Module, i32, op
+
+        module = Module("memory")
+        with module.function("page_count", {}, [i32], export=True) as f:
+            f.return_(op("memory.size"))
+        return self.load(module).function("page_count")
 
     def allocate(self, nbytes: int, align: int = 64) -> int:
         if align.bit_count() != 1:
@@ -78,29 +83,41 @@ class PyodideHost:
         address: int = array.__array_interface__["data"][0]
         return address
 
-    def load(self, module: Module) -> PyodideModule:
-        key = hashlib.sha256(side_module(module)).digest()
-        if key not in self._loaded:  # a library stays in the process, so it is opened once
-            self._loaded[key] = PyodideModule(module)
-        return self._loaded[key]
+    def load(self, module: Module, key: bytes = b"") -> PyodideModule:
+        from ..dylink import side_module
+
+        data = side_module(module)
+        key = key or hashlib.sha256(data).digest()
+        found = self._loaded.get(key)
+        if found is None:  # a library stays in the process, so it is opened once
+            interface = Interface.of(module)
+            found = self._loaded[key] = PyodideModule(interface, data)
+            cache.write(_LIBRARY + key, interface.to_bytes(), data)
+        return found
+
+    def recall(self, key: bytes) -> PyodideModule | None:
+        found = self._loaded.get(key)
+        if found is None and (kept := cache.read(_LIBRARY + key)):
+            found = self._loaded[key] = PyodideModule(*Interface.from_bytes(kept))
+        return found
 
 
 class PyodideModule:
     """A side module that is linked into the interpreter."""
 
-    def __init__(self, module: Module) -> None:
-        self._module = module
+    def __init__(self, interface: Interface, data: bytes) -> None:
+        self._interface = interface
         with tempfile.NamedTemporaryFile(suffix=".so") as file:
-            file.write(side_module(module))
+            file.write(data)
             file.flush()
             try:
                 self._library = ctypes.CDLL(file.name)
             except OSError as error:
-                raise EngineError(f"Pyodide cannot link module {module.name!r}: {error}") from None
+                raise EngineError(f"Pyodide cannot link module {interface.name!r}: {error}") from None
 
     def function(self, name: str) -> Callable[..., Any]:
-        callee = exported(self._module, name)
+        types = self._interface.callable(name)
         function = self._library[name]
-        function.argtypes = [_CTYPES[t.name] for t in callee.signature.values()]
-        function.restype = _CTYPES[callee.results[0].name] if callee.results else None
+        function.argtypes = [_CTYPES[kind] for kind in types.params]
+        function.restype = _CTYPES[types.results[0]] if types.results else None
         return function

@@ -16,20 +16,22 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import wasmtime
 from wasmtime import _ffi as ffi
 
+from sardonyx import cache
 from sardonyx.errors import EngineError
 
-from ..assembler import Callee, Memory, Module
-from . import cache, exported, is_callable
 from .allocator import Allocator
 from .features import PROBES
+from .interface import Interface, Signature
+
+if TYPE_CHECKING:
+    from ..assembler import Module
 
 _PAGE = 1 << 16
 _MAXIMUM = (1 << 16) - 1  # pages: without the last one, every end address fits 32 bits too
@@ -40,6 +42,10 @@ _MADV_DONTNEED = 4
 # Arguments and results share 16-byte slots, little-endian; of an i32 argument only the low half is read.
 _ARGUMENT = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
 _RESULT = {"i32": "i12x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
+
+_library = os.stat(ffi.dll._name)
+_LIBRARY = f"wasmtime {_library.st_size} {_library.st_mtime_ns} ".encode()
+"""What tells this release from others: to look up its version takes longer."""
 
 # A function object of our own: without argument types it takes prepared pointers as they are, a third faster.
 _call_unchecked = ffi.dll["wasmtime_func_call_unchecked"]
@@ -132,22 +138,35 @@ class WasmtimeHost:
         address: int = array.__array_interface__["data"][0] - self._base
         return address if 0 <= address < len(self._buffer) else None
 
-    def load(self, module: Module) -> WasmtimeModule:
-        data = module.to_bytes(Memory(1, self._maximum, shared=True))
-        key = hashlib.sha256(data).digest() + version("wasmtime").encode()
-        with self._lock:
-            loaded = self._loaded.get(key)
-            if loaded is None:
-                loaded = self._loaded[key] = WasmtimeModule(self, module, self._compile(key, data))
-            return loaded
+    def load(self, module: Module, key: bytes = b"") -> WasmtimeModule:
+        from ..assembler import Memory
 
-    def _compile(self, key: bytes, data: bytes) -> wasmtime.Module:
-        artifact = cache.read(key)
-        if artifact is not None:
-            try:
-                return wasmtime.Module.deserialize(self.engine, artifact)
-            except wasmtime.WasmtimeError:
-                pass  # made for another processor
+        data = module.to_bytes(Memory(1, self._maximum, shared=True))
+        key = key or hashlib.sha256(data).digest()
+        found = self.recall(key)
+        with self._lock:
+            found = found or self._loaded.get(key)
+            if found is None:
+                interface = Interface.of(module)
+                compiled = self._compile(data)
+                cache.write(_LIBRARY + key, interface.to_bytes(), bytes(compiled.serialize()))
+                found = self._loaded[key] = WasmtimeModule(self, interface, compiled)
+            return found
+
+    def recall(self, key: bytes) -> WasmtimeModule | None:
+        with self._lock:
+            found = self._loaded.get(key)
+            artifact = None if found else cache.read(_LIBRARY + key)
+            if artifact is not None:
+                try:
+                    interface, code = Interface.from_bytes(artifact)
+                    compiled = wasmtime.Module.deserialize(self.engine, code)
+                except (wasmtime.WasmtimeError, ValueError):
+                    return None  # made for another processor
+                found = self._loaded[key] = WasmtimeModule(self, interface, compiled)
+            return found
+
+    def _compile(self, data: bytes) -> wasmtime.Module:
         try:
             if os.getpid() == self._process:
                 compiled = wasmtime.Module(self.engine, data)
@@ -156,29 +175,28 @@ class WasmtimeHost:
                 compiled = wasmtime.Module.deserialize(self.engine, serial.serialize())
         except wasmtime.WasmtimeError as error:
             raise EngineError(f"wasmtime cannot compile this module: {error}") from None
-        cache.write(key, bytes(compiled.serialize()))
         return compiled
 
 
 class WasmtimeModule:
     """A compiled module and its pool of instances: as many as calls have run at the same time."""
 
-    def __init__(self, host: WasmtimeHost, module: Module, compiled: wasmtime.Module) -> None:
+    def __init__(self, host: WasmtimeHost, interface: Interface, compiled: wasmtime.Module) -> None:
         self._host = host
-        self._module = module
+        self._interface = interface
         self._compiled = compiled
         _close_with(self, compiled)
         self._data = 0
-        if module.data_size:
-            self._data = host.allocate(module.data_size, module.data_align)
+        if interface.data_size:
+            self._data = host.allocate(interface.data_size, interface.data_align)
             weakref.finalize(self, host.free, self._data)
         self._idle = deque([self._instantiate()])
 
     def _instantiate(self) -> _Instance:
-        return _Instance(self._host.engine, self._host.memory, self._compiled, self._module, self._data)
+        return _Instance(self._host.engine, self._host.memory, self._compiled, self._interface, self._data)
 
     def function(self, name: str) -> Callable[..., Any]:
-        exported(self._module, name)
+        self._interface.callable(name)
 
         def call(*arguments: float) -> Any:
             try:
@@ -197,12 +215,12 @@ class _Instance:
     """A module in a store of its own, which only one thread may use at a time."""
 
     def __init__(
-        self, engine: wasmtime.Engine, memory: _SharedMemory, compiled: wasmtime.Module, module: Module, data: int
+        self, engine: wasmtime.Engine, memory: _SharedMemory, compiled: wasmtime.Module, interface: Interface, data: int
     ) -> None:
         store = wasmtime.Store(engine)
         _close_with(self, store)
         i32 = wasmtime.GlobalType(wasmtime.ValType.i32(), False)
-        functions = wasmtime.TableType(wasmtime.ValType.funcref(), wasmtime.Limits(len(module.pointers), None))
+        functions = wasmtime.TableType(wasmtime.ValType.funcref(), wasmtime.Limits(interface.pointers, None))
         given: dict[tuple[str, str | None], Any] = {
             ("env", "memory"): memory,
             ("env", "__memory_base"): wasmtime.Global(store, i32, wasmtime.Val.i32(ctypes.c_int32(data).value)),
@@ -211,10 +229,12 @@ class _Instance:
         }
         wanted = [(item.module, item.name) for item in compiled.imports]
         if missing := [name for name in wanted if name not in given]:
-            raise EngineError(f"module {module.name!r} imports {missing[0]}, which this host does not provide")
+            raise EngineError(f"module {interface.name!r} imports {missing[0]}, which this host does not provide")
         exports = wasmtime.Instance(store, compiled, [given[name] for name in wanted]).exports(store)
         self.functions = {
-            name: _Entry(store, exports[name], callee) for name, callee in module.exports.items() if is_callable(callee)
+            name: _Entry(store, name, exports[name], types)
+            for name, types in interface.exports.items()
+            if types.is_callable
         }
 
 
@@ -225,13 +245,13 @@ class _Entry:
     signature from which the function was built.
     """
 
-    def __init__(self, store: wasmtime.Store, function: Any, callee: Callee) -> None:
-        self._name = callee.name
-        self._pack = struct.Struct("<" + "".join(_ARGUMENT[t.name] for t in callee.signature.values())).pack_into
-        self._unpack = struct.Struct("<" + "".join(_RESULT[t.name] for t in callee.results)).unpack_from
-        self._has_result = bool(callee.results)
+    def __init__(self, store: wasmtime.Store, name: str, function: Any, types: Signature) -> None:
+        self._name = name
+        self._pack = struct.Struct("<" + "".join([_ARGUMENT[kind] for kind in types.params])).pack_into
+        self._unpack = struct.Struct("<" + "".join([_RESULT[kind] for kind in types.results])).unpack_from
+        self._has_result = bool(types.results)
         self._function = function._func
-        self._slots = (ffi.wasmtime_val_raw_t * max(len(callee.signature), 1))()
+        self._slots = (ffi.wasmtime_val_raw_t * max(len(types.params), 1))()
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
         self._call = functools.partial(
             _call_unchecked,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +10,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, Shape
 from sardonyx.ops.operator import sample
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
+from sardonyx.primitives.recurrent_loop import rounded
 
 W = np.random.default_rng(0).integers(-128, 128, (1, 3, 16), np.int8)
 R = np.random.default_rng(1).integers(-128, 128, (1, 4, 16), np.int8)
@@ -41,16 +41,11 @@ class QuantizedLinear(Linear):
 
     def of_inputs(self, x: Array) -> Array:
         steps, batch, size = x.shape
-        whole, scale = _rounded(x, [2], [0, 1])
+        whole, scale = rounded(x, [2], [0, 1])
         lines = p.broadcast_to(p.reshape(whole, (1, steps * batch, size)), (self.shape[0], steps * batch, size))
-        product = self._product(lines, p.reshape(scale, (1, 1, 1)))
+        product = p.dot_general(lines, self.weights, ([2], [1]), ([0], [0]))
+        product = product * (p.reshape(scale, (1, 1, 1)) * self.scale)
         return p.transpose(p.reshape(product, (self.shape[0], steps, batch, self.shape[1])), [1, 2, 0, 3])
-
-    def of_state(self, h: Array) -> Array:
-        return self._product(*_rounded(h, [1, 2]))
-
-    def _product(self, whole: Array, scale: Array) -> Array:
-        return p.dot_general(whole, self.weights, ([2], [1]), ([0], [0])) * (scale * self.scale)
 
 
 class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
@@ -80,7 +75,8 @@ class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
         if lengths is not None:  # What is behind the longest sequence must not widen the range of X.
             x = p.where(p.iota(x.shape, 0, lengths.dtype) < p.max_(lengths), x, 0)
         inputs, states = QuantizedLinear.of(w, w_scale, w_zero), QuantizedLinear.of(r, r_scale, r_zero)
-        return self.recur(x, inputs, states, b, lengths, [h, c], peephole)
+        scale = p.reshape(states.scale, (states.scale.shape[0], states.scale.shape[2]))
+        return self.recur(x, inputs, p.transpose(states.weights, [0, 2, 1]), b, lengths, [h, c], peephole, scale)
 
     samples = [
         sample(
@@ -98,20 +94,6 @@ class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
             hidden_size=4,
         ),
     ]
-
-
-def _rounded(x: Array, *stages: Sequence[int]) -> tuple[Array, Array]:
-    """x as DynamicQuantizeLinear rounds it, without the zero point and as floats, and the scale.
-
-    What it covers are the values along axes that are reduced in stages: a device gives one thread to each result.
-    """
-    low = high = x
-    for axes in stages:
-        low, high = p.reduce(low, "min", axes, keepdims=True), p.max_(high, axes, keepdims=True)
-    low, high = p.minimum(low, 0.0), p.maximum(high, 0.0)
-    scale = p.maximum((high - low) / 255.0, float(np.finfo(np.float32).tiny))  # Where all of x is 0, any scale will do.
-    zero = p.round_even(-low / scale)
-    return p.minimum(p.maximum(p.round_even(x / scale), -zero), 255.0 - zero), scale
 
 
 def _columns(parameter: Array) -> Array:

@@ -60,6 +60,11 @@ class Forest:
     members: np.ndarray
 
     @property
+    def tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What a walk needs of every node."""
+        return self.feature, self.split, self.next
+
+    @property
     def features(self) -> int:
         """How many features a row needs."""
         return int(self.feature.max()) + 1

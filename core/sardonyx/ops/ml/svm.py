@@ -10,9 +10,10 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
 from sardonyx.ops.ml.coupling import coupled
-from sardonyx.ops.ml.rows import by_rows, matrix
+from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import floats, label, labels, logistic, pair, transformed
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.rows import by_rows
 
 ML = "ai.onnx.ml"
 KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")

@@ -11,12 +11,10 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, constant
 from sardonyx.ops.ml.forest import Forest
 from sardonyx.ops.ml.nodes import Votes
+from sardonyx.primitives.ensemble import COMBINE, NEUTRAL, combined, tree_ensemble
 
 MOST_CELLS = 1 << 24
 """Cells of a table with a column for each target; larger ones are kept as lists of votes."""
-
-COMBINE = {"sum": np.add, "min": np.minimum, "max": np.maximum}
-NEUTRAL = {"sum": 0.0, "min": np.inf, "max": -np.inf}
 
 
 class Tally:
@@ -28,7 +26,7 @@ class Tally:
     """
 
     def __init__(self, forest: Forest, votes: Votes, targets: int, function: str) -> None:
-        self.targets, self.function = targets, function
+        self.forest, self.targets, self.function = forest, targets, function
         place = forest.place[votes.node]
         kept = np.flatnonzero((place >= 0) & forest.leaf[place])
         place, target, weight = place[kept], votes.target[kept], votes.weight[kept]
@@ -36,15 +34,14 @@ class Tally:
         counts = np.bincount(place, minlength=nodes)
         slots = None if targets == 1 else _slots(forest, place, target, counts, targets)
         self.roots = forest.roots
-        self.dense = targets > 1 and slots is None and nodes * targets <= MOST_CELLS
-        self.grouped = slots is not None
+        dense = targets > 1 and slots is None and nodes * targets <= MOST_CELLS
         self.which: np.ndarray | None = None
         if slots is not None:
             self.roots = np.append(forest.roots, np.int32(nodes - 1))[slots]
         if targets == 1 or slots is not None:
             self.table = np.full(nodes, neutral, weight.dtype)
             self.table[place[::-1]] = weight[::-1]  # the first vote of a leaf counts
-        elif self.dense:
+        elif dense:
             self.table = np.full((nodes, targets), neutral, weight.dtype)
             COMBINE[function].at(self.table, (place, target), weight)
         else:
@@ -63,18 +60,21 @@ class Tally:
         """Scores [rows, targets] for the nodes [trees, rows] where rows end."""
         rows = leaves.shape[1]
         votes = p.gather(constant(self.table), [leaves], [0])
-        if self.which is not None:
-            row = p.broadcast_to(p.iota((1, rows, 1), 1, dtypes.int32), votes.shape)
-            which = p.gather(constant(self.which), [leaves], [0])
-            start = p.full((rows, self.targets), NEUTRAL[self.function], votes.dtype)
-            how = "add" if self.function == "sum" else self.function
-            found = p.scatter(start, votes, [row, which], [0, 1], how)
-        elif self.grouped:
-            each = len(self.roots) // self.targets
-            found = p.transpose(p.reduce(p.reshape(votes, (self.targets, each, rows)), self.function, [1]))
-        else:
-            found = p.reduce(votes, self.function, [0])
-            found = found if self.dense else p.unsqueeze(found, [1])
+        if self.which is None:
+            return self._without_votes(combined(votes, self.targets, self.function))
+        row = p.broadcast_to(p.iota((1, rows, 1), 1, dtypes.int32), votes.shape)
+        which = p.gather(constant(self.which), [leaves], [0])
+        start = p.full((rows, self.targets), NEUTRAL[self.function], votes.dtype)
+        how = "add" if self.function == "sum" else self.function
+        return self._without_votes(p.scatter(start, votes, [row, which], [0, 1], how))
+
+    def of_rows(self, x: Array) -> Array:
+        """Scores [rows, targets] of the rows of x, if there are no lists of votes."""
+        forest = self.forest
+        operands = constant(self.roots), [*map(constant, forest.tables)], constant(self.table)
+        return self._without_votes(tree_ensemble(x, *operands, forest.depth, self.targets, self.function))
+
+    def _without_votes(self, found: Array) -> Array:
         return found if self.function == "sum" else p.where(p.isinf(found), 0.0, found)
 
 

@@ -1,7 +1,7 @@
-"""Ensembles of decision trees: all trees take a step at a time, for all rows.
+"""Ensembles of decision trees, as flat tables (`forest`) that the primitive `TreeEnsemble` walks.
 
-The node that a row has reached in each tree is an index into flat tables; `depth` gathers later all are leaves, whose
-votes are added up. onnxruntime says what ONNX leaves open: which scores binary classifiers have, and which label wins.
+Those with sets in their nodes, or long lists of votes, are walked here, all trees and rows a step at a time.
+onnxruntime says what ONNX leaves open: which scores binary classifiers have, and which label wins.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from sardonyx.dtypes import DType
 from sardonyx.ir import Node, Tensor
 from sardonyx.ops.ml.forest import Forest, plant
 from sardonyx.ops.ml.nodes import Names, Votes, equal_lengths, integers, named_nodes, numbered_nodes, numbers
-from sardonyx.ops.ml.rows import by_rows, matrix
+from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import column, label, labels, pair, probit, transformed
 from sardonyx.ops.ml.tally import Tally, Voters
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.ensemble import walk
+from sardonyx.primitives.rows import by_rows
 
 ML = "ai.onnx.ml"
-UNROLLED = 64
-"""Steps that are written out; deeper trees take theirs in a loop."""
-
 _planted: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
 
 
@@ -48,39 +47,21 @@ class Trees(Operator, abstract=True):
             raise ValueError(f"the trees ask for feature {forest.features - 1}, and x {p.show(x.shape)} has none such")
         targets = tallies[0].targets
 
+        if forest.in_set is None and all(tally.which is None for tally in tallies):
+            return [tally.of_rows(x) for tally in tallies]
+
         def of_block(block: Array) -> Array:
-            leaves = walk(forest, tallies[0].roots, block)
+            leaves = walk(block, constant(tallies[0].roots), [*map(constant, forest.tables)], forest.depth, agree)
             return p.concat([tally.scores(leaves) for tally in tallies], 1)
+
+        def agree(value: Array, number: Array, node: Array) -> Array:
+            if forest.in_set is None:
+                return value <= number
+            found = member(forest, node, value) if len(forest.members) else p.equal(value, number)
+            return p.where(p.gather(constant(forest.in_set), [node], [0]), found, value <= number)
 
         found = by_rows(x, max(tally.elements for tally in tallies), of_block)
         return [p.slice_axis(found, 1, k * targets, targets) for k in range(len(tallies))]
-
-
-def walk(forest: Forest, roots: np.ndarray, x: Array) -> Array:
-    """The leaves [trees, rows] to which these trees lead the rows of x [rows, features]."""
-    feature, split, following = map(constant, (forest.feature, forest.split, forest.next))
-    row = p.iota((1, x.shape[0]), 1, dtypes.int32)
-
-    def step(node: Array) -> Array:
-        value = p.gather(x, [row, p.gather(feature, [node], [0])], [0, 1])
-        number = p.gather(split, [node], [0])
-        yes = value <= number
-        if forest.in_set is not None:
-            found = member(forest, node, value) if len(forest.members) else p.equal(value, number)
-            yes = p.where(p.gather(constant(forest.in_set), [node], [0]), found, yes)
-        answer = p.cast(yes, dtypes.int32)
-        if forest.stride == 3:
-            answer = p.where(p.isnan(value), 2, answer)
-        return p.gather(following, [node * forest.stride + answer], [0])
-
-    node = constant(roots.reshape(-1, 1))
-    if forest.depth <= UNROLLED:
-        for _ in range(forest.depth):
-            node = step(node)
-        return p.broadcast_to(node, (len(roots), x.shape[0]))
-    start = p.broadcast_to(node, (len(roots), x.shape[0]))
-    trips = constant(np.int64(forest.depth))
-    return p.loop(trips, None, [start], lambda number, going, node: [going, step(node)])[0]
 
 
 def member(forest: Forest, node: Array, value: Array) -> Array:

@@ -1,0 +1,134 @@
+"""What earlier processes made, on disk: $XDG_CACHE_HOME/sardonyx, or ~/.cache/sardonyx; SARDONYX_CACHE=0 turns it off.
+
+An entry is a file with a digest of its contents in front: what is damaged counts as not there, and is removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from sardonyx.version import __version__
+
+IN_MEMORY = sys.platform == "emscripten"
+"""Whether the disk is the interpreter's own memory, unless the page mounts another one there."""
+ROOM = (64 if IN_MEMORY else 1024) << 20
+"""Bytes of all entries together; the least recently used go."""
+_DIGEST = hashlib.sha256().digest_size
+_SUFFIX, _PART = ".entry", ".part"
+
+
+def directory() -> Path | None:
+    """Where entries are kept, None if nowhere."""
+    if os.environ.get("SARDONYX_CACHE") == "0":
+        return None
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sardonyx"
+    except RuntimeError:  # no home directory
+        return None
+
+
+def _path(key: bytes) -> Path | None:
+    folder = directory()
+    return folder and folder / f"{hashlib.sha256(key).hexdigest()}{_SUFFIX}"
+
+
+def read(key: bytes) -> memoryview | None:
+    """What `write` kept under this key, mapped where the system can do that; None if there is nothing whole."""
+    path = _path(key)
+    try:
+        if path is None or not path.is_file():
+            return None
+        stored = _view(path)
+        if hashlib.sha256(stored[_DIGEST:]).digest() != stored[:_DIGEST]:
+            forget(key)
+            return None
+        os.utime(path)
+    except Exception:  # a disk that refuses
+        return None
+    return stored[_DIGEST:]
+
+
+def _view(path: Path) -> memoryview:
+    if not IN_MEMORY:
+        with path.open("rb") as file, suppress(ValueError, OSError):  # an empty file, or one that cannot be mapped
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return memoryview(path.read_bytes())
+
+
+def forget(key: bytes) -> None:
+    """Remove an entry, which may be there or not."""
+    path = _path(key)
+    try:
+        if path is not None:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def write(key: bytes, *parts: bytes | memoryview) -> None:
+    """Keep these bytes, one after another; a disk that refuses is no error. Others see all of it or nothing."""
+    path = _path(key)
+    if path is None:
+        return
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor, temporary = tempfile.mkstemp(_PART, dir=path.parent)
+        try:
+            with open(descriptor, "wb") as output:
+                output.writelines((digest.digest(), *parts))
+            os.replace(temporary, path)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        _make_room(path.parent)
+    except OSError:
+        return
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the entries that were not used for longest, and what processes that died left unfinished."""
+    with os.scandir(folder) as listed:
+        entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, _PART))]
+    left = ROOM
+    for stat, path in sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True):
+        left -= stat.st_size
+        if left < 0:
+            Path(path).unlink(missing_ok=True)
+
+
+@cache
+def release(packages: Sequence[str]) -> str:
+    """What changes whenever a source file of these packages does, or the version."""
+    digest = hashlib.sha256(repr((__version__, sys.byteorder)).encode())
+    for package in packages:
+        spec = find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec else ():
+            for name, size, time in sorted(_sources(folder)):
+                digest.update(f"{name} {size} {time}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: str) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    folders = [folder]
+    while folders:
+        with os.scandir(folders.pop()) as listed:
+            for entry in listed:
+                if entry.name.endswith((".py", ".wgsl")):
+                    stat = entry.stat()
+                    found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    return found

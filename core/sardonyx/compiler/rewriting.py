@@ -1,0 +1,100 @@
+"""Rewriting the equations of a trace, before they are fused: how a provider brings in primitives of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from sardonyx.array import Array, Equation, Primitive, Shape, Trace
+from sardonyx.dtypes import DType
+from sardonyx.primitives.movement import RESHAPE, TRANSPOSE
+
+
+class Rewriter:
+    """Goes over the equations of a trace in order: each is kept, or others take its place.
+
+    Arrays stay what they are for everything that reads them: `define` says anew how one is computed. Primitives that
+    are called in a turn are recorded at its place.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self._constants: dict[int, bool] = {}
+
+    def run(self, rule: Callable[[Equation], bool]) -> None:
+        """Ask the rule for each equation; where it returns False, the equation is kept."""
+        with self._recording() as equations:
+            for equation in equations:
+                self.trace.origin = equation.origin
+                if not rule(equation):
+                    self.trace.equations.append(equation)
+
+    @contextmanager
+    def _recording(self) -> Iterator[list[Equation]]:
+        trace, origin = self.trace, self.trace.origin
+        equations, trace.equations = trace.equations, []
+        trace.forget()
+        with trace:
+            yield equations
+        trace.origin = origin
+
+    def record(
+        self, primitive: Primitive, inputs: Sequence[Array], params: dict[str, Any], dtype: DType, shape: Shape
+    ) -> Array:
+        """The result of a new equation."""
+        return self.trace.append(primitive, tuple(inputs), params, [(dtype, shape)])[0]
+
+    def define(self, array: Array, primitive: Primitive, inputs: Sequence[Array], params: dict[str, Any]) -> None:
+        """Have an Array be the output of a new equation from now on."""
+        made = self.record(primitive, inputs, params, array.dtype, array.shape).equation
+        assert made is not None
+        made.outputs, array.equation = (array,), made
+
+    def define_reshaped(self, array: Array, source: Array) -> None:
+        """Have an Array be another one under its own shape."""
+        self.define(array, RESHAPE, (source,), {"shape": array.shape})
+
+    def define_transposed(self, array: Array, source: Array, perm: Sequence[int]) -> None:
+        """Have an Array be another one with its axes in the order of `perm`."""
+        self.define(array, TRANSPOSE, (source,), {"perm": tuple(perm)})
+
+    def renamed(self, equation: Equation) -> Array:
+        """The equation's one result under a new identity, so that `define` can say what the old one is."""
+        (array,) = equation.outputs
+        return self.record(equation.primitive, equation.inputs, equation.params, array.dtype, array.shape)
+
+    def is_constant(self, array: Array) -> bool:
+        """Whether an Array depends on weights alone."""
+        stack = [array]
+        while stack:
+            top = stack[-1]
+            equation = top.equation
+            if id(top) in self._constants:
+                stack.pop()
+            elif top.value is not None:
+                self._constants[id(top)] = True
+            elif equation is None or not equation.primitive.pure or not equation.inputs:
+                self._constants[id(top)] = False
+            elif waiting := [item for item in equation.inputs if id(item) not in self._constants]:
+                stack += waiting
+            else:
+                self._constants[id(top)] = all(self._constants[id(item)] for item in equation.inputs)
+        return self._constants[id(array)]
+
+
+def expand_composites(trace: Trace, keeps: Callable[[Equation], bool]) -> None:
+    """Spell primitives in others, where that is how they are made and `keeps` does not say that there is a routine."""
+    rewriter = Rewriter(trace)
+
+    def rule(equation: Equation) -> bool:
+        expand = equation.primitive.expand
+        if expand is None or keeps(equation):
+            return False
+        results = expand(*equation.inputs, **equation.params)
+        for output, result in zip(equation.outputs, results, strict=True):
+            rewriter.define_reshaped(output, result)
+        return True
+
+    if any(equation.primitive.expand and not keeps(equation) for equation in trace.equations):
+        rewriter.run(rule)

@@ -1,0 +1,99 @@
+"""The primitive of recurrent layers: all steps of an RNN, GRU or LSTM, in one direction or both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sardonyx.array import Array, Primitive, Shape, bind, primitive
+from sardonyx.primitives.elementwise import Types, Values
+from sardonyx.primitives.recurrent_activation import Activation
+
+GATES = {"rnn": 1, "gru": 3, "lstm": 4}
+"""The gates of a cell: hidden; update, reset, hidden; input, output, forget, cell."""
+STATES = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}
+
+
+@dataclass(frozen=True)
+class Layer:
+    """The parameters of `recurrent`."""
+
+    cell: str
+    """One of `GATES`."""
+    backwards: tuple[bool, ...]
+    """For each direction whether it starts with the last step."""
+    activations: tuple[tuple[Activation, ...], ...]
+    """For each direction f, g and h, as many as ONNX has of them."""
+    operands: tuple[str, ...] = ()
+    """What is given after inputs and weights, of what `Recurrent` lists."""
+    clip: float | None = None
+    """What f and g take is kept between -clip and clip."""
+    input_forget: bool = False
+    linear_before_reset: bool = False
+
+    @property
+    def alike(self) -> bool:
+        """Whether the activations are those of the first direction in all."""
+        return len(set(self.activations)) == 1
+
+
+class Recurrent(Primitive):
+    """Inputs [steps, directions, batch, gates * hidden], what all steps give to the gates, biases included;
+    weights [directions, gates * hidden, hidden] of the hidden state; then those of `operands`, in any order:
+
+    h, c      [directions, batch, hidden], the states before the first step; else zeros
+    bias      [directions, hidden], what a GRU with linear_before_reset adds before it resets
+    peephole  [directions, 3 * hidden] of an LSTM: input, output, forget
+    lengths   int32 [batch]: steps from there on leave the states as they are, and give zeros
+    scale     [directions, gates * hidden or 1]: the products of weights and state are multiplied by it, and the state
+              of all sequences is rounded to 8 bits for them, as DynamicQuantizeLinear does
+
+    Outputs: the hidden state after each step [steps, directions, batch, hidden] and the last states. A sequence of
+    length 0 has zeros as last states. The equations are ONNX's for RNN, GRU and LSTM.
+    """
+
+    name = "recurrent"
+
+    def infer(self, inputs: Array, weights: Array, *others: Array, **params: Any) -> Types:
+        steps, count, batch, _ = inputs.shape
+        state: Shape = (count, batch, weights.shape[2])
+        return [(inputs.dtype, (steps, *state)), *[(inputs.dtype, state) for _ in STATES[params["cell"]]]]
+
+    def numpy(self, inputs: np.ndarray, weights: np.ndarray, *others: np.ndarray, **params: Any) -> Values:
+        from sardonyx.primitives.recurrent_numpy import prepare
+
+        steps, count, batch, _ = inputs.shape
+        state = (count, batch, weights.shape[2])
+        shapes: list[tuple[int, ...]] = [(steps, *state), *[state for _ in STATES[params["cell"]]]]
+        outputs = [np.empty(shape, inputs.dtype) for shape in shapes]
+        with np.errstate(all="ignore"):
+            prepare([inputs, weights, *others], outputs, params)()
+        return outputs
+
+    def expand(self, inputs: Array, weights: Array, *others: Array, **params: Any) -> Sequence[Array]:
+        """A loop, some steps in each turn of it."""
+        from sardonyx.primitives.recurrent_loop import spell
+
+        layer = Layer(**params)
+        return spell(layer, inputs, weights, dict(zip(layer.operands, others, strict=True)))
+
+
+RECURRENT = primitive(Recurrent)
+
+
+def recurrent(layer: Layer, inputs: Array, weights: Array, others: Mapping[str, Array | None]) -> list[Array]:
+    """The hidden states of all steps and the last states; `others` by the names that `Recurrent` lists.
+
+    >>> from sardonyx.array import constant
+    >>> layer = Layer("rnn", (False,), ((("tanh", 0.0, 0.0),),))
+    >>> inputs, weights = np.ones((2, 1, 1, 1), "f4"), np.full((1, 1, 1), 0.5, "f4")
+    >>> rows, last = recurrent(layer, constant(inputs), constant(weights), {})
+    >>> [round(float(row), 2) for row in rows.value.ravel()]  # tanh(1), then tanh(1 + tanh(1) / 2)
+    [0.76, 0.88]
+    """
+    given = {name: array for name, array in others.items() if array is not None}
+    params = {**vars(layer), "operands": tuple(given)}
+    return list(bind(RECURRENT, inputs, weights, *given.values(), **params))

@@ -1,0 +1,81 @@
+"""The activations of recurrent layers, written once for all that computes them: Arrays, NumPy, vectors of a backend.
+
+A formula takes `call(function, *operands)` for the functions of `sardonyx.scalar`, the element x, alpha and beta;
+operators on x do the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx import scalar
+from sardonyx.array import Array
+from sardonyx.primitives.elementwise import elementwise
+
+Call: TypeAlias = Callable[..., Any]
+Formula: TypeAlias = Callable[[Call, Any, float, float], Any]
+Activation: TypeAlias = tuple[str, float, float]
+"""A name of `ACTIVATIONS`, alpha and beta."""
+
+
+def _softplus(f: Call, x: Any, alpha: float, beta: float) -> Any:
+    """log(1 + exp(x)), exact to the last digits on both sides: log(1 + u) is 2 atanh(u / (2 + u))."""
+    u = f("exp", -f("abs", x))
+    return f("max", x, 0.0) + 2.0 * f("atanh", u / (2.0 + u))
+
+
+ACTIVATIONS: dict[str, Formula] = {
+    "affine": lambda f, x, alpha, beta: alpha * x + beta,
+    "elu": lambda f, x, alpha, beta: f("where", x < 0.0, alpha * (f("exp", x) - 1.0), x),
+    "hardsigmoid": lambda f, x, alpha, beta: f("min", f("max", alpha * x + beta, 0.0), 1.0),
+    "leakyrelu": lambda f, x, alpha, beta: f("where", x < 0.0, alpha * x, x),
+    "relu": lambda f, x, alpha, beta: f("max", x, 0.0),
+    "scaledtanh": lambda f, x, alpha, beta: alpha * f("tanh", beta * x),
+    "sigmoid": lambda f, x, alpha, beta: 1.0 / (1.0 + f("exp", -x)),
+    "softplus": _softplus,
+    "softsign": lambda f, x, alpha, beta: x / (1.0 + f("abs", x)),
+    "tanh": lambda f, x, alpha, beta: f("tanh", x),
+    "thresholdedrelu": lambda f, x, alpha, beta: f("where", x > alpha, x, 0.0),
+}
+
+
+def of_array(activation: Activation, x: Array) -> Array:
+    """The activation of an Array."""
+    name, alpha, beta = activation
+    result: Array = ACTIVATIONS[name](elementwise, x, alpha, beta)
+    return result
+
+
+def of_numpy(activation: Activation, x: np.ndarray, out: np.ndarray) -> None:
+    """Put the activation of a NumPy array of floats into another, or into the same."""
+    name, alpha, beta = activation
+    if name in _DIRECT:
+        _DIRECT[name](x, out)
+    else:
+        np.copyto(out, ACTIVATIONS[name](_numpy, x, alpha, beta))
+
+
+def _numpy(function: str, *operands: Any) -> Any:
+    return scalar.FUNCTIONS[function].numpy(*operands)
+
+
+_ZERO = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
+_ONE = {np.dtype(name): np.ones(1, name) for name in ("float32", "float64")}
+"""NumPy takes arrays sooner than numbers."""
+
+
+def _sigmoid(x: np.ndarray, out: np.ndarray) -> None:
+    np.negative(x, out=out)
+    np.exp(out, out=out)
+    np.add(out, _ONE[x.dtype], out=out)
+    np.reciprocal(out, out=out)
+
+
+_DIRECT: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
+    "relu": lambda x, out: np.maximum(x, _ZERO[x.dtype], out=out),
+    "sigmoid": _sigmoid,
+    "tanh": lambda x, out: np.tanh(x, out=out),
+}

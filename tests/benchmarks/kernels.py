@@ -1,0 +1,80 @@
+"""Models of one node each, in the sizes that networks have, to compare kernels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import helper, numpy_helper
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A node: the shape of its input, those of its weights, which the model holds, and its attributes.
+
+    `operations` counts additions and multiplications; 0 where that says nothing.
+    """
+
+    operator: str
+    shape: tuple[int, ...]
+    weights: tuple[tuple[int, ...], ...] = ()
+    attributes: dict[str, Any] = field(default_factory=dict)
+    operations: float = 0
+
+    def model(self) -> onnx.ModelProto:
+        """The model; weights are normal with variance 1 / fan-in, from one seed."""
+        rng = np.random.default_rng(1)
+        names = ["x", *(f"w{number}" for number in range(len(self.weights)))]
+        tensors = [
+            numpy_helper.from_array(rng.normal(0, _deviation(self.operator, shape), shape).astype(np.float32), name)
+            for name, shape in zip(names[1:], self.weights, strict=True)
+        ]
+        node = helper.make_node(self.operator, names, ["y"], **self.attributes)
+        given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, self.shape)
+        graph = helper.make_graph([node], self.operator, [given], [onnx.ValueInfoProto(name="y")], tensors)
+        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+    def feeds(self) -> dict[str, npt.NDArray[Any]]:
+        """Normal numbers, from one seed."""
+        return {"x": np.random.default_rng(0).normal(size=self.shape).astype(np.float32)}
+
+
+def _deviation(operator: str, shape: tuple[int, ...]) -> float:
+    fan_in = np.prod(shape[1:]) if operator == "Conv" else shape[0]
+    return float(max(fan_in, 1) ** -0.5) if len(shape) > 1 else 1.0
+
+
+def matmul(rows: int, inner: int, columns: int) -> Kernel:
+    return Kernel("MatMul", (rows, inner), ((inner, columns),), operations=2.0 * rows * inner * columns)
+
+
+def conv(inputs: int, outputs: int, size: int, kernel: int, stride: int = 1, group: int = 1) -> Kernel:
+    """A convolution of `size` squared pixels, with a border that keeps the size, and a bias."""
+    attributes = {"pads": [kernel // 2] * 4, "strides": [stride] * 2, "group": group, "kernel_shape": [kernel] * 2}
+    weights = (outputs, inputs // group, kernel, kernel)
+    operations = 2.0 * np.prod(weights) * (size // stride) ** 2
+    return Kernel("Conv", (1, inputs, size, size), (weights, (outputs,)), attributes, float(operations))
+
+
+KERNELS = {
+    "MatMul 512 x 512 x 512": matmul(512, 512, 512),
+    "MatMul 128 x 768 x 3072": matmul(128, 768, 3072),
+    "MatMul 1 x 768 x 3072": matmul(1, 768, 3072),
+    "Conv 3x3, 64 at 56": conv(64, 64, 56, 3),
+    "Conv 3x3, 128 at 28": conv(128, 128, 28, 3),
+    "Conv 3x3, 256 at 14": conv(256, 256, 14, 3),
+    "Conv 3x3, 512 at 7": conv(512, 512, 7, 3),
+    "Conv 3x3, stride 2, 64 to 128 at 56": conv(64, 128, 56, 3, stride=2),
+    "Conv 7x7, stride 2, 3 to 64 at 224": conv(3, 64, 224, 7, stride=2),
+    "Conv 1x1, 64 to 256 at 56": conv(64, 256, 56, 1),
+    "Conv 1x1, 512 to 128 at 28": conv(512, 128, 28, 1),
+    "Conv 3x3, depthwise, 96 at 112": conv(96, 96, 112, 3, group=96),
+    "Conv 5x5, depthwise, 120 at 28": conv(120, 120, 28, 5, group=120),
+    "Softmax 2364 x 197": Kernel("Softmax", (2364, 197)),
+    "LayerNormalization 197 x 768": Kernel("LayerNormalization", (197, 768), ((768,), (768,))),
+    "Gelu 197 x 3072": Kernel("Gelu", (197, 3072)),
+    "Sigmoid 197 x 3072": Kernel("Sigmoid", (197, 3072)),
+}

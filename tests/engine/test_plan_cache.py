@@ -1,0 +1,377 @@
+"""Plans of earlier sessions: what is taken from the cache gives the same bits, and is taken only where it may be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import sardonyx
+from sardonyx import cache, plan_cache
+from sardonyx.compiler.compile import Compiler
+from sardonyx.demo import assets
+from sardonyx.ops.operator import REGISTRY, Operator
+from sardonyx.plan_cache import key
+from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
+from tests.engine.providers import NUMPY, PROVIDERS, require_provider
+
+Feeds = dict[str, np.ndarray]
+X = np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SARDONYX_CACHE", raising=False)
+    monkeypatch.setattr(plan_cache, "key", key)
+    monkeypatch.setattr(plan_cache, "SETTLED", -1.0)
+    return tmp_path / "sardonyx"
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
+    """The compilers that were made: a session that needs none of them came from the cache."""
+    made: list[Compiler] = []
+    original = Compiler.__init__
+
+    def count(self: Compiler, *arguments: Any) -> None:
+        made.append(self)
+        original(self, *arguments)
+
+    monkeypatch.setattr(Compiler, "__init__", count)
+    return made
+
+
+def with_opset(graph: onnx.GraphProto) -> bytes:
+    """The bytes of the model with this graph."""
+    opset = helper.make_opsetid("", 21)
+    return bytes(helper.make_model(graph, opset_imports=[opset], ir_version=10).SerializeToString())
+
+
+def convolution(constant: float = 0.0) -> bytes:
+    """The bytes of a model with weights, some of which are computed while optimizing; all sizes are declared."""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (8, 3, 3, 3), "scale": (8,), "offset": (8,), "mean": (8,), "variance": (8,), "m": (8, 5)}
+    tensors = [numpy_helper.from_array(rng.uniform(0.5, 1, s).astype("f4") + constant, n) for n, s in shapes.items()]
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["c", *list(shapes)[1:5]], ["n"]),
+        helper.make_node("GlobalAveragePool", ["n"], ["g"]),
+        helper.make_node("Flatten", ["g"], ["f"]),
+        helper.make_node("MatMul", ["f", "m"], ["y"]),
+    ]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 9, 9])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 5])
+    graph = helper.make_graph(nodes, "g", [x], [y], tensors)
+    return with_opset(graph)
+
+
+IMAGE = {"x": np.random.default_rng(1).normal(size=(1, 3, 9, 9)).astype(np.float32)}
+
+
+def session(given: Any, provider: str = NUMPY, **options: Any) -> sardonyx.InferenceSession:
+    return sardonyx.InferenceSession(given, providers=[provider], **options)
+
+
+def entries(folder: Path) -> list[Path]:
+    """The entries of plans: generated code has others."""
+    return [file for file in folder.glob("*.entry") if b'"facts": ' in file.read_bytes()]
+
+
+def assert_same(one: list[Any], other: list[Any]) -> None:
+    for a, b in zip(one, other, strict=True):
+        np.testing.assert_array_equal(a, b, strict=True)
+
+
+MODELS: dict[str, Callable[[], tuple[bytes, Feeds]]] = {
+    "static": lambda: (convolution(), IMAGE),
+    "symbolic": lambda: (model(CHAIN), {"x": X}),
+    "control flow": lambda: (model(CONTROL_FLOW), {"x": X, "n": np.array(3), "c": np.array(True)}),
+    "digits": lambda: (
+        (assets() / "digits.onnx").read_bytes(),
+        {"image": np.random.default_rng(2).uniform(size=(3, 1, 28, 28)).astype(np.float32)},
+    ),
+}
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("by_path", [False, True], ids=["bytes", "path"])
+def test_the_second_session_compiles_nothing_and_gives_the_same(
+    provider: str, name: str, by_path: bool, tmp_path: Path, compiled: list[Compiler]
+) -> None:
+    require_provider(provider)
+    data, feeds = MODELS[name]()
+    given: Any = data
+    if by_path:
+        given = tmp_path / "model.onnx"
+        given.write_bytes(data)
+    first = session(given, provider)
+    expected = first.run(None, feeds)
+    compiled.clear()
+    second = session(given, provider)
+    assert_same(second.run(None, feeds), expected)
+    assert compiled == []
+    for facts in ("get_inputs", "get_outputs", "get_overridable_initializers", "get_modelmeta", "get_providers"):
+        assert getattr(second, facts)() == getattr(first, facts)()
+    assert second.plans[0].summary() == first.plans[0].summary()
+
+
+def test_other_sizes_read_the_model_and_join_the_entry(compiled: list[Compiler]) -> None:
+    longer = np.ones((5, 4), np.float32)
+    data = model(CHAIN.replace("float[N, 4] x", "float[N, K] x").replace("float[N, 4] y", "float[N, K] y"))
+    wider = np.ones((5, 1), np.float32)
+    expected = [session(data).run(None, {"x": feed}) for feed in (X, longer, wider)]
+    compiled.clear()
+    second = session(data)
+    for feed, want in zip((wider, X, longer), expected[2:] + expected[:2], strict=True):
+        assert_same(second.run(None, {"x": feed}), want)
+    assert compiled == []
+
+
+def test_plans_made_later_share_the_weights(compiled: list[Compiler]) -> None:
+    weights = np.random.default_rng(0).normal(size=(64, 64)).astype(np.float32)
+    graph = onnx.parser.parse_graph("g (float[N, 64] x) => (float[M, 64] y) { y = Add(x, w) }")
+    graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    data = with_opset(graph)
+    session(data).run(None, {"x": np.ones((64, 64), np.float32)})
+    compiled.clear()
+    second = session(data)
+    for size in (64, 1):  # one is stretched, the other is not: no plan does both
+        x = np.full((size, 64), 0.5, np.float32)
+        assert_same(second.run(None, {"x": x}), [x + weights])
+    assert len(compiled) == 1
+    first, other = (list(plan.weights) for plan in second.plans)
+    assert first == other
+
+
+def test_control_flow_for_other_sizes_is_compiled(compiled: list[Compiler]) -> None:
+    data = model(CONTROL_FLOW)
+
+    def feeds(trips: int, going: bool) -> Feeds:
+        return {"x": X, "n": np.array(trips), "c": np.array(going)}
+
+    expected = {args: session(data).run(None, feeds(*args)) for args in ((3, True), (0, True), (7, True), (2, False))}
+    second = session(data)
+    for args, want in expected.items():
+        assert_same(second.run(None, feeds(*args)), want)
+
+
+def test_initializers_can_be_fed(compiled: list[Compiler]) -> None:
+    data = model("g (float[2] x, float[2] w) => (float[2] y) <float[2] w = {1, 2}> { y = Add(x, w) }")
+    x = np.array([1, 1], np.float32)
+    assert_same(session(data).run(None, {"x": x}), [np.array([2, 3], np.float32)])
+    compiled.clear()
+    second = session(data)
+    assert [argument.name for argument in second.get_overridable_initializers()] == ["w"]
+    assert compiled == []
+    assert_same(second.run(None, {"x": x, "w": x}), [np.array([2, 2], np.float32)])
+    assert_same(second.run(None, {"x": x}), [np.array([2, 3], np.float32)])
+
+
+def test_what_was_read_is_not_stored_again(tmp_path: Path, folder: Path) -> None:
+    weights = np.random.default_rng(0).normal(size=(256, 1024)).astype(np.float32)
+    graph = onnx.parser.parse_graph("g (float[1, 256] x) => (float[1, 1024] y) { y = MatMul(x, w) }")
+    graph.initializer.append(numpy_helper.from_array(weights, "w"))
+    made = onnx.load_from_string(with_opset(graph))
+    for name, outside in (("inside", False), ("outside", True)):
+        path = tmp_path / f"{name}.onnx"
+        onnx.save(made, path, save_as_external_data=outside, location="weights.bin", size_threshold=1024)
+        before = set(entries(folder)) if folder.exists() else set()
+        x = {"x": np.ones((1, 256), np.float32)}
+        expected = session(path).run(None, x)
+        (entry,) = set(entries(folder)) - before
+        assert entry.stat().st_size < 20_000
+        assert_same(session(path).run(None, x), expected)
+
+
+def test_a_changed_data_file_is_noticed(tmp_path: Path, compiled: list[Compiler]) -> None:
+    graph = onnx.parser.parse_graph("g (float[1, 64] x) => (float[1, 64] y) { y = MatMul(x, w) }")
+    graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
+    made = onnx.load_from_string(with_opset(graph))
+    path = tmp_path / "model.onnx"
+    onnx.save(made, path, save_as_external_data=True, location="weights.bin", size_threshold=1024)
+    x = {"x": np.arange(64, dtype=np.float32)[None]}
+    assert_same(session(path).run(None, x), [x["x"]])
+    (tmp_path / "weights.bin").unlink()
+    (tmp_path / "weights.bin").write_bytes((2 * np.eye(64, dtype=np.float32)).tobytes())
+    assert_same(session(path).run(None, x), [2 * x["x"]])
+
+
+def test_another_model_at_the_same_path_is_compiled(tmp_path: Path) -> None:
+    path = tmp_path / "model.onnx"
+    results = []
+    for constant in (0.0, 1.0):
+        data = convolution(constant)
+        path.write_bytes(data)
+        results.append(session(path).run(None, IMAGE))
+        assert_same(results[-1], session(data).run(None, IMAGE))
+    assert (results[0][0] != results[1][0]).any()
+
+
+def test_a_file_that_was_written_just_now_is_not_remembered(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan_cache, "SETTLED", 2.0)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(convolution())
+    session(path)
+    assert entries(folder) == []
+    os.utime(path, (path.stat().st_mtime - 5,) * 2)
+    session(path)
+    assert len(entries(folder)) == 1
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data[: len(data) // 2],
+        lambda data: data[:-1] + bytes([data[-1] ^ 1]),
+        lambda data: data[:100] + b"x" + data[101:],
+    ],
+    ids=["empty", "half", "last bit", "in the middle"],
+)
+def test_damaged_entries_are_replaced(damage: Callable[[bytes], bytes], folder: Path, compiled: list[Compiler]) -> None:
+    data = convolution()
+    expected = session(data).run(None, IMAGE)
+    (entry,) = entries(folder)
+    whole = entry.read_bytes()
+    entry.write_bytes(damage(whole))
+    compiled.clear()
+    assert_same(session(data).run(None, IMAGE), expected)
+    assert len(compiled) == 1
+    assert entry.read_bytes() == whole
+
+
+@pytest.mark.parametrize("payload", [b"", b"\xff" * 64, b"\x02" + bytes(7) + b"{}"])
+def test_whole_entries_that_make_no_sense_are_removed(
+    payload: bytes, folder: Path, compiled: list[Compiler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = convolution()
+    written: list[bytes] = []
+    original = cache.write
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "write", lambda key, *parts: (written.append(key), original(key, payload)))
+        expected = session(data).run(None, IMAGE)
+    compiled.clear()
+    assert_same(session(data).run(None, IMAGE), expected)
+    assert len(compiled) == 1
+    assert len(entries(folder)) == 1
+
+
+def test_what_plans_depend_on_is_part_of_the_key(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = convolution()
+
+    def options(**fields: Any) -> sardonyx.SessionOptions:
+        made = sardonyx.SessionOptions()
+        for name, value in fields.items():
+            setattr(made, name, value)
+        return made
+
+    basic = options(graph_optimization_level=sardonyx.GraphOptimizationLevel.ORT_ENABLE_BASIC)
+    asked = options()
+    asked.add_session_config_entry("optimization.merge_projections", "1")
+    for count, given in enumerate(
+        [
+            {},
+            {"sess_options": basic},
+            {"sess_options": asked},
+            {"disabled_optimizers": ["conv_batch_normalization"]},
+            {"provider": "WasmExecutionProvider"},
+        ],
+        1,
+    ):
+        session(data, **given)
+        session(data, **given)
+        assert len(entries(folder)) == count
+    monkeypatch.setattr(cache, "release", lambda packages: "another")
+    session(data)
+    assert len(entries(folder)) == count + 1
+
+
+def test_what_needs_the_graph_does_without_the_cache(
+    folder: Path, tmp_path: Path, compiled: list[Compiler], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = convolution()
+    saving, profiling = sardonyx.SessionOptions(), sardonyx.SessionOptions()
+    saving.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    profiling.enable_profiling = True
+    profiling.profile_file_prefix = str(tmp_path / "profile")
+    for given in (saving, profiling):
+        session(data, sess_options=given)
+    assert (tmp_path / "optimized.onnx").exists()
+    monkeypatch.setenv("SARDONYX_REWRITE_LIMIT", "1")
+    session(data)
+    monkeypatch.delenv("SARDONYX_REWRITE_LIMIT")
+    monkeypatch.setenv("SARDONYX_CACHE", "0")
+    session(data)
+    assert len(compiled) == 4
+    assert not folder.exists() or entries(folder) == []
+
+
+def test_operators_of_others_are_not_remembered(folder: Path) -> None:
+    class Twice(Operator, domain="test"):
+        def expand(self, x: Any) -> Any:
+            return 2 * x
+
+    try:
+        session(convolution())
+        assert not folder.exists()
+    finally:
+        del REGISTRY["test", "Twice"]
+
+
+def test_sources_change_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "some_backend"
+    (package / "inner").mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    found = [cache.release(("some_backend",))]
+    for name in ("inner/kernel.py", "shader.wgsl", "__init__.py"):
+        (package / name).write_text("# more")
+        cache.release.cache_clear()
+        found.append(cache.release(("some_backend",)))
+    assert len(set(found)) == 4
+
+
+def test_processes_share_the_cache_at_the_same_time(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(convolution())
+    os.utime(path, (path.stat().st_mtime - 5,) * 2)
+    script = f"""
+import numpy as np, sardonyx
+x = np.random.default_rng(1).normal(size=(1, 3, 9, 9)).astype(np.float32)
+for _ in range(3):
+    session = sardonyx.InferenceSession({str(path)!r}, providers=["NumpyExecutionProvider"])
+    print(session.compiled, session.run(None, {{"x": x}})[0].tobytes().hex())
+"""
+    command = [sys.executable, "-c", script]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(3)]
+    lines = [line.split() for process in running for line in process.communicate(timeout=60)[0].splitlines()]
+    assert len(lines) == 9
+    assert len({result for _, result in lines}) == 1
+    assert [made for made, _ in lines].count("0") >= 6
+    assert len(list(folder.iterdir())) == len(entries(folder)) == 1
+
+
+def test_the_least_recently_used_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "ROOM", 3 * 132)
+    keys = [bytes([k]) for k in range(4)]
+    for age, name in zip((40, 30, 20), keys):
+        cache.write(name, bytes(100))
+        newest = max(folder.iterdir(), key=os.path.getmtime)
+        os.utime(newest, (newest.stat().st_mtime - age,) * 2)
+    assert cache.read(keys[0]) is not None
+    cache.write(keys[3], bytes(100))
+    assert [cache.read(name) is not None for name in keys] == [True, False, True, True]
+    cache.forget(keys[0])
+    assert cache.read(keys[0]) is None

@@ -1,0 +1,64 @@
+"""Pyodide in Chromium: its page, and that a model gives there what it gives elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+
+from tests.pyodide import arrays
+from tests.support import require
+from tests.support.browser import Chromium, open_chromium
+
+pytestmark = pytest.mark.slow
+
+MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    require("pyodide")
+    require("browser")
+    with open_chromium() as chromium:
+        yield chromium
+
+
+def test_the_page_is_isolated_and_prints(chromium: Chromium) -> None:
+    code = "import js, sys; print(sys.platform, js.crossOriginIsolated); print('é', end='')"
+    assert chromium.run(code) == "emscripten True\né"
+
+
+def test_failures_reach_the_host(chromium: Chromium) -> None:
+    with pytest.raises(RuntimeError, match=r"(?s)first.*NameError: name 'numpy'"):
+        chromium.run("print('first')\nprint(numpy)")
+    with pytest.raises(RuntimeError, match=r"no\.mjs cannot be loaded"):
+        chromium.call("/support/no.mjs", {}, 15)
+
+
+def test_a_worker_without_end_is_ended(chromium: Chromium) -> None:
+    chromium.site.data["endless.mjs"] = b"onmessage = () => { postMessage({ stage: 'turning' }); for (;;); }"
+    with pytest.raises(TimeoutError, match="no answer in 3 s: turning"):
+        chromium.call("/data/endless.mjs", {}, 3)
+
+
+def test_digits(chromium: Chromium) -> None:
+    images = np.random.default_rng(0).random((3, 1, 28, 28), np.float32)
+    code = """
+        import json
+        from arrays import packed, unpacked
+        from sardonyx import InferenceSession
+
+        session = InferenceSession("digits.onnx", providers=["WasmExecutionProvider"])
+        probabilities, = session.run(None, {"image": unpacked(json.load(open("image.json")))})
+        print(json.dumps(packed(probabilities)), session.get_providers()[0])
+    """
+    files = {"digits.onnx": MODEL.read_bytes(), "image.json": json.dumps(arrays.packed(images)).encode()}
+    files["arrays.py"] = Path(arrays.__file__).read_bytes()
+    answer, provider = chromium.run(code, files).rsplit(" ", 1)
+    (expected,) = onnxruntime.InferenceSession(MODEL).run(None, {"image": images})
+    np.testing.assert_allclose(arrays.unpacked(json.loads(answer)), expected, atol=1e-4 * np.abs(expected).max())
+    assert provider.strip() == "WasmExecutionProvider"

@@ -1,0 +1,162 @@
+"""Pages in headless Chromium, served from this machine, whose workers run Pyodide.
+
+python -m tests.support.browser script.py        runs a script there, and prints what it prints
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import textwrap
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tests.pyodide.assemble import RUNNER, assemble
+
+from .wheel import build_wheel
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+ISOLATED = {
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+"""What gives pages shared memory, and clocks of 5 us."""
+
+
+class Site(ThreadingHTTPServer):
+    """Files of flat `folders`, by the first part of an address, and `data`, which may change; `posted` comes back."""
+
+    def __init__(self, folders: Mapping[str, Path]) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.folders = folders
+        self.data: dict[str, bytes | Path] = {}
+        self.posted: dict[str, bytes] = {}
+        self.address = f"http://127.0.0.1:{self.server_port}"
+
+    def find(self, path: str) -> bytes | Path | None:
+        """What lies at `/folder/name`.
+
+        >>> with Site({"here": Path(__file__).parent}) as site:
+        ...     site.find("/here/wheel.py").name, site.find("/here/no.py"), site.find("/here/../conftest.py")
+        ('wheel.py', None, None)
+        """
+        folder, _, name = path.strip("/").partition("/")
+        if folder == "data":
+            return self.data.get(name)
+        if folder not in self.folders or "/" in name:
+            return None
+        file = self.folders[folder] / name
+        return file if file.is_file() else None
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A page that is closed may leave its requests."""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Site
+
+    def do_GET(self) -> None:
+        content = self.server.find(self.path)
+        body = content.read_bytes() if isinstance(content, Path) else content
+        self._answer(200 if body is not None else 404, body or b"")
+
+    def do_POST(self) -> None:
+        self.server.posted[self.path.strip("/")] = self.rfile.read(int(self.headers["Content-Length"]))
+        self._answer(204, b"")
+
+    def _answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", TYPES.get(Path(self.path).suffix, "application/octet-stream"))
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in ISOLATED.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *arguments: Any) -> None:
+        """Nothing: tests are quiet."""
+
+
+class Chromium:
+    """A browser and the site that its pages come from."""
+
+    def __init__(self, browser: Browser, site: Site, wheel: str) -> None:
+        self.site = site
+        self.wheel = wheel
+        self.version = browser.version
+        self._browser = browser
+
+    def call(self, script: str, message: Mapping[str, Any], limit: float) -> Any:
+        """Return what a worker that runs `script`, an address, in a page of its own answers to `message`.
+
+        Raises:
+            TimeoutError: it took longer than `limit` seconds; the message says what it was doing.
+            RuntimeError: it failed, or the page did, as one without memory does.
+        """
+        from playwright.sync_api import Error
+
+        page = self._browser.new_page()
+        try:
+            page.goto(f"{self.site.address}/support/page.html")
+            page.wait_for_function("globalThis.run")
+            answer = page.evaluate("(given) => run(...given)", [script, {"wheel": self.wheel, **message}, limit])
+        except Error as error:
+            raise RuntimeError(f"the page failed: {error.message}") from None
+        finally:
+            page.close()
+        if "late" in answer:
+            raise TimeoutError(f"no answer in {limit:g} s: {answer['late']}")
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["result"]
+
+    def run(self, code: str, files: Mapping[str, bytes] | None = None, *, timeout: float = 300) -> str:
+        """Run `code` in Pyodide: see `run_in_browser`."""
+        self.site.data.update(files or {})
+        message = {"code": textwrap.dedent(code), "files": [*(files or {})]}
+        return str(self.call("/support/script.mjs", message, timeout))
+
+
+@contextmanager
+def open_chromium(folders: Mapping[str, Path] | None = None) -> Iterator[Chromium]:
+    """Start Chromium, and a site with Pyodide, this repository's wheel and `folders`; end both afterwards."""
+    from playwright.sync_api import sync_playwright
+
+    wheel = build_wheel()
+    known = {"support": RUNNER.parent, "pyodide": assemble(), "wheel": wheel.parent}
+    with Site({**known, **(folders or {})}) as site, sync_playwright() as playwright:
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        try:
+            yield Chromium(browser, site, wheel.name)
+        finally:
+            browser.close()
+            site.shutdown()
+
+
+def run_in_browser(code: str, files: Mapping[str, bytes] | None = None, *, timeout: float = 300) -> str:
+    """Run `code` in Pyodide in Chromium, with NumPy and this repository's wheel, and return what it printed.
+
+    Args:
+        code: Python source, dedented before it runs; top-level `await` is allowed.
+        files: names and contents of files to find in the current directory.
+        timeout: seconds until the run is ended.
+
+    Raises:
+        TimeoutError: it took longer; the message holds the last line that it printed.
+        RuntimeError: the code raised; the message is its traceback.
+    """
+    with open_chromium() as chromium:
+        return chromium.run(code, files, timeout=timeout)
+
+
+if __name__ == "__main__":
+    print(run_in_browser(Path(sys.argv[1]).read_text()), end="")

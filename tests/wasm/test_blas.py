@@ -1,0 +1,104 @@
+"""Products that BLAS does in blocks and panels are those of float64, whatever the number of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sardonyx.compiler.kernel import Routine
+from sardonyx_wasm import blas
+
+
+def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:
+    *inputs, output = (list(shape) for shape in shapes)
+    return Routine(primitive, primitive, ("float32",) * 2, ("float32",), 0, attributes, tuple(inputs), (output,))
+
+
+def panels(b: np.ndarray, nr: int) -> np.ndarray:
+    *outer, k, n = b.shape
+    count = -(-n // nr)
+    wide = np.zeros((*outer, k, count * nr), b.dtype)
+    wide[..., :n] = b
+    return np.moveaxis(wide.reshape(*outer, k, count, nr), -2, -3)
+
+
+class Memory:
+    """Arrays one after another in bytes, each at an address."""
+
+    def __init__(self, *arrays: np.ndarray) -> None:
+        self.addresses = [int(at) for at in np.cumsum([256] + [array.nbytes for array in arrays])]
+        self.bytes = np.full(self.addresses[-1] // 4, np.nan, np.float32)
+        for address, array in zip(self.addresses, arrays, strict=False):
+            self.array(address, array.shape)[...] = array
+
+    def array(self, address: int, shape: Sequence[int], strides: Sequence[int] | None = None) -> np.ndarray:
+        return np.ndarray(shape, np.float32, self.bytes, address, strides)
+
+
+def check(primitive: str, a: np.ndarray, b: np.ndarray, stored: np.ndarray, expected: np.ndarray, threads: int) -> None:
+    attributes = {"n": b.shape[-1], "nr": stored.shape[-1]} if stored is not b else {}
+    memory = Memory(a, stored, np.full(expected.shape, np.nan, np.float32))
+    code = routine(primitive, [a.shape, stored.shape, expected.shape], **attributes)
+    call = blas.Call(blas.product(code, memory.addresses, ()), memory.array)
+    for thread in range(threads):
+        call(0, thread, threads)
+    found = memory.array(memory.addresses[2], expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(expected).max(initial=0.0)))
+
+
+BLOCKS = pytest.mark.parametrize("in_blocks", [False, True])
+THREADS = pytest.mark.parametrize("threads", [1, 3])
+SIZES = [
+    (1, 1, 1),
+    (7, 5, 3),
+    (1, 576, 200),
+    (1, 2000, 130),
+    (37, 576, 100),
+    (200, 300, 65),
+    (130, 129, 128),
+    (1000, 40, 70),
+    (3, 7, 700),
+]
+
+
+@pytest.fixture
+def blocks(in_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
+    monkeypatch.setattr(blas, "SHARED", 1)
+
+
+@BLOCKS
+@THREADS
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("nr", [0, 16, 64])
+def test_products(sizes: tuple[int, int, int], nr: int, threads: int) -> None:
+    m, k, n = sizes
+    rng = np.random.default_rng(m)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    expected = a.astype(np.float64) @ b
+    check("matmul_panels" if nr else "matmul", a, b, panels(b, nr) if nr else b, expected, threads)
+
+
+@BLOCKS
+@THREADS
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("shape", [(3, 50, 64, 70), (2, 200, 100, 200), (4, 1, 30, 200), (2, 0, 3, 4), (0, 2, 3, 4)])
+def test_stacks(shape: tuple[int, int, int, int], threads: int) -> None:
+    count, m, k, n = shape
+    rng = np.random.default_rng(0)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((count, m, k), (count, k, n)))
+    expected = a.astype(np.float64) @ b
+    check("matmul", a, b, b, expected, threads)
+    check("matmul_batched", a.swapaxes(0, 1).copy(), b, b, expected.swapaxes(0, 1), threads)
+
+
+def test_only_large_products_of_floats_are_taken() -> None:
+    assert blas.takes(routine("matmul", [[64, 64], [64, 64], [64, 64]]))
+    assert blas.takes(routine("matmul", [["p0", 64], [64, 64], ["p0", 64]]))
+    assert not blas.takes(routine("matmul", [[8, 64], [64, 64], [8, 64]]))
+    assert not blas.takes(routine("depthwise", [[1, 9, 9, 64], [9, 64], [1, 7, 7, 64]]))
+    assert blas.takes(routine("conv_panels", [[1, 9, 9, 4], [1, 36, 8], [1, 7, 7, 8]]))

@@ -1,0 +1,101 @@
+"""Threads that share a call: equal results whatever their number, errors handed on, runs ended from outside."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import onnx
+import pytest
+
+import sardonyx
+from sardonyx.errors import Fail
+from sardonyx_wasm.crew import Crew
+from tests.engine.providers import WASM
+from tests.support import require
+
+require("wasm")
+
+
+def test_all_take_part() -> None:
+    crew = Crew(3)
+    seen: list[tuple[int, int]] = []
+    for _ in range(20):
+        assert crew.run(lambda thread, threads: seen.append((thread, threads)) or thread) == 0
+    assert sorted(seen) == sorted([(0, 3), (1, 3), (2, 3)] * 20)
+    crew.dismiss()
+
+
+def test_who_finds_it_busy_works_alone() -> None:
+    crew, inside, go_on = Crew(2), threading.Event(), threading.Event()
+
+    def wait(thread: int, threads: int) -> int:
+        inside.set()
+        assert go_on.wait(10)
+        return threads
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(crew.run, wait)
+        assert inside.wait(10)
+        assert crew.run(lambda thread, threads: threads) == 1
+        go_on.set()
+        assert first.result(10) == 2
+    crew.dismiss()
+
+
+def test_errors_are_handed_on() -> None:
+    def fail(thread: int, threads: int) -> None:
+        if thread == 1:
+            raise ValueError("mine")
+
+    crew = Crew(2)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="mine"):
+            crew.run(fail)
+    assert crew.run(lambda thread, threads: threads) == 2
+    crew.dismiss()
+
+
+def session(threads: int, steps: int = 6, size: int = 256) -> sardonyx.InferenceSession:
+    """Products, reductions and chains on [size, size]."""
+    lines = "\n".join(
+        f"a{k} = MatMul (x{k}, w)  b{k} = Softmax (a{k})  x{k + 1} = Add (b{k}, x{k})" for k in range(steps)
+    )
+    text = f"""<ir_version: 8, opset_import: ["": 18]>
+    g (float[N, {size}] x0, float[{size}, {size}] w) => (float[N, {size}] x{steps}) {{ {lines} }}"""
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = threads
+    model = onnx.parser.parse_model(text).SerializeToString()
+    return sardonyx.InferenceSession(model, options, providers=[WASM])
+
+
+@pytest.mark.filterwarnings("ignore:intra_op_num_threads")
+def test_results_do_not_depend_on_the_number_of_threads() -> None:
+    rng = np.random.default_rng(0)
+    feeds = {"x0": rng.random((700, 256), np.float32), "w": rng.random((256, 256), np.float32)}
+    one, two, five = (session(threads).run(None, feeds)[0] for threads in (1, 2, 5))
+    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(one, five)
+
+
+@pytest.mark.filterwarnings("ignore:intra_op_num_threads")
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_run_is_ended_in_the_middle(threads: int) -> None:
+    steps = session(threads, 300, 64)
+    feeds = {"x0": np.ones((20_000, 64), np.float32), "w": np.ones((64, 64), np.float32)}
+    options = sardonyx.RunOptions()
+    timer = threading.Timer(0.5, setattr, (options, "terminate", True))
+    timer.start()
+    end = time.monotonic() + 60
+
+    def run_on() -> None:
+        while time.monotonic() < end:
+            steps.run(None, feeds, options)
+
+    with pytest.raises(Fail, match="terminate"):
+        run_on()
+    timer.join()
+    small = {**feeds, "x0": feeds["x0"][:3]}
+    assert np.isfinite(steps.run(None, small)[0]).all()

@@ -1,0 +1,250 @@
+"""Products that NumPy's BLAS does natively: on wide registers, which WebAssembly's 128 bits cannot match.
+
+BLAS puts the operands of a large product into an order of its own each time, which takes half of it where rows are few.
+With AVX-512, OpenBLAS does small products in place and at full speed. So it is given a large one as stacks of small
+ones, each a call of NumPy: blocks of rows times panels of columns. Constant matrices are stored in panels. What the
+windows of a convolution see is put side by side for some places at a time, and stays in the cache meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from math import prod
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sardonyx.compiler.kernel import Routine
+
+FEWEST = 1 << 16
+"""Products of fewer multiplications are done sooner by WebAssembly than handed over."""
+SMALL = 10**6
+"""So many multiplications OpenBLAS does in place."""
+WIDTH = 64
+"""Columns of a panel: four registers."""
+BAND = 1 << 18
+"""Bytes of left sides and results that are made at a time."""
+SCRATCH = 1 << 14
+"""Bytes of scratch memory of what makes and uses them."""
+READ = 8
+"""Multiplications that take as long as reading an element of a large matrix from memory."""
+SHARED = 1 << 21
+"""Multiplications from which on it is worth waking other threads."""
+
+_ROWS = 16  # that a block should have at least
+_CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
+_AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
+_STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
+
+Numbers: TypeAlias = Sequence[int]
+Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+Step: TypeAlias = Callable[[], Any]
+ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
+"""Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
+
+
+@cache
+def in_blocks() -> bool:
+    """Whether NumPy's BLAS does small products in place and at full speed."""
+    try:
+        config: Any = np.show_config(mode="dicts")
+        name, found = config["Build Dependencies"]["blas"]["name"], config["SIMD Extensions"]["found"]
+    except (TypeError, KeyError):  # an old NumPy, or one that was built in another way
+        return False
+    return "openblas" in name and not _AVX512.isdisjoint(found)
+
+
+def panel_width(depth: int, columns: int) -> int:
+    """Columns of the panels in which to store a constant matrix, 0 for as it is.
+
+    >>> panel_width(1 << 20, 1000)
+    0
+    """
+    width = next((width for width in (WIDTH, WIDTH // 2) if _ROWS * depth * width <= SMALL), 0)
+    return min(width, columns) if in_blocks() else 0
+
+
+def takes(code: Any) -> bool:
+    """Whether a launch of this code is for BLAS: a product of floats, large as far as is known."""
+    if not isinstance(code, Routine) or code.primitive in _STORED:
+        return isinstance(code, Routine)
+    if code.primitive not in ("matmul", "matmul_batched") or "nr" in code.attributes or set(code.reads) != {"float32"}:
+        return False
+    *rows, columns = code.outputs[0]
+    depth = code.inputs[0][-1]
+    known = prod(size for size in (depth, columns) if isinstance(size, int))
+    if isinstance(depth, int) and isinstance(columns, int) and any(isinstance(size, str) for size in rows):
+        return known >= FEWEST // _ROWS
+    return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= FEWEST
+
+
+class Rows(NamedTuple):
+    """Matrices in memory: the address of the first, the bytes from one to the next, and from row to row."""
+
+    address: int
+    between: int
+    row: int
+
+
+class Panels(NamedTuple):
+    """The same of right sides, with the bytes from panel to panel and the columns of one."""
+
+    address: int
+    between: int
+    row: int
+    panel: int
+    width: int
+
+
+class Product:
+    """`count` products of [rows, depth] and [depth, columns]; `most` rows at a time, and `unit` belong together."""
+
+    def __init__(self, sizes: Numbers, most: int, a: Rows, b: Panels, c: Rows, unit: int = 1) -> None:
+        self.count, self.rows, self.depth, self.columns = sizes
+        self.most, self.unit = most, max(1, unit)
+        self.work = prod(sizes)
+        self.a, self.b, self.c = a, b, c
+
+    def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
+        """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
+        units, panels = range(self.rows // self.unit), range(-(-self.columns // max(1, self.b.width)))
+        if threads == 1 or self.work < SHARED:
+            return units if thread == 0 else range(0), panels
+        if len(panels) >= threads and self.rows < _ROWS * threads and not whole:
+            return units, _part(panels, thread, threads)
+        return _part(units, thread, threads), panels
+
+    def calls(
+        self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
+    ) -> Iterator[Operands]:
+        """What to call NumPy with; the left sides of these rows may be elsewhere, and the results may go elsewhere."""
+        count, a, b, c = self.count, self.a, self.b, self.c
+        source = a.address + rows.start * a.row if source is None else source
+        target = c.address + rows.start * c.row if target is None else target
+        for row, blocks, size in _runs(len(rows), self.most):
+            for panel, wide, width in self._widths(panels):
+                outer = (count, blocks, wide)
+                kept = tuple(0 if number == 1 else slice(None) for number in outer)
+                left = array(source + row * a.row, (*outer, size, self.depth), (a.between, size * a.row, 0, a.row, 4))
+                right = b.address + panel * b.panel, (*outer, self.depth, width), (b.between, 0, b.panel, b.row, 4)
+                place = target + row * c.row + 4 * b.width * panel
+                made = array(place, (*outer, size, width), (c.between, size * c.row, 4 * b.width, c.row, 4))
+                yield left[kept], array(*right)[kept], made[kept]
+
+    def _widths(self, panels: range) -> Iterator[tuple[int, int, int]]:
+        """Panels that are equally wide: the first, how many, their width."""
+        whole, rest = divmod(self.columns, max(1, self.b.width))
+        if some := min(panels.stop, whole) - panels.start:
+            yield panels.start, some, self.b.width
+        if rest and panels.stop > whole:
+            yield whole, 1, rest
+
+
+def _part(whole: range, thread: int, threads: int) -> range:
+    return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
+
+
+def _runs(rows: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks of equally many rows: where they begin, how many there are, their rows."""
+    if not rows:
+        return
+    size = -(-rows // -(-rows // most))
+    yield 0, rows // size, size
+    if rest := rows % size:
+        yield rows - rest, 1, rest
+
+
+class Stages(NamedTuple):
+    """What makes the left sides of some units of a product and uses its results, in memory that a thread has for that.
+
+    Both are called with the first unit, the end, the address of scratch memory, and where those rows are.
+    """
+
+    before: Callable[[int, int, int, int], Any]
+    after: Callable[[int, int, int, int], Any] | None = None
+
+
+class Call:
+    """A product that is bound to memory, as often as wanted; each thread does its share of it."""
+
+    def __init__(self, product: Product, array: ArrayAt, stages: Stages | None = None) -> None:
+        self.work = product.work
+        self._product, self._array, self._stages = product, array, stages
+        left, made = (4 * product.count * size for size in (product.depth, product.columns))
+        made = made if stages and stages.after else 0
+        most = max(BAND, product.count * product.b.between)  # what is read again for each band
+        self._units = max(1, most // max(1, product.unit * (left + made)))
+        if product.unit == 1 and self._units > product.most:
+            self._units -= self._units % product.most
+        self._left, self._made = (self._units * product.unit * size for size in (left, made))
+        self.room = SCRATCH + self._left + self._made if stages else 0
+        """Bytes that a thread needs."""
+        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+
+    def __call__(self, address: int, thread: int, threads: int) -> None:
+        """Do the share of a thread; at the address there is room for all of them."""
+        address += thread * self.room
+        bands = self._bound.get((thread, threads))
+        if bands is None:
+            bands = self._bound[thread, threads] = list(self._bands(address + SCRATCH, thread, threads))
+        for units, calls in bands:
+            if self._stages:
+                self._stages.before(units.start, units.stop, address, address + SCRATCH)
+            for call in calls:
+                call()
+            if self._stages and self._stages.after:
+                self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
+
+    def _bands(self, address: int, thread: int, threads: int) -> Iterator[tuple[range, list[Step]]]:
+        """Units that are done at a time, and how."""
+        product = self._product
+        units, panels = product.share(thread, threads, whole=self._made > 0)
+        source = address if self._stages else None
+        target = address + self._left if self._made else None
+        size = self._units if self._stages else max(1, len(units))
+        for start in range(units.start, units.stop, size):
+            band = range(start, min(start + size, units.stop))
+            rows = range(band.start * product.unit, band.stop * product.unit)
+            calls = product.calls(self._array, rows, panels, source, target)
+            yield band, [step for operands in calls for step in _steps(*operands)]
+
+
+def _steps(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Iterator[Step]:
+    """What to call for a @ b. Twice the same row reads panels from memory a third faster than one, a vector, does."""
+    if a.shape[-2] == 1 and b.ndim > 2 and b.nbytes > _CACHED and in_blocks():
+        pair, made = (np.empty((*x.shape[:-2], 2, x.shape[-1]), np.float32) for x in (a, c))
+        yield partial(np.copyto, pair, a)
+        yield partial(np.matmul, pair, b, out=made)
+        yield partial(np.copyto, c, made[..., :1, :])
+    else:
+        yield partial(np.matmul, a, b, out=c)
+
+
+def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
+    """The product that a launch of this code is, its operands being at these addresses."""
+    x, w, y = (
+        [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
+        for shape in (*code.inputs, *code.outputs)
+    )
+    columns, depth, most = y[-1], w[-2], 1 << 60
+    width = stored = code.attributes.get("nr", 0)
+    if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
+        width = stored or (WIDTH if columns > 2 * WIDTH else columns)
+        most = max(1, SMALL // max(1, depth * width))
+    row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
+    b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
+    count, unit = prod(w[: -3 if stored else -2]), 1
+    rows = prod(y[:-1]) // max(1, count)
+    if code.primitive == "matmul_batched":
+        rows, count, _ = x
+    elif code.primitive == "conv_winograd":
+        m = code.attributes["m"]
+        unit = -(-y[2] // m)
+        rows = y[0] * -(-y[1] // m) * unit
+    ends = (addresses[0], depth), (addresses[2], columns)
+    if code.primitive in ("matmul_batched", "conv_winograd"):  # matrices whose rows alternate
+        a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
+    else:
+        a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
+    return Product((count, rows, depth, columns), most, a, b, c, unit)

@@ -1,0 +1,68 @@
+"""SIMD code for kernels: which axis becomes lanes, the loops around, reductions, transposition."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sardonyx.compiler.kernel import Kernel
+
+from ..assembler import Function, Operand, ValueType, i32
+from ..code import Code, signature
+from .border import Interior, interior
+from .elementwise import write_elementwise
+from .fold import write_fold
+from .graph import Graph, Size
+from .loops import Loops
+from .scope import expr, minus, plus
+from .strategy import LANES, choose
+
+if TYPE_CHECKING:
+    from ..generator import Unit
+
+_ALIGN = 4 * LANES
+
+
+def write(unit: Unit, kernel: Kernel) -> Code:
+    """The code of a kernel; a unit is a step along the first axis of its space, or all of it if there is none."""
+    graph = Graph(kernel)
+    strategy = choose(graph)
+    inside = None if kernel.folds or strategy.lanes is None else interior(kernel, strategy.lanes)
+    params = signature(len(kernel.reads + kernel.writes), kernel.params)
+    if inside is None:
+        with unit.module.function(kernel.name, params) as f, f.if_(f.begin < f.end):
+            body = Loops(unit, f, graph, strategy)
+            (write_fold if kernel.folds else write_elementwise)(body)
+    else:
+        f = _in_parts(unit, graph, inside, params)
+    divided = 0 in (strategy.lanes, strategy.across) and graph.rank
+    return Code(f, kernel.space[0] if kernel.space else 1, _ALIGN if divided else 1)
+
+
+def _in_parts(unit: Unit, graph: Graph, inside: Interior, params: dict[str, ValueType]) -> Function:
+    """The border before, what is inside of it, and the border behind."""
+    kernel = graph.kernel
+    parts = []
+    for some in (graph, Graph(inside.kernel)):
+        with unit.module.function(kernel.name, params | {"first": i32, "last": i32}) as f, f.if_(f.begin < f.end):
+            write_elementwise(Loops(unit, f, some, choose(some), (inside.axis, f.first, f.last)))
+        parts.append(f)
+    with unit.module.function(kernel.name, params) as f:
+        sizes = f.params[3 + len(kernel.reads + kernel.writes) :]
+
+        def size(value: Size) -> Operand:
+            return sizes[int(value[1:])] if isinstance(value, str) else value
+
+        start, stop = (f.begin, f.end) if inside.axis == 0 else (i32.const(0), expr(size(graph.extents[inside.axis])))
+        first, last = f.local(i32, init=start), f.local(i32, init=stop)
+        for bound in inside.first:
+            place = f.let(expr(plus(minus(size(bound.size), size(bound.offset)), bound.more)))
+            f.set(first, f.select(place > first, place, first))
+        for bound in inside.last:
+            place = f.let(expr(plus(minus(size(bound.size), size(bound.offset)), bound.more)))
+            f.set(last, f.select(place < last, place, last))
+        f.set(first, f.select(first < stop, first, stop))
+        f.set(last, f.select(last > first, last, first))
+        for part, low, high in ((parts[0], start, first), (parts[1], first, last), (parts[0], last, stop)):
+            with f.if_(low < high):
+                f.call(part, *f.params, low, high)
+    return f

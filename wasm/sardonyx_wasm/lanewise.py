@@ -1,0 +1,312 @@
+"""Scalar functions of vectors: `functions` lane by lane, with the same results; a table per family of dtypes.
+
+A rule computes one v128; dtypes of 64 bits apply it to both halves, whose masks have 64 bits too. What SIMD lacks is
+done by the scalars' rule for each lane; the functions of `compiler.strict` are evaluated on vectors as they stand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from sardonyx import errors, scalar
+from sardonyx.compiler import strict, transcendental
+
+from . import functions
+from .assembler import Expr, Function, Module, f32x4, f64, f64x2, i32x4, i64, i64x2
+from .lane_conversion import fitted, from_doubles, to_doubles
+from .lanes import (
+    Constant,
+    Vector,
+    VectorScope,
+    Writer,
+    collect,
+    element,
+    even_words,
+    lanes,
+    number,
+    once,
+    widened,
+)
+from .values import Kind, kind, literal
+
+Rule: TypeAlias = Callable[..., Expr]
+"""Takes the scope, the kind of the (last) operand and the operands, each one v128."""
+
+
+def _plain(name: str) -> Rule:
+    """The instruction of this name of the operands' lanes."""
+    return lambda s, k, *x: getattr(lanes(k), name)(*x)
+
+
+def _fitted(rule: Rule) -> Rule:
+    """What may leave the range or the precision of narrow dtypes."""
+    return lambda s, k, *x: fitted(s, k, rule(s, k, *x))
+
+
+def _each(function: str) -> Rule:
+    """The scalar function of each lane."""
+
+    def rule(s: VectorScope, k: Kind, *operands: Expr) -> Expr:
+        parts = [once(s, part) for part in operands]
+        own = functions.written(function, k)
+        results = []
+        for at in range(2 if k.bits == 64 else 4):
+            scalars = [element(k, part, at) for part in parts]
+            results.append(s.written(own)(*scalars) if own else functions.apply(s, function, k, scalars))
+        return collect(k, results)
+
+    return rule
+
+
+def _where(s: VectorScope, k: Kind, condition: Expr, yes: Expr, no: Expr) -> Expr:
+    if _is_zero(yes):
+        return lanes(k).andnot(no, condition)
+    return lanes(k).and_(yes, condition) if _is_zero(no) else lanes(k).bitselect(yes, no, condition)
+
+
+def _is_zero(x: Expr) -> bool:
+    """Whether all bits are known to be 0."""
+    return isinstance(x, Constant) and x.number == 0 and math.copysign(1, x.number) > 0
+
+
+# ---- floats
+
+
+def _extreme(name: str) -> Rule:
+    """Minimum or maximum; pmin and pmax are one instruction and hand on a NaN that is their first operand."""
+
+    def rule(s: VectorScope, k: Kind, a: Expr, b: Expr) -> Expr:
+        if isinstance(a, Constant):
+            a, b = b, a
+        if not isinstance(b, Constant) or math.isnan(b.number) or (b.number == 0 and not _is_zero(b)):
+            return _plain(name)(s, k, a, b)
+        result = _plain(f"p{name}")(s, k, a, b)
+        return result + number(s, lanes(k), 0) if name == "max" and b.number == 0 else result  # not -0
+
+    return rule
+
+
+def _float_sign(s: VectorScope, k: Kind, x: Expr) -> Expr:
+    x = once(s, x)
+    size = once(s, abs(x))
+    one = (x & number(s, lanes(k), -0.0)) | number(s, lanes(k), 1)
+    return _where(s, k, size > number(s, lanes(k), 0), one, size)  # 0 and NaN are their own
+
+
+def _isnan(s: VectorScope, k: Kind, x: Expr) -> Expr:
+    x = once(s, x)
+    return x != x
+
+
+def _isinf(s: VectorScope, k: Kind, x: Expr) -> Expr:
+    return abs(x) == number(s, lanes(k), math.inf)
+
+
+# ---- integers
+
+
+def _signed(name: str) -> Rule:
+    """The instruction that ends in _s or _u; lanes of 64 bits have only the signed ones."""
+
+    def rule(s: VectorScope, k: Kind, a: Expr, b: Expr) -> Expr:
+        if k.bits == 64 and k.family == "uint":
+            sign = number(s, i64x2, -1 << 63)
+            a, b = a ^ sign, b ^ sign
+        result: Expr = getattr(lanes(k), f"{name}_{'s' if k.bits == 64 else k.signed}")(a, b)
+        return result
+
+    return rule
+
+
+def _choose(name: str, comparison: str) -> Rule:
+    """The instruction, for 64 bits the first operand if the comparison holds, else the second."""
+
+    def rule(s: VectorScope, k: Kind, a: Expr, b: Expr) -> Expr:
+        if k.bits < 64:
+            return _signed(name)(s, k, a, b)
+        a, b = once(s, a), once(s, b)
+        return _where(s, k, _signed(comparison)(s, k, a, b), a, b)
+
+    return rule
+
+
+def _divide(s: VectorScope, k: Kind, a: Expr, b: Expr) -> Expr:
+    """Truncated, 0 by 0. A float of more than twice the bits never rounds a quotient up to the next integer."""
+    if k.bits == 64:
+        return _each("div")(s, k, a, b)
+    a, b = once(s, a), once(s, b)
+    if k.bits == 32:
+        pairs = zip(to_doubles(k.signed, a), to_doubles(k.signed, b))
+        quotient = from_doubles(k.signed, tuple(p / q for p, q in pairs))
+    else:
+        convert = getattr(f32x4, f"convert_i32x4_{k.signed}")
+        quotient = getattr(i32x4, f"trunc_sat_f32x4_{k.signed}")(convert(a) / convert(b))
+    if isinstance(b, Constant) and b.number not in (0, -1):
+        return quotient
+    if k.family == "int" and k.bits == 32:
+        quotient = i32x4.bitselect(-a, quotient, b == number(s, i32x4, -1))  # 2**31 would saturate
+    return quotient & (b != 0)
+
+
+def _remainder(s: VectorScope, k: Kind, a: Expr, b: Expr) -> Expr:
+    if k.bits == 64:
+        return _each("rem")(s, k, a, b)
+    a, b = once(s, a), once(s, b)
+    return (a - _divide(s, k, a, b) * b) & (b != 0)
+
+
+def _shift(name: str) -> Rule:
+    def rule(s: VectorScope, k: Kind, a: Expr, amount: Expr) -> Expr:
+        if not isinstance(amount, Constant):
+            return _each(name)(s, k, a, amount)
+        if not 0 <= amount.number < k.bits:
+            return Constant(lanes(k), 0)
+        return _plain("shl" if name == "shl" else f"shr_{k.signed}")(s, k, a, amount.number)
+
+    return rule
+
+
+def _abs(s: VectorScope, k: Kind, x: Expr) -> Expr:
+    return x if k.family == "uint" else abs(x)
+
+
+def _sign(s: VectorScope, k: Kind, x: Expr) -> Expr:
+    x = once(s, x)
+    return -(x != 0) if k.family == "uint" else (x < 0) - (x > 0)
+
+
+def _complement(rule: Rule) -> Rule:
+    return lambda s, k, *x: ~rule(s, k, *x)
+
+
+def _swapped(rule: Rule) -> Rule:
+    return lambda s, k, a, b: rule(s, k, b, a)
+
+
+def _table(wrap: Callable[[Rule], Rule], *names: str) -> dict[str, Rule]:
+    return {name: wrap(_plain(name)) for name in names}
+
+
+def _same(rule: Rule) -> Rule:
+    return rule
+
+
+_BITS = _table(_same, "and", "or", "xor", "not")
+_COMMON = _table(_fitted, "add", "sub", "mul") | _table(_same, "eq", "ne") | {"where": _where}
+_INTEGER: dict[str, Rule] = _BITS | _COMMON | {
+    "lt": _signed("lt"), "le": _signed("le"), "gt": _signed("gt"), "ge": _signed("ge"), "not": _fitted(_plain("not")),
+    "div": _fitted(_divide), "rem": _remainder, "pow": _each("pow"), "min": _choose("min", "lt"),
+    "max": _choose("max", "gt"), "shl": _fitted(_shift("shl")), "shr": _shift("shr"), "neg": _fitted(_plain("neg")),
+    "abs": _fitted(_abs), "sign": _sign,
+}  # fmt: skip
+_FLOAT: dict[str, Rule] = _COMMON | _table(_fitted, "div", "sqrt") | _table(
+    _same, "lt", "le", "gt", "ge", "neg", "abs", "floor", "ceil", "trunc"
+) | {
+    "round": _plain("nearest"), "min": _extreme("min"), "max": _extreme("max"), "sign": _float_sign,
+    "isnan": _isnan, "isinf": _isinf, "rem": _each("rem"),
+}  # fmt: skip
+_AND_NOT = _plain("andnot")
+_BOOL: dict[str, Rule] = _BITS | {
+    "where": _where, "min": _BITS["and"], "max": _BITS["or"], "ne": _BITS["xor"], "eq": _complement(_BITS["xor"]),
+    "gt": _AND_NOT, "le": _complement(_AND_NOT), "lt": _swapped(_AND_NOT), "ge": _complement(_swapped(_AND_NOT)),
+}  # fmt: skip
+
+FUNCTIONS: dict[str, dict[str, Rule]] = {
+    "float": _FLOAT,
+    "int": _INTEGER,
+    "uint": _INTEGER,
+    "bool": _BOOL,
+    "bits": {"where": _where},
+}
+"""Family of the operands -> function -> rule."""
+
+
+def apply(s: VectorScope, function: str, k: Kind, operands: Sequence[Vector]) -> Vector:
+    """A scalar function of operands, the last of kind `k`."""
+    if k.bits < 64:
+        return (_part(s, function, k, [x for (x,) in operands]),)
+    if function == "where":
+        operands = [widened(s, *operands[0]), *operands[1:]]
+    low, high = (_part(s, function, k, [x[half] for x in operands]) for half in range(2))
+    return (even_words(low, high),) if scalar.FUNCTIONS[function].result == "bool" else (low, high)
+
+
+def _part(s: VectorScope, function: str, k: Kind, operands: Sequence[Expr]) -> Expr:
+    operands = [s.constant(x) if isinstance(x, Constant) else x for x in operands]
+    if rule := FUNCTIONS[k.family].get(function):
+        return rule(s, k, *operands)
+    own = strict.function(function, "float32" if k.is_half else k.name)
+    if own is None:
+        kinds = ", ".join(sorted(scalar.FUNCTIONS[function].kinds))
+        raise errors.NotImplemented(f"{function} takes {kinds}, not {k.name}")
+    result = written_inline(s, own, operands) if own.name in _INLINE else s.written_vector(own)(*operands)
+    return fitted(s, k, result) if k.is_half else result
+
+
+# ---- written functions
+
+_INLINE = {f"{name}_float32" for name in ("exp", "log", "sin", "cos", "tanh", "erf")}
+"""What is worth its code wherever it is used: a call takes twice as long."""
+
+
+def written_inline(s: Writer, function: transcendental.Function, operands: Sequence[Expr]) -> Expr:
+    """A Function without branches of v128, evaluated here."""
+    variables = {name: once(s, x) for (name, _), x in zip(function.params, operands)}
+    for _, name, expression in function.body[:-1]:
+        variables[name] = once(s, _value(s, expression, variables))
+    return _value(s, function.body[-1][1], variables)
+
+
+class _Straight:
+    """A function without loops, where constants need no locals."""
+
+    def __init__(self, f: Function) -> None:
+        self.let = f.let
+
+    def constant(self, value: Constant) -> Constant:
+        return value
+
+
+def write_vector(module: Module, function: transcendental.Function) -> Function:
+    """A Function without branches as a function of the module that takes and returns v128."""
+    params = {name: lanes(kind(dtype)) for name, dtype in function.params}
+    with module.function(f"{function.name}_lanes", params, [lanes(kind(function.dtype))]) as f:
+        f.return_(written_inline(_Straight(f), function, f.params))
+    return f
+
+
+def _value(s: Writer, expression: Any, variables: dict[str, Expr]) -> Expr:
+    """An expression of a body, whose values have all 32 bits or all 64."""
+    function, dtype, *operands = expression
+    k = kind(dtype)
+    if function == "const":
+        return number(s, lanes(k), literal(k, operands[0]).number)
+    if function == "var":
+        return variables[operands[0]]
+    of = kind(operands[-1][1])
+    values = [_value(s, operand, variables) for operand in operands]
+    if function == "bitcast":
+        return values[0].as_(lanes(k))
+    if function == "cast":
+        return _CASTS[dtype, of.name](s, *values)
+    return FUNCTIONS[of.family][function](s, of, *values)
+
+
+def _double_to_long(s: Writer, x: Expr) -> Expr:
+    x = once(s, x)
+    return collect(kind("int64"), [i64.trunc_sat_f64_s(f64x2.extract_lane(x, lane=at)) for at in range(2)])
+
+
+def _long_to_double(s: Writer, x: Expr) -> Expr:
+    x = once(s, x)
+    return collect(kind("float64"), [f64.convert_i64_s(i64x2.extract_lane(x, lane=at)) for at in range(2)])
+
+
+_CASTS: dict[tuple[str, str], Callable[..., Expr]] = {
+    ("int32", "float32"): lambda s, x: i32x4.trunc_sat_f32x4_s(x),
+    ("float32", "int32"): lambda s, x: f32x4.convert_i32x4_s(x),
+    ("int64", "float64"): _double_to_long,
+    ("float64", "int64"): _long_to_double,
+}

@@ -1,0 +1,130 @@
+"""The primitives that this provider brings in for convolutions and products: each is a routine, see `routines`."""
+
+from __future__ import annotations
+
+from sardonyx.array import Primitive
+
+
+class _Matmul(Primitive):
+    """a [*batch, M, K] x b [*batch or none, K, N] to [*batch, M, N]."""
+
+    name = "matmul"
+
+
+class _MatmulPacked(Primitive):
+    """a [M, K] x b [panels, K, nr] to [M, N]; `n` columns in panels of `nr`, the last one filled up with zeros."""
+
+    name = "matmul_packed"
+
+
+class _MatmulPanels(Primitive):
+    """a [..., K] x b [panels, K, nr] to [..., n]: natively, by BLAS."""
+
+    name = "matmul_panels"
+
+
+class _ConvPanels(Primitive):
+    """x [B, H, W, C], border included, x w [panels, kh * kw * C, nr] to [B, Ho, Wo, n]: natively, by BLAS."""
+
+    name = "conv_panels"
+
+
+class _ConvWinograd(Primitive):
+    """x as `winograd_input` takes it, x u [(m + 2)**2, C, M] to what `winograd_output` gives: natively, by BLAS."""
+
+    name = "conv_winograd"
+
+
+class _MatmulInt8(Primitive):
+    """a [..., K] of int16 x b [panels, K / 2, nr, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
+
+    name = "matmul_int8"
+
+
+class _MatmulNBits(Primitive):
+    """a [M, K] x weights of `bits` bits in blocks of `block` along K, their scales and zero points, to [M, N]."""
+
+    name = "matmul_nbits"
+
+
+class _MatmulBatched(Primitive):
+    """a [T, P, K] x b [P, panels, K, nr] to [T, P, N]: one product for each of P places."""
+
+    name = "matmul_batched"
+
+
+class _ConvPacked(Primitive):
+    """x [B, H, W, C], border included, x w [groups * panels, kh * kw * C / groups, nr] to [B, Ho, Wo, M]."""
+
+    name = "conv_packed"
+
+
+class _Im2col(Primitive):
+    """x [B, H, W, C], border included, to what each window sees, [B, Ho, Wo, kh * kw * C]."""
+
+    name = "im2col"
+
+
+class _Depthwise(Primitive):
+    """x [B, H, W, C], border included, x w [kh * kw, C] to [B, Ho, Wo, C]."""
+
+    name = "depthwise"
+
+
+class _WinogradInput(Primitive):
+    """x [B, H, W, C], border included, to [B * tiles, (m + 2)**2, C]; `m` outputs a tile along both axes."""
+
+    name = "winograd_input"
+
+
+class _WinogradOutput(Primitive):
+    """y [B * tiles, (m + 2)**2, M] to [B, Ho, Wo, M]; the last tiles may hang over."""
+
+    name = "winograd_output"
+
+
+MATMUL, MATMUL_PACKED, MATMUL_BATCHED = _Matmul(), _MatmulPacked(), _MatmulBatched()
+MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
+MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
+CONV_PACKED, IM2COL, DEPTHWISE = _ConvPacked(), _Im2col(), _Depthwise()
+WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
+
+
+class _Select(Primitive):
+    """The first elements of the lines [..., n] of x in order, [..., k], and where they are; `largest` ones or not."""
+
+    name = "select"
+
+
+class _SortLines(Primitive):
+    """The lines [..., n] of x in order, where the elements were, and the memory that it takes, if not the scratch's."""
+
+    name = "sort_lines"
+
+
+class _Suppress(Primitive):
+    """The primitive `suppression`, and the memory that it takes, if not the scratch's."""
+
+    name = "suppress"
+
+
+class _Accumulate(Primitive):
+    """The primitive `cumulative`."""
+
+    name = "accumulate"
+
+
+class _ScatterUpdates(Primitive):
+    """The primitive `scatter` without indices that merely count; `lines` pairs axes of x and of the indices instead."""
+
+    name = "scatter_updates"
+
+
+class _WalkTrees(Primitive):
+    """The primitive `tree_ensemble` with its tables as records, see `trees`."""
+
+    name = "walk_trees"
+
+
+ACCUMULATE, SCATTER_UPDATES, WALK_TREES = _Accumulate(), _ScatterUpdates(), _WalkTrees()
+SELECT, SORT_LINES, SUPPRESS = _Select(), _SortLines(), _Suppress()

@@ -1,0 +1,49 @@
+"""Routines: primitives with a function of their own, written by hand, where loops over scalars would be too slow.
+
+A writer takes the module being written and the `Routine`, and returns its `Code`. Sizes in shapes and attributes are
+integers or "p3" for the fourth parameter: `frame.size` makes an expression of either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeAlias
+
+from sardonyx.compiler.kernel import Routine
+
+from ..code import Code
+
+if TYPE_CHECKING:
+    from ..generator import Unit
+
+Writer: TypeAlias = "Callable[[Unit, Routine], Code]"
+
+WRITERS = {
+    "accumulate": "cumulative.accumulate",
+    "conv_packed": "convolution.conv_packed",
+    "depthwise": "depthwise.depthwise",
+    "im2col": "im2col.im2col",
+    "matmul": "matmul.matmul",
+    "matmul_batched": "matmul.matmul_batched",
+    "matmul_int8": "integer.matmul_int8",
+    "matmul_nbits": "nbits.matmul_nbits",
+    "matmul_packed": "matmul.matmul_packed",
+    "nonzero": "nonzero.nonzero",
+    "recurrent": "recurrent.recurrent",
+    "scatter_updates": "scatter.scatter",
+    "select": "selection.select",
+    "sort_lines": "sorting.sort",
+    "suppress": "suppression.suppress",
+    "walk_trees": "trees.walk_trees",
+    "winograd_input": "winograd.winograd_input",
+    "winograd_output": "winograd.winograd_output",
+}
+"""The primitive's name -> module and name of what writes its code; all of them need the feature "simd"."""
+
+
+def write(unit: Unit, routine: Routine) -> Code:
+    """The code of a routine."""
+    module, _, name = WRITERS[routine.primitive].partition(".")
+    writer: Writer = getattr(import_module(f"{__name__}.{module}"), name)
+    return writer(unit, routine)

@@ -1,0 +1,92 @@
+"""Convolution of x [B, H, W, C], border included, with packed weights to [B, Ho, Wo, M]: a matrix product in place.
+
+The rows of the left matrix are windows of x: contiguous segments that `tile.product` finds through a table of
+addresses. Blocks of windows span rows of outputs. A unit is a row of outputs of an image.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from sardonyx.compiler.kernel import Routine
+
+from ..assembler import Expr, i32
+from ..code import Code
+from . import frame, tile
+
+if TYPE_CHECKING:
+    from ..generator import Unit
+
+# Places in the scratch memory: addresses of windows, a tile at the edge, offsets of segments.
+_EDGE = 4 * tile.BLOCK + 16
+_OFFSETS = _EDGE + tile.EDGE
+
+
+def conv_packed(unit: Unit, routine: Routine) -> Code:
+    """w [groups * ceil(M / groups / nr), kh * kw * C / groups, nr]; attributes kernel, strides, dilations, groups."""
+    groups: int = routine.attributes["groups"]
+    (kh, kw), (down, across), (high, wide) = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
+    _, height, width, depth = routine.inputs[0]
+    batch, rows, columns, made = routine.outputs[0]
+    segments, joined = (kh, kw), 1
+    if groups == 1:  # neighbouring taps are one segment where nothing lies between their channels
+        if width == 1 and high == 1:
+            segments, joined = (1, 1), kh
+        elif wide == 1:
+            segments, joined = (kh, 1), kw
+    shape = tile.SHAPES[unit.target]
+    multiply = tile.product(unit)
+    with frame.function(unit, routine) as f:
+        with f.if_(i32.ge_u(f.begin, f.end)):
+            f.return_()
+        x, w, z = frame.buffers(f, routine)
+        pixel = f.let(frame.size(f, depth) * 4)
+        line = f.let(frame.size(f, width) * pixel)
+        c_row = f.let(frame.size(f, made) * 4)
+        seen, sums = (f.let(i32.div_u(size, groups)) for size in (pixel, c_row))
+        panel = f.let(seen * (kh * kw * shape.width // 4))
+        weights = f.let(i32.div_u(sums + (shape.width - 1), shape.width) * panel)
+
+        y, tap, place = (f.local(i32) for _ in range(3))
+        f.set(place, f.scratch)
+        with f.loop(y, 0, segments[0]), f.loop(tap, 0, segments[1]):
+            f.store(place, line * high * y + pixel * wide * tap, offset=_OFFSETS)
+            f.set(place, place + 4)
+
+        def line_of(number: Expr) -> Expr:
+            image = f.let(i32.div_u(number, frame.size(f, rows)))
+            first: Expr = (number - image * frame.size(f, rows)) * down + image * frame.size(f, height)
+            return x + first * line
+
+        number, column, address = f.local(i32, init=f.begin), f.local(i32), f.local(i32, init=line_of(f.begin))
+        first, count, group = (f.local(i32) for _ in range(3))
+        c = f.let(z + f.begin * frame.size(f, columns) * c_row)
+        total = f.let((f.end - f.begin) * frame.size(f, columns))
+        block = f.let(_block(total, shape.height))
+        with f.loop(first, 0, total, step=block):
+            f.set(count, f.select(block < total - first, block, total - first))
+            with f.loop(place, 0, count):
+                f.store(f.scratch + place * 4, address)
+                f.set(address, address + pixel * across)
+                f.set(column, column + 1)
+                with f.if_(column == frame.size(f, columns)):
+                    f.set(column, 0)
+                    f.set(number, number + 1)
+                    f.set(address, line_of(number))
+            with f.loop(group, 0, groups):
+                operands = (f.scratch, count, f.scratch + _OFFSETS, prod(segments), seen * joined)
+                panels = (w + group * weights, shape.width, panel)
+                f.call(multiply, *operands, *panels, c + group * sums, c_row, sums, f.scratch + _EDGE)
+                if groups > 1:
+                    with f.loop(place, 0, count):
+                        at = f.scratch + place * 4
+                        f.store(at, i32.load(at) + seen)
+            f.set(c, c + count * c_row)
+    return Code(f, frame.units((batch, rows)), scratch=_OFFSETS + 4 * prod(segments))
+
+
+def _block(total: Expr, height: int) -> Expr:
+    """Rows of a block, a multiple of `height`, so that blocks are nearly equal."""
+    pieces = i32.div_u(total + (tile.BLOCK - 1), tile.BLOCK) | (total == 0)
+    return i32.div_u(i32.div_u(total + (pieces - 1), pieces) + (height - 1), height) * height

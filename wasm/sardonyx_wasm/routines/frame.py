@@ -1,0 +1,58 @@
+"""What the function of every routine starts with: its signature, its buffers, its sizes."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.compiler.kernel import Routine
+
+from ..assembler import Expr, Function, Variable, i32
+from ..code import signature
+
+if TYPE_CHECKING:
+    from ..generator import Unit
+
+
+def function(unit: Unit, routine: Routine) -> Function:
+    """The routine's function, to be written in a `with` block: `(begin, end, scratch, buffer0 ..., param0 ...)`."""
+    return unit.module.function(routine.name, signature(len(routine.reads + routine.writes), routine.params))
+
+
+def buffers(f: Function, routine: Routine) -> tuple[Variable, ...]:
+    """The addresses of those read, then of those written."""
+    return f.params[3 : 3 + len(routine.reads + routine.writes)]
+
+
+def size(f: Function, value: int | str) -> Expr:
+    """A size, which is an integer or the name of a parameter, as an i32."""
+    return getattr(f, f"param{value[1:]}") if isinstance(value, str) else i32.const(value)
+
+
+def product(f: Function, sizes: Sequence[Any]) -> Expr:
+    """The product of sizes, computed once."""
+    literal, named = 1, None
+    for value in sizes:
+        if isinstance(value, str):
+            named = size(f, value) if named is None else named * size(f, value)
+        else:
+            literal *= value
+    if named is None:
+        return i32.const(literal)
+    return f.let(named * literal)
+
+
+def units(sizes: Sequence[Any]) -> Any:
+    """The product of sizes as `Code.units` has it.
+
+    >>> units([2, 3]), units(["p1", 4])
+    (6, ['mul', 'int32', ['param', 'int32', 1], ['const', 'int32', 4]])
+    """
+    if all(isinstance(value, int) for value in sizes):
+        return math.prod(sizes)
+    factors = [
+        ["param", "int32", int(value[1:])] if isinstance(value, str) else ["const", "int32", value] for value in sizes
+    ]
+    return functools.reduce(lambda x, y: ["mul", "int32", x, y], factors)

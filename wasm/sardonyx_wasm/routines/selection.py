@@ -1,0 +1,93 @@
+"""The first elements of lines in order: a unit is a line, `k` of whose elements are in a heap.
+
+An element that comes later is compared with the last one of those, four at a time: few are better.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sardonyx.compiler.kernel import Routine
+
+from .. import values, vectors
+from ..assembler import Expr, Variable, i32, i32x4, i64
+from ..code import SCRATCH, Code
+from ..values import kind
+from . import frame, order
+
+if TYPE_CHECKING:
+    from ..generator import Unit
+
+MOST = SCRATCH // 8
+"""Elements that fit the heap."""
+_VECTORS = 4  # compared at a time
+
+
+def select(unit: Unit, routine: Routine) -> Code:
+    """`select`: x [..., n] -> the first k elements [..., k] and int64 [..., k], where they come from; 0 < k <= n."""
+    *outer, n = routine.inputs[0]
+    k = routine.outputs[0][-1]
+    falling = routine.attributes["largest"]
+    element = kind(routine.reads[0])
+    width, heap_size = element.bits // 8, i32.const(8 * k)
+    with frame.function(unit, routine) as f:
+        x, found, places = frame.buffers(f, routine)
+        scope = vectors.FunctionScope(unit, f)
+        number, at, root = f.local(i32), f.local(i32), f.local(i64)
+        length = f.let(frame.size(f, n))
+        line = f.local(i32)
+        border = tuple(f.let(part) for part in vectors.splat(element, values.load(scope, element, x, 0)))
+
+        def rank() -> Expr:
+            return order.rank(f, element, line + at * width, at, falling)
+
+        def last() -> None:
+            """Note which of the heap comes last."""
+            f.set(root, i64.load(f.scratch))
+            place = line + i32.wrap_i64(root) * width
+            for variable, part in zip(border, vectors.splat(element, values.load(scope, element, place, 0))):
+                f.set(variable, part)
+
+        def one() -> None:
+            new = f.let(rank())
+            with f.if_(i64.lt_u(new, root)):
+                f.call(order.sift(unit), f.scratch, 0, heap_size, new)
+                last()
+
+        def worse(first: Variable) -> Expr:
+            """Whether none of the next elements can be better."""
+            masks = []
+            for step in range(_VECTORS):
+                those = vectors.load(scope, element, first, step * 4 * width)
+                (mask,) = vectors.apply(scope, "le" if falling else "ge", element, [those, border])
+                masks.append(mask)
+            together = masks[0]
+            for mask in masks[1:]:
+                together = together & mask
+            return i32x4.all_true(together.as_(i32x4))
+
+        with f.loop(number, f.begin, f.end):
+            f.set(line, x + number * (length * width))
+            with f.loop(at, 0, k):
+                f.store(f.scratch + (at << 3), rank())
+            order.heapify(unit, f, f.scratch, heap_size)
+            last()
+            stop = f.local(i32)
+            with f.while_(at < length):
+                with f.block() as some:
+                    f.set(stop, at + 4 * _VECTORS)
+                    f.br_if(some, stop > length)
+                    with f.repeat() as again:
+                        f.br_if(some, i32.eqz(worse(f.let(line + at * width))))
+                        f.set(at, stop)
+                        f.set(stop, at + 4 * _VECTORS)
+                        f.br_if(again, stop <= length)
+                f.set(stop, f.select(stop < length, stop, length))
+                with f.loop(at, at, stop):
+                    one()
+            order.unheap(unit, f, f.scratch, heap_size)
+            with f.loop(at, 0, k):
+                place = f.let(i32.load(f.scratch + (at << 3)))
+                order.copy(f, element, line + place * width, found + (number * k + at) * width)
+                f.store(places + ((number * k + at) << 3), i64.extend_i32_u(place))
+    return Code(f, frame.units(outer), scratch=8 * k)

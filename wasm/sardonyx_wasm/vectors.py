@@ -1,0 +1,156 @@
+"""Vectors of 4 elements in WebAssembly SIMD: memory, and folding their lanes; `lanewise` computes with them.
+
+Everything a writer of kernels needs is here: a `Vector` is what `lanes` says, `s` a `VectorScope`, `k` the `Kind` of
+a dtype (that of the last operand for `apply`). Results are those of `values` and `functions`, element for element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from sardonyx.compiler import transcendental
+
+from . import functions
+from .assembler import Callee, Expr, Function, Module, Variable, i8x16, i16x8, i32, i32x4, v128
+from .lane_conversion import bitcast, cast, from_bits, to_bits
+from .lanes import Constant, Vector, VectorScope, collect, element, lane, lanes, let, once, splat, types, words
+from .lanewise import apply, write_vector
+from .values import Kind, Literal, kind
+
+__all__ = [
+    "Constant",
+    "FunctionScope",
+    "Vector",
+    "VectorScope",
+    "apply",
+    "bitcast",
+    "cast",
+    "gather",
+    "horizontal",
+    "iota",
+    "lane",
+    "let",
+    "load",
+    "splat",
+    "store",
+    "types",
+    "write_vector",
+]
+
+
+class Unit(Protocol):
+    """A module being written, with each function once."""
+
+    module: Module
+
+    def once(self, kind: str, name: str, write: Callable[[], Any]) -> Any: ...
+
+    def helper(self, name: str) -> Callee: ...
+
+    def written(self, function: transcendental.Function) -> Callee: ...
+
+
+class FunctionScope:
+    """The `VectorScope` of one function of a module."""
+
+    predictable = False
+
+    def __init__(self, unit: Unit, f: Function) -> None:
+        self.unit = unit
+        self.f = f
+        self.select, self.if_expr, self.helper, self.written = f.select, f.if_expr, unit.helper, unit.written
+        self._constants: dict[tuple[str, bytes], Constant] = {}
+
+    def let(self, value: Expr) -> Expr:
+        """The value, evaluated once; variables and constants are that anyway."""
+        return value if isinstance(value, (Variable, Literal, Constant)) else self.f.let(value)
+
+    def constant(self, value: Constant) -> Constant:
+        """The constant, in a local that was set at the function's start."""
+        if value.is_local:
+            return value
+        key = value.type.name, value.code
+        if key not in self._constants:
+            self._constants[key] = Constant(value.type, value.number, self.f.constant(value))
+        return self._constants[key]
+
+    def written_vector(self, function: transcendental.Function) -> Callee:
+        unit = self.unit
+        return unit.once("written vector", function.name, lambda: write_vector(unit.module, function))  # type: ignore[no-any-return]
+
+
+def iota() -> Expr:
+    """The numbers of the lanes, an i32x4."""
+    return i32x4.const(0, 1, 2, 3)
+
+
+def load(s: VectorScope, k: Kind, address: Expr, offset: int = 0) -> Vector:
+    """The 4 elements in memory from `address + offset`."""
+    if k.bits == 64:
+        address = s.let(address)
+        return tuple(lanes(k).load(address, offset=offset + 16 * part) for part in range(2))
+    if k.bits == 32:
+        return (lanes(k).load(address, offset=offset),)
+    if k.bits == 16:
+        bits: Expr = getattr(i32x4, f"load16x4_{k.signed}")(address, offset=offset)
+    else:
+        short = getattr(i16x8, f"extend_low_i8x16_{k.signed}")(i8x16.load32_zero(address, offset=offset))
+        bits = getattr(i32x4, f"extend_low_i16x8_{k.signed}")(short)
+    return (_decoded(s, k, bits),)
+
+
+def gather(s: VectorScope, k: Kind, addresses: Sequence[Expr], offset: int = 0) -> Vector:
+    """The elements at 4 addresses + offset."""
+    if k.bits < 32:
+        read = getattr(i32, f"load{k.bits}_{k.signed}")
+        bits = collect(kind("int32"), [read(address, offset=offset) for address in addresses])
+        return (_decoded(s, k, bits),)
+    count = 128 // k.bits
+    return tuple(_gather(k, addresses[at : at + count], offset) for at in range(0, 4, count))
+
+
+def _gather(k: Kind, addresses: Sequence[Expr], offset: int) -> Expr:
+    x: Expr = getattr(v128, f"load{k.bits}_zero")(addresses[0], offset=offset)
+    for at, address in enumerate(addresses[1:], 1):
+        x = getattr(v128, f"load{k.bits}_lane")(address, x, lane=at, offset=offset)
+    return x.as_(lanes(k))
+
+
+def _decoded(s: VectorScope, k: Kind, bits: Expr) -> Expr:
+    """What a dtype of fewer than 32 bits is, from its bits, extended."""
+    return from_bits(s, k, bits) if k.is_half or k.family == "bool" else bits
+
+
+def store(f: Function, s: VectorScope, k: Kind, address: Expr, value: Vector, offset: int = 0) -> None:
+    """Store the 4 elements from `address + offset`; no byte past them is touched."""
+    if k.bits == 64:
+        address = s.let(address)
+        for part, x in enumerate(value):
+            f.store(address, x, offset=offset + 16 * part)
+        return
+    (x,) = value
+    if k.bits == 32:
+        f.store(address, x, offset=offset)
+        return
+    sign = "s" if k.family == "int" else "u"
+    bits = s.let(to_bits(s, k, x))
+    packed = s.let(getattr(i16x8, f"narrow_i32x4_{sign}")(bits, bits))
+    if k.bits == 8:
+        packed = getattr(i8x16, f"narrow_i16x8_{sign}")(packed, packed)
+    f.do(getattr(v128, f"store{4 * k.bits}_lane")(address, packed, lane=0, offset=offset))
+
+
+def horizontal(s: VectorScope, function: str, k: Kind, x: Vector) -> Expr:
+    """The 4 lanes folded by `sum`, `prod`, `min`, `max`, `any` or `all`: (0 + 2) + (1 + 3)."""
+    function = _FOLDS[function]
+    if k.bits == 64:
+        pairs: list[Vector] = [(x[0], x[0]), (x[1], x[1])]
+    else:
+        part = once(s, x[0])
+        pairs = [(part,), (words(part, part, 2, 3, 2, 3),)]
+    folded = once(s, apply(s, function, k, pairs)[0])
+    return functions.apply(s, function, k, [element(k, folded, at) for at in range(2)])
+
+
+_FOLDS = {"sum": "add", "prod": "mul", "min": "min", "max": "max", "any": "or", "all": "and"}
