@@ -168,6 +168,7 @@ class Executor:
         self._free: list[Frame] = []
         self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
+        self._reads_feeds = any(port.symbols for port in plan.inputs)
 
     def prepare(self) -> None:
         """Compile the plan's code, or the first run will."""
@@ -209,7 +210,7 @@ class Executor:
         """
         strings.check()
         frame.strings = strings
-        symbols = self._bind_symbols(feeds, dict(outer or {}))
+        symbols = self._symbols(frame, feeds, outer or {})
         frame.lend(feeds, lent)
         results: list[tuple[Feed, int]] = []
         held: list[Callable[[], None]] = []
@@ -244,6 +245,16 @@ class Executor:
             while held:
                 held.pop()()
         return [self._handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
+
+    def _symbols(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int]) -> dict[str, int]:
+        """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
+        shapes = [feed.shape for feed in feeds]
+        if frame.start is None or frame.start[0] != shapes or frame.start[1] != outer:
+            symbols = self._bind_symbols(feeds, dict(outer))
+            if self._reads_feeds:
+                return symbols
+            frame.start = shapes, dict(outer), symbols
+        return dict(frame.start[2])
 
     def _bind_symbols(self, feeds: Sequence[Feed], symbols: dict[str, int]) -> dict[str, int]:
         for name, places in self.plan.symbols.items():

@@ -77,6 +77,8 @@ class Frame:
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
         self.lent: dict[int, Address] = {}
         self.strings = NO_STRINGS
+        self.start: tuple[list[tuple[int, ...]], dict[str, int], dict[str, int]] | None = None
+        """Shapes of feeds and outer symbols of the last run, and the symbols that they made."""
 
     def lend(self, feeds: Sequence[Feed], count: int) -> None:
         """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
