@@ -44,9 +44,18 @@ FILES = {
 
 MODELS = (
     *("opennsfw-resnet", "light-resnet50", "light-densenet121", "light-squeezenet"),
-    *("ppocr4-det", "ppocr4-rec", "ppocr2-cls", "ppocr5-cls", "ppocr5-cls-qdq-int8"),
-    *("silero-vad", "silero-vad-seq", "basic-pitch", "asr-feat-nemo80", "asr-feat-kaldi", "eeg-spindle-unet"),
-    *("eeg-seizure-lstm", "minilm-l3", "minilm-l6-int8", "minilm-l3-fp16", "smollm2-int4-contrib-decode"),
+    *("ppocr4-det", "ppocr4-rec", "ppocr2-cls", "ppocr5-cls", "ppocr5-cls-qdq-int8", "ppocr5-cls-qop-int8"),
+    *("silero-vad", "silero-vad-seq", "basic-pitch", "asr-feat-nemo80", "asr-feat-kaldi", "asr-feat-wespeaker"),
+    *(
+        "eeg-spindle-unet",
+        "eeg-seizure-lstm",
+        "tashkeel-bilstm-int8",
+        "pyfrspell-int8",
+        "minilm-l3",
+        "minilm-l6-int8",
+        "minilm-l3-fp16",
+        "smollm2-int4-contrib-decode",
+    ),
     *("smollm2-int4-std-decode", "romanizer-enc", "romanizer-dec", "magika", "slovorez-fp16", "caustic-painn"),
 )
 """Vision, text in pictures, audio and signals, transformers, and others."""
