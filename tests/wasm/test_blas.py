@@ -38,14 +38,20 @@ class Memory:
         return np.ndarray(shape, np.float32, self.bytes, address, strides)
 
 
-def check(primitive: str, a: np.ndarray, b: np.ndarray, stored: np.ndarray, expected: np.ndarray, threads: int) -> None:
+def result(
+    primitive: str, a: np.ndarray, b: np.ndarray, stored: np.ndarray, shape: Sequence[int], threads: int
+) -> np.ndarray:
     attributes = {"n": b.shape[-1], "nr": stored.shape[-1]} if stored is not b else {}
-    memory = Memory(a, stored, np.full(expected.shape, np.nan, np.float32))
-    code = routine(primitive, [a.shape, stored.shape, expected.shape], **attributes)
+    memory = Memory(a, stored, np.full(shape, np.nan, np.float32))
+    code = routine(primitive, [a.shape, stored.shape, shape], **attributes)
     call = blas.Call(blas.product(code, memory.addresses, ()), memory.array)
     for thread in range(threads):
         call(0, thread, threads)
-    found = memory.array(memory.addresses[2], expected.shape)
+    return memory.array(memory.addresses[2], shape)
+
+
+def check(primitive: str, a: np.ndarray, b: np.ndarray, stored: np.ndarray, expected: np.ndarray, threads: int) -> None:
+    found = result(primitive, a, b, stored, expected.shape, threads)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * max(1.0, np.abs(expected).max(initial=0.0)))
 
 
@@ -81,6 +87,20 @@ def test_products(sizes: tuple[int, int, int], nr: int, threads: int) -> None:
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
     expected = a.astype(np.float64) @ b
     check("matmul_panels" if nr else "matmul", a, b, panels(b, nr) if nr else b, expected, threads)
+
+
+@pytest.mark.skipif(not blas.in_blocks(), reason="other BLAS than OpenBLAS with AVX-512 have an order of their own")
+@THREADS
+@pytest.mark.parametrize("sizes", [(1, 1024, 1000), (1, 4096, 1000), (1, 400, 200), (20, 500, 1000), (1, 100, 17)])
+@pytest.mark.parametrize("nr", [0, 32, 64])
+def test_equal_columns_have_equal_sums(sizes: tuple[int, int, int], nr: int, threads: int) -> None:
+    """What a softmax of large numbers needs: the last columns are summed in the order of the others."""
+    m, k, n = sizes
+    rng = np.random.default_rng(k)
+    a, column = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, 1)))
+    b = np.ascontiguousarray(np.broadcast_to(column, (k, n)))
+    found = result("matmul_panels" if nr else "matmul", a, b, panels(b, nr) if nr else b, (m, n), threads)
+    np.testing.assert_array_equal(found, np.broadcast_to(found[:, :1], (m, n)))
 
 
 @BLOCKS

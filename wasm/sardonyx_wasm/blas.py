@@ -33,6 +33,7 @@ SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
 
 _ROWS = 16  # that a block should have at least
+_LANES = 16  # of AVX-512
 _CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
 _AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
 _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
@@ -96,6 +97,11 @@ class Panels(NamedTuple):
     panel: int
     width: int
 
+    @property
+    def stored(self) -> bool:
+        """Whether panels lie one after another, the last one filled up with zeros."""
+        return self.row == 4 * self.width
+
 
 class Product:
     """`count` products of [rows, depth] and [depth, columns]; `most` rows at a time, and `unit` belong together."""
@@ -105,6 +111,11 @@ class Product:
         self.most, self.unit = most, max(1, unit)
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
+
+    @property
+    def is_read_from_memory(self) -> bool:
+        """Whether panels of the right side come from memory rather than the cache."""
+        return in_blocks() and self.b.width < self.columns and 4 * self.depth * self.columns > _CACHED
 
     def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
         """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
@@ -123,22 +134,27 @@ class Product:
         source = a.address + rows.start * a.row if source is None else source
         target = c.address + rows.start * c.row if target is None else target
         for row, blocks, size in _runs(len(rows), self.most):
-            for panel, wide, width in self._widths(panels):
+            for column, wide, width in self._panels(panels):
                 outer = (count, blocks, wide)
                 kept = tuple(0 if number == 1 else slice(None) for number in outer)
                 left = array(source + row * a.row, (*outer, size, self.depth), (a.between, size * a.row, 0, a.row, 4))
-                right = b.address + panel * b.panel, (*outer, self.depth, width), (b.between, 0, b.panel, b.row, 4)
-                place = target + row * c.row + 4 * b.width * panel
-                made = array(place, (*outer, size, width), (c.between, size * c.row, 4 * b.width, c.row, 4))
-                yield left[kept], array(*right)[kept], made[kept]
+                place = b.address + column // b.width * b.panel + 4 * (column % b.width)
+                right = array(place, (*outer, self.depth, b.width), (b.between, 0, b.panel, b.row, 4))
+                strides = c.between, size * c.row, 4 * b.width, c.row, 4
+                made = array(target + row * c.row + 4 * column, (*outer, size, width), strides)
+                yield left[kept], right[kept], made[kept]
 
-    def _widths(self, panels: range) -> Iterator[tuple[int, int, int]]:
-        """Panels that are equally wide: the first, how many, their width."""
+    def _panels(self, panels: range) -> Iterator[tuple[int, int, int]]:
+        """Panels side by side: the first column, how many panels, the columns of each that there are.
+
+        BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
+        equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
+        """
         whole, rest = divmod(self.columns, max(1, self.b.width))
         if some := min(panels.stop, whole) - panels.start:
-            yield panels.start, some, self.b.width
+            yield panels.start * self.b.width, some, self.b.width
         if rest and panels.stop > whole:
-            yield whole, 1, rest
+            yield (whole * self.b.width, 1, rest) if self.b.stored else (self.columns - self.b.width, 1, self.b.width)
 
 
 def _part(whole: range, thread: int, threads: int) -> range:
@@ -207,16 +223,31 @@ class Call:
             band = range(start, min(start + size, units.stop))
             rows = range(band.start * product.unit, band.stop * product.unit)
             calls = product.calls(self._array, rows, panels, source, target)
-            yield band, [step for operands in calls for step in _steps(*operands)]
+            yield band, [step for operands in calls for step in _steps(*operands, product.is_read_from_memory)]
 
 
-def _steps(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> Iterator[Step]:
-    """What to call for a @ b. Twice the same row reads panels from memory a third faster than one, a vector, does."""
-    if a.shape[-2] == 1 and b.ndim > 2 and b.nbytes > _CACHED and in_blocks():
-        pair, made = (np.empty((*x.shape[:-2], 2, x.shape[-1]), np.float32) for x in (a, c))
+def _steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, doubled: bool) -> Iterator[Step]:
+    """What to call for a @ b, of which c may want the first columns alone.
+
+    `doubled` rows, twice the same, read panels from memory a third faster than one, a vector, does. A vector's product
+    with a matrix sums the columns behind the last 16 in another order than the rest, so these overlap those before.
+    """
+    (rows, columns), width = c.shape[-2:], b.shape[-1]
+    if rows == 1 and doubled:
+        pair, made = (
+            np.empty((*a.shape[:-2], 2, a.shape[-1]), np.float32),
+            np.empty((*c.shape[:-2], 2, width), np.float32),
+        )
         yield partial(np.copyto, pair, a)
         yield partial(np.matmul, pair, b, out=made)
-        yield partial(np.copyto, c, made[..., :1, :])
+        yield partial(np.copyto, c, made[..., :1, :columns])
+    elif columns < width:
+        made = np.empty((*c.shape[:-1], width), np.float32)
+        yield partial(np.matmul, a, b, out=made)
+        yield partial(np.copyto, c, made[..., :columns])
+    elif rows == 1 and columns > _LANES and (rest := columns % _LANES):
+        yield partial(np.matmul, a, b[..., :-rest], out=c[..., :-rest])
+        yield partial(np.matmul, a, b[..., -_LANES:], out=c[..., -_LANES:])
     else:
         yield partial(np.matmul, a, b, out=c)
 
