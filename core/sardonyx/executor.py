@@ -172,6 +172,7 @@ class Executor:
 
     def prepare(self) -> None:
         """Compile the plan's code, or the first run will."""
+        self._code.weights.prepare(self.plan, self.devices)
         _ = self._code.executables
 
     def arena(self, device: int) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -98,9 +99,10 @@ class Poly:
         return self + other.scaled(-1)
 
     def __mul__(self, other: Poly) -> Poly:
-        for a, b in ((self, other), (other, self)):
-            if (number := a.constant) is not None:
-                return b.scaled(number)
+        if (number := self.constant) is not None:
+            return other.scaled(number)
+        if (number := other.constant) is not None:
+            return self.scaled(number)
         products: dict[Monomial, int] = {}
         for left, a_factor in self.terms:
             for right, b_factor in other.terms:
@@ -253,15 +255,23 @@ def _order(atom: Atom) -> str:
     return atom if isinstance(atom, str) else atom.order
 
 
+@lru_cache(1 << 14)
+def _rank(monomial: Monomial) -> tuple[int, list[str]]:
+    return len(monomial), [_order(atom) for atom in monomial]
+
+
 def _normal(terms: dict[Monomial, int]) -> Poly:
     kept = [term for term in terms.items() if term[1]]
     if len(kept) > 1:
-        kept.sort(key=lambda term: (len(term[0]), [_order(atom) for atom in term[0]]))
+        kept.sort(key=lambda term: _rank(term[0]))
     return Poly(tuple(kept))
 
 
 def total(parts: Iterable[Poly]) -> Poly:
     """The sum of polynomials."""
+    parts = [part for part in parts if part.terms]
+    if len(parts) == 1:
+        return parts[0]
     sums: dict[Monomial, int] = {}
     for part in parts:
         for monomial, factor in part.terms:

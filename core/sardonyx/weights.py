@@ -15,13 +15,38 @@ from sardonyx.plan import Launch as Step
 from sardonyx.plan import Plan
 
 
+class Setup:
+    """Launches of a plan's `setup` in order, each with the code of its device, where it is a segment of its own."""
+
+    def __init__(self, plan: Plan, devices: Sequence[Device], launches: Sequence[Step]) -> None:
+        self.plan, self.launches = plan, launches
+        self._executables: dict[int, Executable] = {}
+        for number in {launch.device for launch in launches}:
+            mine = [launch for launch in launches if launch.device == number]
+            used = sorted({launch.code for launch in mine})
+            segments = [[Launch(used.index(launch.code), plan.codes[launch.code]["name"])] for launch in mine]
+            self._executables[number] = devices[number].load([code_of(plan.codes[code]) for code in used], segments)
+
+    def __iter__(self) -> Iterator[tuple[Step, Executable, int]]:
+        segments: Counter[int] = Counter()
+        for launch in self.launches:
+            yield launch, self._executables[launch.device], segments[launch.device]
+            segments[launch.device] += 1
+
+
 class Weights:
     """Shared by all plans of a session; constants are known by their names."""
 
     def __init__(self) -> None:
         self._addresses: dict[tuple[int, str], Address] = {}
         self._shared: set[tuple[int, str]] = set()
+        self._prepared: dict[int, Setup] = {}
         self._lock = threading.Lock()
+
+    def prepare(self, plan: Plan, devices: Sequence[Device]) -> None:
+        """Have the code of a plan's `setup` made before `place` wants it, which devices may compile meanwhile."""
+        with self._lock:
+            self._prepared[id(plan)] = Setup(plan, devices, self._left(plan, devices))
 
     def place(self, plan: Plan, devices: Sequence[Device]) -> list[Address | None]:
         """Where the constants of a plan lie, by the numbers of their buffers; runs what is left of its `setup`."""
@@ -60,7 +85,10 @@ class Weights:
         kept = set(self._addresses)  # what other plans use stays
         left = self._left(plan, devices)
         last = {number: launch for launch in left for number in launch.buffers}
-        for launch, executable, segment in self._load(plan, devices, left):
+        setup = self._prepared.pop(id(plan), None)
+        if setup is None or setup.launches != left:
+            setup = Setup(plan, devices, left)
+        for launch, executable, segment in setup:
             self._run(plan, devices, launch, executable, segment)
             for number in launch.buffers:
                 if last[number] is launch:
@@ -78,21 +106,6 @@ class Weights:
             self._give_back(device, buffer.weight)
             if (array := plan.weights.get(buffer.weight)) is not None:
                 memory.forget(array)
-
-    def _load(
-        self, plan: Plan, devices: Sequence[Device], launches: Sequence[Step]
-    ) -> Iterator[tuple[Step, Executable, int]]:
-        """The launches in order, each with the code of its device, where it is a segment of its own."""
-        executables = {}
-        for number in {launch.device for launch in launches}:
-            mine = [launch for launch in launches if launch.device == number]
-            used = sorted({launch.code for launch in mine})
-            segments = [[Launch(used.index(launch.code), plan.codes[launch.code]["name"])] for launch in mine]
-            executables[number] = devices[number].load([code_of(plan.codes[code]) for code in used], segments)
-        segments_of: Counter[int] = Counter()
-        for launch in launches:
-            yield launch, executables[launch.device], segments_of[launch.device]
-            segments_of[launch.device] += 1
 
     def _run(self, plan: Plan, devices: Sequence[Device], launch: Step, executable: Executable, segment: int) -> None:
         """Run a launch of the setup; what it writes is known to be there only if it came to its end."""

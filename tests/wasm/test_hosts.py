@@ -219,12 +219,12 @@ class TestFunctions:
         m = Module("kernels")
         m.import_function("env", "expf", {"x": f32}, [f32])
         with pytest.raises(EngineError, match=r"'kernels' imports \('env', 'expf'\), which this host does not provide"):
-            host.load(m)
+            host.load(m).wait()
         invalid = Module()
         with invalid.function("f", {}) as f:
             f.do(op("memory.init", 0, 0, 0, index=3))
         with pytest.raises(EngineError, match="cannot compile this module"):
-            host.load(invalid)
+            host.load(invalid).wait()
 
     def test_probes_are_what_the_assembler_makes(self) -> None:
         zero = f32x4.const(0.0)
@@ -349,10 +349,10 @@ class TestCache:
     def test_compiled_code_is_kept(
         self, host: WasmtimeHost, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        host.load(saxpy())
+        host.load(saxpy()).wait()
         assert len(list(cache_folder.iterdir())) == 1
         self.forbid_compiling(monkeypatch)
-        WasmtimeHost(maximum=2048).load(saxpy()).function("saxpy")
+        WasmtimeHost(maximum=2048).load(saxpy()).wait()
 
     def test_modules_are_recalled_by_their_key(
         self, host: WasmtimeHost, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
@@ -360,6 +360,7 @@ class TestCache:
         m = saxpy()
         m.data(b"bytes", 8)
         first = host.load(m, b"some key")
+        first.wait()
         assert host.recall(b"some key") is first
         assert host.recall(b"another") is None
         self.forbid_compiling(monkeypatch)
@@ -372,11 +373,11 @@ class TestCache:
 
     @pytest.mark.parametrize("damage", [b"", b"garbage", bytes(100_000)])
     def test_damaged_files_are_replaced(self, host: WasmtimeHost, cache_folder: Path, damage: bytes) -> None:
-        host.load(saxpy())
+        host.load(saxpy()).wait()
         (file,) = cache_folder.iterdir()
         whole = file.read_bytes()
         file.write_bytes(damage or whole[:-1])
-        WasmtimeHost(maximum=2048).load(saxpy()).function("saxpy")
+        WasmtimeHost(maximum=2048).load(saxpy()).wait()
         assert file.read_bytes() == whole
 
     def test_code_of_another_machine_is_replaced(
@@ -384,21 +385,21 @@ class TestCache:
     ) -> None:
         with monkeypatch.context() as patched:
             patched.setattr(cache, "read", lambda key: b"whole, but not for wasmtime")
-            host.load(saxpy())
+            host.load(saxpy()).wait()
         self.forbid_compiling(monkeypatch)
-        WasmtimeHost(maximum=2048).load(saxpy())
+        WasmtimeHost(maximum=2048).load(saxpy()).wait()
 
     def test_it_can_be_turned_off(
         self, host: WasmtimeHost, cache_folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("SARDONYX_CACHE", "0")
-        host.load(saxpy())
+        host.load(saxpy()).wait()
         assert cache.directory() is None
         assert not cache_folder.exists()
 
     def test_a_folder_that_refuses_is_no_error(self, host: WasmtimeHost, cache_folder: Path) -> None:
         cache_folder.write_text("a file in the way")
-        host.load(saxpy()).function("saxpy")
+        host.load(saxpy()).wait()
 
 
 class TestAllocator:

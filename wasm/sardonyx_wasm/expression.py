@@ -13,6 +13,7 @@ sees the same bits as others, and plain `v128` fits all.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from . import opcodes
@@ -175,6 +176,12 @@ def _builder(instruction: Instruction, lanes: ValueType = v128) -> Builder:
     name, operand_types, result = instruction.name, [TYPES[t] for t in instruction.operands], TYPES[instruction.result]
     plain = b"" if {"lane", "lanes", "index"} & {*instruction.immediates} else opcodes.encode(instruction, {})
 
+    def encode(**immediates: Any) -> bytes:
+        return opcodes.encode(instruction, immediates)
+
+    if instruction.immediates == ("memory",):
+        encode = lru_cache(1024)(encode)
+
     def build(*operands: Operand, **immediates: Any) -> Expr:
         if len(operands) != len(operand_types):
             raise TypeError(f"{name} takes {len(operand_types)} operands, not {len(operands)}")
@@ -189,7 +196,7 @@ def _builder(instruction: Instruction, lanes: ValueType = v128) -> Builder:
         if kind is v128:
             vectors = [v.type for v in operands if isinstance(v, Expr) and v.type.is_vector]
             kind = vectors[0] if lanes is v128 and vectors else lanes
-        return Expr(kind, code + (opcodes.encode(instruction, immediates) if immediates or not plain else plain))
+        return Expr(kind, code + (encode(**immediates) if immediates or not plain else plain))
 
     return build
 

@@ -1,4 +1,4 @@
-"""The module of a plan: a function for each code, and a driver for each segment that calls them.
+"""The module of a plan: a function for each code, one that launches it, and a driver for each segment.
 
 `segment_<n>(words, thread, threads)` runs the launches of a segment one after another; every thread calls it. The words
 there are: the address of the scratch memory, that of the barrier, then for each launch the addresses of its buffers and
@@ -96,33 +96,43 @@ class Unit:
 
     def segment(self, number: int, launches: Sequence[Launch]) -> None:
         """The driver of a segment."""
-        together = self.once("helper", "meet", lambda: meet(self.module, "threads" in self.features))
-        codes = [(self.code(launch.code), self._codes[launch.code]) for launch in launches]
         params = {"words": i32, "thread": i32, "threads": i32}
         with self.module.function(f"segment_{number}", params, [i32], export=True) as f:
             scratch = f.let(i32.load(f.words) + f.thread * SCRATCH)
             state = f.let(i32.load(f.words, offset=4))
             place = HEADER
-            for code, source in codes:
-                count = len(code.function.signature) - 3
-                words = [i32.load(f.words, offset=4 * (place + k)) for k in range(count)]
-                place += count
-                buffers = len(source.reads + source.writes)
-                self._call(f, code, scratch, words[:buffers], [f.let(word) for word in words[buffers:]])
-                with f.if_(together(state, f.threads)):
+            for launch in launches:
+                launcher, count = self._launcher(launch.code)
+                with f.if_(launcher(f.words + 4 * place, f.thread, f.threads, scratch, state)):
                     f.return_(1)
+                place += count
             f.return_(0)
 
-    def _call(
-        self, f: Function, code: Code, scratch: Expr, buffers: Sequence[Expr], params: Sequence[Variable]
-    ) -> None:
+    def _launcher(self, number: int) -> tuple[Function, int]:
+        """The function that launches a code with the words at an address, and how many there are."""
+        code, source = self.code(number), self._codes[number]
+        count = len(code.function.signature) - 3
+        buffers = len(source.reads + source.writes)
+
+        def write() -> Function:
+            together = self.once("helper", "meet", lambda: meet(self.module, "threads" in self.features))
+            names = ("words", "thread", "threads", "scratch", "state")
+            with self.module.function(f"launch_{source.key}", dict.fromkeys(names, i32), [i32]) as f:
+                words = [i32.load(f.words, offset=4 * k) for k in range(count)]
+                self._call(f, code, words[:buffers], [f.let(word) for word in words[buffers:]])
+                f.return_(together(f.state, f.threads))
+            return f
+
+        return self.once("launcher", f"{type(source).__name__} {source.key}", write), count
+
+    def _call(self, f: Function, code: Code, buffers: Sequence[Expr], params: Sequence[Variable]) -> None:
         """Do this thread's share of the units."""
         units = f.let(programs.size(self, f, code.units, params))
         share = f.let(_divided_up(units, f.threads))
         if code.align > 1:
             share = f.let(_divided_up(share, code.align) * code.align)
         begin = f.let(_least(f, f.thread * share, units))
-        f.call(code.function, begin, _least(f, begin + share, units), scratch, *buffers, *params)
+        f.call(code.function, begin, _least(f, begin + share, units), f.scratch, *buffers, *params)
 
 
 def _divided_up(a: Expr, b: Operand) -> Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from sardonyx import dtypes
@@ -53,7 +54,7 @@ class _Parts:
         self.polys = polys
         self.ranges = dict(b.ranges)
         self.turns: list[tuple[dict[str, Poly], Ranges]] = []
-        while any(self._split(letter, k) for letter, axes in self.axes.items() for k in range(len(axes))):
+        while self._split_one():
             pass
 
     def here(self, value: Poly) -> Poly:
@@ -62,9 +63,18 @@ class _Parts:
             value = value.substitute(renamed, ranges)
         return value
 
-    def _split(self, letter: str, k: int) -> bool:
+    def _split_one(self) -> bool:
+        divisors = self._divisors()
+        return any(
+            self._split(letter, k, divisors[name])
+            for letter, axes in self.axes.items()
+            for k in range(len(axes))
+            if (name := f"{letter}{k}") in divisors
+        )
+
+    def _split(self, letter: str, k: int, divisors: Iterable[Poly]) -> bool:
         name, extent = f"{letter}{k}", self.axes[letter][k]
-        for divisor in self._divisors(symbol(name)):
+        for divisor in divisors:
             count = extent.floordiv(divisor)
             if count * divisor != extent or ONE in (count, divisor):
                 continue
@@ -79,17 +89,22 @@ class _Parts:
             return True
         return False
 
-    def _divisors(self, axis: Poly) -> list[Poly]:
-        """What quotients and remainders of an axis alone are by."""
-        found: dict[Poly, None] = {}
-        stack = [atom for value in self.polys for monomial, _ in value.terms for atom in monomial]
+    def _divisors(self) -> dict[str, dict[Poly, None]]:
+        """What quotients and remainders of single axes are by."""
+        found: dict[str, dict[Poly, None]] = {}
+        stack = [atom for value in self.polys for atom in _calls(value)]
         while stack:
             atom = stack.pop()
-            if isinstance(atom, Call):
-                if atom.a == axis and atom.name in ("floordiv", "mod") and not any(map(_is_loop, atom.b.symbols())):
-                    found[atom.b] = None
-                stack += [inner for value in (atom.a, atom.b) for monomial, _ in value.terms for inner in monomial]
-        return list(found)
+            match atom.a.terms:
+                case (((str() as axis,), 1),) if atom.name in ("floordiv", "mod"):
+                    if not any(map(_is_loop, atom.b.symbols())):
+                        found.setdefault(axis, {})[atom.b] = None
+            stack += (inner for value in (atom.a, atom.b) for inner in _calls(value))
+        return found
+
+
+def _calls(value: Poly) -> list[Call]:
+    return [atom for monomial, _ in value.terms for atom in monomial if isinstance(atom, Call)]
 
 
 def _merge(axes: list[Poly], letter: str, polys: list[Poly]) -> tuple[list[Poly], dict[str, Poly]]:

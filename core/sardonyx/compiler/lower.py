@@ -143,8 +143,7 @@ class KernelBuilder:
         if array is self.root:
             return self._computed(array, index)
         if array.value is not None and array.value.size == 1:
-            number = array.value.reshape(-1)[0]
-            return self.const(number, array.dtype) if array.dtype.lowered.is_native else self._load1(array)
+            return self._scalar(array.value.reshape(-1)[0], array)
         if self.is_buffer(array):
             return self.load(array, index)
         return self._computed(array, index)
@@ -158,8 +157,16 @@ class KernelBuilder:
             self._elements[key] = ELEMENT[equation.primitive.name](self, equation, index)
         return self._elements[key]
 
-    def _load1(self, array: Array) -> int:
-        return self.load(array, (ZERO,) * array.rank)
+    def _scalar(self, number: Any, array: Array) -> int:
+        """The node with a weight of one element; numbers that were learnt are parameters, so that kernels which differ
+        in them are one kernel."""
+        dtype = array.dtype.lowered
+        if not dtype.is_native:
+            return self.load(array, (ZERO,) * array.rank)
+        if dtype is dtypes.float32 and not (float(number) * 64).is_integer():
+            bits = self.index(constant(int(number.view("int32"))))
+            return self.add("bitcast", dtype, (bits,))
+        return self.const(number, dtype)
 
     def _fold(self, array: Array, index: Indices) -> int:
         equation = array.equation

@@ -156,7 +156,9 @@ class _Writer:
         elif function == "cast":
             code = f"cast(n{operands[0]}, t_{dtype})"
         elif function == "bitcast":
-            code = f"n{operands[0]}.view(t_{dtype})"
+            of = operands[0]
+            narrow = f"np.asarray(n{of}, np.int32)" if self.kernel.nodes[of][0] == "index" else f"n{of}"
+            code = f"{narrow}.view(t_{dtype})"
         else:
             arguments = ", ".join(f"n{operand}" for operand in operands)
             out = "" if fixed else self._destination(number, dtype, operands, last)

@@ -164,7 +164,10 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     >>> broadcast_shapes((3, 1), (4,))
     (3, 4)
     """
-    rank = max(map(len, shapes), default=0)
+    first, *others = shapes = tuple(filter(None, shapes)) or ((),)
+    if all(other is first for other in others):
+        return first
+    rank = max(map(len, shapes))
     result: list[Size] = []
     for axis in range(-rank, 0):
         size: Size = 1

@@ -7,7 +7,6 @@ and puts it back: as many calls run at once as there are threads, on one memory.
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import os
 import struct
@@ -16,6 +15,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -148,9 +149,8 @@ class WasmtimeHost:
             found = found or self._loaded.get(key)
             if found is None:
                 interface = Interface.of(module)
-                compiled = self._compile(data)
-                cache.write(_LIBRARY + key, interface.to_bytes(), bytes(compiled.serialize()))
-                found = self._loaded[key] = WasmtimeModule(self, interface, compiled)
+                compilation = Compilation(partial(self._compile, data, interface, key))
+                found = self._loaded[key] = WasmtimeModule(self, interface, compilation.result)
             return found
 
     def recall(self, key: bytes) -> WasmtimeModule | None:
@@ -163,10 +163,11 @@ class WasmtimeHost:
                     compiled = wasmtime.Module.deserialize(self.engine, code)
                 except (wasmtime.WasmtimeError, ValueError):
                     return None  # made for another processor
-                found = self._loaded[key] = WasmtimeModule(self, interface, compiled)
+                found = self._loaded[key] = WasmtimeModule(self, interface, lambda: compiled)
+                _close_with(found, compiled)
             return found
 
-    def _compile(self, data: bytes) -> wasmtime.Module:
+    def _compile(self, data: bytes, interface: Interface, key: bytes) -> wasmtime.Module:
         try:
             if os.getpid() == self._process:
                 compiled = wasmtime.Module(self.engine, data)
@@ -175,25 +176,77 @@ class WasmtimeHost:
                 compiled = wasmtime.Module.deserialize(self.engine, serial.serialize())
         except wasmtime.WasmtimeError as error:
             raise EngineError(f"wasmtime cannot compile this module: {error}") from None
+        if cache.directory():
+            cache.write(_LIBRARY + key, interface.to_bytes(), bytes(compiled.serialize()))
         return compiled
 
 
-class WasmtimeModule:
-    """A compiled module and its pool of instances: as many as calls have run at the same time."""
+class Compilation:
+    """Work in a thread of its own: wasmtime compiles without Python's lock while a session goes on being made."""
 
-    def __init__(self, host: WasmtimeHost, interface: Interface, compiled: wasmtime.Module) -> None:
+    def __init__(self, work: Callable[[], wasmtime.Module]) -> None:
+        self._work = work
+        self._found: wasmtime.Module | None = None
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._do, name="sardonyx compiles")
+        self._thread.start()
+        _compilations.add(self)
+
+    def _do(self) -> None:
+        with suppress(EngineError):  # `result` raises it
+            self.finish()
+
+    def finish(self) -> wasmtime.Module:
+        """Do the work, unless it is done."""
+        with self._lock:
+            if self._found is None:
+                self._found = self._work()
+                _close_with(self, self._found)
+            return self._found
+
+    def wait(self) -> None:
+        """Return when the thread has ended."""
+        self._thread.join()
+
+    def result(self) -> wasmtime.Module:
+        """What the work gave."""
+        self.wait()
+        return self._found or self.finish()
+
+
+_compilations: weakref.WeakSet[Compilation] = weakref.WeakSet()
+
+
+def _wait_for_all() -> None:
+    """Let no child process inherit the locks of a compiler at work."""
+    for compilation in list(_compilations):
+        compilation.wait()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_wait_for_all)
+
+
+class WasmtimeModule:
+    """A module, `compiled` when it is first called, and its pool of instances: as many as calls at the same time."""
+
+    def __init__(self, host: WasmtimeHost, interface: Interface, compiled: Callable[[], wasmtime.Module]) -> None:
         self._host = host
         self._interface = interface
         self._compiled = compiled
-        _close_with(self, compiled)
         self._data = 0
         if interface.data_size:
             self._data = host.allocate(interface.data_size, interface.data_align)
             weakref.finalize(self, host.free, self._data)
-        self._idle = deque([self._instantiate()])
+        self._idle: deque[_Instance] = deque()
+
+    def wait(self) -> None:
+        """Return when the module is compiled, as a first call does; raises EngineError where it cannot be."""
+        self._idle.append(self._instantiate())
 
     def _instantiate(self) -> _Instance:
-        return _Instance(self._host.engine, self._host.memory, self._compiled, self._interface, self._data)
+        compiled = self._compiled()
+        return _Instance(self._host.engine, self._host.memory, compiled, self._interface, self._data)
 
     def function(self, name: str) -> Callable[..., Any]:
         self._interface.callable(name)
@@ -253,7 +306,7 @@ class _Entry:
         self._function = function._func
         self._slots = (ffi.wasmtime_val_raw_t * max(len(types.params), 1))()
         self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
-        self._call = functools.partial(
+        self._call = partial(
             _call_unchecked,
             store._context(),
             ctypes.byref(self._function),
