@@ -43,7 +43,7 @@ class DType:
     @property
     def is_native(self) -> bool:
         """Whether NumPy computes with this type itself."""
-        return self in _BY_STORAGE.values()
+        return self.name in _NATIVE_NAMES
 
     @property
     def lowered(self) -> DType:
@@ -95,6 +95,7 @@ _BY_NUMBER = {dtype.number: dtype for dtype in ALL}
 _BY_NAME = {name: dtype for dtype in ALL for name in (dtype.onnx_name, dtype.name)}
 _NATIVE: tuple[DType, ...] = (float32, uint8, int8, uint16, int16, int32, int64, bool_, float16, float64)
 _NATIVE += (uint32, uint64, complex64, complex128)
+_NATIVE_NAMES = {dtype.name for dtype in _NATIVE}
 _BY_STORAGE = {dtype.storage: dtype for dtype in _NATIVE}
 
 

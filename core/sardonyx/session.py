@@ -36,6 +36,9 @@ from sardonyx.threads import limit_blas
 from sardonyx.weights import Weights
 
 
+NOTHING: frozenset[str] = frozenset()
+
+
 class _Variant:
     """The model with some initializers fed by the call; without any it is the model itself."""
 
@@ -94,7 +97,7 @@ class InferenceSession:
 
     def _prepare(self) -> None:
         """Find what was made for this model before, or make the plan that needs no call."""
-        self._main = self._variant(frozenset())
+        self._main = self._variant(NOTHING)
         known = plan_cache.recall(self._key, self._source)
         if known is not None:
             self._facts, self._names = known.facts, known.names
@@ -161,21 +164,33 @@ class InferenceSession:
 
         A sequence is a list, a map is a dict, and an optional without element is None, or not fed at all.
         """
-        names = [value.name for value in self._facts.outputs]
+        names = self._output_names
         for name in output_names or ():
             if name not in names:
                 raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, names))}")
-        inputs = [value.name for value in self._facts.inputs]
-        others = frozenset(input_feed) - frozenset(inputs)
-        unknown = others - {value.name for value in self._facts.overridable}
-        if unknown:
-            raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {', '.join(map(repr, inputs))}")
+        others = NOTHING if input_feed.keys() <= self._input_names else self._overriding(input_feed)
         variant = self._variant(others)
         fed = [_feed(value, input_feed) for value in self._inputs(others)]
         tensors = [tensor for item in fed for tensor in leaves(item)]
         with governed(run_options), self._profiling.span("run"):
             results = self._run(variant, tensors, list(map(form, fed)))
         return results if not output_names else [results[names.index(name)] for name in output_names]
+
+    @cached_property
+    def _output_names(self) -> list[str]:
+        return [value.name for value in self._facts.outputs]
+
+    @cached_property
+    def _input_names(self) -> frozenset[str]:
+        return frozenset(value.name for value in self._facts.inputs)
+
+    def _overriding(self, feed: Mapping[str, Any]) -> frozenset[str]:
+        """The names of the initializers that are fed."""
+        others = feed.keys() - self._input_names
+        if unknown := others - {value.name for value in self._facts.overridable}:
+            inputs = ", ".join(repr(value.name) for value in self._facts.inputs)
+            raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {inputs}")
+        return frozenset(others)
 
     def _run(self, variant: _Variant, feeds: list[np.ndarray], arguments: list[Form]) -> list[Any]:
         def compile_now(hints: Mapping[str, int]) -> Plan:
@@ -268,9 +283,12 @@ def _resolve(names: Any, options: Any) -> list[Any]:
 
 def _feed(value: Value, feed: Mapping[str, Any]) -> Nested[np.ndarray]:
     """What is fed to an input, checked against its declared type."""
-    if value.name not in feed and not isinstance(value.type, OptionalType):
-        raise InvalidArgument(f"input {value.name!r} ({value.type}) is missing from the feed")
-    return arrange(value.name, value.type, feed.get(value.name), _tensor)
+    kind, given = value.type, feed.get(value.name)
+    if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
+        return _tensor(value.name, kind, given)
+    if value.name not in feed and not isinstance(kind, OptionalType):
+        raise InvalidArgument(f"input {value.name!r} ({kind}) is missing from the feed")
+    return arrange(value.name, kind, given, _tensor)
 
 
 def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
@@ -282,15 +300,13 @@ def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
     stored = object if want is dtypes.string else want.storage if want else None
     if want is not None and array.dtype != stored:
         raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
-    shape = kind.shape
-    if shape is None:
-        return np.ascontiguousarray(array).reshape(array.shape)
-    if len(shape) != array.ndim:
-        raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(array.shape)}")
-    for axis, (size, found) in enumerate(zip(shape, array.shape, strict=True)):
-        if isinstance(size, int) and size != found:
-            raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
-    return np.ascontiguousarray(array).reshape(array.shape)
+    if (shape := kind.shape) is not None:
+        if len(shape) != array.ndim:
+            raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(array.shape)}")
+        for axis, (size, found) in enumerate(zip(shape, array.shape, strict=True)):
+            if isinstance(size, int) and size != found:
+                raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 
 
 def _node_arg(value: Value) -> NodeArg:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 
 from sardonyx.errors import Fail
 from sardonyx.options import RunOptions
@@ -12,15 +12,20 @@ from sardonyx.options import RunOptions
 _active = threading.local()
 
 
-@contextmanager
-def governed(options: RunOptions | None) -> Iterator[None]:
+class governed:  # noqa: N801  # a context manager without a generator, since every run enters one
     """Within the block, `poll` on this thread heeds these options."""
-    before = getattr(_active, "options", None)
-    _active.options = options
-    try:
-        yield
-    finally:
-        _active.options = before
+
+    __slots__ = ("_before", "_options")
+
+    def __init__(self, options: RunOptions | None) -> None:
+        self._options = options
+
+    def __enter__(self) -> None:
+        self._before = getattr(_active, "options", None)
+        _active.options = self._options
+
+    def __exit__(self, *_: object) -> None:
+        _active.options = self._before
 
 
 def poll() -> None:
@@ -30,12 +35,10 @@ def poll() -> None:
         raise Fail("the run was ended, since RunOptions.terminate is set")
 
 
-@contextmanager
-def stopping(stop: Callable[[], None]) -> Iterator[None]:
+def stopping(stop: Callable[[], None]) -> AbstractContextManager[None]:
     """Within the block, `stop` is called once this thread's run is to end, by whichever thread ends it."""
     options: RunOptions | None = getattr(_active, "options", None)
-    if options is None:
-        yield
-        return
-    with options.on_terminate(stop):
-        yield
+    return _ENDLESS if options is None else options.on_terminate(stop)
+
+
+_ENDLESS = nullcontext()
