@@ -208,6 +208,8 @@ class Trace:
     """Carried values and their axes that change in the loop at a `place`; kept by the root."""
     laid: set[int] = field(default_factory=set)
     """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
+    repeated: bool = False
+    """Whether it is the body of a loop: a device does best that takes all turns without the host."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _reads: dict[int, list[Size]] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)

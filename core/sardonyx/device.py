@@ -35,6 +35,35 @@ class Launch:
     label: str = ""
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What a device does around each turn of a loop's body; `None` where nothing wants it.
+
+    Before it, the number of the turn (int64) is written to `number` and true to `going`. After it, the loop ends if the
+    bool at `condition` is false. In any case the `slices` are copied first, the target of each moving on by what was
+    copied, then the `moves` in order; each is a source, whose `nbytes` count, and a target.
+    """
+
+    number: Address | None
+    going: Address | None
+    condition: Address | None
+    slices: Sequence[tuple[Address, Address]]
+    moves: Sequence[tuple[Address, Address]]
+
+
+class Body(Protocol):
+    """The bound body of a loop, of which the device can take many turns in a row."""
+
+    def __call__(self) -> None: ...
+
+    def repeat(self, turn: Turn, first: int, count: int) -> tuple[int, bool]:
+        """Take turns from number `first` on, at most `count`: how many were taken, and whether the loop goes on.
+
+        Raises Fail where the run is to end.
+        """
+        ...
+
+
 class Executable(Protocol):
     """The compiled code of one plan on one device."""
 
@@ -50,7 +79,11 @@ class Executable(Protocol):
 
 
 class Device(Protocol):
-    """Memory and a compiler. All methods may be called from any thread."""
+    """Memory and a compiler. All methods may be called from any thread.
+
+    One method is optional: `load_body(codes, launches)` compiles the body of a loop, which is one segment. What binding
+    it gives has `repeat` (see `Body`) where the device can take turns by itself.
+    """
 
     def allocate(self, nbytes: int) -> Any:
         """A chunk of device memory; `nbytes` may be 0. The contents are undefined."""
@@ -91,7 +124,8 @@ class Provider(Protocol):
     `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
     and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
     makes plans of earlier processes useless. Without it no plan is kept for other processes.
-    With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it.
+    With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
+    `prefers_integers` products of quantized tensors are of integers, where the session's options do not say otherwise.
     """
 
     name: str

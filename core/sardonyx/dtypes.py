@@ -91,8 +91,20 @@ float6e2m3 = _dtype("float6e2m3", 27, "float6e2m3", "u1", "float", 6)
 float6e3m2 = _dtype("float6e3m2", 28, "float6e3m2", "u1", "float", 6)
 
 ALL: tuple[DType, ...] = tuple(value for value in list(globals().values()) if isinstance(value, DType))
+ML_NAMES = {dtype.name: dtype.name for dtype in ALL} | {
+    "float4e2m1": "float4_e2m1fn",
+    "float6e2m3": "float6_e2m3fn",
+    "float6e3m2": "float6_e3m2fn",
+    "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz",
+    "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz",
+    "float8e8m0": "float8_e8m0fnu",
+}
+"""What NumPy or `ml_dtypes` calls each type."""
+
 _BY_NUMBER = {dtype.number: dtype for dtype in ALL}
-_BY_NAME = {name: dtype for dtype in ALL for name in (dtype.onnx_name, dtype.name)}
+_BY_NAME = {name: dtype for dtype in ALL for name in (dtype.onnx_name, dtype.name, ML_NAMES[dtype.name])}
 _NATIVE: tuple[DType, ...] = (float32, uint8, int8, uint16, int16, int32, int64, bool_, float16, float64)
 _NATIVE += (uint32, uint64, complex64, complex128)
 _NATIVE_NAMES = {dtype.name for dtype in _NATIVE}
@@ -124,6 +136,6 @@ def of(dtype: np.dtype[np.generic]) -> DType:
         return found
     if dtype.kind in "OSUT":
         return string
-    if dtype.name.replace("_", "") in _BY_NAME:
-        return _BY_NAME[dtype.name.replace("_", "")]
+    if dtype.name in _BY_NAME:
+        return _BY_NAME[dtype.name]
     raise TypeError(f"ONNX has no element type for NumPy's {dtype}")

@@ -13,19 +13,7 @@ from sardonyx import dtypes
 from sardonyx.dtypes import DType
 from sardonyx.strings import Strings
 
-_NAMES = {
-    "float4e2m1": "float4_e2m1fn",
-    "float6e2m3": "float6_e2m3fn",
-    "float6e3m2": "float6_e3m2fn",
-    "float8e4m3fn": "float8_e4m3fn",
-    "float8e4m3fnuz": "float8_e4m3fnuz",
-    "float8e5m2": "float8_e5m2",
-    "float8e5m2fnuz": "float8_e5m2fnuz",
-    "float8e8m0": "float8_e8m0fnu",
-}
-_TYPES = {
-    name: dtype for dtype in dtypes.ALL if not dtype.is_native for name in (dtype.name, _NAMES.get(dtype.name, ""))
-}
+_TYPES = {dtypes.ML_NAMES[dtype.name]: dtype for dtype in dtypes.ALL if not dtype.is_native}
 
 
 def inward(array: np.ndarray, dtype: DType) -> np.ndarray:
@@ -51,5 +39,5 @@ def outward(array: np.ndarray, dtype: DType, strings: Strings) -> np.ndarray:
         return array
     import ml_dtypes
 
-    wanted = np.dtype(getattr(ml_dtypes, _NAMES.get(dtype.name, dtype.name)))
+    wanted = np.dtype(getattr(ml_dtypes, dtypes.ML_NAMES[dtype.name]))
     return array.astype(wanted) if dtype.is_int else array.view(wanted)

@@ -21,13 +21,14 @@ from sardonyx.edge import inward, outward
 from sardonyx.epochs import Segment
 from sardonyx.errors import InvalidGuard, RuntimeException, SardonyxError
 from sardonyx.frames import NO_STRINGS, Code, Frame, GuardError
-from sardonyx.handles import Feed, Handle, Stack
+from sardonyx.handles import Feed, Handle
 from sardonyx.polynomial import evaluate, to_text
 from sardonyx.profile import Profiler, describe
 from sardonyx.sizecode import Evaluator, compile_all, symbols_of
 from sardonyx.strings import RunStrings, StringTable
 from sardonyx.structure import Form
 from sardonyx.termination import poll
+from sardonyx.turns import Turns
 from sardonyx.weights import Weights
 
 MOST_PLANS = 8
@@ -46,13 +47,12 @@ class Function:
         weights: Weights,
         compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
         profiler: Profiler | None = None,
+        repeated: bool = False,
     ) -> None:
-        self._devices = devices
-        self._weights = weights
         self._compiler = compiler
-        self._profiler = profiler
         self._lock = threading.Lock()
-        self.executors = [Executor(plan, devices, weights, profiler) for plan in known]
+        self._executor = partial(Executor, devices=devices, weights=weights, profiler=profiler, repeated=repeated)
+        self.executors = [self._executor(plan) for plan in known]
         self.compiled = len(self.executors)
         """How many plans were made."""
 
@@ -64,12 +64,13 @@ class Function:
         compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
         arguments: Sequence[Form] | None = None,
         lent: int = 0,
+        turns: Turns | None = None,
     ) -> tuple[list[Handle], plans.Plan, Callable[[], None]]:
         """The outputs, the plan that made them, and what releases them. Makes a new plan where none is for these sizes.
 
         Feeds of strings are ids or, where they come from a caller, arrays of objects. `arguments` say how the feeds are
         arranged (`sardonyx.structure`); only plans for that are tried. The last `lent` feeds may be read where they
-        lie, see `Executor.call`.
+        lie, and a call for one of the `turns` of a loop may take all that are left, see `Executor.call`.
         """
         hints = dict(symbols or {})
         planned: dict[str, int] | None = None
@@ -80,7 +81,7 @@ class Function:
                     continue
                 frame = executor.frame()
                 try:
-                    results = executor.call(frame, feeds, strings, symbols, lent)
+                    results = executor.call(frame, feeds, strings, symbols, lent, turns)
                 except GuardError as error:
                     executor.release(frame)
                     hints.update(error.symbols)
@@ -106,7 +107,7 @@ class Function:
 
     def add(self, plan: plans.Plan) -> None:
         """Have one more plan, to be tried first."""
-        executor = Executor(plan, self._devices, self._weights, self._profiler)
+        executor = self._executor(plan)
         executor.prepare()
         with self._lock:
             self.executors.insert(0, executor)
@@ -115,7 +116,7 @@ class Function:
 
     def remember(self, plan: plans.Plan) -> None:
         """Have one more plan, to be tried last, which counts as made before."""
-        self.executors.append(Executor(plan, self._devices, self._weights, self._profiler))
+        self.executors.append(self._executor(plan))
 
     def forget(self) -> None:
         """Have no plans."""
@@ -146,7 +147,7 @@ def replay(plan: plans.Plan, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray
 class Executor:
     """Runs one plan on devices. `weights` may be shared with other plans of the same constants.
 
-    With a profiler, launches run singly, and each is waited for.
+    With a profiler, launches run singly, and each is waited for. What is `repeated` is the body of a loop.
     """
 
     def __init__(
@@ -155,20 +156,23 @@ class Executor:
         devices: Sequence[Device],
         weights: Weights | None = None,
         profiler: Profiler | None = None,
+        repeated: bool = False,
     ) -> None:
         self.plan = plan
         self.devices = devices
         self._profiler = profiler
-        self._code = Code(plan, devices, weights or Weights(), singly=profiler is not None)
+        self._code = Code(plan, devices, weights or Weights(), profiler is not None, repeated)
+        bodies = {step.function for step in plan.steps if isinstance(step, plans.Loop)}
         self._functions = [
-            Function(plans_, devices, self._code.weights, compiler, profiler)
-            for plans_, compiler in zip_longest(plan.functions, plan.compilers)
+            Function(plans_, devices, self._code.weights, compiler, profiler, number in bodies)
+            for number, (plans_, compiler) in enumerate(zip_longest(plan.functions, plan.compilers))
         ]
         self._shapes: dict[int, Evaluator] = {}
         self._free: list[Frame] = []
         self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
         self._reads_feeds = any(port.symbols for port in plan.inputs)
+        self._takes_strings = any(port.dtype == dtypes.string.name for port in plan.inputs)
 
     def prepare(self) -> None:
         """Compile the plan's code, or the first run will."""
@@ -202,12 +206,14 @@ class Executor:
         strings: RunStrings,
         outer: Mapping[str, int] | None = None,
         lent: int = 0,
+        turns: Turns | None = None,
     ) -> list[Handle]:
         """The outputs for feeds in the order of the plan's inputs: they lie in the frame until it is released.
 
         `outer` are the symbols of the surrounding plan. The last `lent` feeds are not copied if they lie on the right
-        device; they stay unchanged until the frame is released. Raises `GuardError` where the plan is not for these
-        sizes.
+        device; they stay unchanged until the frame is released. If this is one of the `turns` of a loop, the device may
+        take it and all others that are left; then there are no outputs here. Raises `GuardError` where the plan is not
+        for these sizes.
         """
         strings.check()
         frame.strings = strings
@@ -220,6 +226,8 @@ class Executor:
                 frame.enter(number, symbols)
                 if number == 0:
                     self._feed(frame, feeds)
+                    if turns is not None and self._code.is_body and turns.run(frame, self._outputs(frame, symbols)):
+                        return []
                 self._put(frame, results)
                 results = []
                 while held:
@@ -245,6 +253,9 @@ class Executor:
         finally:
             while held:
                 held.pop()()
+        return self._outputs(frame, symbols)
+
+    def _outputs(self, frame: Frame, symbols: Mapping[str, int]) -> list[Handle]:
         return [self._handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
 
     def _symbols(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int]) -> dict[str, int]:
@@ -281,10 +292,10 @@ class Executor:
         return feed
 
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
-        for port, feed in zip(self.plan.inputs, feeds, strict=True):
-            if isinstance(feed, np.ndarray) and feed.dtype == object:
-                feed = frame.strings.encode(feed)
-            self._put(frame, [(feed, k) for k in port.buffers if k not in frame.lent])
+        if self._takes_strings:
+            feeds = [frame.strings.encode(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in feeds]
+        for number, k, device in frame.fed:
+            self._move(feeds[number], device, frame.address(k))
 
     def _put(self, frame: Frame, items: Sequence[tuple[Feed, int]]) -> None:
         for feed, k in items:
@@ -292,8 +303,7 @@ class Executor:
 
     def _move(self, source: Feed, device: int, target: Address) -> None:
         if isinstance(source, Handle) and source.device == device:
-            whole = -(-source.nbytes // 4) * 4
-            self.devices[device].copy(Address(source.address.chunk, source.address.offset, whole), target)
+            self.devices[device].copy(source.words, target)
         else:
             self.devices[device].upload(target, self.fetch(source))
 
@@ -318,8 +328,12 @@ class Executor:
         return self._shapes[buffer](symbols)
 
     def _handle(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Handle:
-        stored, shape = self.plan.buffers[buffer], self._shape(buffer, symbols)
-        return Handle(stored.device, frame.address(buffer), dtypes.by_name(stored.dtype), shape)
+        handle = frame.handles.get(buffer)
+        if handle is None:
+            stored, shape = self.plan.buffers[buffer], self._shape(buffer, symbols)
+            handle = Handle(stored.device, frame.address(buffer), dtypes.by_name(stored.dtype), shape)
+            frame.handles[buffer] = handle
+        return handle
 
     def _values(self, frame: Frame, buffer: int, count: int) -> list[int]:
         """The first elements of an integer buffer."""
@@ -385,29 +399,26 @@ class Executor:
         most = self._values(frame, step.trips, 1)[0] if step.trips >= 0 else None
         going = step.condition < 0 or bool(self._values(frame, step.condition, 1)[0])
         captured = [self._handle(frame, k, symbols) for k in step.captured]
-        carried: list[Handle] = [self._handle(frame, k, symbols) for k in step.carried]
-        scans = [Stack(self.devices) for _ in step.results[len(carried) :]]
+        carried = [self._handle(frame, k, symbols) for k in step.carried]
+        turns = Turns(self.devices, most, going, step.condition >= 0, carried, len(step.results) - len(carried))
         function = self._functions[step.function]
-        count = 0
-        while going and (most is None or count < most):
-            poll()
-            feeds: list[Feed] = [np.array(count, np.int64), np.array(going, np.bool_), *carried, *captured]
-            results, _, release = function.call(feeds, frame.strings, symbols, lent=len(captured))
-            while held:
-                held.pop()()
-            held.append(release)
-            if step.condition >= 0:
-                going = bool(self.fetch(results[0]).item())
-            carried = results[1 : 1 + len(carried)]
-            for scan, handle in zip(scans, results[1 + len(carried) :], strict=True):
-                scan.push(handle)
-            count += 1
-        held += [scan.free for scan in scans]
-        stacked: list[Feed] = []
-        for scan, buffer in zip(scans, step.results[len(carried) :], strict=True):
-            result = scan.result()
-            stacked.append(self._no_slices(buffer, symbols) if result is None else result)
-        return [*carried, *stacked]
+        try:
+            while not turns.is_over:
+                poll()
+                feeds = [*turns.feeds(), *captured]
+                results, _, release = function.call(feeds, frame.strings, symbols, lent=len(captured), turns=turns)
+                while held:
+                    held.pop()()
+                held.append(release)
+                if results:
+                    turns.advance(results, self.fetch(results[0]) if step.condition >= 0 else None)
+        except BaseException:
+            turns.free()
+            raise
+        held.append(turns.free)
+        scans = zip(turns.stacked(), step.results[len(carried) :], strict=True)
+        stacked = [self._no_slices(buffer, symbols) if result is None else result for result, buffer in scans]
+        return [*turns.carried, *stacked]
 
     def _no_slices(self, buffer: int, symbols: Mapping[str, int]) -> np.ndarray:
         """A scan output of no iteration; sizes that only an iteration tells are 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from operator import is_
 from typing import Any
 
 from sardonyx import memory
@@ -21,6 +22,8 @@ from sardonyx.symbolic import guard_text
 from sardonyx.weights import Weights
 
 NO_STRINGS = RunStrings(StringTable())
+FEW_TURNS = 32
+"""Turns of a loop that a device takes at first before the host looks after it."""
 
 
 class GuardError(Exception):
@@ -34,11 +37,14 @@ class GuardError(Exception):
 class Code:
     """What all frames of a plan share: its epochs, compiled for its devices once they are needed, and the weights."""
 
-    def __init__(self, plan: plans.Plan, devices: Sequence[Device], weights: Weights, singly: bool) -> None:
+    def __init__(
+        self, plan: plans.Plan, devices: Sequence[Device], weights: Weights, singly: bool, repeated: bool = False
+    ) -> None:
         self.plan = plan
         self.devices = devices
         self.weights = weights
         self._singly = singly
+        self._repeated = repeated
 
     @cached_property
     def epochs(self) -> list[Epoch]:
@@ -56,7 +62,22 @@ class Code:
         places = {number: k for k, number in enumerate(used)}
         codes = [code_of(self.plan.codes[number]) for number in used]
         calls = [[Call(places[launch.code], self.label(launch)) for launch in segment.launches] for segment in segments]
-        return self.devices[device].load(codes, calls)
+        load_body = getattr(self.devices[device], "load_body", None) if self.is_body else None
+        executable: Executable = load_body(codes, calls[0]) if load_body else self.devices[device].load(codes, calls)
+        return executable
+
+    @cached_property
+    def is_body(self) -> bool:
+        """Whether this is the body of a loop that is one segment of one device, the same one for all turns."""
+        items = self.epochs[0].items
+        if not self._repeated or self._singly or len(self.epochs) > 1 or len(items) != 1:
+            return False
+        if any(port.symbols for port in self.plan.inputs):
+            return False
+        if not isinstance(items[0], Segment):
+            return False
+        ports = (*self.plan.inputs, *self.plan.outputs)
+        return {self.plan.buffers[k].device for port in ports for k in port.buffers} <= {items[0].device}
 
     def label(self, launch: plans.Launch) -> str:
         name = str(self.plan.codes[launch.code]["name"])
@@ -76,20 +97,37 @@ class Frame:
         self.rooms: list[list[int] | None] = [None] * epochs
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
         self.lent: dict[int, Address] = {}
+        self.fed: list[tuple[int, int, int]] = self._fed()
+        """Which feed is copied to which buffer of which device: all that do not lie there anyway."""
+        self.handles: dict[int, Handle] = {}
+        """What is known of buffers, as long as no epoch is bound anew."""
         self.strings = NO_STRINGS
+        self.pace = FEW_TURNS
+        """How many turns of a loop a device takes before the host looks after it."""
         self.start: tuple[list[tuple[int, ...]], dict[str, int], dict[str, int]] | None = None
         """Shapes of feeds and outer symbols of the last run, and the symbols that they made."""
+        self._lenders: list[Feed] = []
 
     def lend(self, feeds: Sequence[Feed], count: int) -> None:
         """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
         first = len(feeds) - count
+        lenders = list(feeds[first:])
+        if len(lenders) == len(self._lenders) and all(map(is_, lenders, self._lenders)):
+            return
         lent: dict[int, Address] = {}
-        for port, feed in zip(self.code.plan.inputs[first:], feeds[first:], strict=True):
+        for port, feed in zip(self.code.plan.inputs[first:], lenders, strict=True):
             if isinstance(feed, Handle):
                 lent.update((k, feed.address) for k in port.buffers if self.code.plan.buffers[k].device == feed.device)
+        self._lenders = lenders
         if lent.keys() != self.lent.keys() or not all(_same(lent[k], self.lent[k]) for k in lent):
             self.lent = lent
+            self.fed = self._fed()
             self.symbols[0] = None
+
+    def _fed(self) -> list[tuple[int, int, int]]:
+        plan = self.code.plan
+        places = ((number, k) for number, port in enumerate(plan.inputs) for k in port.buffers if k not in self.lent)
+        return [(number, k, plan.buffers[k].device) for number, k in places]
 
     def enter(self, number: int, symbols: dict[str, int]) -> None:
         """Lay out and bind an epoch, unless the frame was bound for these sizes already."""
@@ -110,6 +148,7 @@ class Frame:
         params = iter(epoch.params(symbols))
         self.launches[number] = [self._bind(segment, params) for segment in epoch.segments]
         self.symbols[number] = dict(symbols)
+        self.handles.clear()
         for later in range(number + 1, len(self.code.epochs)):
             self.symbols[later] = None
 

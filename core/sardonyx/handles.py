@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -28,12 +29,21 @@ class Handle:
         """How NumPy stores the elements."""
         return self.element.storage
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.element.itemsize
 
+    @cached_property
+    def words(self) -> Address:
+        """Where the elements are, up to the end of the last word: devices copy words."""
+        return Address(self.address.chunk, self.address.offset, -(-self.nbytes // 4) * 4)
+
 
 Feed: TypeAlias = np.ndarray | Handle
+
+EAGER = 1 << 18
+"""Bytes of memory for slices that may not come."""
+DIFFERENT = "the slices of a scan output differ in shape from iteration to iteration"
 
 
 class Stack:
@@ -51,7 +61,7 @@ class Stack:
         """Append a copy of a slice."""
         first = self._first = self._first or slice_
         if slice_.shape != first.shape:
-            raise RuntimeException("the slices of a scan output differ in shape from iteration to iteration")
+            raise RuntimeException(DIFFERENT)
         if slice_.nbytes % 4 or slice_.device != first.device:
             # Devices copy whole words; such slices wait on the host.
             self._rows.append(self._devices[slice_.device].download(slice_.address, slice_.dtype, slice_.shape))
@@ -61,6 +71,27 @@ class Stack:
         source = Address(slice_.address.chunk, slice_.address.offset, slice_.nbytes)
         self._devices[slice_.device].copy(source, target)
         self._count += 1
+
+    @property
+    def is_on_host(self) -> bool:
+        """Whether the slices wait on the host."""
+        return bool(self._rows)
+
+    def most(self, slice_: Handle) -> int:
+        """How many such slices to reserve memory for at once: at least one, and no more than there are already."""
+        return max(1, self._count, EAGER // max(1, slice_.nbytes))
+
+    def reserve(self, slice_: Handle, count: int) -> Address:
+        """Where the device may put `count` more slices of this kind; `extend` says how many it did."""
+        first = self._first = self._first or slice_
+        if slice_.shape != first.shape:
+            raise RuntimeException(DIFFERENT)
+        self._grow((self._count + count) * slice_.nbytes)
+        return Address(self._chunk, self._count * slice_.nbytes, count * slice_.nbytes)
+
+    def extend(self, count: int) -> None:
+        """Have the first slices of the reserved memory."""
+        self._count += count
 
     def _grow(self, nbytes: int) -> None:
         if self._chunk is not None and nbytes <= self._room:

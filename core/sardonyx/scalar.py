@@ -96,6 +96,13 @@ def _round(x: Any, out: Any = None) -> Any:
     return np.rint(x, out=out)
 
 
+def _sigmoid(x: Any, out: Any = None) -> Any:
+    result = np.negative(x, out=np.empty_like(x) if out is None else out)
+    np.exp(result, out=result)
+    np.add(result, 1, out=result)
+    return np.reciprocal(result, out=result)
+
+
 def _where(condition: Any, a: Any, b: Any, out: Any = None) -> Any:
     return _store(np.where(condition, a, b), out)
 
@@ -157,6 +164,7 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("sinh", 1, "same", FLOAT, np.sinh),
     ("cosh", 1, "same", FLOAT, np.cosh),
     ("tanh", 1, "same", FLOAT, np.tanh),
+    ("sigmoid", 1, "same", FLOAT, _sigmoid),
     ("asinh", 1, "same", FLOAT, np.arcsinh),
     ("acosh", 1, "same", FLOAT, np.arccosh),
     ("atanh", 1, "same", FLOAT, np.arctanh),

@@ -35,7 +35,6 @@ from sardonyx.termination import governed
 from sardonyx.threads import limit_blas
 from sardonyx.weights import Weights
 
-
 NOTHING: frozenset[str] = frozenset()
 
 
@@ -124,7 +123,8 @@ class InferenceSession:
         """The model's graph, optimized."""
         model = self._model
         with self._profiling.span("optimize"):
-            prepared = prepare(model, self._options, self._disabled)
+            integers = getattr(self._chosen[0][0], "prefers_integers", False)
+            prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
             save_lowered(prepared, model.opset_imports, target)
         return prepared.graph

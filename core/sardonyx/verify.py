@@ -87,6 +87,9 @@ class _SteppedDevice:
         executables = [self._device.load(codes, [[launch] for launch in launches]) for launches in segments]
         return _SteppedExecutable(self._device, self._check, codes, segments, executables)
 
+    def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> _SteppedExecutable:
+        return self.load(codes, [launches])
+
 
 @dataclass(frozen=True)
 class _SteppedExecutable:

@@ -144,14 +144,24 @@ def run_case(case: Case, provider: str, unknown_sizes: bool = False) -> Outcome:
         names = [value.name for value in session.get_inputs()]
         for inputs, wanted in case.data_sets():
             found = session.run(None, dict(zip(names, inputs, strict=False)))
-            Runner.assert_similar_outputs(_tensors(wanted), _tensors(found), case.source.rtol, case.source.atol)
-    except AssertionError as error:
-        return Outcome("wrong", _line(error))
-    except NotImplemented as error:
-        return Outcome("unsupported", _line(error))
+            compare(case, wanted, found)
     except Exception as error:
-        return Outcome("error", f"{type(error).__name__}: {_line(error)}")
+        return failed(error)
     return Outcome("passed", native=all(map(_is_native, session.plans[:1])))
+
+
+def compare(case: Case, wanted: Sequence[Any], found: Sequence[Any]) -> None:
+    """Raise AssertionError unless the outputs of a data set are the wanted ones."""
+    Runner.assert_similar_outputs(_tensors(wanted), _tensors(found), case.source.rtol, case.source.atol)
+
+
+def failed(error: Exception) -> Outcome:
+    """What an error says of a case."""
+    if isinstance(error, AssertionError):
+        return Outcome("wrong", _line(error))
+    if isinstance(error, NotImplemented):
+        return Outcome("unsupported", _line(error))
+    return Outcome("error", f"{type(error).__name__}: {_line(error)}")
 
 
 def _tensors(items: Sequence[Any]) -> list[np.ndarray]:

@@ -147,9 +147,15 @@ def test_products_of_integers_are_within_one_step(inputs, body, expected):
     assert np.abs(found.astype(int) - reference.astype(int)).max() <= 1
 
 
-def test_products_of_integers_are_asked_for():
+@pytest.mark.parametrize(
+    ("entry", "preferred", "expected"),
+    [("", True, True), ("", False, False), ("1", False, True), ("0", True, False)],
+)
+def test_products_of_integers_are_what_options_or_providers_want(entry, preferred, expected):
     model = Model(graph_of("uint8[2,3,8] x, int8[8,5] w", PRODUCT), {"": 21})
     options = SessionOptions()
-    assert "MatMul" in [node.op_type for node in prepare(model, options).graph.nodes]
-    options.add_session_config_entry("optimization.integer_arithmetic", "1")
-    assert [node.op_type for node in prepare(model, options).graph.nodes] == ["QLinearMatMul"]
+    if entry:
+        options.add_session_config_entry("optimization.integer_arithmetic", entry)
+    nodes = [node.op_type for node in prepare(model, options, (), preferred).graph.nodes]
+    assert (nodes == ["QLinearMatMul"]) == expected
+    assert ("MatMul" in nodes) != expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support import require, run_in_pyodide
+from tests.support import lines_from_pyodide, require, run_in_pyodide
 
 pytestmark = pytest.mark.slow
 
@@ -45,3 +45,18 @@ def test_files_and_numpy_arithmetic() -> None:
 def test_failures_reach_the_host(code: str, complaint: str) -> None:
     with pytest.raises(RuntimeError, match=complaint):
         run_in_pyodide(code)
+
+
+def test_lines_come_before_the_interpreter_dies() -> None:
+    lines = lines_from_pyodide("import ctypes; print('é', flush=True); ctypes.string_at(2**32 - 8, 99)")
+    assert next(lines) == "é"
+    with pytest.raises(RuntimeError, match="memory access out of bounds"):
+        list(lines)
+
+
+@pytest.mark.nightly
+def test_a_line_that_does_not_come_ends_it() -> None:
+    lines = lines_from_pyodide("print(1, flush=True)\nwhile True: pass", limit=60)
+    assert next(lines) == "1"
+    with pytest.raises(TimeoutError, match="nothing in 60 s"):
+        next(lines)

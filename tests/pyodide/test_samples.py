@@ -10,11 +10,10 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pytest
 
 from tests.pyodide import arrays
+from tests.pyodide.storage import typed
 from tests.support import require, run_in_pyodide
 from tests.support.browser import run_in_browser
 
@@ -29,7 +28,6 @@ PARTS = 4
 SCRIPT = """
 import base64, json
 import numpy as np
-import numpy.typing as npt
 from arrays import packed, unpacked
 from sardonyx import InferenceSession
 
@@ -73,11 +71,6 @@ def check(host: str, provider: str, cases: list[Any]) -> None:
             complaints.append(f"{case.id}: {textwrap.shorten(str(error), 300)}")
     if complaints:
         pytest.fail("\n".join(complaints), pytrace=False)
-
-
-def typed(found: npt.NDArray[Any], like: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Pyodide has no ml_dtypes: bfloat16 comes as the integers with its bits."""
-    return found.view(like.dtype) if like.dtype.name == "bfloat16" and found.dtype == np.uint16 else found
 
 
 @pytest.mark.slow

@@ -49,6 +49,11 @@ def seen(x: Array, window: Any) -> Array:
     return views[:, ::down, ::across, :, ::high, ::wide]
 
 
+def one(primitive: str, arrays: list[Array], shape: tuple[int, ...], given: dict[str, Any], **more: Any) -> Array:
+    """The result of a routine that has one, of float32."""
+    return run(primitive, arrays, [("float32", shape)], given, **more)[0]
+
+
 def attributes(window: Any, **more: Any) -> dict[str, Any]:
     return dict(zip(("kernel", "strides", "dilations"), map(list, window))) | more
 
@@ -67,7 +72,7 @@ def check_depthwise(batch: int, rows: int, columns: int, channels: int, window: 
     x, w = source(batch, rows, columns, channels, window), random(*window[0], channels)
     weights = w.reshape(-1, channels)
     shape = (batch, rows, columns, channels)
-    result = run("depthwise", [x, weights], shape, attributes(window), target, **more)
+    result = one("depthwise", [x, weights], shape, attributes(window), target=target, **more)
     close(result, seen(x, window), w, "bijckl,klc->bijc")
 
 
@@ -115,7 +120,7 @@ def check_packed(
     batch, rows, columns, made = shape
     x, w = source(batch, rows, columns, channels, window), random(*window[0], channels // groups, made)
     given = attributes(window, groups=groups, m=made, nr=tile.panel_width(target))
-    result = run("conv_packed", [x, packed(w, groups, target)], shape, given, target, **more)
+    result = one("conv_packed", [x, packed(w, groups, target)], shape, given, target=target, **more)
     views = seen(x, window).reshape(batch, rows, columns, groups, channels // groups, *window[0])
     weights = w.reshape(*window[0], channels // groups, groups, made // groups)
     close(result, views, weights, "bijgckl,klcgm->bijgm")
@@ -169,7 +174,7 @@ def test_any_split_gives_the_same_bits(primitive: str, target: str) -> None:
     x = source(2, 9, 11, 12, window)
     given = attributes(window, groups=1, m=12, nr=tile.panel_width(target))
     w = random(9, 12) if primitive == "depthwise" else packed(random(3, 3, 12, 12), 1, target)
-    results = [run(primitive, [x, w], (2, 9, 11, 12), given, target, pieces=pieces) for pieces in (1, 2, 5, 18)]
+    results = [one(primitive, [x, w], (2, 9, 11, 12), given, target=target, pieces=pieces) for pieces in (1, 2, 5, 18)]
     for result in results[1:]:
         assert_array_equal(result.view("u4"), results[0].view("u4"))
 
@@ -182,10 +187,10 @@ def test_nothing_to_do(primitive: str, shape: tuple[int, int, int, int], open_si
     x = np.ones((batch, rows + 2 if rows else 1, columns + 2 if columns else 1, made), "f4")
     w = np.ones((9, made), "f4") if primitive == "depthwise" else np.ones((made // 4, 9 * made, 8), "f4")
     given = attributes(WINDOWS[1], groups=1, m=made, nr=8)
-    assert run(primitive, [x, w], shape, given, features=RELAXED, open_sizes=open_sizes).size == 0
+    assert one(primitive, [x, w], shape, given, features=RELAXED, open_sizes=open_sizes).size == 0
 
 
 def test_no_channels_give_zeros() -> None:
     x, w = np.ones((1, 4, 4, 0), "f4"), np.ones((1, 0, 8), "f4")
     given = attributes(WINDOWS[1], groups=1, m=8, nr=8)
-    assert_array_equal(run("conv_packed", [x, w], (1, 2, 2, 8), given), 0)
+    assert_array_equal(one("conv_packed", [x, w], (1, 2, 2, 8), given), 0)

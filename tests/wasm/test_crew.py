@@ -11,7 +11,8 @@ import onnx
 import pytest
 
 import sardonyx
-from sardonyx.errors import Fail
+from sardonyx.errors import EPFail, Fail
+from sardonyx_wasm import provider
 from sardonyx_wasm.crew import Crew
 from tests.engine.providers import WASM
 from tests.support import require
@@ -78,6 +79,23 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     one, two, five = (session(threads).run(None, feeds)[0] for threads in (1, 2, 5))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, five)
+
+
+def test_the_number_of_threads_is_an_option_of_the_provider() -> None:
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[3] x) => (float[3] y) { y = Abs (x) }'
+    )
+    given = {"x": np.float32([-1, 0, 2])}
+    for threads in (1, "2", "0"):
+        options = [{"intra_op_num_threads": threads}]
+        made = sardonyx.InferenceSession(model.SerializeToString(), providers=[WASM], provider_options=options)
+        np.testing.assert_array_equal(made.run(None, given)[0], [1, 0, 2])
+
+
+@pytest.mark.parametrize("threads", ["two", "-1", "1.5", ""])
+def test_what_is_no_number_of_threads(threads: str) -> None:
+    with pytest.raises(EPFail, match=f"WasmExecutionProvider: intra_op_num_threads='{threads}' .*; use 1, 2, ... or 0"):
+        provider.device({"intra_op_num_threads": threads})
 
 
 @pytest.mark.filterwarnings("ignore:intra_op_num_threads")

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sardonyx.primitives.reduction import CUMULATIVE
 from sardonyx_wasm.routines.cumulative import COLUMNS
 from tests.support import require
-from tests.wasm.typed import run
+from tests.wasm.compiled import run
 
 Array = np.ndarray[Any, Any]
 SHAPES = [((7,), 0), ((9, 5), 1), ((9, 5), 0), ((3, 4, 1), 1), ((2, 3, 17), 1), ((3, COLUMNS + 5), 0), ((1, 1), 1)]

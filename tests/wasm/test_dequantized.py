@@ -13,6 +13,7 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, Trace, constant
 from sardonyx.ops.microsoft.nbits import unpack
 from sardonyx.symbolic import Guards
+from sardonyx_wasm.driver import HOSTED
 from sardonyx_wasm.legalize import legalize
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
@@ -50,7 +51,9 @@ def evaluate(trace: Trace, feed: np.ndarray) -> tuple[np.ndarray, dict[str, Any]
             assert operands[0].shape[1] == operands[2].shape[1] * equation.params["block"]
             assert operands[2].shape == operands[3].shape
             assert operands[3].dtype == np.int16
-            known[id(output)] = matmul_nbits(*operands, **equation.params)[:, : output.shape[1]]
+            known[id(output)] = matmul_nbits(*operands, equation.params["bits"], equation.params["block"])[
+                :, : output.shape[1]
+            ]
         else:
             known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
         assert known[id(output)].shape == output.shape, name
@@ -103,11 +106,20 @@ def test_bytes_of_4_bits(target: str, zeros: bool) -> None:
     def function(x: Array) -> Array:
         offset = p.cast(zero, dtypes.float32) if zeros else 8.0
         weights = (p.cast(unpack(numbers, 4), dtypes.float32) - offset) * scale
-        return p.dot_general(p.reshape(x, (3, 5, 4, 16, 2)), weights, ([2, 4, 3], [1, 2, 3]))
+        return p.dot_general(p.reshape(x, (2, 2, 4, 16, 2)), weights, ([2, 4, 3], [1, 2, 3]))
 
-    used = check(target, (3, 5, 128), function)
+    used = check(target, (2, 2, 128), function)
     assert used["matmul_nbits"] == {"bits": 4, "block": 32}
     assert "dot_general" not in used
+
+
+@pytest.mark.parametrize(
+    ("target", "rows", "panel"), [("wasmtime", 40, True), ("wasmtime", 4, False), ("v8", 40, False)]
+)
+def test_blas_takes_many_rows_natively(target: str, rows: int, panel: bool) -> None:
+    numbers, scale = integers(np.uint8, 4, 32, 50), scales(4, 1, 50)
+    function = lambda x: p.matmul(x, p.reshape(linear(numbers, scale), (128, 50)))  # noqa: E731
+    assert (HOSTED in check(target, (rows, 128), function)["matmul_nbits"]) == panel
 
 
 @TARGETS

@@ -128,6 +128,8 @@ def test_scalar_functions(dtype: str) -> None:
 
 
 def in_domain(name: str, x: Array) -> Any:
+    if name == "sigmoid":
+        return x > -80  # what comes of less is 0 for NumPy
     return np.abs(x) < 1e4 if name in ("sin", "cos", "tan") else np.ones(x.size, bool)
 
 

@@ -3,50 +3,23 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx_wasm import routines
-from sardonyx_wasm.code import SCRATCH
-from sardonyx_wasm.generator import Unit
-from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines.integer import WIDTH
+from tests.support import require
+from tests.wasm.compiled import Array, Product, Shapes
 
-Array: TypeAlias = np.ndarray[Any, Any]
 DTYPES = pytest.mark.parametrize("dtype", ["int8", "uint8", "int16"])
 
+require("wasm")
 
-class Product:
-    """`matmul_int8` of these shapes; sizes that they leave open are "p0", ..."""
 
-    def __init__(self, dtype: str, inputs: Any, outputs: Any, params: int = 0) -> None:
-        unit = Unit([], frozenset({"simd"}), "v8")
-        routine = Routine("product", "matmul_int8", ("int16", dtype), ("int32",), params, {}, inputs, outputs)
-        self.code = routines.write(unit, routine)
-        unit.module.export(self.code.function)
-        self._module = host().load(unit.module)
-
-    def __call__(self, a: Array, b: Array, shape: Sequence[int], params: Sequence[int] = (), *, splits: Any) -> Array:
-        """The result; what lies behind it must stay as it is. `splits` are the ranges of units."""
-        memory, places, size = host(), [], math.prod(shape)
-        for array in (a, b, np.full(size + 64, 7, np.int32)):
-            places.append(memory.allocate(array.nbytes, 256))
-            memory.array(places[-1], array.shape, array.dtype)[...] = array
-        scratch = memory.allocate(SCRATCH, 256)
-        memory.array(scratch, (SCRATCH,), np.uint8)[:] = 0xFF
-        for begin, end in splits:
-            self._module.function("product")(begin, end, scratch, *places, *params)
-        result = memory.array(places[2], (size + 64,), np.int32).copy()
-        for place in (*places, scratch):
-            memory.free(place)
-        assert_array_equal(result[size:], 7)
-        return result[:size].reshape(shape)
+def matmul(dtype: str, inputs: Shapes, outputs: Shapes, params: int = 0) -> Product:
+    return Product("matmul_int8", (("int16", dtype), ("int32",)), inputs, outputs, params)
 
 
 def numbers(shape: Sequence[int], dtype: str, seed: int = 0) -> Array:
@@ -72,7 +45,7 @@ def exact(a: Array, b: Array) -> Array:
 
 @DTYPES
 def test_sizes(dtype: str) -> None:
-    product = Product(dtype, (("p0", "p1"), ("p2", "p3", WIDTH, 2)), (("p0", "p4"),), 5)
+    product = matmul(dtype, (("p0", "p1"), ("p2", "p3", WIDTH, 2)), (("p0", "p4"),), 5)
     for m, k, n in itertools.product((0, 1, 2, 3, 4, 5, 7, 61), (0, 2, 4, 6, 18), (1, 4, 11, 12, 13, 33)):
         a, b = numbers((m, k), "int16"), numbers((k, n), dtype, 1)
         w = packed(b)
@@ -84,7 +57,7 @@ def test_sizes(dtype: str) -> None:
 def test_any_split(dtype: str, m: int) -> None:
     a, b = numbers((m, 38), "int16"), numbers((38, 50), dtype, 1)
     w = packed(b)
-    product = Product(dtype, (a.shape, w.shape), ((m, 50),))
+    product = matmul(dtype, (a.shape, w.shape), ((m, 50),))
     units, align = product.code.units, product.code.align
     assert units == (len(w) if m <= 16 else m)
     starts = [*range(0, units, align), units]
@@ -98,7 +71,7 @@ def test_stacks(dtype: str, shape: tuple[int, ...]) -> None:
     *outer, m, k, n = shape
     a, b = numbers((*outer, m, k), "int16"), numbers((*outer, k, n), dtype, 1)
     w = packed(b)
-    product = Product(dtype, (a.shape, w.shape), ((*outer, m, n),))
+    product = matmul(dtype, (a.shape, w.shape), ((*outer, m, n),))
     units = product.code.units
     splits = [(0, units)] if units < 2 else [(1, units), (0, 1)]
     assert_array_equal(product(a, w, (*outer, m, n), splits=splits), exact(a, b))
@@ -108,12 +81,12 @@ def test_stacks(dtype: str, shape: tuple[int, ...]) -> None:
 def test_extremes_are_exact(left: int, right: int) -> None:
     a, b = np.full((5, 1000), left, np.int16), np.full((1000, 13), right, np.int16)
     w = packed(b)
-    assert_array_equal(Product("int16", (a.shape, w.shape), ((5, 13),))(a, w, (5, 13), splits=[(0, 2)]), exact(a, b))
+    assert_array_equal(matmul("int16", (a.shape, w.shape), ((5, 13),))(a, w, (5, 13), splits=[(0, 2)]), exact(a, b))
 
 
 def test_sums_wrap() -> None:
     a, b = np.full((2, 140000), -128, np.int16), np.full((140000, 3), -128, np.int8)
     w = packed(b)
-    result = Product("int8", (a.shape, w.shape), ((2, 3),))(a, w, (2, 3), splits=[(0, 1)])
+    result = matmul("int8", (a.shape, w.shape), ((2, 3),))(a, w, (2, 3), splits=[(0, 1)])
     assert exact(a, b)[0, 0] < 0
     assert_array_equal(result, exact(a, b))

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx_wasm import routines
-from sardonyx_wasm.code import SCRATCH
-from sardonyx_wasm.generator import Unit
-from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines import tile
 from tests.support import require
+from tests.wasm.compiled import PLAIN, RELAXED, Array, Product, Shapes
 
-Array = np.ndarray[Any, Any]
 TARGETS = sorted(tile.SHAPES)
-RELAXED = frozenset({"simd", "relaxed-simd"})
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33)
 
 require("wasm")
@@ -32,36 +25,9 @@ def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARDONYX_CACHE", "0")
 
 
-class Product:
-    """A routine, compiled, that takes arrays of any sizes that its `inputs` and `outputs` leave open as "p0", ..."""
-
-    def __init__(
-        self, primitive: str, target: str, inputs: Any, outputs: Any, params: int = 0, dtype: str = "float32",
-        features: frozenset[str] = RELAXED,
-    ) -> None:  # fmt: skip
-        unit = Unit([], features, target)
-        routine = Routine("product", primitive, (dtype, dtype), (dtype,), params, {}, inputs, outputs)
-        self.code = routines.write(unit, routine)
-        unit.module.export(self.code.function)
-        self.size = len(unit.module.to_bytes())
-        self._module = host().load(unit.module)
-
-    def __call__(self, a: Array, b: Array, shape: Sequence[int], params: Sequence[int] = (), *, splits: Any) -> Array:
-        """The result; what lies behind it must stay as it is. `splits` are the ranges of units."""
-        memory, places = host(), []
-        size = math.prod(shape)
-        for array in (a, b, np.full(size + 64, 7, a.dtype)):
-            places.append(memory.allocate(array.nbytes, 256))
-            memory.array(places[-1], array.shape, array.dtype)[...] = array
-        scratch = memory.allocate(SCRATCH, 256)
-        memory.array(scratch, (SCRATCH,), np.uint8)[:] = 0xFF
-        for begin, end in splits:
-            self._module.function("product")(begin, end, scratch, *places, *params)
-        result = memory.array(places[2], (size + 64,), a.dtype).copy()
-        for place in (*places, scratch):
-            memory.free(place)
-        assert_array_equal(result[size:], 7)
-        return result[:size].reshape(shape)
+def matmul(primitive: str, target: str, inputs: Shapes, outputs: Shapes, params: int = 0, **more: Any) -> Product:
+    dtype = more.pop("dtype", "float32")
+    return Product(primitive, ((dtype, dtype), (dtype,)), inputs, outputs, params, target=target, **more)
 
 
 def random(*shape: int, dtype: str = "float32") -> Array:
@@ -85,10 +51,10 @@ def check(result: Array, a: Array, b: Array) -> None:
     assert (error <= a.shape[-1] * np.finfo(a.dtype).eps * bound).all()
 
 
-@pytest.mark.parametrize("features", [RELAXED, frozenset({"simd"})], ids=["relaxed", "plain"])
+@pytest.mark.parametrize("features", [RELAXED, PLAIN], ids=["relaxed", "plain"])
 @pytest.mark.parametrize("target", TARGETS)
 def test_packed(target: str, features: frozenset[str]) -> None:
-    product = Product("matmul_packed", target, (("p0", "p1"), ("p2", "p1", 0)), (("p0", "p3"),), 4, features=features)
+    product = matmul("matmul_packed", target, (("p0", "p1"), ("p2", "p1", 0)), (("p0", "p3"),), 4, features=features)
     for m, k, n in itertools.product(SIZES, (0, 1, 2, 3, 5, 8, 17), SIZES):
         a, b = random(m, k), random(k, n)
         w = packed(b, target)
@@ -102,7 +68,7 @@ def test_packed(target: str, features: frozenset[str]) -> None:
 def test_packed_blocks(target: str, m: int, k: int, n: int) -> None:
     a, b = random(m, k), random(k, n)
     w = packed(b, target)
-    product = Product("matmul_packed", target, (a.shape, w.shape), ((m, n),))
+    product = matmul("matmul_packed", target, (a.shape, w.shape), ((m, n),))
     assert product.code.units == (-(-n // tile.panel_width(target)) if m <= 16 else m)
     whole = product(a, w, (m, n), splits=[(0, product.code.units)])
     check(whole, a, b)
@@ -113,7 +79,7 @@ def test_packed_blocks(target: str, m: int, k: int, n: int) -> None:
 def test_any_split_gives_the_same_bits(target: str, m: int) -> None:
     a, b = random(m, 37), random(37, 70)
     w = packed(b, target)
-    product = Product("matmul_packed", target, (a.shape, w.shape), ((m, 70),))
+    product = matmul("matmul_packed", target, (a.shape, w.shape), ((m, 70),))
     units, align = product.code.units, product.code.align
     whole = product(a, w, (m, 70), splits=[(0, units)])
     check(whole, a, b)
@@ -124,7 +90,7 @@ def test_any_split_gives_the_same_bits(target: str, m: int) -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_unpacked(target: str) -> None:
-    product = Product("matmul", target, (("p0", "p1"), ("p1", "p2")), (("p0", "p2"),), 3)
+    product = matmul("matmul", target, (("p0", "p1"), ("p1", "p2")), (("p0", "p2"),), 3)
     for m, k, n in itertools.product((1, 4, 23, 24, 61), (0, 1, 3, 8, 17), SIZES):
         a, b = random(m, k), random(k, n)
         check(product(a, b, (m, n), (m, k, n), splits=[(0, m)]), a, b)
@@ -136,7 +102,7 @@ def test_unpacked(target: str) -> None:
 def test_batches(target: str, shape: tuple[int, ...], shared: bool) -> None:
     *batch, m, k, n = shape
     a, b = random(*batch, m, k), random(*([] if shared else batch), k, n)
-    product = Product("matmul", target, (a.shape, b.shape), ((*batch, m, n),))
+    product = matmul("matmul", target, (a.shape, b.shape), ((*batch, m, n),))
     units = product.code.units
     assert units == math.prod(batch) * m
     whole = product(a, b, (*batch, m, n), splits=[(0, units)])
@@ -149,7 +115,7 @@ def test_batches(target: str, shape: tuple[int, ...], shared: bool) -> None:
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (2, 5), (3, 13), (30, 13)])
 def test_deeper_than_the_scratch_memory(target: str, m: int, n: int) -> None:
     a, b = random(m, 40000), random(40000, n)
-    product = Product("matmul", target, (a.shape, b.shape), ((m, n),))
+    product = matmul("matmul", target, (a.shape, b.shape), ((m, n),))
     check(product(a, b, (m, n), splits=[(0, m)]), a, b)
 
 
@@ -158,7 +124,7 @@ def test_deeper_than_the_scratch_memory(target: str, m: int, n: int) -> None:
 def test_batched(target: str, t: int, p: int, k: int, n: int) -> None:
     a, b = random(t, p, k), random(p, k, n)
     w = packed(b, target)
-    product = Product("matmul_batched", target, (a.shape, w.shape), ((t, p, n),))
+    product = matmul("matmul_batched", target, (a.shape, w.shape), ((t, p, n),))
     assert product.code.units == t
     whole = product(a, w, (t, p, n), splits=[(0, t)])
     check(whole.swapaxes(0, 1), a.swapaxes(0, 1), b)
@@ -171,7 +137,7 @@ def test_float64(target: str, m: int, k: int, n: int) -> None:
     a, b = random(m, k, dtype="float64"), random(k, n, dtype="float64")
     w = packed(b, target)
     for primitive, operand in (("matmul_packed", w), ("matmul", b)):
-        product = Product(primitive, target, (a.shape, operand.shape), ((m, n),), dtype="float64")
+        product = matmul(primitive, target, (a.shape, operand.shape), ((m, n),), dtype="float64")
         result = product(a, operand, (m, n), splits=[(0, product.code.units)])
         assert_allclose(result, a @ b, rtol=1e-13, atol=1e-13)
 
@@ -180,7 +146,7 @@ def test_infinities_stay_in_their_row_and_column() -> None:
     a, b = random(7, 9), random(9, 13)
     a[3, 4], b[2, 5] = np.inf, np.nan
     w = packed(b, "v8")
-    product = Product("matmul_packed", "v8", (a.shape, w.shape), ((7, 13),))
+    product = matmul("matmul_packed", "v8", (a.shape, w.shape), ((7, 13),))
     result = product(a, w, (7, 13), splits=[(0, 2)])
     with np.errstate(invalid="ignore"):
         expected = a.astype(float) @ b.astype(float)
@@ -189,5 +155,5 @@ def test_infinities_stay_in_their_row_and_column() -> None:
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_the_code_is_small(target: str) -> None:
-    product = Product("matmul", target, ((100, 64), (64, 64)), ((100, 64),))
+    product = matmul("matmul", target, ((100, 64), (64, 64)), ((100, 64),))
     assert product.size < 12000

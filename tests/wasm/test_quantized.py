@@ -2,76 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Trace, constant
 from sardonyx.symbolic import Guards
-from sardonyx_wasm.legalize import legalize
-from sardonyx_wasm.quantized import bounds
-from sardonyx_wasm.routines.integer import WIDTH
+from sardonyx_wasm import blas
+from sardonyx_wasm.ranges import bounds, integers, largest_sum
+
+from .traces import check
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
 RNG = np.random.default_rng(0)
 
 
-def matmul_int8(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:
-    *outer, panels, half, width, _ = b.shape
-    assert (a.dtype, width, a.shape[-1]) == (np.int16, WIDTH, 2 * half)
-    flat = np.moveaxis(b, (-1, -4), (-3, -2)).reshape(*outer, 2 * half, panels * width)
-    return (a.astype(np.int64) @ flat.astype(np.int64))[..., : shape[-1]].astype(np.int32)
+@pytest.fixture
+def with_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BLAS takes products of any size."""
+    monkeypatch.setattr(blas, "FEWEST", 0)
 
 
-def windows(x: np.ndarray, shape: Any, kernel: Any, strides: Any, dilations: Any) -> np.ndarray:
-    span = [(n - 1) * step + 1 for n, step in zip(kernel, dilations, strict=True)]
-    seen = np.lib.stride_tricks.sliding_window_view(x, span, (1, 2))[..., :: dilations[0], :: dilations[1]]
-    return seen[:, :: strides[0], :: strides[1]][:, : shape[1], : shape[2]]
-
-
-def im2col(x: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
-    return np.moveaxis(windows(x, shape, **window), 3, 5).reshape(shape)
-
-
-def depthwise(x: np.ndarray, w: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
-    seen = windows(x, shape, **window).reshape(*shape, -1)
-    return np.einsum("bhwct,tc->bhwc", seen, w)
-
-
-ROUTINES = {"matmul_int8": matmul_int8, "im2col": im2col, "depthwise": depthwise}
-
-
-def evaluate(trace: Trace, feeds: Sequence[np.ndarray]) -> tuple[np.ndarray, set[str]]:
-    """The trace's output, and the primitives in use."""
-    known = {id(array): feed for array, feed in zip(trace.inputs, feeds, strict=True)}
-    for equation in trace.equations:
-        name = equation.primitive.name
-        (output,) = equation.outputs
-        operands = [known[id(x)] if x.value is None else x.value for x in equation.inputs]
-        if name in ROUTINES:
-            known[id(output)] = ROUTINES[name](*operands, shape=output.shape, **equation.params)
-        else:
-            known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
-        assert known[id(output)].shape == output.shape, name
-    return known[id(trace.outputs[0])], {equation.primitive.name for equation in trace.equations}
-
-
-def check(target: str, feeds: Sequence[np.ndarray], function: Callable[..., Array], *weights: np.ndarray) -> set[str]:
-    """Compare before and after; gives the names of the primitives in use."""
-    trace = Trace(Guards())
-    with trace:
-        inputs = [trace.input(getattr(dtypes, str(feed.dtype)), feed.shape) for feed in feeds]
-        trace.give([function(*inputs, *map(constant, weights))])
-    expected, _ = evaluate(trace, feeds)
-    legalize(trace, {-1}, target)
-    found, used = evaluate(trace, feeds)
-    assert_array_equal(found, expected)
-    return used
+@pytest.fixture
+def without_blas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """BLAS takes none."""
+    monkeypatch.setattr(blas, "FEWEST", 1 << 60)
 
 
 def numbers(dtype: type[np.generic], *shape: int) -> np.ndarray:
@@ -117,8 +75,7 @@ def test_large_integers_stay_what_they_are(target: str) -> None:
     assert "matmul_int8" not in used
 
 
-@TARGETS
-@pytest.mark.parametrize(
+CONVOLUTIONS = pytest.mark.parametrize(
     ("x", "w", "strides", "dilations", "pads", "groups", "routine"),
     [
         ((2, 6, 9, 10), (12, 6, 3, 3), (1, 1), (1, 1), (1, 1), 1, "im2col"),
@@ -132,16 +89,80 @@ def test_large_integers_stay_what_they_are(target: str) -> None:
         ((1, 17, 4, 3), (16, 17, 3, 3), (1, 1), (1, 1), (2, 0), 1, "matmul_int8"),
     ],
 )
+
+
+def convolution(*params: Any) -> Any:
+    *window, pads, groups = params
+    return lambda x, w: p.conv_general(centred(x, 100), centred(w, None), *window, pads, pads, groups)
+
+
+@TARGETS
+@CONVOLUTIONS
+@pytest.mark.usefixtures("without_blas")
 def test_convolutions(
     target: str, x: Any, w: Any, strides: Any, dilations: Any, pads: Any, groups: int, routine: str
 ) -> None:
-    def function(x: Array, w: Array) -> Array:
-        return p.conv_general(centred(x, 100), centred(w, None), strides, dilations, pads, pads, groups)
-
+    function = convolution(strides, dilations, pads, groups)
     used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
     assert routine in used
     assert ("im2col" in used) == (routine == "im2col")  # the others are Winograd's, or have one tap
     assert "conv_general" not in used
+
+
+@CONVOLUTIONS
+@pytest.mark.usefixtures("with_blas")
+def test_convolutions_by_blas(
+    x: Any, w: Any, strides: Any, dilations: Any, pads: Any, groups: int, routine: str
+) -> None:
+    function = convolution(strides, dilations, pads, groups)
+    used = check("wasmtime", [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
+    assert used & {"matmul_panels", "conv_panels", "matmul", "depthwise"}
+    assert not used & {"matmul_int8", "conv_general", "conv_winograd"}
+
+
+@pytest.mark.parametrize(("depth", "routines"), [(500, 1), (600, 2), (2000, 4), (3000, 0)])
+@pytest.mark.usefixtures("with_blas")
+def test_sums_that_float32_lacks_are_split(depth: int, routines: int) -> None:
+    x, w = np.full((17, depth), 255, np.uint8), np.full((depth, 24), -128, np.int8)
+    x[:, ::7], w[::5] = 254, -127  # odd sums
+    trace: list[str] = []
+    used = check("wasmtime", [x], lambda x, w: p.matmul(x, w, dtypes.int32), w, names=trace)
+    assert ("matmul_int8" in used) == (routines == 0)
+    assert sum(name.startswith("matmul") for name in trace) == (routines or 1)
+
+
+@pytest.mark.usefixtures("with_blas")
+def test_convolutions_whose_sums_float32_lacks_are_split() -> None:
+    x, w = np.full((1, 96, 6, 7), 255, np.uint8), np.full((8, 96, 3, 3), 127, np.int8)
+    x[:, ::3] = 254
+    names: list[str] = []
+    check("wasmtime", [x], convolution((1, 1), (1, 1), (0, 0), 1), w, names=names)
+    assert sum(name in ("conv_panels", "matmul") for name in names) == 2
+    assert "matmul_int8" not in names
+
+
+def test_products_of_floats_that_are_integers() -> None:
+    def function(x: Array, w: Array) -> Array:
+        return p.dot_general(p.cast(x, dtypes.float32) - 7.0, p.cast(w, dtypes.float32), ([1], [0]))
+
+    assert "matmul_int8" in check("v8", [numbers(np.uint8, 30, 40)], function, numbers(np.int8, 40, 16))
+
+
+def test_integers() -> None:
+    trace = Trace(Guards())
+    with trace:
+        x = p.cast(trace.input(dtypes.uint8, (4,)), dtypes.float32)
+        assert integers(p.reshape(x - 3.0, (2, 2))) == (-3, 252)
+        assert integers(constant(np.array([-4.0, 9.0], np.float32))) == (-4, 9)
+        assert integers(constant(np.array([-4.0, 9.5], np.float32))) is None
+        assert integers(constant(np.array([np.nan], np.float32))) is None
+        assert integers(x * 0.5) is None
+        assert bounds(p.cast(x - 3.0, dtypes.int32)) == (-3, 252)
+        w = constant(np.array([[1, -2], [100, 3]], np.int8))
+        assert largest_sum(p.cast(x, dtypes.int32), p.cast(w, dtypes.int32), [0]) == 2 * 255 * 100
+        wide = constant(np.array([[-2, 10000]] * 99, np.int16))
+        assert largest_sum(p.cast(x, dtypes.int32), p.cast(wide, dtypes.int32), [0]) == 99 * 255 * 10000
+        assert largest_sum(p.cast(x, dtypes.int32), p.cast(wide, dtypes.int32), [1]) == 255 * 10002
 
 
 def test_bounds() -> None:

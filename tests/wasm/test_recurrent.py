@@ -17,6 +17,7 @@ from sardonyx_wasm.code import SCRATCH
 from sardonyx_wasm.generator import Unit
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines import tile
+from sardonyx_wasm.routines.integer import WIDTH
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 
@@ -42,8 +43,18 @@ def panels(columns: Array, target: str) -> Array:
     return filled.reshape(count, hidden, -1, nr).swapaxes(1, 2)
 
 
+def pairs(columns: Array) -> Array:
+    """[directions, hidden, wide] -> [directions, ceil(wide / WIDTH), hidden / 2, WIDTH, 2]."""
+    count, hidden, wide = columns.shape
+    filled = np.zeros((count, hidden + hidden % 2, -(-wide // WIDTH) * WIDTH), columns.dtype)
+    filled[:, :hidden, :wide] = columns
+    return np.moveaxis(filled.reshape(count, len(filled[0]) // 2, 2, -1, WIDTH), (3, 1, 4, 2), (1, 2, 3, 4)).copy()
+
+
 def packed(layer: Layer, weights: Array, target: str) -> Array:
     columns, hidden = weights.swapaxes(1, 2), weights.shape[2]
+    if weights.dtype != np.float32:
+        return pairs(columns)
     if layer.cell == "gru" and not layer.linear_before_reset:
         parts = columns[..., : 2 * hidden], columns[..., 2 * hidden :]
         return np.concatenate([panels(part, target) for part in parts], 1)
@@ -142,12 +153,17 @@ def test_activations(name: str) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize(("batch", "hidden"), [(1, 4), (2, 5), (5, 33), (20, 6)])
-def test_states_of_8_bits(batch: int, hidden: int, seed: int) -> None:
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16"])
+@pytest.mark.parametrize("target", TARGETS)
+def test_states_of_8_bits(batch: int, hidden: int, seed: int, dtype: str, target: str) -> None:
     """What is rounded differs by a step where a value lies in the middle: the same arithmetic gives the same bits."""
     layer = layer_of("lstm", TWO, operands=("scale", "h", "lengths"))
     arrays = operands(layer, 6, batch, hidden, seed)
     wanted = RECURRENT.numpy(*arrays, **vars(layer))
-    compiled = Compiled(layer, arrays, "v8", symbolic=True)
+    if dtype != "float32":
+        arrays[1] = arrays[1].astype(dtype)
+        assert_array_equal(arrays[1], operands(layer, 6, batch, hidden, seed)[1])
+    compiled = Compiled(layer, arrays, target, symbolic=True)
     assert compiled.code.units == 2
     for one, other in zip(compiled(arrays), wanted, strict=True):
         assert_allclose(one, other, 0, 2e-2)

@@ -11,7 +11,7 @@ from numpy.testing import assert_array_equal
 from sardonyx.primitives.indexing import REDUCTIONS, SCATTER
 from sardonyx_wasm.routines.scatter import COLUMNS
 from tests.support import require
-from tests.wasm.typed import run
+from tests.wasm.compiled import run
 
 Array = np.ndarray[Any, Any]
 CASES: list[tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...], dict[int, int]]] = [

@@ -12,7 +12,7 @@ from sardonyx.primitives.reduction import SORT
 from sardonyx.primitives.selection import TOP_K
 from sardonyx_wasm.routines import sorting
 from tests.support import require
-from tests.wasm.typed import run
+from tests.wasm.compiled import run
 
 Array = np.ndarray[Any, Any]
 DTYPES = ["float32", "float64", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]

@@ -12,7 +12,7 @@ from sardonyx.array import constant
 from sardonyx.primitives.suppression import SUPPRESSION
 from sardonyx_wasm.routines import suppression
 from tests.support import require
-from tests.wasm.typed import run
+from tests.wasm.compiled import run
 
 Array = np.ndarray[Any, Any]
 

@@ -12,7 +12,7 @@ from sardonyx.array import constant
 from sardonyx.primitives.ensemble import COMBINE, TREE_ENSEMBLE
 from sardonyx_wasm.routines.trees import RECORD, SIDE_BY_SIDE
 from tests.support import require
-from tests.wasm.typed import run
+from tests.wasm.compiled import run
 
 Array = np.ndarray[Any, Any]
 FEATURES = 5

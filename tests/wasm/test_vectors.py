@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
 
@@ -15,10 +15,11 @@ from sardonyx.compiler import strict
 from sardonyx.errors import NotImplemented
 from sardonyx_wasm import hosts, vectors
 from sardonyx_wasm.assembler import Expr, i32
-from sardonyx_wasm.generator import Unit
 from sardonyx_wasm.values import Kind, kind, literal
 from sardonyx_wasm.vectors import FunctionScope, Vector
 from tests.support import interpreter, require
+from tests.wasm.compiled import PLAIN, RELAXED
+from tests.wasm.elements import Case, decoded, encoded
 
 Array = np.ndarray[Any, Any]
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
@@ -33,59 +34,6 @@ require("wasm")
 @pytest.fixture(autouse=True)
 def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARDONYX_CACHE", "0")
-
-
-class Case:
-    """Functions of one module, each of which maps arrays element by element, 4 at a time."""
-
-    def __init__(self) -> None:
-        self.unit = Unit([], hosts.host().features, "wasmtime")
-        self.types: dict[str, list[str]] = {}
-
-    def add(self, name: str, reads: Sequence[str], to: str, rule: Callable[..., Vector]) -> None:
-        """A function called `name`; the rule takes the scope and a vector of each dtype read."""
-        self.types[name] = [*reads, to]
-        operands = [f"buffer{n}" for n in range(len(self.types[name]))]
-        with self.unit.module.function(name, dict.fromkeys(["count", *operands], i32), export=True) as f:
-            s = FunctionScope(self.unit, f)
-            at = f.local(i32)
-            with f.loop(at, 0, f.count, step=4):
-                places = [b + at * (kind(t).bits // 8) for b, t in zip(f.params[1:], self.types[name])]
-                x = [vectors.load(s, kind(t), place) for t, place in zip(reads, places)]
-                vectors.store(f, s, kind(to), places[-1], rule(s, *x))
-
-    def run(self, name: str, *operands: Array) -> Array:
-        """What the function makes of arrays, held as the interpreter holds them."""
-        return self.run_all({name: operands})[name]
-
-    def run_all(self, operands: Mapping[str, Sequence[Array]]) -> dict[str, Array]:
-        host = hosts.host()
-        loaded = host.load(self.unit.module)
-        results = {}
-        for name, arrays in operands.items():
-            *reads, to = self.types[name]
-            count = arrays[0].size
-            results[name] = np.zeros(count, dtypes.by_name(to).storage)
-            padded = -(-count // 4) * 4
-            buffers = [*(encoded(a.ravel(), t) for a, t in zip(arrays, reads)), results[name]]
-            addresses = [host.allocate(max(1, padded * b.itemsize)) for b in buffers]
-            views = [host.array(a, [padded], b.dtype) for a, b in zip(addresses, buffers)]
-            for view, buffer in zip(views[:-1], buffers):
-                view[:count], view[count:] = buffer, 0
-            loaded.function(name)(count, *addresses)
-            results[name] = decoded(views[-1][:count].copy(), to)
-            del view, views
-            for address in addresses:
-                host.free(address)
-        return results
-
-
-def decoded(array: Array, dtype: str) -> Array:
-    return interpreter.from_bfloat16(array) if dtype == "bfloat16" else array
-
-
-def encoded(values: Array, dtype: str) -> Array:
-    return interpreter.to_bfloat16(values) if dtype == "bfloat16" else values
 
 
 def edges(dtype: str) -> Array:
@@ -168,6 +116,22 @@ def test_functions(dtype: str, rng: np.random.Generator) -> None:
     operands = {name: operands_of(name, dtype, rng) for name in names}
     for name, result in case.run_all(operands).items():
         same(result, truth(name, dtype, operands[name]), name, name not in ("min", "max"))
+
+
+@pytest.mark.parametrize("features", [PLAIN, RELAXED], ids=["plain", "relaxed"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_scalars_get_the_bits_of_lanes(dtype: str, features: frozenset[str], rng: np.random.Generator) -> None:
+    case, codes = Case(features), {}
+    for name, row in scalar.FUNCTIONS.items():
+        if dtypes.by_name(dtype).kind in row.kinds and (code := strict.function(name, dtype)) and name != "rem":
+            codes[name] = code
+            case.add(name, [dtype] * row.arity, dtype, applied(name, dtype))
+            case.unit.module.export(case.unit.written(code), f"scalar_{name}")
+    operands = {name: [some(dtype, 40, rng) for _ in code.params] for name, code in codes.items()}
+    found, loaded = case.run_all(operands), hosts.host().load(case.unit.module)
+    for name, result in found.items():
+        each = [loaded.function(f"scalar_{name}")(*map(float, elements)) for elements in zip(*operands[name])]
+        same(np.array(each, dtype), result, name)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

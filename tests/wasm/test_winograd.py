@@ -37,9 +37,9 @@ def error(m: int, shape: tuple[int, int, int, int], channels: int, **more: Any) 
     g = weight_transform(m)
     u = np.einsum("ik,klcm,jl->ijcm", g, w, g).reshape(-1, channels, made).astype("f4")
     tiles = (batch * high * wide, (m + 2) ** 2)
-    v = run("winograd_input", [x], (*tiles, channels), {"m": m}, **more)
+    v = run("winograd_input", [x], [("float32", (*tiles, channels))], {"m": m}, **more)[0]
     y = np.matmul(v.swapaxes(0, 1), u).swapaxes(0, 1)
-    result = run("winograd_output", [np.ascontiguousarray(y)], shape, {"m": m}, **more)
+    result = run("winograd_output", [np.ascontiguousarray(y)], [("float32", shape)], {"m": m}, **more)[0]
     views = sliding_window_view(x.astype(float), (3, 3), (1, 2))[:, :rows, :columns]
     expected = np.einsum("bijckl,klcm->bijm", views, w.astype(float), optimize=True)
     return float(np.abs(result - expected).max() / np.abs(expected).max())
@@ -78,7 +78,7 @@ def test_any_split_gives_the_same_bits(m: int) -> None:
     shape = (2, 4 * m - 1, 3 * m - 1, 20)
     for pieces in (2, 3, 8):
         for primitive, array, made in (("winograd_input", x, y.shape), ("winograd_output", y, shape)):
-            whole, parts = (run(primitive, [array], made, {"m": m}, pieces=n) for n in (1, pieces))
+            whole, parts = (run(primitive, [array], [("float32", made)], {"m": m}, n)[0] for n in (1, pieces))
             assert_array_equal(parts.view("u4"), whole.view("u4"))
 
 
@@ -88,8 +88,8 @@ def test_nothing_to_do(m: int, shape: tuple[int, int, int, int]) -> None:
     batch, rows, columns, made = shape
     tiles = (batch * rows * columns // m**2, (m + 2) ** 2, made)
     x = np.ones((batch, rows + 2, columns + 2, made), "f4")
-    assert run("winograd_input", [x], tiles, {"m": m}).size == 0
-    assert run("winograd_output", [np.ones(tiles, "f4")], shape, {"m": m}).size == 0
+    assert run("winograd_input", [x], [("float32", tiles)], {"m": m})[0].size == 0
+    assert run("winograd_output", [np.ones(tiles, "f4")], [("float32", shape)], {"m": m})[0].size == 0
 
 
 @pytest.mark.parametrize("m", [2, 4])

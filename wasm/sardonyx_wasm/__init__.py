@@ -8,6 +8,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.dtypes import DType
+from sardonyx.errors import EPFail
 
 if TYPE_CHECKING:
     from sardonyx.array import Trace
@@ -28,10 +29,12 @@ ROUTINES = frozenset(
         "conv_winograd",
         "depthwise",
         "im2col",
+        "lookup",
         "winograd_input",
         "winograd_output",
         "nonzero",
         "recurrent",
+        "requantize",
         "scatter_updates",
         "select",
         "sort_lines",
@@ -56,6 +59,7 @@ class WasmProvider:
     max_buffers = 64
     routines = ROUTINES
     takes_threads = True
+    prefers_integers = True
 
     def available(self) -> bool:
         from .hosts import available
@@ -84,7 +88,13 @@ class WasmProvider:
             legalize(trace, origins, target(host().name))
 
     def device(self, options: Mapping[str, str]) -> Device:
-        return _device(int(options.get("intra_op_num_threads", 0)) or _cores())
+        """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""
+        threads = options.get("intra_op_num_threads", "0")
+        if not threads.isdecimal():
+            raise EPFail(
+                f"{self.name}: intra_op_num_threads='{threads}' is no number; use 1, 2, ... or 0 for all cores"
+            )
+        return _device(int(threads) or _cores())
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources."""

@@ -17,6 +17,8 @@ import numpy as np
 
 from sardonyx.compiler.kernel import Routine
 
+from .driver import HOSTED
+
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""
 SMALL = 10**6
@@ -66,9 +68,15 @@ def panel_width(depth: int, columns: int) -> int:
     return min(width, columns) if in_blocks() else 0
 
 
-def takes(code: Any) -> bool:
+def fewest_multiplications(repeated: bool) -> int:
+    """The multiplications of a product that BLAS should do; to leave a loop for it costs more than to leave a plan."""
+    return FEWEST << 4 if repeated else FEWEST
+
+
+def takes(code: Any, repeated: bool = False) -> bool:
     """Whether a launch of this code is for BLAS: a product of floats, large as far as is known."""
-    if not isinstance(code, Routine) or code.primitive in _STORED:
+    fewest = fewest_multiplications(repeated)
+    if not isinstance(code, Routine) or code.primitive in _STORED or HOSTED in code.attributes:
         return isinstance(code, Routine)
     if code.primitive not in ("matmul", "matmul_batched") or "nr" in code.attributes or set(code.reads) != {"float32"}:
         return False
@@ -76,8 +84,8 @@ def takes(code: Any) -> bool:
     depth = code.inputs[0][-1]
     known = prod(size for size in (depth, columns) if isinstance(size, int))
     if isinstance(depth, int) and isinstance(columns, int) and any(isinstance(size, str) for size in rows):
-        return known >= FEWEST // _ROWS
-    return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= FEWEST
+        return known >= fewest // _ROWS
+    return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
 
 
 class Rows(NamedTuple):
@@ -223,10 +231,10 @@ class Call:
             band = range(start, min(start + size, units.stop))
             rows = range(band.start * product.unit, band.stop * product.unit)
             calls = product.calls(self._array, rows, panels, source, target)
-            yield band, [step for operands in calls for step in _steps(*operands, product.is_read_from_memory)]
+            yield band, [step for operands in calls for step in steps(*operands, product.is_read_from_memory)]
 
 
-def _steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, doubled: bool) -> Iterator[Step]:
+def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, doubled: bool) -> Iterator[Step]:
     """What to call for a @ b, of which c may want the first columns alone.
 
     `doubled` rows, twice the same, read panels from memory a third faster than one, a vector, does. A vector's product

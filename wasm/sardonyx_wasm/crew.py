@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int]]
 
 
 class Crew:
@@ -19,27 +24,36 @@ class Crew:
         self.size = size
         self._process = -1
         self._busy = threading.Lock()
-        self._work: list[SimpleQueue[Callable[[int, int], Any] | None]] = []
+        self._work: list[SimpleQueue[Task | None]] = []
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def run(self, function: Callable[[int, int], Any]) -> Any:
-        """Call `function(thread, threads)` on every thread; gives what it returns on this one, as thread 0.
+        """Call `function(share, shares)` for every share, each on some thread; gives what it returns for share 0.
 
-        Raises what any of them raised.
+        This thread does that one and then those that no other has begun: it waits for nobody who sleeps. Raises what
+        any of them raised.
         """
         if self.size == 1 or not self._busy.acquire(blocking=False):
             return function(0, 1)
         try:
             self._start()
+            shares = deque(range(1, self.size))
             for queue in self._work:
-                queue.put(function)
+                queue.put((function, shares))
+            mine = 0
             try:
-                return function(0, self.size)
+                result = function(0, self.size)
+                while (share := _next(shares)) is not None:
+                    mine += 1
+                    function(share, self.size)
             finally:
-                failures = [self._done.get() for _ in self._work]
-                for failure in failures:
-                    if failure is not None:
-                        raise failure
+                while _next(shares) is not None:
+                    mine += 1
+                failures = [self._done.get() for _ in range(self.size - 1 - mine)]
+            for failure in failures:
+                if failure is not None:
+                    raise failure
+            return result
         finally:
             self._busy.release()
 
@@ -49,20 +63,31 @@ class Crew:
         self._process = os.getpid()
         self._work, self._done = [SimpleQueue() for _ in range(self.size - 1)], SimpleQueue()
         for number, queue in enumerate(self._work, 1):
-            worker = threading.Thread(target=self._serve, args=(number, queue), name=f"sardonyx-{number}", daemon=True)
+            worker = threading.Thread(target=self._serve, args=(queue,), name=f"sardonyx-{number}", daemon=True)
             worker.start()
 
-    def _serve(self, number: int, queue: SimpleQueue[Callable[[int, int], Any] | None]) -> None:
-        while function := queue.get():
-            try:
-                function(number, self.size)
-            except BaseException as error:
-                self._done.put(error)
-            else:
-                self._done.put(None)
+    def _serve(self, queue: SimpleQueue[Task | None]) -> None:
+        with np.errstate(all="ignore"):  # a setting of each thread
+            while task := queue.get():
+                function, shares = task
+                if (share := _next(shares)) is None:
+                    continue
+                try:
+                    function(share, self.size)
+                except BaseException as error:
+                    self._done.put(error)
+                else:
+                    self._done.put(None)
 
     def dismiss(self) -> None:
         """End the threads."""
         for queue in self._work:
             queue.put(None)
         self._work, self._process = [], -1
+
+
+def _next(shares: deque[int]) -> int | None:
+    try:
+        return shares.popleft()
+    except IndexError:
+        return None

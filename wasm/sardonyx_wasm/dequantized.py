@@ -8,21 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
-from sardonyx.symbolic import Size, product
+from sardonyx.symbolic import Size, hint, product
 
+from . import blas, unpacked
 from . import primitives as own
-from .quantized import bounds
+from .driver import FEW, HOSTED, SCRATCH
+from .legalizer import Legalizer, are_floats
+from .products import in_panels
+from .ranges import bounds
 from .routines.nbits import DEEPEST, LONGEST
-
-if TYPE_CHECKING:
-    from .legalize import _Legalizer
 
 FEWEST = 1 << 12
 """Matrices of fewer numbers become floats."""
@@ -55,11 +56,13 @@ class Dequantized(NamedTuple):
         return all(x.rank < -place or x.shape[place] == 1 for x in (self.zeros, self.scales))
 
 
-def dot_general(legalizer: _Legalizer, equation: Equation) -> bool:
+def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
     """dot_general of floats and dequantized weights -> matmul_nbits"""
     a, b = equation.inputs
     (output,) = equation.outputs
     params = equation.params
+    if not (are_floats(a, b) and params["dtype"].is_float):
+        return False
     if params["batch"][0] or b.value is not None or not legalizer.is_constant(b):
         return False
     weights = dequantized(b)
@@ -82,7 +85,7 @@ def dot_general(legalizer: _Legalizer, equation: Equation) -> bool:
 
 
 def matmul(
-    legalizer: _Legalizer, a: Array, weights: Dequantized, rows: Sequence[int], columns: Sequence[int]
+    legalizer: Legalizer, a: Array, weights: Dequantized, rows: Sequence[int], columns: Sequence[int]
 ) -> Array | None:
     """The product of a [M, K] and the matrix of weights, None where `matmul_nbits` cannot do it."""
     inner: list[int] = []
@@ -109,11 +112,21 @@ def matmul(
     operands = [
         p.pad(a, [0, 0], [0, padded - depth]),
         _packed(p.pad(numbers, [0, 0], [padded - depth, 0]), bits, nr),
-        _panels(_repeated(scales, repeat), nr),
-        p.cast(_panels(_repeated(zeros, repeat), nr), dtypes.int16),
+        in_panels(_repeated(scales, repeat), nr),
+        p.cast(in_panels(_repeated(zeros, repeat), nr), dtypes.int16),
     ]
     attributes = {"bits": bits, "block": block}
+    if legalizer.target == "wasmtime" and (panel := _width_for_blas(a.shape[0], padded, n, nr)):
+        attributes[HOSTED] = panel
     return legalizer.record(own.MATMUL_NBITS, operands, attributes, dtypes.float32, (a.shape[0], n))
+
+
+def _width_for_blas(rows: Size, depth: int, columns: int, nr: int) -> int:
+    """The columns of a panel of floats where BLAS pays, else 0: a whole number of panels of nr."""
+    if hint(rows) <= FEW or hint(rows) * depth * columns < blas.FEWEST:
+        return 0
+    width = blas.panel_width(depth, 1 << 20) or unpacked.ROOM // (4 * depth)
+    return max(1, min(width, SCRATCH // (4 * depth)) // nr) * nr
 
 
 def _block(depth: int, size: int) -> int:
@@ -128,17 +141,9 @@ def _repeated(x: Array, times: int) -> Array:
     return p.reshape(p.broadcast_to(p.unsqueeze(x, [1]), [rows, times, columns]), [rows * times, columns])
 
 
-def _panels(x: Array, nr: int) -> Array:
-    """[rows, N] -> [panels, rows, nr]"""
-    rows, columns = x.shape
-    panels = -(-int(columns) // nr)
-    wide = p.pad(x, [0, 0], [0, panels * nr - columns])
-    return p.transpose(p.reshape(wide, [rows, panels, nr]), [1, 0, 2])
-
-
 def _packed(numbers: Array, bits: int, nr: int) -> Array:
     """[K, N] -> [panels, K / 8, nr] words of eight numbers of 4 bits, [panels, K / 2, nr, 2] numbers of 8"""
-    panels = _panels(numbers, nr)
+    panels = in_panels(numbers, nr)
     count, depth, _ = panels.shape
     if bits == 8:
         return p.cast(p.transpose(p.reshape(panels, [count, depth // 2, 2, nr]), [0, 1, 3, 2]), dtypes.int8)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import count, groupby
+from itertools import chain, count, groupby
 from typing import Any
 
 import numpy as np
 
 from sardonyx import cache
-from sardonyx.device import ALIGNMENT, Address, Launch
+from sardonyx.device import ALIGNMENT, Address, Launch, Turn
+from sardonyx.errors import Fail
 from sardonyx.termination import poll, stopping
 
 from . import RELEASE, blas, target
 from .crew import Crew
-from .driver import CONVOLUTIONS, HEADER, SCRATCH, STATE, STOP
+from .driver import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
 from .hosts import Host, LoadedModule
+from .unpacked import Unpacked
+
+SMALL = 4096
+"""Bytes up to which it is quicker to copy an array twice than to make a view of where it goes."""
 
 
 class Allocation:
@@ -40,6 +46,7 @@ class WasmDevice:
     def __init__(self, host: Host, threads: int = 1) -> None:
         self.host = host
         self.crew = Crew(threads if "threads" in host.features else 1)
+        self._base: int = host.array(ALIGNMENT, (1,), np.uint8).__array_interface__["data"][0] - ALIGNMENT
         self._lock = threading.Lock()
         self._scratches: list[Allocation] = []
         self._modules: weakref.WeakValueDictionary[Any, LoadedModule] = weakref.WeakValueDictionary()
@@ -56,16 +63,17 @@ class WasmDevice:
         return address
 
     def upload(self, address: Address, array: np.ndarray) -> None:
-        self._bytes(address, array.nbytes)[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        if array.nbytes <= SMALL:
+            ctypes.memmove(self._base + _place(address), array.tobytes(), array.nbytes)
+            return
+        target = self.host.array(_place(address), (array.nbytes,), np.uint8)
+        target[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        return self.host.array(address.chunk.address + address.offset, shape, dtype).copy()
+        return self.host.array(_place(address), shape, dtype).copy()
 
     def copy(self, source: Address, target: Address) -> None:
-        self._bytes(target, source.nbytes)[:] = self._bytes(source, source.nbytes)
-
-    def _bytes(self, address: Address, nbytes: int) -> np.ndarray:
-        return self.host.array(address.chunk.address + address.offset, (nbytes,), np.uint8)
+        ctypes.memmove(self._base + _place(target), self._base + _place(source), source.nbytes)
 
     def array(self, address: int, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
         """An array of float32 in the host's memory."""
@@ -75,12 +83,22 @@ class WasmDevice:
         """Nothing to do: every call has finished when it returns."""
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WasmExecutable:
+        return self._load(codes, segments)
+
+    def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> WasmExecutable:
+        """The body of a loop, which the module repeats by itself unless there are products for BLAS in it."""
+        return self._load(codes, [launches], repeated=True)
+
+    def _load(
+        self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], repeated: bool = False
+    ) -> WasmExecutable:
         native = self.host.name == "wasmtime"
-        hosted = [native and blas.takes(code) for code in codes]
+        hosted = [native and blas.takes(code, repeated) for code in codes]
         parts = [[list(run) for _, run in groupby(s, lambda launch: hosted[launch.code])] for s in segments]
         calls = [part for s in parts for part in s if not hosted[part[0].code]]
+        repeated = repeated and not any(hosted)
         launches = tuple(tuple(launch.code for launch in part) for part in calls)
-        key = (sorted(self.host.features), [code.key for code in codes], launches)
+        key = (sorted(self.host.features), [code.key for code in codes], launches, repeated)
         digest = hashlib.sha256(repr((cache.release(RELEASE), key)).encode()).digest()
         with self._lock:
             module = self._modules.get(digest) or self.host.recall(digest)
@@ -88,9 +106,13 @@ class WasmDevice:
                 from .generator import generate  # which brings all that writes code with it
 
                 made = generate(codes, calls, self.host.features, target(self.host.name))
+                if repeated:
+                    from . import turns
+
+                    turns.write(made, made.exports["segment_0"])
                 module = self.host.load(made, digest)
             self._modules[digest] = module
-        return WasmExecutable(self, module, codes, hosted, parts)
+        return WasmExecutable(self, module, codes, hosted, parts, repeated)
 
     def scratch(self) -> Allocation:
         """Scratch memory for the threads of a run, until it is given back."""
@@ -113,8 +135,10 @@ class WasmExecutable:
         codes: Sequence[Any],
         hosted: Sequence[bool],
         parts: Sequence[Sequence[Sequence[Launch]]],
+        repeated: bool = False,
     ) -> None:
         self._device = device
+        self._turns = module.function("turns") if repeated else None
         self._module = module
         self._codes = codes
         self._hosted = hosted
@@ -130,7 +154,7 @@ class WasmExecutable:
     ) -> Callable[[], None]:
         addresses = [[a.chunk.address + a.offset for a in line] for line in buffers]
         operands = iter(zip(addresses, params, strict=True))
-        steps: list[_Call | _Hosted] = []
+        steps: list[_Call | _Hosted | _Unpacked] = []
         touched = self._touched(segment, buffers)
         for part, function in zip(self._parts[segment], self._functions[segment], strict=True):
             mine = [next(operands) for _ in part]
@@ -138,9 +162,13 @@ class WasmExecutable:
                 steps += [self._hosted_step(launch.code, *m) for launch, m in zip(part, mine)]
             else:
                 words = [word for places, numbers in mine for word in (*places, *numbers)]
-                steps.append(_Call(self._device, function, words, touched.pop(0) >= SHARED))
+                steps.append(_Call(self._device, function, words, len(part), touched.pop(0) >= SHARED))
         chunks = {id(a.chunk): a.chunk for line in buffers for a in line}
-        return _Bound(self._device, steps, [self._module, *chunks.values()])
+        kept = [self._module, *chunks.values()]
+        match steps:
+            case [_Call(is_alone=True) as call] if self._turns:
+                return _Body(self._device, call, self._turns, kept)
+        return _Bound(self._device, steps, kept)
 
     def _touched(self, segment: int, buffers: Sequence[Sequence[Address]]) -> list[int]:
         """The bytes of buffers that each call of the module binds."""
@@ -148,8 +176,12 @@ class WasmExecutable:
         sums = [sum(next(rooms) for _ in part) for part in self._parts[segment]]
         return [total for total, function in zip(sums, self._functions[segment], strict=True) if function]
 
-    def _hosted_step(self, number: int, addresses: Sequence[int], params: Sequence[int]) -> _Hosted:
+    def _hosted_step(self, number: int, addresses: Sequence[int], params: Sequence[int]) -> _Hosted | _Unpacked:
         """A launch that is left to BLAS."""
+        if HOSTED in self._codes[number].attributes:
+            parts = (self._module.function(f"{name}_{number}") for name in ("widen", "alone"))
+            call = Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
+            return _Unpacked(self._device, call)
         product = blas.product(self._codes[number], addresses, params)
         stages = self._stages(number, product, addresses, params)
         return _Hosted(self._device, blas.Call(product, self._device.array, stages))
@@ -182,15 +214,27 @@ _ALONE = Crew(1)
 class _Call:
     """A driver of the module with its operands."""
 
-    def __init__(self, device: WasmDevice, function: Callable[..., Any], words: Sequence[int], shared: bool) -> None:
-        self._block = Allocation(device.host, STATE + 4 * (HEADER + len(words)))
-        self._memory = device.host.array(self._block.address, (STATE // 4 + HEADER + len(words),), np.uint32)
+    def __init__(
+        self, device: WasmDevice, function: Callable[..., Any], words: Sequence[int], launches: int, shared: bool
+    ) -> None:
+        counters = COUNTERS // 4 * launches
+        size = STATE // 4 + HEADER + len(words) + counters
+        self._block = Allocation(device.host, 4 * size)
+        self._memory = device.host.array(self._block.address, (size,), np.uint32)
         state = [0] * (STATE // 4)
-        self._memory[:] = np.array([*state, 0, self._block.address, *words], np.int64).astype(np.uint32)
+        self._memory[: size - counters] = np.array([*state, 0, self._block.address, *words], np.int64).astype(np.uint32)
+        self._counters = self._memory[size - counters :]
         self._scratch = 0
-        alone = not shared or device.crew.size == 1
-        work = partial(function, self._block.address + STATE)
-        self._run = partial(work, 0, 1) if alone else partial(device.crew.run, work)
+        self.is_alone = not shared or device.crew.size == 1
+        self.words = self._block.address + STATE
+        self._work = partial(function, self.words)
+        self._crew = device.crew
+
+    def _run(self) -> Any:
+        if self.is_alone:
+            return self._work(0, 1)
+        self._counters[:] = 0
+        return self._crew.run(self._work)
 
     def use(self, scratch: int) -> None:
         """Have scratch memory at an address."""
@@ -219,33 +263,103 @@ class _Hosted:
         self._run()
 
 
+class _Unpacked:
+    """A product with weights of few bits, which the module and NumPy do together."""
+
+    def __init__(self, device: WasmDevice, call: Unpacked) -> None:
+        self._crew = device.crew if call.work >= blas.SHARED else _ALONE
+        self._call = call
+        self._scratch = 0
+
+    def use(self, scratch: int) -> None:
+        """Have scratch memory at an address."""
+        self._scratch = scratch
+
+    def __call__(self) -> None:
+        work = partial(self._call, self._scratch)
+        if self._crew.size == 1:
+            work(0, 1)
+        else:
+            self._crew.run(work)
+
+
 class _Bound:
     """The steps of a segment; keeps the memory that they work on."""
 
-    def __init__(self, device: WasmDevice, steps: Sequence[_Call | _Hosted], kept: Sequence[Any]) -> None:
+    def __init__(self, device: WasmDevice, steps: Sequence[_Call | _Hosted | _Unpacked], kept: Sequence[Any]) -> None:
         self._device = device
         self._steps = steps
+        self._users = [step for step in steps if not isinstance(step, _Hosted)]
         self._calls = [step for step in steps if isinstance(step, _Call)]
         self._quiet = len(self._calls) < len(steps)
         self._stopped = False
         self._kept = kept
 
     def __call__(self) -> None:
-        scratch = self._device.scratch()
+        scratch = self._begin()
         try:
-            for call in self._calls:
-                call.use(scratch.address)
             with stopping(self._stop), np.errstate(all="ignore") if self._quiet else nullcontext():
                 for step in self._steps:
                     step()
         finally:
-            self._device.give_back(scratch)
-            if self._stopped:
-                self._stopped = False
-                for call in self._calls:
-                    call.stop(0)
+            self._end(scratch)
+
+    def _begin(self) -> Allocation:
+        """Have scratch memory, to be given back by `_end`."""
+        scratch = self._device.scratch()
+        for user in self._users:
+            user.use(scratch.address)
+        return scratch
+
+    def _end(self, scratch: Allocation) -> None:
+        self._device.give_back(scratch)
+        if self._stopped:
+            self._stopped = False
+            for call in self._calls:
+                call.stop(0)
 
     def _stop(self) -> None:
         self._stopped = True
         for call in self._calls:
             call.stop(1)
+
+
+class _Body(_Bound):
+    """The body of a loop; implements `sardonyx.device.Body`."""
+
+    def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], kept: Sequence[Any]) -> None:
+        super().__init__(device, [call], kept)
+        self._words = call.words
+        self._turns = turns
+        self._record: Allocation | None = None
+        self._memory = np.empty(0, np.uint32)
+
+    def repeat(self, turn: Turn, first: int, count: int) -> tuple[int, bool]:
+        copies = [(_place(a), _place(b), a.nbytes) for a, b in (*turn.slices, *turn.moves)]
+        record = self._room(COPIES + COPY * len(copies))
+        middle, end = (record + COPIES + COPY * k for k in (len(turn.slices), len(copies)))
+        told = [place and _place(place) for place in (turn.number, turn.going, turn.condition)]
+        words = [first & 0xFFFFFFFF, first >> 32, *(place or 0 for place in told), middle, end]
+        self._memory[:] = [*words, *chain.from_iterable(copies)]
+        scratch = self._begin()
+        try:
+            with stopping(self._stop):
+                outcome = self._turns(self._words, record, count)
+        finally:
+            self._end(scratch)
+        if outcome == STOPPED:
+            poll()
+            raise Fail("the run was ended, since RunOptions.terminate was set")
+        return int(self._memory[:2].view(np.int64)[0]) - first, outcome == DONE
+
+    def _room(self, nbytes: int) -> int:
+        """The address of so many bytes."""
+        if self._record is None or self._memory.nbytes != nbytes:
+            self._record = Allocation(self._device.host, nbytes)
+            self._memory = self._device.host.array(self._record.address, (nbytes // 4,), np.uint32)
+        return self._record.address
+
+
+def _place(address: Address) -> int:
+    place: int = address.chunk.address + address.offset
+    return place

@@ -7,7 +7,9 @@ SCRATCH = 1 << 20
 HEADER = 2
 """Words before those of the first launch."""
 STATE = 16
-"""Bytes of the state by which the threads of a segment meet."""
+"""Bytes of the state of a run."""
+COUNTERS = 8
+"""Bytes for each launch, behind the words, by which threads share it: see `synchronize`."""
 STOP = 8
 """Where in the state the host writes 1 to end the run."""
 CONVOLUTIONS = {
@@ -15,3 +17,14 @@ CONVOLUTIONS = {
     "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},
 }
 """What the module does before and after the product of a convolution, where the host does that."""
+HOSTED = "panel"
+"""The attribute of `matmul_nbits` where the host multiplies: the columns of the panels of floats that it is given."""
+FEW = 4
+"""With so many rows at most, `matmul_nbits` makes integers of them, and the module does all of it."""
+
+COUNTER, NUMBER, GOING, CONDITION, SLICES_END, MOVES_END, COPIES = 0, 8, 12, 16, 20, 24, 28
+"""Where in the record of a loop are the number of the turn (int64), the addresses of what a turn is told and tells (or
+0), the ends of two lists, and the lists: for each copy `COPY` bytes, which are source, target and count of bytes."""
+COPY = 12
+DONE, ENDED, STOPPED = 0, 1, 2
+"""Why turns came to their end: all were taken, the condition does not hold, the host asked for it."""

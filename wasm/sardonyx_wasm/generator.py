@@ -1,8 +1,9 @@
 """The module of a plan: a function for each code, one that launches it, and a driver for each segment.
 
-`segment_<n>(words, thread, threads)` runs the launches of a segment one after another; every thread calls it. The words
-there are: the address of the scratch memory, that of the barrier, then for each launch the addresses of its buffers and
-its parameters. It returns 1 if it stopped because it was asked to, else 0.
+`segment_<n>(words, thread, threads)` runs the launches of a segment one after another; any of the threads may call it.
+The words there are: the address of the scratch memory, that of the state, then for each launch the addresses of its
+buffers and its parameters; then the counters by which threads share the launches. It returns 1 if it stopped because it
+was asked to, else 0.
 """
 
 from __future__ import annotations
@@ -16,12 +17,11 @@ from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 
-from . import kernels, programs, routines
-from .assembler import Expr, Function, Module, Operand, Variable, i32
+from . import kernels, programs, routines, synchronize
+from .assembler import Expr, Function, Module, Operand, Variable, i32, op
 from .code import Code
-from .driver import CONVOLUTIONS, HEADER, SCRATCH
+from .driver import CONVOLUTIONS, COUNTERS, HEADER, HOSTED, SCRATCH, STOP
 from .halves import HELPERS
-from .synchronize import meet
 
 
 def generate(
@@ -40,6 +40,7 @@ def generate(
     for number, code in enumerate(codes):
         if isinstance(code, Routine):
             unit.convolution(number, code)
+            unit.unpacking(number, code)
     return unit.module
 
 
@@ -92,6 +93,18 @@ class Unit:
             with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
                 f.call(code.function, *f.params)
 
+    def unpacking(self, number: int, routine: Routine) -> None:
+        """`widen_<number>` and `alone_<number>` of a product with weights of few bits that the host does, or may do."""
+        if HOSTED not in routine.attributes:
+            return
+        weights = replace(
+            routine, primitive="widen_nbits", reads=routine.reads[1:4], inputs=routine.inputs[1:], writes=(), outputs=()
+        )
+        for name, part in (("widen", weights), ("alone", routine)):
+            code = self._write(part)
+            with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
+                f.call(code.function, *f.params)
+
     # ---- segments
 
     def segment(self, number: int, launches: Sequence[Launch]) -> None:
@@ -100,12 +113,12 @@ class Unit:
         with self.module.function(f"segment_{number}", params, [i32], export=True) as f:
             scratch = f.let(i32.load(f.words) + f.thread * SCRATCH)
             state = f.let(i32.load(f.words, offset=4))
-            place = HEADER
-            for launch in launches:
-                launcher, count = self._launcher(launch.code)
-                with f.if_(launcher(f.words + 4 * place, f.thread, f.threads, scratch, state)):
+            launchers = [self._launcher(launch.code) for launch in launches]
+            place, counter = 4 * HEADER, 4 * (HEADER + sum(count for _, count in launchers))
+            for launcher, count in launchers:
+                with f.if_(launcher(f.words + place, f.words + counter, f.threads, scratch, state)):
                     f.return_(1)
-                place += count
+                place, counter = place + 4 * count, counter + COUNTERS
             f.return_(0)
 
     def _launcher(self, number: int) -> tuple[Function, int]:
@@ -115,24 +128,41 @@ class Unit:
         buffers = len(source.reads + source.writes)
 
         def write() -> Function:
-            together = self.once("helper", "meet", lambda: meet(self.module, "threads" in self.features))
-            names = ("words", "thread", "threads", "scratch", "state")
+            names = ("words", "counter", "threads", "scratch", "state")
             with self.module.function(f"launch_{source.key}", dict.fromkeys(names, i32), [i32]) as f:
                 words = [i32.load(f.words, offset=4 * k) for k in range(count)]
-                self._call(f, code, words[:buffers], [f.let(word) for word in words[buffers:]])
-                f.return_(together(f.state, f.threads))
+                params = [f.let(word) for word in words[buffers:]]
+                units = f.let(programs.size(self, f, code.units, params))
+
+                def call(begin: Expr, end: Expr) -> None:
+                    f.call(code.function, begin, end, f.scratch, *words[:buffers], *params)
+
+                if "threads" in self.features:
+                    self._share(f, units, code.align, call)
+                else:
+                    call(i32.const(0), units)
+                f.return_(i32.load(f.state, offset=STOP))
             return f
 
         return self.once("launcher", f"{type(source).__name__} {source.key}", write), count
 
-    def _call(self, f: Function, code: Code, buffers: Sequence[Expr], params: Sequence[Variable]) -> None:
-        """Do this thread's share of the units."""
-        units = f.let(programs.size(self, f, code.units, params))
-        share = f.let(_divided_up(units, f.threads))
-        if code.align > 1:
-            share = f.let(_divided_up(share, code.align) * code.align)
-        begin = f.let(_least(f, f.thread * share, units))
-        f.call(code.function, begin, _least(f, begin + share, units), f.scratch, *buffers, *params)
+    def _share(self, f: Function, units: Variable, align: int, call: Callable[[Expr, Expr], None]) -> None:
+        """Call for ranges of units until none is left; a thread alone takes all at once."""
+        size, begin, alone = f.local(i32, init=units), f.local(i32), f.let(f.threads == 1)
+        with f.if_(i32.eqz(alone)):
+            f.set(size, _divided_up(_divided_up(units, f.threads * synchronize.RANGES), align) * align)
+        with f.block() as done, f.repeat() as again:
+            with f.if_(i32.eqz(alone)):
+                f.set(begin, op("i32.atomic.rmw.add", f.counter, size))
+                f.br_if(done, i32.ge_u(begin, units))
+            end = f.let(_least(f, begin + size, units))
+            call(begin, end)
+            f.br_if(done, alone)
+            finish = self.once("helper", "finish", lambda: synchronize.finish(self.module))
+            f.call(finish, f.counter, end - begin, units)
+            f.br(again)
+        with f.if_(i32.eqz(alone)):
+            f.call(self.once("helper", "join", lambda: synchronize.join(self.module)), f.counter, units)
 
 
 def _divided_up(a: Expr, b: Operand) -> Expr:

@@ -33,6 +33,9 @@ class Constant(Expr):
 class Writer(Protocol):
     """Where code is being written that needs no other function."""
 
+    fused: bool
+    """Whether written functions multiply and add in one instruction, which rounds once, or twice on some hosts."""
+
     def let(self, value: Expr) -> Expr:
         """The value, of any type, evaluated once."""
         ...

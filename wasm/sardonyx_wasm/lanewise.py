@@ -1,7 +1,8 @@
 """Scalar functions of vectors: `functions` lane by lane, with the same results; a table per family of dtypes.
 
 A rule computes one v128; dtypes of 64 bits apply it to both halves, whose masks have 64 bits too. What SIMD lacks is
-done by the scalars' rule for each lane; the functions of `compiler.strict` are evaluated on vectors as they stand.
+done by the scalars' rule for each lane; the functions of `compiler.strict` are evaluated on vectors as they stand, but
+for the fused multiply-add of relaxed SIMD. Where that is, scalars are computed in a lane: all elements alike.
 """
 
 from __future__ import annotations
@@ -247,7 +248,7 @@ def _part(s: VectorScope, function: str, k: Kind, operands: Sequence[Expr]) -> E
 
 # ---- written functions
 
-_INLINE = {f"{name}_float32" for name in ("exp", "log", "sin", "cos", "tanh", "erf")}
+_INLINE = {f"{name}_float32" for name in ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf")}
 """What is worth its code wherever it is used: a call takes twice as long."""
 
 
@@ -259,22 +260,41 @@ def written_inline(s: Writer, function: transcendental.Function, operands: Seque
     return _value(s, function.body[-1][1], variables)
 
 
+def is_fused(features: frozenset[str]) -> bool:
+    """Whether hosts with these features are to fuse products and sums of written functions."""
+    return "relaxed-simd" in features
+
+
 class _Straight:
     """A function without loops, where constants need no locals."""
 
-    def __init__(self, f: Function) -> None:
-        self.let = f.let
+    def __init__(self, f: Function, fused: bool) -> None:
+        self.let, self.fused = f.let, fused
 
     def constant(self, value: Constant) -> Constant:
         return value
 
 
-def write_vector(module: Module, function: transcendental.Function) -> Function:
+def write_vector(module: Module, function: transcendental.Function, fused: bool) -> Function:
     """A Function without branches as a function of the module that takes and returns v128."""
     params = {name: lanes(kind(dtype)) for name, dtype in function.params}
     with module.function(f"{function.name}_lanes", params, [lanes(kind(function.dtype))]) as f:
-        f.return_(written_inline(_Straight(f), function, f.params))
+        f.return_(written_inline(_Straight(f, fused), function, f.params))
     return f
+
+
+def write_scalar(module: Module, function: transcendental.Function) -> Function:
+    """The same of scalars, with the bits that vectors get where they are fused."""
+    params, k = {name: kind(dtype).type for name, dtype in function.params}, kind(function.dtype)
+    with module.function(function.name, params, [k.type]) as f:
+        operands: list[Expr] = [lanes(k).splat(x) for x in f.params]
+        f.return_(element(k, written_inline(_Straight(f, True), function, operands), 0))
+    return f
+
+
+def is_straight(function: transcendental.Function) -> bool:
+    """Whether a Function is one of floats without branches."""
+    return kind(function.dtype).family == "float" and all(name == "let" for name, *_ in function.body[:-1])
 
 
 def _value(s: Writer, expression: Any, variables: dict[str, Expr]) -> Expr:
@@ -286,12 +306,26 @@ def _value(s: Writer, expression: Any, variables: dict[str, Expr]) -> Expr:
     if function == "var":
         return variables[operands[0]]
     of = kind(operands[-1][1])
+    if s.fused and of.family == "float" and (fused := _fused(s, function, operands, variables)) is not None:
+        return fused
     values = [_value(s, operand, variables) for operand in operands]
     if function == "bitcast":
         return values[0].as_(lanes(k))
     if function == "cast":
         return _CASTS[dtype, of.name](s, *values)
     return FUNCTIONS[of.family][function](s, of, *values)
+
+
+def _fused(s: Writer, function: str, operands: Sequence[Any], variables: dict[str, Expr]) -> Expr | None:
+    """The sum or difference of a product and something else, None for what is neither."""
+    products = [at for at, operand in enumerate(operands) if operand[0] == "mul"]
+    if function not in ("add", "sub") or not products:
+        return None
+    at = products[-1]
+    x, y, z = (_value(s, operand, variables) for operand in (*operands[at][2:], operands[1 - at]))
+    if function == "sub" and at:
+        return z.type.relaxed_nmadd(x, y, z)
+    return z.type.relaxed_madd(x, y, z if function == "add" else -z)
 
 
 def _double_to_long(s: Writer, x: Expr) -> Expr:

@@ -41,6 +41,19 @@ class _MatmulInt8(Primitive):
     name = "matmul_int8"
 
 
+class _Requantize(Primitive):
+    """Sums x [..., C] + bias [P], times scale [P], rounded, from limits [0] to [1]; what a table [256] has for how far
+    they are above the lower limit, or that + limits [2]. With a border of zeros, `border` rows and columns before."""
+
+    name = "requantize"
+
+
+class _Lookup(Primitive):
+    """What a table [256] has for each byte of x [..., C]; with a border of zeros as `requantize`."""
+
+    name = "lookup"
+
+
 class _MatmulNBits(Primitive):
     """a [M, K] x weights of `bits` bits in blocks of `block` along K, their scales and zero points, to [M, N]."""
 
@@ -85,6 +98,7 @@ class _WinogradOutput(Primitive):
 
 MATMUL, MATMUL_PACKED, MATMUL_BATCHED = _Matmul(), _MatmulPacked(), _MatmulBatched()
 MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
+REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
 CONV_PACKED, IM2COL, DEPTHWISE = _ConvPacked(), _Im2col(), _Depthwise()
 WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sardonyx.compiler import transcendental
 from sardonyx.compiler.program import Program
 
-from . import functions, values
+from . import functions, lanewise, values
 from .assembler import Expr, Function, Variable, i32
 from .code import Code, signature
 from .values import Kind, kind
@@ -39,6 +39,8 @@ def write(unit: Unit, program: Program) -> Code:
 
 def write_function(unit: Unit, function: transcendental.Function) -> Function:
     """A pure function of scalars."""
+    if lanewise.is_fused(unit.features) and lanewise.is_straight(function):
+        return lanewise.write_scalar(unit.module, function)
     params = {name: kind(dtype).type for name, dtype in function.params}
     with unit.module.function(function.name, params, [kind(function.dtype).type]) as f:
         body = Body(unit, f)

@@ -1,14 +1,16 @@
 """Legalization of products and convolutions of integers: of how many bits are they, and which routine is exact?
 
 Zero points are subtracted before a product, so its operands are int32 that came from 8 bits. `bounds` follows them back
-to where their range is known: numbers that fit 16 bits are what `matmul_int8` multiplies.
+to where their range is known: numbers that fit 16 bits are what `matmul_int8` multiplies. Where float32 holds all sums,
+products of floats are exact as well, natively by BLAS.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
 from math import prod
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -17,87 +19,51 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
 from sardonyx.symbolic import Size, hint, product
 
+from . import blas, products
 from . import primitives as own
+from .convolutions import bordered, convolve, trimmed
+from .legalizer import Legalizer
+from .ranges import bounds, fits, integers, largest_sum, least
 from .routines.integer import WIDTH
 
-if TYPE_CHECKING:
-    from .legalize import _Legalizer
-
-Range: TypeAlias = tuple[int, int]
-
-DEEPEST = 16
-"""Equations that `bounds` goes back at most."""
 FEWEST = 512
 """Products of fewer multiplications stay generated kernels."""
 ROWS = 4
 """From so many rows on it pays to pack a matrix that is not constant."""
+MANY = 24
+"""From so many rows on V8 is faster with a packed matrix of int16, however small its numbers are."""
+MOST = 4
+"""Products of floats that may take the place of one of integers, each of a part of the sums."""
 
-_MOVES = frozenset({"reshape", "transpose", "broadcast", "slice", "flip", "gather"})
-_NARROW = frozenset({"int", "uint", "bool"})
-
-
-def _masked(x: Range, y: Range) -> Range | None:
-    """Of x & y: at most what is not negative."""
-    tops = [high for low, high in (x, y) if low >= 0]
-    return (0, min(tops)) if tops else None
-
-
-_ARITHMETIC: dict[str, Callable[[Range, Range], Range | None]] = {
-    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
-    "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
-    "and": _masked,
-}
-
-
-def bounds(x: Array, depth: int = DEEPEST) -> Range:
-    """The least and greatest value that an integer Array may have, as far as its type and origin tell."""
-    dtype = x.dtype
-    signed = dtype.kind == "int"
-    bits = 1 if dtype is dtypes.bool_ else dtype.bits
-    widest = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
-    if x.value is not None and dtype.is_native:
-        return (int(x.value.min()), int(x.value.max())) if x.value.size else (0, 0)
-    found = widest if x.equation is None or not depth else _origin(x.equation, depth - 1) or widest
-    return found if widest[0] <= found[0] and found[1] <= widest[1] else widest
-
-
-def _origin(equation: Equation, depth: int) -> Range | None:
-    """The range of what an equation gives before it is wrapped to its type, if that is known."""
-    name, inputs = equation.primitive.name, equation.inputs
-    if name in _MOVES or (name == "cast" and inputs[0].dtype.kind in _NARROW):
-        return bounds(inputs[0], depth)
-    if name in ("pad", "concat"):
-        ranges = [bounds(x, depth) for x in inputs]
-        ranges += [(int(equation.params["value"]),) * 2] if name == "pad" else []
-        return min(low for low, _ in ranges), max(high for _, high in ranges)
-    if name == "bitcast" and inputs[0].dtype.kind == equation.outputs[0].dtype.kind:
-        return bounds(inputs[0], depth)
-    if name == "elementwise" and equation.params["function"] in _ARITHMETIC:
-        return _ARITHMETIC[equation.params["function"]](*(bounds(x, depth) for x in inputs))
-    return None
-
-
-def _fits(x: Array, dtype: dtypes.DType) -> bool:
-    low, high = bounds(x)
-    least = -(1 << (dtype.bits - 1)) if dtype.kind == "int" else 0
-    return least <= low and high < least + (1 << dtype.bits)
-
-
-def _type_of(b: Array) -> dtypes.DType:
-    """The least type for a packed operand."""
-    return next(dtype for dtype in (dtypes.int8, dtypes.uint8, dtypes.int16) if _fits(b, dtype))
+_EXACT = 1 << 24
+"""Integers up to here are numbers of float32."""
 
 
 def _is_small(dtype: dtypes.DType, *operands: Array) -> bool:
-    return dtype is dtypes.int32 and all(x.dtype.is_int and _fits(x, dtypes.int16) for x in operands)
+    return dtype is dtypes.int32 and all(x.dtype.is_int and fits(bounds(x), dtypes.int16) for x in operands)
 
 
-def dot_general(legalizer: _Legalizer, equation: Equation) -> bool:
-    """dot_general of small integers -> matmul_int8"""
+def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
+    """dot_general of small integers -> matmul_int8 or, natively, products of floats"""
     a, b = equation.inputs
-    (output,) = equation.outputs
-    if not _is_small(equation.params["dtype"], a, b):
+    return _is_small(equation.params["dtype"], a, b) and _dot_general(legalizer, equation, a, b)
+
+
+def dot_general_of_floats(legalizer: Legalizer, equation: Equation) -> bool:
+    """dot_general of floats that are small integers -> matmul_int8"""
+    a, b = equation.inputs
+    if legalizer.target != "v8" or equation.params["dtype"] is not dtypes.float32 or not legalizer.is_constant(b):
         return False
+    if not all(least(integers(x)) for x in (a, b)):
+        return False
+    whole = [p.cast(x, dtypes.int32) for x in (a, b)]
+    if largest_sum(whole[0], whole[1], equation.params["contract"][1]) >= 1 << 31:
+        return False
+    return _dot_general(legalizer, equation, *whole)
+
+
+def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -> bool:
+    (output,) = equation.outputs
     left, right = ([*sides] for sides in equation.params["batch"])
     contract = equation.params["contract"]
     rows = [axis for axis in range(a.rank) if axis not in (*left, *contract[0])]
@@ -105,29 +71,73 @@ def dot_general(legalizer: _Legalizer, equation: Equation) -> bool:
     batch, m, k = ([a.shape[axis] for axis in axes] for axes in (left, rows, contract[0]))
     n = [b.shape[axis] for axis in columns]
     work = hint(product([*batch, *m, *k, *n]))
-    if work < FEWEST or not (legalizer.is_constant(b) or hint(product(m)) >= ROWS):
+    if work < FEWEST or not (legalizer.is_constant(b) or hint(product(m)) >= ROWS) or hint(product(n)) == 1:
         return False
     first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, product(m), product(k)])
     second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, product(k), product(n)])
-    legalizer.define_reshaped(output, matmul(legalizer, first, second))
+    if parts := _parts(legalizer, work, a, b, contract[1], product(k)):
+        made = _by_floats(first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32))
+    else:
+        made = matmul(legalizer, first, second)
+    legalizer.define_reshaped(output, p.cast(made, output.dtype))
     return True
 
 
-def matmul(legalizer: _Legalizer, a: Array, b: Array) -> Array:
+def _parts(legalizer: Legalizer, work: int, x: Array, w: Array, axes: Collection[int], size: Size) -> int:
+    """How many products of floats, each exact, BLAS does sooner than one of integers is done here; 0 for none.
+
+    Each has a part of an axis of this size, all of which are whole numbers of what sums along these axes of w take.
+    """
+    known = all(isinstance(w.shape[axis], int) for axis in axes)
+    if not known or legalizer.target != "wasmtime" or work < blas.FEWEST:
+        return 0
+    if largest_sum(x, w, axes) <= _EXACT:
+        return 1
+    depth = prod(int(w.shape[axis]) for axis in axes)
+    most = _EXACT // max(1, prod(max(map(abs, bounds(operand))) for operand in (x, w)))  # terms of a sum
+    each = most * int(size) // depth
+    return parts if each and (parts := -(-int(size) // each)) <= MOST else 0
+
+
+def _by_floats(
+    x: Array, w: Array, axes: tuple[int, int], parts: int, multiply: Callable[[Array, Array], Array]
+) -> Array:
+    """The int32 sum of products of float32, each of a part of these axes of x and w."""
+
+    def made(x: Array, w: Array) -> Array:
+        return p.cast(multiply(p.cast(x, dtypes.float32), p.cast(w, dtypes.float32)), dtypes.int32)
+
+    def part(x: Array, axis: int, begin: int, end: int) -> Array:
+        return p.slice_axis(x, axis % x.rank, begin, end - begin)
+
+    if parts == 1:
+        return made(x, w)
+    ends = [int(w.shape[axes[1]]) * k // parts for k in range(parts + 1)]
+    first, *others = (made(part(x, axes[0], *line), part(w, axes[1], *line)) for line in pairwise(ends))
+    return sum(others, first)
+
+
+def matmul(legalizer: Legalizer, a: Array, b: Array) -> Array:
     """The product of matrices of small integers, or of stacks of them."""
     *batch, k, n = b.shape
-    half = (k + 1) // 2
-    zeros, odd = [0] * len(batch), 2 * half - k
-    wide = p.pad(p.cast(a, dtypes.int16), [0] * a.rank, [0] * (a.rank - 1) + [odd])
-    panels = (n + WIDTH - 1) // WIDTH
-    packed = p.pad(p.cast(b, _type_of(b)), [*zeros, 0, 0], [*zeros, odd, panels * WIDTH - n])
-    outer = len(batch)
-    packed = p.reshape(packed, [*batch, half, 2, panels, WIDTH])
-    packed = p.transpose(packed, [*range(outer), outer + 2, outer, outer + 3, outer + 1])
-    return legalizer.record(own.MATMUL_INT8, [wide, packed], {}, dtypes.int32, (*a.shape[:-1], n))
+    wide = p.pad(p.cast(a, dtypes.int16), [0] * a.rank, [0] * (a.rank - 1) + [k % 2])
+    often = legalizer.target == "v8" and hint(product(a.shape[len(batch) : -1])) >= MANY
+    dtype = dtypes.int16 if often else least(bounds(b))
+    assert dtype is not None
+    panels = in_pairs(p.cast(b, dtype))
+    return legalizer.record(own.MATMUL_INT8, [wide, panels], {}, dtypes.int32, (*a.shape[:-1], n))
 
 
-def conv_general(legalizer: _Legalizer, equation: Equation) -> bool:
+def in_pairs(b: Array) -> Array:
+    """Matrices [..., K, N] as `matmul_int8` wants them, [..., panels, K / 2, WIDTH, 2], filled up with zeros."""
+    *batch, k, n = b.shape
+    half, panels, outer, zeros = (k + 1) // 2, (n + WIDTH - 1) // WIDTH, len(batch), [0] * len(batch)
+    wide = p.pad(b, [*zeros, 0, 0], [*zeros, 2 * half - k, panels * WIDTH - n])
+    pairs = p.reshape(wide, [*batch, half, 2, panels, WIDTH])
+    return p.transpose(pairs, [*range(outer), outer + 2, outer, outer + 3, outer + 1])
+
+
+def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     """conv_general of small integers -> matmul_int8 of columns; with groups, that of floats where it is exact"""
     x, w = equation.inputs
     (output,) = equation.outputs
@@ -142,39 +152,40 @@ def conv_general(legalizer: _Legalizer, equation: Equation) -> bool:
         kernel = p.reshape(kernel, [*w.shape, 1])
         lines = [[*line, fill] for fill, line in zip((1, 1, 0), lines, strict=True)]
     shape = [output.shape[0], *output.shape[2:], *([1] * flat), output.shape[1]]
-    if _winograd_pays(x, w, params):
-        made = _by_winograd(legalizer, image, kernel, shape, params["low"])
-    elif params["groups"] == 1:
-        made = _by_columns(legalizer, image, kernel, shape, *lines)
-    elif _in_floats(x, w):
-        image, kernel = p.cast(image, dtypes.float32), p.cast(kernel, dtypes.float32)
-        made = p.cast(legalizer.convolve(image, kernel, shape, params["groups"], *lines), dtypes.int32)
-    else:
+    axes, groups = range(1, w.rank), params["groups"]
+    work = hint(output.size) * prod(int(w.shape[axis]) for axis in axes)
+    largest = largest_sum(x, w, axes)
+    parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= _EXACT
+    if parts:
+        strides, dilations, low = lines
+
+        def multiply(x: Array, w: Array) -> Array:
+            return convolve(legalizer, x, w, shape, groups, strides, dilations, low, exact=True)
+
+        made = _by_floats(image, kernel, (3, 1), parts, multiply)
+        legalizer.largest[id(made)] = largest
+    elif groups > 1:
         return False
+    elif _winograd_pays(x, w, params):
+        made = _by_winograd(legalizer, image, kernel, shape, params["low"])
+    else:
+        made = _by_columns(legalizer, image, kernel, shape, *lines)
     legalizer.define_last(output, p.reshape(made, [*made.shape[:2], made.shape[3]]) if flat else made)
     return True
 
 
-def _in_floats(x: Array, w: Array) -> bool:
-    """Whether all sums of a convolution are integers that float32 has."""
-    largest = [max(map(abs, bounds(operand))) for operand in (x, w)]
-    return prod(map(int, w.shape[1:])) * prod(largest) <= 1 << 24
-
-
 def _by_columns(
-    legalizer: _Legalizer, image: Array, w: Array, shape: Sequence[Size], strides: Any, dilations: Any, low: Any
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], strides: Any, dilations: Any, low: Any
 ) -> Array:
     """One product with all that the windows of [B, H, W, C] see, side by side (im2col)."""
-    from .legalize import _bordered, _trimmed
-
     made, channels, *taps = map(int, w.shape)
     odd = channels % 2
-    image, low = _trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
+    image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
     seen = [
         (size - 1) * stride + (n - 1) * step + 1
         for size, n, stride, step in zip(shape[1:3], taps, strides, dilations, strict=True)
     ]
-    padded = _bordered(image, low, seen)
+    padded = bordered(image, low, seen)
     depth = prod(taps) * (channels + odd)
     if prod(taps) == 1:
         columns = p.slice_(padded, [0] * 4, [*shape[:3], depth], [1, *strides, 1])
@@ -182,8 +193,7 @@ def _by_columns(
         window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
         columns = legalizer.record(own.IM2COL, [padded], window, dtypes.int16, (*shape[:3], depth))
     kernel = p.pad(p.transpose(w, [2, 3, 1, 0]), [0] * 4, [0, 0, odd, 0])
-    rows, matrix = p.reshape(columns, [product(shape[:3]), depth]), p.reshape(kernel, [depth, made])
-    return p.reshape(matmul(legalizer, rows, matrix), shape)
+    return matmul(legalizer, columns, p.reshape(kernel, [depth, made]))
 
 
 # ---- Winograd's algorithm, on integers
@@ -208,14 +218,12 @@ def _winograd_pays(x: Array, w: Array, params: dict[str, Any]) -> bool:
     return max(largest) <= 256 and 4 * 9 * channels * prod(largest) < 1 << 31
 
 
-def _by_winograd(legalizer: _Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size]) -> Array:
+def _by_winograd(legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size]) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): tiles of 2 x 2, exact here."""
-    from .legalize import _bordered, _trimmed
-
     made, channels = int(w.shape[0]), int(w.shape[1])
     tiles = [(size + 1) // 2 for size in shape[1:3]]
-    image, low = _trimmed(p.cast(image, dtypes.int16), low)
-    padded = _bordered(image, low, [2 * count + 2 for count in tiles])
+    image, low = trimmed(p.cast(image, dtypes.int16), low)
+    padded = bordered(image, low, [2 * count + 2 for count in tiles])
     sizes = [shape[0], *tiles, channels]
 
     def combined(rows: Sequence[Any], row: tuple[int, int, str]) -> Any:

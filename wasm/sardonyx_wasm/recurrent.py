@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Equation
 from sardonyx.primitives.recurrent import Layer
 
+from .legalizer import Legalizer
+from .products import in_panels
+from .quantized import in_pairs
+from .ranges import integers, least
 from .routines.recurrent import rows_at_once
 
-if TYPE_CHECKING:
-    from .legalize import _Legalizer
 
-
-def pack(legalizer: _Legalizer, equation: Equation) -> bool:
+def pack(legalizer: Legalizer, equation: Equation) -> bool:
     """Weights [directions, gates * hidden, hidden] -> [directions, panels, hidden, nr].
 
-    Those of a GRU's hidden gate have panels of their own if they multiply the state that was reset.
+    Those of a GRU's hidden gate have panels of their own if they multiply the state that was reset. Weights of 8 bits
+    stay integers where the state is rounded to such, in the panels of `matmul_int8`.
     """
     layer = Layer(**equation.params)
     inputs, weights, *others = equation.inputs
     columns = p.transpose(weights, [0, 2, 1])
     hidden = int(columns.shape[1])
-    if layer.cell == "gru" and not layer.linear_before_reset:
+    if "scale" in layer.operands and (dtype := least(integers(weights))) is not None:
+        panels = in_pairs(p.cast(columns, dtype))
+    elif layer.cell == "gru" and not layer.linear_before_reset:
         gated, linear = p.slice_axis(columns, 2, 0, 2 * hidden), p.slice_axis(columns, 2, 2 * hidden, hidden)
-        panels = p.concat([legalizer.packed(gated), legalizer.packed(linear)], 1)
+        panels = p.concat([in_panels(gated, legalizer.width), in_panels(linear, legalizer.width)], 1)
     else:
-        panels = legalizer.packed(columns)
+        panels = in_panels(columns, legalizer.width)
     equation.inputs = (inputs, panels, *others)
     return False
 

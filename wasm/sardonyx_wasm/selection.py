@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
@@ -14,10 +13,8 @@ from sardonyx.symbolic import Size, hint
 
 from . import primitives as own
 from .code import SCRATCH
+from .legalizer import Legalizer
 from .routines import selection, sorting, suppression
-
-if TYPE_CHECKING:
-    from .legalize import _Legalizer
 
 
 def takes(equation: Equation) -> bool:
@@ -30,14 +27,14 @@ def takes(equation: Equation) -> bool:
     return 0 < k <= selection.MOST and 4 * k <= hint(x.shape[equation.params["axis"]])
 
 
-def top_k(legalizer: _Legalizer, equation: Equation) -> bool:
+def top_k(legalizer: Legalizer, equation: Equation) -> bool:
     """Any axis -> the last one."""
     params = {"largest": equation.params["largest"]}
     _on_lines(legalizer, equation, own.SELECT, params, None)
     return True
 
 
-def sort(legalizer: _Legalizer, equation: Equation) -> bool:
+def sort(legalizer: Legalizer, equation: Equation) -> bool:
     """Any axis -> the last one, and memory for lines that are long."""
     (x,) = equation.inputs
     length = x.shape[equation.params["axis"]]
@@ -47,7 +44,7 @@ def sort(legalizer: _Legalizer, equation: Equation) -> bool:
     return True
 
 
-def suppress(legalizer: _Legalizer, equation: Equation) -> bool:
+def suppress(legalizer: Legalizer, equation: Equation) -> bool:
     """Memory where there are many boxes."""
     sides, scores, *limits = equation.inputs
     (chosen,) = equation.outputs
@@ -57,14 +54,14 @@ def suppress(legalizer: _Legalizer, equation: Equation) -> bool:
     return True
 
 
-def cumulative(legalizer: _Legalizer, equation: Equation) -> bool:
+def cumulative(legalizer: Legalizer, equation: Equation) -> bool:
     """The routine instead of the program."""
     (output,) = equation.outputs
     legalizer.define(output, own.ACCUMULATE, equation.inputs, equation.params)
     return True
 
 
-def scatter(legalizer: _Legalizer, equation: Equation) -> bool:
+def scatter(legalizer: Legalizer, equation: Equation) -> bool:
     """Indices that merely count say that updates stay where they are along an axis."""
     x, updates, *indices = equation.inputs
     (output,), params = equation.outputs, equation.params
@@ -80,7 +77,7 @@ def scatter(legalizer: _Legalizer, equation: Equation) -> bool:
 
 
 def _on_lines(
-    legalizer: _Legalizer, equation: Equation, primitive: Primitive, params: dict[str, bool], work: Size | None
+    legalizer: Legalizer, equation: Equation, primitive: Primitive, params: dict[str, bool], work: Size | None
 ) -> None:
     """Have both results come from a routine for lines, which takes so many bytes for each."""
     (x,) = equation.inputs
@@ -99,7 +96,7 @@ def _on_lines(
 
 
 def _define(
-    legalizer: _Legalizer,
+    legalizer: Legalizer,
     equation: Equation,
     primitive: Primitive,
     inputs: Sequence[Array],

@@ -1,41 +1,35 @@
-"""Where the threads of a segment meet between two launches, and learn whether to go on.
+"""How threads share the launches of a segment: each takes ranges of units until none is left, then waits for the rest.
 
-The state is `STATE` bytes of memory: how many threads have arrived, how many meetings there were, the host's request to
-stop, and what the last meeting made of it, so that all threads stop at the same place.
+No thread is waited for that has not taken a range: one that the system lets sleep delays nobody. A launch has two words
+of memory, both 0 before the segment: `taken`, the units that were handed out, and `done`, those that are finished.
 """
 
 from __future__ import annotations
 
 from .assembler import Function, Module, i32, op
-from .driver import STOP
 
-_ARRIVED, _MEETINGS, _DECISION = 0, 4, 12
+_DONE = 4
 _PATIENCE = 2000
 """Turns of waiting awake: a few microseconds, less than it takes to be woken."""
+RANGES = 3
+"""Ranges for each thread: more of them are shared out more evenly, and cost more."""
 
 
-def meet(module: Module, threads: bool) -> Function:
-    """A function (state, threads) that returns when all threads have called it: 1 if the run is to stop, else 0."""
-    with module.function("meet", {"state": i32, "threads": i32}, [i32]) as f:
-        if threads:
-            with f.if_(f.threads > 1):
-                _wait(f)
-                f.return_(op("i32.atomic.load", f.state, offset=_DECISION))
-        f.return_(i32.load(f.state, offset=STOP))
+def finish(module: Module) -> Function:
+    """A function (counter, count, units) that tells that so many units more are done, of all of the launch."""
+    with module.function("finish", {"counter": i32, "count": i32, "units": i32}) as f:
+        before = op("i32.atomic.rmw.add", f.counter, f.count, offset=_DONE)
+        with f.if_(before + f.count == f.units):
+            f.do(op("memory.atomic.notify", f.counter, -1, offset=_DONE))
     return f
 
 
-def _wait(f: Function) -> None:
-    meetings = f.let(op("i32.atomic.load", f.state, offset=_MEETINGS))
-    with f.if_(op("i32.atomic.rmw.add", f.state, 1, offset=_ARRIVED) == f.threads - 1):
-        f.do(op("i32.atomic.store", f.state, 0, offset=_ARRIVED))
-        request = op("i32.atomic.load", f.state, offset=STOP)
-        f.do(op("i32.atomic.store", f.state, request, offset=_DECISION))
-        f.do(op("i32.atomic.rmw.add", f.state, 1, offset=_MEETINGS))
-        f.do(op("memory.atomic.notify", f.state, -1, offset=_MEETINGS))
-    with f.else_():
-        turns = f.local(i32)
-        with f.while_(op("i32.atomic.load", f.state, offset=_MEETINGS) == meetings):
+def join(module: Module) -> Function:
+    """A function (counter, units) that returns when all units of a launch are done."""
+    with module.function("join", {"counter": i32, "units": i32}) as f:
+        turns, done = f.local(i32), f.local(i32)
+        with f.while_(f.tee(done, op("i32.atomic.load", f.counter, offset=_DONE)) != f.units):
             f.set(turns, turns + 1)
             with f.if_(turns > _PATIENCE):
-                f.do(op("memory.atomic.wait32", f.state, meetings, -1, offset=_MEETINGS))
+                f.do(op("memory.atomic.wait32", f.counter, done, -1, offset=_DONE))
+    return f

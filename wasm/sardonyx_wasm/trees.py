@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Equation
 
 from . import primitives as own
+from .legalizer import Legalizer
 from .routines.trees import RECORD, SIDE_BY_SIDE
-
-if TYPE_CHECKING:
-    from .legalize import _Legalizer
 
 
 def takes(equation: Equation) -> bool:
@@ -21,7 +17,7 @@ def takes(equation: Equation) -> bool:
     return isinstance(x.shape[1], int) and isinstance(feature.shape[0], int) and feature.shape[0] < 1 << 26
 
 
-def pack(legalizer: _Legalizer, equation: Equation) -> bool:
+def pack(legalizer: Legalizer, equation: Equation) -> bool:
     """Feature, split and next as records of 4 numbers of 32 bits."""
     x, roots, feature, split, following, votes = equation.inputs
     params = equation.params

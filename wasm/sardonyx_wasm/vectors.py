@@ -15,7 +15,7 @@ from . import functions
 from .assembler import Callee, Expr, Function, Module, Variable, i8x16, i16x8, i32, i32x4, v128
 from .lane_conversion import bitcast, cast, from_bits, to_bits
 from .lanes import Constant, Vector, VectorScope, collect, element, lane, lanes, let, once, splat, types, words
-from .lanewise import apply, write_vector
+from .lanewise import apply, is_fused, write_vector
 from .values import Kind, Literal, kind
 
 __all__ = [
@@ -43,6 +43,7 @@ class Unit(Protocol):
     """A module being written, with each function once."""
 
     module: Module
+    features: frozenset[str]
 
     def once(self, kind: str, name: str, write: Callable[[], Any]) -> Any: ...
 
@@ -59,6 +60,7 @@ class FunctionScope:
     def __init__(self, unit: Unit, f: Function) -> None:
         self.unit = unit
         self.f = f
+        self.fused = is_fused(unit.features)
         self.select, self.if_expr, self.helper, self.written = f.select, f.if_expr, unit.helper, unit.written
         self._constants: dict[tuple[str, bytes], Constant] = {}
 
@@ -77,7 +79,7 @@ class FunctionScope:
 
     def written_vector(self, function: transcendental.Function) -> Callee:
         unit = self.unit
-        return unit.once("written vector", function.name, lambda: write_vector(unit.module, function))  # type: ignore[no-any-return]
+        return unit.once("written vector", function.name, lambda: write_vector(unit.module, function, self.fused))  # type: ignore[no-any-return]
 
 
 def iota() -> Expr:

@@ -1,18 +1,20 @@
 """Transcendental functions for machines whose floats are IEEE 754's to the letter, as WebAssembly's are.
 
 `function` has the contract of `transcendental.function`, and takes fewer steps: infinities and NaN may come from
-arithmetic, and a sum with 1.5 * 2**mantissa is rounded to an integer, which is in its low bits.
+arithmetic, and a sum with 1.5 * 2**mantissa is rounded to an integer, which is in its low bits. Nothing relies on a
+product being rounded before it is added to something: the two may be fused.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
 
 from sardonyx.compiler import transcendental
-from sardonyx.compiler.polynomials import FITS, LN2
+from sardonyx.compiler.polynomials import FITS, HALF_PI, LN2, parts
 from sardonyx.compiler.program import Value, call, const
 from sardonyx.compiler.transcendental import Body, Function, where
 
@@ -72,26 +74,65 @@ def _exp(f: _Body, x: Value) -> Value:
     return where(lost, f.number(0), (q + r + 1) * f.power(half) * f.power(bits - half))
 
 
+def _sigmoid(f: _Body, x: Value) -> Value:
+    """1 - e / (e + 1) or e - e * e / (e + 1), where e = exp(-abs(x)): what is rounded twice is the lesser part."""
+    least = f.number(-LN2 * (f.bias + f.mantissa + 1))
+    y = f.let(call("max", f.from_bits(f.to_bits(x) | f.sign), least))
+    n, bits = f.shifted(y * float(1 / LN2), f.bias + 32)
+    r = f.reduced(y, n)
+    e = f.let((r * r * f.fit("exp", r) + r + 1) * 2.0**-32 * f.power(bits))
+    base = f.let(where(x < 0, e, f.number(1)))
+    return base - base * (e / (e + 1))
+
+
 def _tanh(f: _Body, x: Value) -> Value:
-    """tanh(a) = (s - 1 + t * (s + 1)) / (s + 1 + t * (s - 1)) where a = r + log(s)/2, s = 2**n, t = tanh(r)."""
+    """tanh(a) = w * (t * (2 - c) + c) / (w + 1 - t * c) - c, where a = r + n * log(2)/2, t = tanh(r).
+
+    w = 2**-n and c = w - 1 are exact, and the first term, which is rounded more than once, a fraction of it.
+    """
     a = f.let(call("min", call("abs", x), f.number(9.5)))
-    n, bits = f.shifted(a * float(2 / LN2), f.bias)
-    r = f.let(a - n * float(LN2 / 2))
+    n = f.let(call("ceil", a * float(-2 / LN2)))
+    w = f.let(f.power(f.to_bits(n + f.shift(f.bias)[0])))
+    r = f.let(n * float(LN2 / 2) + a)
     z = f.let(r * r)
     t = f.let(r * (z * f.fit("tanh", z)) + r)
-    s = f.let(f.power(bits))
-    less, more = f.let(s - 1), f.let(s + 1)
-    return f.signed((t * more + less) / (t * less + more), x)
+    c = f.let(w - 1)
+    return f.signed((t * (2 - c) + c) * w / (w + 1 - t * c) - c, x)
+
+
+def _quarter(turned: int) -> Callable[[_Body, Value], Value]:
+    """The sine of an angle, `turned` by so many quarters of a circle."""
+
+    def rule(f: _Body, x: Value) -> Value:
+        n, bits = f.shifted(x * float(1 / HALF_PI), turned)
+        *exact, last = parts(HALF_PI, 11, 11, 11)
+        for part in exact:
+            x = x - n * part
+        x, low = f.let(x), f.let(n * last)
+        r = f.let(x - low)
+        lost = low - (x - r)
+        # Where an angle is too large these are wrong, but sine and cosine must stay in their ranges.
+        r, lost = (f.let(call("max", call("min", y, f.number(m)), f.number(-m))) for y, m in ((r, 0.8), (lost, 1e-7)))
+        z = f.let(r * r)
+        sin = r * (z * f.fit("sin", z) + 0) - lost + r  # -0 for -0
+        cos = z * z * f.fit("cos", z) + (1 - z * 0.5)
+        bits = f.let(bits)
+        y = where(call("eq", bits & 1, const(f.bits, 0)), sin, cos)
+        sign = call("shl", bits & 2, const(f.bits, f.width - 2))
+        return f.from_bits(call("xor", f.to_bits(y), sign))
+
+    return rule
 
 
 def _erf(f: _Body, x: Value) -> Value:
-    """erf(a) = 1 - exp(-p) where p = a + a * fit(a)."""
+    """erf(a) = 1 - exp(u - a) where u = a * fit(a); the exponent is rounded only where it is squared."""
     a = f.let(call("min", call("abs", x), f.number(3.95)))
-    p = f.let(a * f.fit("erfc/x", a) - a)
-    n, bits = f.shifted(p * float(1 / LN2), f.bias)
-    r = f.let(p - n * float(LN2))
+    u = f.let(a * f.fit("erfc/x", a))
+    n, bits = f.shifted((u - a) * float(1 / LN2), f.bias)
+    v = f.let(n * float(-LN2) - a)
+    r = f.let(u + v)
     power = f.let(f.power(bits))
-    return f.signed(1 - power - power * (r * r * f.fit("exp", r) + r), x)
+    return f.signed(1 - power - power * (r * r * f.fit("exp", r) + u + v), x)
 
 
 def _log(f: _Body, x: Value) -> Value:
@@ -106,6 +147,9 @@ _FLOATS = {
     ("exp", "float64"): _exp,
     ("log", "float32"): _log,
     ("log", "float64"): _log,
+    ("sin", "float32"): _quarter(0),
+    ("cos", "float32"): _quarter(1),
+    ("sigmoid", "float32"): _sigmoid,
     ("tanh", "float32"): _tanh,
     ("erf", "float32"): _erf,
 }

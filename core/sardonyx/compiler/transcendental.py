@@ -229,6 +229,14 @@ def _tanh(f: Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
+def _sigmoid(f: Body, x: Value) -> Value:
+    a, limit = f.let(call("abs", x)), math.log(2) * (f.bias + f.mantissa)
+    n, r, q = f.reduced_exp(call("neg", where(a < limit, a, f.number(limit))))
+    e = f.let(where(a < limit, f.scale(r + q + 1, n), f.number(0)))
+    base = f.let(where(x < 0, e, f.number(1)))
+    return f.keep_nan(x, base - base * e / (e + 1))
+
+
 def _sinh(f: Body, x: Value) -> Value:
     a = f.let(call("abs", x))
     n, r, q = f.reduced_exp(a)
@@ -440,7 +448,7 @@ def _integer_pow(f: Body, x: Value, y: Value) -> Value:
 
 _FLOATS: dict[str, Rule] = {
     "rem": _rem, "pow": _pow, "exp": _exp, "log": _log, "sin": _sin, "cos": _cos, "tan": _tan, "asin": _asin,
-    "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "asinh": _asinh, "acosh": _acosh,
-    "atanh": _atanh, "erf": _erf,
+    "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sigmoid": _sigmoid, "asinh": _asinh,
+    "acosh": _acosh, "atanh": _atanh, "erf": _erf,
 }  # fmt: skip
 _INTEGERS: dict[str, Rule] = {"pow": _integer_pow}

@@ -16,6 +16,7 @@ class NumpyProvider:
     name = "NumpyExecutionProvider"
     form = "kernel"
     max_buffers = 1 << 30
+    prefers_integers = True
     routines = frozenset(
         {
             "dot_general",

@@ -15,7 +15,7 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
-from sardonyx.dtypes import DType
+from sardonyx.dtypes import DType, int64
 from sardonyx.symbolic import Size
 
 MATRIX_LIMIT = 1 << 20
@@ -153,4 +153,4 @@ def _factor(n: int) -> int:
 
 def count(size: Size) -> Array:
     """0, 1, 2, ..., known if the size is."""
-    return constant(np.arange(size)) if isinstance(size, int) else p.iota((size,), 0)
+    return constant(np.arange(size), int64) if isinstance(size, int) else p.iota((size,), 0)

@@ -56,8 +56,9 @@ def _tile_repeats(node: Node, make: Rewriter) -> None:
     """Tile(x, tiles, axis) -> Tile(x, repeats), where repeats is `tiles` at `axis` and 1 elsewhere."""
     x, tiles, axis = node.inputs
     (rank,) = make.emit("Shape", *make.emit("Shape", x))
-    (ones,) = make.emit("ConstantOfShape", rank, value=np.array([1]))
-    places = [make.emit("Reshape", *make.emit("Cast", item, to=7), make.constant([1]))[0] for item in (axis, tiles)]
+    (ones,) = make.emit("ConstantOfShape", rank, value=np.ones(1, np.int64))
+    one = make.constant([1], np.int64)
+    places = [make.emit("Reshape", *make.emit("Cast", item, to=7), one)[0] for item in (axis, tiles)]
     node.inputs = [x, *make.emit("ScatterElements", ones, *places)]
 
 

@@ -29,16 +29,12 @@ RULES: dict[Level, list[Rule]] = {
         *activation.RULES,
         *rotary.RULES,
         *attention.RULES,
+        *quantization.INTEGER_RULES,
     ],
 }
 """The rules that each level adds to those below it. Constant folding and common subexpressions come with the first."""
 
-INTEGERS = quantization.INTEGER_RULES
-"""Rules of the extended level for those who ask: products of integers are exact, and no faster than those of floats."""
-
-NAMES = frozenset(
-    {FOLD, MERGE, projections.NAME, *(rule.name for rules in (*RULES.values(), INTEGERS) for rule in rules)}
-)
+NAMES = frozenset({FOLD, MERGE, projections.NAME, *(rule.name for rules in RULES.values() for rule in rules)})
 """What can be switched off."""
 
 
@@ -46,21 +42,17 @@ def optimize(
     model: Model,
     level: Level,
     journal: Journal | None = None,
-    integers: bool = False,
     merged: bool = False,
 ) -> Model:
     """Rewrite the model's graph in place by the rules of a level and those below it.
 
-    From the extended level on also by INTEGERS, and then by merging projections, if asked to.
+    From the extended level on also by merging projections, if asked to.
     """
     rules = [rule for own, added in RULES.items() if own <= level for rule in added]
-    extended = level >= Level.ORT_ENABLE_EXTENDED
-    if integers and extended:
-        rules += INTEGERS
     journal = journal or Journal()
     if rules:
         rewrite(model.graph, rules, journal)
-        if merged and extended:
+        if merged and level >= Level.ORT_ENABLE_EXTENDED:
             merge_projections(model.graph, journal)
         for node in model.graph.all_nodes():
             model.opset_imports.setdefault(node.domain, 1)

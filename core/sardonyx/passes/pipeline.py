@@ -12,6 +12,7 @@ from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.names import disabled_rules
 from sardonyx.passes.optimize import NAMES, optimize
+from sardonyx.passes.quantization import INTEGER_RULES
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.serde.inline import inline_functions
 
@@ -19,14 +20,14 @@ CONSTANT_INITIALIZERS = 3
 """The IR version up to which an initializer is an input only because it has to be: it cannot be fed."""
 
 
-def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = ()) -> Model:
+def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (), integers: bool = True) -> Model:
     """The model with functions inlined, in the newest operator set, rewritten as the options' level says.
 
     The given model stays as it is. Rules, or optimizers of onnxruntime, named in `disabled`, or in the options' entry
-    `optimization.disable_specified_optimizers` with `;` between them, are left out. The entry
-    `optimization.integer_arithmetic` = `1` turns dequantized products that are quantized again into QLinearConv and
-    QLinearMatMul; `optimization.merge_projections` = `1` makes one product of those that multiply the same input by
-    weights, of 64 MiB at most.
+    `optimization.disable_specified_optimizers` with `;` between them, are left out. Whether dequantized products that
+    are quantized again become QLinearConv and QLinearMatMul is for the entry `optimization.integer_arithmetic` to say,
+    `1` or `0`, else for `integers`; `optimization.merge_projections` = `1` makes one product of those that multiply the
+    same input by weights, of 64 MiB at most.
     """
     inlined = inline_functions(model)
     refuse_deep(inlined.graph)
@@ -40,10 +41,10 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
             operator.check(node)
     listed = options.entry("optimization.disable_specified_optimizers").split(";")
     off = disabled_rules([*disabled, *listed], NAMES)
-    integers, merged = (
-        options.entry(f"optimization.{name}") == "1" for name in ("integer_arithmetic", "merge_projections")
-    )
-    return optimize(result, options.graph_optimization_level, Journal(off), integers, merged)
+    if options.entry("optimization.integer_arithmetic", str(int(integers))) != "1":
+        off |= {rule.name for rule in INTEGER_RULES}
+    merged = options.entry("optimization.merge_projections") == "1"
+    return optimize(result, options.graph_optimization_level, Journal(off), merged)
 
 
 def _drop_fed(model: Model) -> None:

@@ -44,9 +44,9 @@ def _table(x: Value, table: Value, facts: Inference, pairs: int, interleaved: bo
     if len(table.shape) == 4 and node is not None and integers(node.inputs[1]) == [1] and node.inputs[0] is not None:
         made = node.inputs[0]
     elif len(table.shape) == 4:
-        made = facts.made(op.Squeeze(table, constant(np.array([1]))))
+        made = facts.made(op.Squeeze(table, constant(np.array([1], np.int64))))
     elif len(table.shape) == 2:
-        made = facts.made(op.Unsqueeze(table, constant(np.array([0]))))
+        made = facts.made(op.Unsqueeze(table, constant(np.array([0], np.int64))))
     elif table.shape[0] == 1:
         made = table
     else:
@@ -55,7 +55,7 @@ def _table(x: Value, table: Value, facts: Inference, pairs: int, interleaved: bo
         return None
     if made.shape[-1] != pairs:
         start, end, step = ([0], [1 << 62], [2]) if interleaved else ([0], [pairs], [1])
-        numbers = (constant(np.array(each)) for each in (start, end, [2], step))
+        numbers = (constant(np.array(each, np.int64)) for each in (start, end, [2], step))
         made = facts.made(op.Slice(made, *numbers))
     if made.shape is not None and made.shape[0] != batch:
         rest = constant(np.ones(2, np.int64))

@@ -18,6 +18,7 @@ from sardonyx.array import Array, Primitive, Shape, Trace, active_trace, constan
 from sardonyx.dtypes import DType
 from sardonyx.errors import SardonyxError
 from sardonyx.polynomial import symbol
+from sardonyx.primitives.batching import batched
 from sardonyx.structure import fill, is_nested
 from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same
 
@@ -58,11 +59,14 @@ class Body:
     outer: Trace
     symbols: dict[str, list[list[int]]] = field(default_factory=dict)
     captured: list[Array] = field(default_factory=list)
+    repeated: bool = False
+    """Whether it is the body of a loop."""
 
     def trace(self, hints: Mapping[str, int] | None = None) -> Trace:
         """The equations of the body; what it captures comes in the order of `captured`, which may grow."""
         guards = Guards(hints or active_hints(self.outer))
-        trace = Trace(guards, self.outer, early=self.outer.early, strings=self.outer.strings)
+        outer = self.outer
+        trace = Trace(guards, outer, early=outer.early, strings=outer.strings, repeated=self.repeated)
         with trace:
             arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
             for array in self.captured:
@@ -139,13 +143,16 @@ def loop(
     scans = inner.outputs[1 + len(start) :]
     own = set(made.symbols)
     _adopt_guards(trace, inner, own)
+    exact = condition is None and trips is not None and (trips.value is not None or trips.sizes is not None)
+    count: Size = known_sizes(trips)[0] if exact and trips is not None else 0
+    count = max(count, 0) if isinstance(count, int) else count
+    if exact and (at_once := batched(inner, start, count)) is not None:
+        return at_once
     types: list[tuple[DType, Shape]] = []
     for array, shape in zip(results, [shape for _, shape in made.arguments[2:]], strict=True):
         types.append((array.dtype, tuple(_outer_size(trace, item, inner, own) for item in shape)))
-    count: Size = 0
-    if scans:
-        exact = condition is None and trips is not None and (trips.value is not None or trips.sizes is not None)
-        count = known_sizes(trips)[0] if exact and trips is not None else trace.fresh_symbol(3)
+    if scans and not exact:
+        count = trace.fresh_symbol(3)
     for array in scans:
         slice_shape = tuple(_outer_size(trace, item, inner, own) for item in array.shape)
         types += [(array.dtype, (count, *slice_shape))]
@@ -176,7 +183,7 @@ def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Arra
     while True:
         arguments: list[tuple[DType, Shape]] = [(dtypes.int64, ()), (dtypes.bool_, ())]
         arguments += [(array.dtype, tuple(shape)) for array, shape in zip(start, shapes, strict=True)]
-        body = Body(function, arguments, trace, symbols)
+        body = Body(function, arguments, trace, symbols, repeated=True)
         inner = body.trace(hints)
         if any(map(is_nested, inner.results)):
             raise ValueError("a sequence, or an optional without element, is given where a tensor is carried")

@@ -275,10 +275,5 @@ floor, ceil, trunc, round_even = unary("floor"), unary("ceil"), unary("trunc"), 
 sqrt, exp, log, erf = unary("sqrt"), unary("exp"), unary("log"), unary("erf")
 sin, cos, tan = unary("sin"), unary("cos"), unary("tan")
 asin, acos, atan = unary("asin"), unary("acos"), unary("atan")
-sinh, cosh, tanh = unary("sinh"), unary("cosh"), unary("tanh")
+sinh, cosh, tanh, sigmoid = unary("sinh"), unary("cosh"), unary("tanh"), unary("sigmoid")
 asinh, acosh, atanh = unary("asinh"), unary("acosh"), unary("atanh")
-
-
-def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x))."""
-    return 1.0 / (1.0 + exp(-x))

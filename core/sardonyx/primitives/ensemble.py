@@ -37,33 +37,13 @@ class TreeEnsemble(Primitive):
 
     name = "tree_ensemble"
 
-    def infer(
-        self,
-        x: Array,
-        roots: Array,
-        feature: Array,
-        split: Array,
-        following: Array,
-        votes: Array,
-        depth: int,
-        targets: int,
-        function: str,
-    ) -> Types:
+    def infer(self, x: Array, *operands: Array, depth: int, targets: int, function: str) -> Types:
         return [(x.dtype, (x.shape[0], targets))]
 
     def numpy(
-        self,
-        x: np.ndarray,
-        roots: np.ndarray,
-        feature: np.ndarray,
-        split: np.ndarray,
-        following: np.ndarray,
-        votes: np.ndarray,
-        depth: int,
-        targets: int,
-        function: str,
+        self, x: np.ndarray, roots: np.ndarray, *operands: np.ndarray, depth: int, targets: int, function: str
     ) -> Values:
-        tables = feature, split, following
+        *tables, votes = operands
         found = np.full((len(x), targets), NEUTRAL[function], x.dtype)
         groups = 1 if votes.ndim > 1 else targets
         for start in range(0, len(x), _ROWS):
@@ -72,36 +52,27 @@ class TreeEnsemble(Primitive):
                 scores = line if votes.ndim > 1 else line[:, group]
                 some = max(1, _NODES // len(block))
                 for first in range(0, len(trees), some):
-                    given = votes.take(_leaves(block, trees[first : first + some], *tables, depth), axis=0)
+                    given = votes.take(_leaves(block, trees[first : first + some], tables, depth), axis=0)
                     COMBINE[function](scores, COMBINE[function].reduce(given, 0), out=scores)
         return [found]
 
     def expand(
-        self,
-        x: Array,
-        roots: Array,
-        feature: Array,
-        split: Array,
-        following: Array,
-        votes: Array,
-        depth: int,
-        targets: int,
-        function: str,
+        self, x: Array, roots: Array, *operands: Array, depth: int, targets: int, function: str
     ) -> Sequence[Array]:
         """All trees take a step at a time, for some rows."""
+        *tables, votes = operands
         trees = roots.shape[0]
 
         def of_block(block: Array) -> Array:
-            leaves = walk(block, roots, [feature, split, following], depth)
+            leaves = walk(block, roots, tables, depth)
             return combined(gather(votes, [leaves], [0]), targets, function)
 
         return [by_rows(x, int(trees) * (targets if votes.rank > 1 else 1), of_block)]
 
 
-def _leaves(
-    x: np.ndarray, roots: np.ndarray, feature: np.ndarray, split: np.ndarray, following: np.ndarray, depth: int
-) -> np.ndarray:
+def _leaves(x: np.ndarray, roots: np.ndarray, tables: Sequence[np.ndarray], depth: int) -> np.ndarray:
     """The leaves [trees, rows]."""
+    feature, split, following = tables
     stride = len(following) // len(feature)
     first = np.arange(len(x)) * x.shape[1]
     node = np.repeat(roots[:, None], len(x), 1)

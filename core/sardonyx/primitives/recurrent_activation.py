@@ -34,7 +34,7 @@ ACTIVATIONS: dict[str, Formula] = {
     "leakyrelu": lambda f, x, alpha, beta: f("where", x < 0.0, alpha * x, x),
     "relu": lambda f, x, alpha, beta: f("max", x, 0.0),
     "scaledtanh": lambda f, x, alpha, beta: alpha * f("tanh", beta * x),
-    "sigmoid": lambda f, x, alpha, beta: 1.0 / (1.0 + f("exp", -x)),
+    "sigmoid": lambda f, x, alpha, beta: f("sigmoid", x),
     "softplus": _softplus,
     "softsign": lambda f, x, alpha, beta: x / (1.0 + f("abs", x)),
     "tanh": lambda f, x, alpha, beta: f("tanh", x),
@@ -63,19 +63,10 @@ def _numpy(function: str, *operands: Any) -> Any:
 
 
 _ZERO = {np.dtype(name): np.zeros(1, name) for name in ("float32", "float64")}
-_ONE = {np.dtype(name): np.ones(1, name) for name in ("float32", "float64")}
 """NumPy takes arrays sooner than numbers."""
-
-
-def _sigmoid(x: np.ndarray, out: np.ndarray) -> None:
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    np.add(out, _ONE[x.dtype], out=out)
-    np.reciprocal(out, out=out)
-
 
 _DIRECT: dict[str, Callable[[np.ndarray, np.ndarray], object]] = {
     "relu": lambda x, out: np.maximum(x, _ZERO[x.dtype], out=out),
-    "sigmoid": _sigmoid,
+    "sigmoid": lambda x, out: scalar.FUNCTIONS["sigmoid"].numpy(x, out),
     "tanh": lambda x, out: np.tanh(x, out=out),
 }

@@ -69,7 +69,8 @@ def rounded(x: Array, *stages: Sequence[int]) -> tuple[Array, Array]:
     low, high = minimum(low, 0.0), maximum(high, 0.0)
     scale = maximum((high - low) / 255.0, float(np.finfo(np.float32).tiny))  # Where all of x is 0, any scale will do.
     zero = round_even(-low / scale)
-    return minimum(maximum(round_even(x / scale), -zero), 255.0 - zero), scale
+    numbers = cast(minimum(maximum(round_even(x / scale) + zero, 0.0), 255.0), dtypes.uint8)
+    return cast(numbers, x.dtype) - cast(cast(zero, dtypes.uint8), x.dtype), scale
 
 
 # ---- steps

@@ -51,4 +51,4 @@ def alone(graph: Graph, levels: list[int], node: int, side: int) -> tuple[int, .
 
 
 def _weight(graph: Graph, node: int) -> Any:
-    return 2 if graph.nodes[node][0] in ("load", "exp", "log", "pow", "erf", "tanh") else 1
+    return 2 if graph.nodes[node][0] in ("load", "exp", "log", "pow", "erf", "tanh", "sigmoid") else 1

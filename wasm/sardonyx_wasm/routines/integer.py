@@ -30,6 +30,8 @@ _LOADS = {"int8": (i16x8.load8x8_s, 1), "uint8": (i16x8.load8x8_u, 1), "int16": 
 _TILE = ("a", "a_row", "b", "c", "c_row")
 _PRODUCT = ("a", "a_row", "count", "b", "c", "c_row", "columns", "scratch")
 _ROW = 4 * WIDTH  # bytes of a row of a tile
+EDGE = _HEIGHT * _ROW
+"""Bytes of scratch memory that `product` needs."""
 
 
 def matmul_int8(unit: Unit, routine: Routine) -> Code:
@@ -37,7 +39,7 @@ def matmul_int8(unit: Unit, routine: Routine) -> Code:
     *outer, depth = routine.inputs[0]
     columns = routine.outputs[0][-1]
     stacked = len(routine.inputs[1]) > 4
-    multiply = _product(unit, routine.reads[1])
+    multiply = product(unit, routine.reads[1])
     few = all(isinstance(size, int) for size in (*outer, columns)) and math.prod(outer) <= FEW and not stacked
     with frame.function(unit, routine) as f:
         a, b, c = frame.buffers(f, routine)
@@ -48,7 +50,7 @@ def matmul_int8(unit: Unit, routine: Routine) -> Code:
             before = f.let(f.begin * _ROW)
             width = _least(f, (f.end - f.begin) * _ROW, c_row - before)
             f.call(multiply, a, a_row, math.prod(outer), b + f.begin * panel, c + before, c_row, width, f.scratch)
-            return Code(f, -(-columns // WIDTH), scratch=_HEIGHT * _ROW)
+            return Code(f, -(-columns // WIDTH), scratch=EDGE)
         height = f.let(frame.product(f, outer[-1:] if stacked else outer))
         matrix = f.let(i32.div_u(c_row + (_ROW - 1), _ROW) * panel)
         row, stop, count = f.local(i32, init=f.begin), f.local(i32), f.local(i32)
@@ -60,11 +62,15 @@ def matmul_int8(unit: Unit, routine: Routine) -> Code:
                 rows = a + row * a_row, a_row, count
                 f.call(multiply, *rows, b + number * matrix, c + row * c_row, c_row, c_row, f.scratch)
                 f.set(row, row + count)
-    return Code(f, frame.units(outer), _HEIGHT, _HEIGHT * _ROW)
+    return Code(f, frame.units(outer), _HEIGHT, EDGE)
 
 
-def _product(unit: Unit, dtype: str) -> Function:
-    """A function: `count` rows of A times the panels that `columns` bytes of results need."""
+def product(unit: Unit, dtype: str) -> Function:
+    """A function: `count` rows of A times the panels of this dtype that `columns` bytes of results need.
+
+    Its parameters, all i32: `a`, `a_row`, the address of the first row of int16 and the bytes of one; `count`; `b`, the
+    panels; `c` and `c_row`, where results go and the bytes of their rows; `columns`; `scratch`, of `EDGE` bytes.
+    """
     return unit.once("integer", dtype, lambda: _write_product(unit, dtype))  # type: ignore[no-any-return]
 
 

@@ -3,7 +3,7 @@
 A few rows of A become integers themselves: in each block 30 bits of fixed point, as two int16, high and low. Their sums
 of products with the weights are exact, so the result is as good as that of floats, and `i32x4.dot_i16x8_s` does eight
 products at once. With more rows, or where A has an infinity or a NaN, panels of weights become floats in the scratch
-memory. A unit is a panel.
+memory, natively for BLAS (`unpacked`). A unit is a panel.
 
 b of 8 bits is int8 [panels, K / 2, nr, 2]. That of 4 bits has words of 32 bits [panels, K / 8, nr]: k = 0, 2, 4, 6 in
 the low half, lowest bits first, k = 1, 3, 5, 7 in the high half.
@@ -18,17 +18,16 @@ from sardonyx.compiler.kernel import Routine
 
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4
 from ..code import SCRATCH, Code
+from ..driver import FEW, HOSTED
 from . import frame, tile
 
 if TYPE_CHECKING:
     from ..generator import Unit
 
-ROWS = 4
-"""So many rows of A at most become integers."""
 LONGEST = 256
 """Numbers in a block at most: sums of products of 15 and 8 bits stay below 2**31."""
 DEEPEST = 16384
-"""The greatest K: four rows, and a panel of floats, fit the scratch memory."""
+"""The greatest K: so few rows, and a panel of floats, fit the scratch memory."""
 
 _GROUP = 32  # bytes of 8 numbers of A: 8 high halves, 8 low halves
 _INFO = 16  # bytes about a block of A: its unit, minus the sums of its high and low halves
@@ -73,7 +72,7 @@ def matmul_nbits(unit: Unit, routine: Routine) -> Code:
     form = _Form(routine.attributes["bits"], routine.attributes["block"], tile.SHAPES[unit.target].vectors)
     blocks = depth // form.block
     halve, multiply = _halve(unit, form), _multiply(unit, form)
-    widen, product = _widen(unit, form), tile.product(unit)
+    widen, product = _widen(unit, form, 1), tile.product(unit)
     with frame.function(unit, routine) as f:
         a, b, scales, zeros, c = frame.buffers(f, routine)
         rows = f.let(frame.product(f, outer))
@@ -87,10 +86,10 @@ def matmul_nbits(unit: Unit, routine: Routine) -> Code:
         share = f.let((f.end - f.begin) * form.row)
         f.set(left, f.select(left < share, left, share))
         number, strange = f.local(i32), f.local(i32)
-        data, infos = f.let(f.scratch + _REST), f.let(f.scratch + (_REST + ROWS * row_bytes))
+        data, infos = f.let(f.scratch + _REST), f.let(f.scratch + (_REST + FEW * row_bytes))
         with f.block() as done:
             f.br_if(done, i32.eqz(rows))
-            with f.if_(rows <= ROWS):
+            with f.if_(rows <= FEW):
                 with f.loop(number, 0, rows):
                     places = data + number * row_bytes, infos + number * (blocks * _INFO)
                     f.set(strange, strange | halve(a + number * row_bytes, *places, blocks))
@@ -99,6 +98,27 @@ def matmul_nbits(unit: Unit, routine: Routine) -> Code:
                     f.br(done)
             _in_floats(f, form, depth, rows, left, (a, b, scales, zeros, c), c_row, (widen, product))
     return Code(f, -(-columns * 4 // form.row), scratch=SCRATCH)
+
+
+def widen_nbits(unit: Unit, routine: Routine) -> Code:
+    """Panels of b, scales and zero points, as `matmul_nbits` has them, as floats [..., K, panel] in the scratch memory.
+
+    The attribute `panel` is a multiple of nr; units begin with the first of a panel of floats.
+    """
+    form = _Form(routine.attributes["bits"], routine.attributes["block"], tile.SHAPES[unit.target].vectors)
+    together = routine.attributes[HOSTED] * 4 // form.row
+    blocks = routine.inputs[1][1]
+    widen = _widen(unit, form, together)
+    panel, scale = blocks * form.block // 8 * form.group, blocks * form.row
+    with frame.function(unit, routine) as f:
+        b, scales, zeros = frame.buffers(f, routine)
+        number, place = f.local(i32), f.local(i32)
+        with f.loop(number, f.begin, f.end):
+            f.set(place, number - f.begin)
+            f.set(place, i32.div_u(place, together) * (blocks * form.block * together) + i32.rem_u(place, together))
+            operands = b + number * panel, scales + number * scale, zeros + number * (scale // 2)
+            f.call(widen, *operands, f.scratch + place * form.row, blocks)
+    return Code(f, routine.inputs[0][0], together)
 
 
 def _in_floats(
@@ -293,14 +313,15 @@ def _unpack(
         f.set(number, shifted if j == 3 else shifted & mask)
 
 
-def _widen(unit: Unit, form: _Form) -> Function:
-    """A function that writes a panel as floats."""
-    return unit.once("nbits", f"widen {form}", lambda: _write_widen(unit, form))  # type: ignore[no-any-return]
+def _widen(unit: Unit, form: _Form, together: int) -> Function:
+    """A function that writes a panel as floats, where rows of so many lie side by side."""
+    name = f"widen_{form}_{together}"
+    return unit.once("nbits", name, lambda: _write_widen(unit, name, form, together))  # type: ignore[no-any-return]
 
 
-def _write_widen(unit: Unit, form: _Form) -> Function:
-    params = dict.fromkeys(("b", "scales", "zeros", "target", "blocks"), i32)
-    with unit.module.function(f"widen_{form}", params) as f:
+def _write_widen(unit: Unit, name: str, form: _Form, together: int) -> Function:
+    row = form.row * together
+    with unit.module.function(name, dict.fromkeys(("b", "scales", "zeros", "target", "blocks"), i32)) as f:
         vectors = range(form.vectors)
         scales, zeros = [f.local(f32x4) for _ in vectors], [f.local(i32x4) for _ in vectors]
         words, numbers = [f.local(i16x8) for _ in vectors], [f.local(i16x8) for _ in vectors]
@@ -316,8 +337,8 @@ def _write_widen(unit: Unit, form: _Form) -> Function:
                         pair = number.as_(i32x4)
                         for odd, whole in enumerate(((pair << 16) >> 16, pair >> 16)):
                             value = f32x4.convert_i32x4_s(whole - zeros[v]) * scales[v]
-                            f.store(f.target, value, offset=form.row * (2 * j + odd) + 16 * v)
-                f.set(f.target, f.target + 8 * form.row)
+                            f.store(f.target, value, offset=row * (2 * j + odd) + 16 * v)
+                f.set(f.target, f.target + 8 * row)
                 f.set(f.b, f.b + form.group)
             f.set(f.scales, f.scales + form.row)
             f.set(f.zeros, f.zeros + form.row // 2)

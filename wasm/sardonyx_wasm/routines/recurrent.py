@@ -2,7 +2,8 @@
 
 Where states are rounded together, it is a direction of all sequences, which take each step block by block. A step
 multiplies states by the weights of all gates, by `tile.product`, and goes over the gates once. States stay in the
-outputs; gates, and what is multiplied instead of the states, are in the scratch memory.
+outputs; gates, and what is multiplied instead of the states, are in the scratch memory. States that are rounded, and
+weights of 8 bits, are multiplied as integers.
 """
 
 from __future__ import annotations
@@ -12,16 +13,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.compiler.kernel import Routine
+from sardonyx.dtypes import by_name
 from sardonyx.numpy_backend.routines import decode
 from sardonyx.primitives.recurrent import GATES, STATES, Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS
 
 from .. import vectors
-from ..assembler import Expr, Function, Operand, Variable, f32, f32x4, i32, op, v128
+from ..assembler import Expr, Function, Operand, Variable, f32, f32x4, i16x8, i32, i32x4, op, v128
 from ..code import SCRATCH, Code
 from ..lanes import Constant
 from ..values import kind
-from . import frame, tile
+from . import frame, integer, tile
 
 if TYPE_CHECKING:
     from ..generator import Unit
@@ -44,7 +46,7 @@ def rows_at_once(cell: str, hidden: int) -> int:
 
 
 def recurrent(unit: Unit, routine: Routine) -> Code:
-    """`recurrent` with weights [directions, panels, hidden, nr], see `sardonyx_wasm.recurrent`."""
+    """`recurrent` with weights in panels, see `sardonyx_wasm.recurrent`."""
     return _Recurrent(unit, routine).write()
 
 
@@ -58,7 +60,14 @@ class _Recurrent:
         self.panels: int = routine.inputs[1][1]
         self.nr: int = routine.inputs[1][3]
         self.rows = rows_at_once(self.layer.cell, self.hidden)
-        self.product = tile.product(unit)
+        self.whole = routine.reads[1] != "float32"
+        self.even = self.hidden + self.hidden % 2  # integers of a state
+        if self.whole:
+            self.matrix = self.panels * self.even * self.nr * by_name(routine.reads[1]).itemsize
+            self.product = integer.product(unit, routine.reads[1])
+        else:
+            self.matrix = self.panels * self.row * self.nr
+            self.product = tile.product(unit)
         self.f = f = frame.function(unit, routine)
         self.scope = vectors.FunctionScope(unit, f)
         self.x, self.weights, *others = frame.buffers(f, routine)
@@ -162,9 +171,13 @@ class _Recurrent:
         """Rows of states times the weights of some gates, whose panels are behind those that are skipped."""
         f = self.f
         count = GATES[self.layer.cell] if count is None else count
+        gates, panels = f.scratch + (_GATES + first * self.row), self.weights + self.direction * self.matrix
+        if self.whole:
+            results = gates, self.gates, count * self.row, f.scratch + _EDGE
+            f.call(self.product, rows, 2 * self.even, self.count, panels, *results)
+            return
+        panels = panels + skipped * self.row * self.nr
         tile.table(f, f.scratch, self.count, rows, i32.const(self.row))
-        panels = self.weights + self.direction * (self.panels * self.row * self.nr) + skipped * self.row * self.nr
-        gates = f.scratch + (_GATES + first * self.row)
         operands = (f.scratch, self.count, f.scratch + _OFFSETS, 1, self.row, panels, 4 * self.nr, self.row * self.nr)
         f.call(self.product, *operands, gates, self.gates, count * self.row, f.scratch + _EDGE)
 
@@ -193,10 +206,17 @@ class _Recurrent:
     def _round(self) -> Expr:
         """The states of the block rounded to those steps, as their numbers."""
         f = self.f
-        with self._each(self.states["h"], self._spare) as (_, h, whole):
+        with self._each(self.states["h"]) as (number, h):
+            target = f.let(self._spare + number * (2 * self.even if self.whole else self.row))
             for at, lanes in self._elements():
                 value = f32x4.nearest(_load(h + at, 0, lanes) / self.scale)
-                _store(f, whole + at, f32x4.min(f32x4.max(value, self.below), self.above), lanes)
+                value = f32x4.min(f32x4.max(value, self.below), self.above)
+                if self.whole:
+                    quad = f.let(i32x4.trunc_sat_f32x4_s(value))
+                    halves = i16x8.narrow_i32x4_s(quad, quad).as_(f32x4)
+                    _store(f, target + (at >> 1), halves, (lanes + 1) // 2)  # behind an odd state there is a zero
+                else:
+                    _store(f, target + at, value, lanes)
         return self._spare
 
     def _scaled(self, product: Expr, gate: int) -> Expr:
@@ -261,7 +281,10 @@ class _Recurrent:
 
     def _gate(self, gate: int) -> Expr:
         """What the state gives to it."""
-        return f32x4.load(self.gate_at, offset=gate * self.row)
+        offset = gate * self.row
+        if self.whole:
+            return f32x4.convert_i32x4_s(i32x4.load(self.gate_at, offset=offset))
+        return f32x4.load(self.gate_at, offset=offset)
 
     def _of(self, name: str, part: int = 0, parts: int = 1) -> Expr:
         """An operand [directions, parts * hidden]."""
@@ -353,7 +376,7 @@ def _load(address: Expr, offset: int, lanes: int) -> Expr:
 
 
 def _store(f: Function, address: Expr, value: Expr, lanes: int) -> None:
-    """The first of 4 floats, so many."""
+    """The first of 4 words, so many."""
     if lanes == 4:
         f.store(address, value)
         return

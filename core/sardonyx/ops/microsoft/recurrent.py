@@ -40,12 +40,9 @@ class QuantizedLinear(Linear):
         return count, wide, inner
 
     def of_inputs(self, x: Array) -> Array:
-        steps, batch, size = x.shape
         whole, scale = rounded(x, [2], [0, 1])
-        lines = p.broadcast_to(p.reshape(whole, (1, steps * batch, size)), (self.shape[0], steps * batch, size))
-        product = p.dot_general(lines, self.weights, ([2], [1]), ([0], [0]))
-        product = product * (p.reshape(scale, (1, 1, 1)) * self.scale)
-        return p.transpose(p.reshape(product, (self.shape[0], steps, batch, self.shape[1])), [1, 2, 0, 3])
+        factor = p.reshape(scale, (1, 1)) * p.squeeze(self.scale, [1])
+        return p.dot_general(whole, self.weights, ([2], [1])) * factor
 
 
 class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):

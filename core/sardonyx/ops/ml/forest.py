@@ -120,14 +120,14 @@ def _walk(nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
     edges = np.concatenate([nodes.true[inner], nodes.false[inner]])
     if len(edges) and (edges.min() < 0 or edges.max() >= count):
         raise ValueError("a branch leads to a node that is not there")
-    waiting = np.bincount(edges, minlength=count)
+    waiting = occurrences(edges, count)
     if waiting[nodes.roots].any():
         raise ValueError("a branch leads back to the root of a tree")
     shared = waiting.max(initial=0) > 1
     if shared:
         reached = _reached(nodes)
         within = inner & reached
-        waiting = np.bincount(np.concatenate([nodes.true[within], nodes.false[within]]), minlength=count)
+        waiting = occurrences(np.concatenate([nodes.true[within], nodes.false[within]]), count)
     tree, depth = np.full(count, -1), np.full(count, -1, np.int32)
     level = nodes.roots
     tree[level[::-1]] = np.arange(len(level))[::-1]
@@ -146,6 +146,11 @@ def _walk(nodes: Nodes) -> tuple[np.ndarray, np.ndarray]:
     if shared and (depth[reached] < 0).any():
         raise ValueError("branches of a tree lead in a circle")
     return tree, depth
+
+
+def occurrences(values: np.ndarray, count: int) -> np.ndarray:
+    """How often each of 0, 1, ... `count` - 1 is among values below `count`."""
+    return np.bincount(values.astype(np.intp, copy=False), minlength=count)  # which has 32 bits in Pyodide
 
 
 def _children(nodes: Nodes, parents: np.ndarray) -> np.ndarray:
@@ -197,7 +202,7 @@ def _sets(nodes: Nodes, split: np.ndarray, order: np.ndarray) -> tuple[np.ndarra
     of_sets = nodes.mode == MEMBER
     if not of_sets.any():
         return np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, split.dtype)
-    sizes = np.where(of_sets, nodes.sizes, 1)
+    sizes = np.where(of_sets, nodes.sizes, 1).astype(np.intp)  # as `repeat` wants them
     owner = np.repeat(np.arange(len(sizes)), sizes)
     members = np.empty(len(owner), split.dtype)
     listed = of_sets[owner]

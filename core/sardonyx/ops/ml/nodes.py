@@ -50,7 +50,7 @@ class Names:
 
     def __init__(self, trees: np.ndarray, nodes: np.ndarray) -> None:
         count = len(nodes)
-        begins = np.flatnonzero(np.append(True, trees[1:] != trees[:-1])) if count else np.empty(0, np.int64)
+        begins = np.flatnonzero(np.append(True, trees[1:] != trees[:-1])) if count else np.empty(0, np.intp)
         self.roots = begins
         self.trees, self.nodes = trees, nodes
         number = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, count)))

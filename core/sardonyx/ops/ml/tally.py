@@ -9,7 +9,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
-from sardonyx.ops.ml.forest import Forest
+from sardonyx.ops.ml.forest import Forest, occurrences
 from sardonyx.ops.ml.nodes import Votes
 from sardonyx.primitives.ensemble import COMBINE, NEUTRAL, combined, tree_ensemble
 
@@ -31,7 +31,7 @@ class Tally:
         kept = np.flatnonzero((place >= 0) & forest.leaf[place])
         place, target, weight = place[kept], votes.target[kept], votes.weight[kept]
         nodes, neutral = len(forest.leaf), NEUTRAL[function]
-        counts = np.bincount(place, minlength=nodes)
+        counts = occurrences(place, nodes)
         slots = None if targets == 1 else _slots(forest, place, target, counts, targets)
         self.roots = forest.roots
         dense = targets > 1 and slots is None and nodes * targets <= MOST_CELLS
@@ -93,7 +93,7 @@ def _slots(
     if (own[forest.tree[place]] != target).any():
         return None
     voting = np.flatnonzero(own >= 0)
-    sizes = np.bincount(own[voting], minlength=targets)
+    sizes = occurrences(own[voting], targets)
     most = int(sizes.max(initial=1))
     if most * targets > 2 * trees:
         return None
@@ -111,7 +111,7 @@ class Voters:
 
     def __init__(self, forest: Forest, votes: Votes, targets: int) -> None:
         self.forest, self.votes, self.targets = forest, votes, targets
-        self.never = np.bincount(votes.target, minlength=targets) == 0
+        self.never = occurrences(votes.target, targets) == 0
 
     @cached_property
     def sure(self) -> np.ndarray:
@@ -121,7 +121,7 @@ class Voters:
         kept = (place >= 0) & forest.leaf[place]
         cells, _ = _counted(place[kept] * targets + self.votes.target[kept])
         keys, counts = _counted(forest.tree[cells // targets] * targets + cells % targets)
-        leaves = np.bincount(forest.tree[:-1][forest.leaf[:-1]], minlength=len(forest.roots))
+        leaves = occurrences(forest.tree[:-1][forest.leaf[:-1]], len(forest.roots))
         found = np.zeros(targets, bool)
         found[keys[counts == leaves[keys // targets]] % targets] = True
         return found

@@ -213,7 +213,7 @@ class TreeEnsembleClassifier(NamedTrees, domain=ML):
                 return label(names, p.arg(voted, "argmax", 1)), transformed(scores, self.post_transform)
             return label(names, p.arg(scores, "argmax", 1)), transformed(scores, self.post_transform)
         plain = not made.alone and not len(self.classlabels_strings)  # then onnxruntime gives 0 and 1, not labels
-        return label(constant(np.arange(2)) if plain else names, wins), found
+        return label(constant(np.arange(2), dtypes.int64) if plain else names, wins), found
 
     def tables(self, dtype: DType, count: int) -> Classes:
         forest, votes = self.grow("class", count, dtype)

@@ -1,0 +1,116 @@
+"""Traces before and after legalization, evaluated with NumPy: the provider's primitives have definitions here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.testing import assert_array_equal
+
+from sardonyx import dtypes
+from sardonyx.array import Array, Trace, constant
+from sardonyx.compiler.schedule import live_equations
+from sardonyx.symbolic import Guards
+from sardonyx_wasm.legalize import legalize
+from sardonyx_wasm.routines.integer import WIDTH
+
+
+def matmul_int8(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:
+    *outer, panels, half, width, _ = b.shape
+    assert (a.dtype, width, a.shape[-1]) == (np.int16, WIDTH, 2 * half)
+    flat = np.moveaxis(b, (-1, -4), (-3, -2)).reshape(*outer, 2 * half, panels * width)
+    return (a.astype(np.int64) @ flat.astype(np.int64))[..., : shape[-1]].astype(np.int32)
+
+
+def windows(x: np.ndarray, shape: Any, kernel: Any, strides: Any, dilations: Any) -> np.ndarray:
+    span = [(n - 1) * step + 1 for n, step in zip(kernel, dilations, strict=True)]
+    seen = np.lib.stride_tricks.sliding_window_view(x, span, (1, 2))[..., :: dilations[0], :: dilations[1]]
+    return seen[:, :: strides[0], :: strides[1]][:, : shape[1], : shape[2]]
+
+
+def im2col(x: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
+    return np.moveaxis(windows(x, shape, **window), 3, 5).reshape(shape)
+
+
+def depthwise(x: np.ndarray, w: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
+    seen = windows(x, shape, **window).reshape(*shape, -1)
+    return np.einsum("bhwct,tc->bhwc", seen, w)
+
+
+def matmul(a: np.ndarray, b: np.ndarray, shape: Any, **panels: Any) -> np.ndarray:
+    matrix = np.moveaxis(b, -3, -2).reshape(b.shape[-2], -1)[:, : shape[-1]] if panels else b
+    return np.matmul(a, matrix).astype(np.float32)
+
+
+def conv_panels(x: np.ndarray, w: np.ndarray, shape: Any, n: int, nr: int, **window: Any) -> np.ndarray:
+    seen = np.moveaxis(windows(x, shape, **window), 3, 5).reshape(*shape[:3], -1)
+    return matmul(seen, w, shape, n=n, nr=nr)
+
+
+def bordered(x: np.ndarray, shape: Any, border: Any) -> np.ndarray:
+    made = np.zeros(shape, x.dtype)
+    place = tuple(slice(first, first + size) for first, size in zip(border, x.shape[1:3]))
+    made[(slice(None), *place) if any(border) or made.shape != x.shape else ...] = x
+    return made
+
+
+def requantize(x: Any, bias: Any, scale: Any, limits: Any, *table: Any, shape: Any, border: Any, dtype: Any) -> Any:
+    bias, scale = (np.resize(part, x.shape[-1]) for part in (bias, scale))
+    low, high, moved = limits
+    index = np.clip(np.rint((x + bias).astype(np.float32) * scale), low, high) - low
+    values = table[0][index.astype(int)] if table else (index + moved).astype(dtype)
+    return bordered(values, shape, border)
+
+
+def lookup(x: np.ndarray, table: np.ndarray, shape: Any, border: Any, dtype: Any) -> np.ndarray:
+    return bordered(table[x.view(np.uint8)], shape, border)
+
+
+ROUTINES: dict[str, Callable[..., np.ndarray]] = {
+    **dict.fromkeys(("matmul", "matmul_packed", "matmul_panels"), matmul),
+    "matmul_int8": matmul_int8,
+    "im2col": im2col,
+    "depthwise": depthwise,
+    "conv_panels": conv_panels,
+}
+TYPED: dict[str, Callable[..., np.ndarray]] = {"requantize": requantize, "lookup": lookup}
+
+
+def evaluate(trace: Trace, feeds: Sequence[np.ndarray]) -> tuple[np.ndarray, set[str]]:
+    """The trace's output, and the primitives in use."""
+    known = {id(array): feed for array, feed in zip(trace.inputs, feeds, strict=True)}
+    for equation in trace.equations:
+        name = equation.primitive.name
+        (output,) = equation.outputs
+        operands = [known[id(x)] if x.value is None else x.value for x in equation.inputs]
+        if name in ROUTINES:
+            known[id(output)] = ROUTINES[name](*operands, shape=output.shape, **equation.params)
+        elif name in TYPED:
+            storage = output.dtype.storage
+            known[id(output)] = TYPED[name](*operands, shape=output.shape, dtype=storage, **equation.params)
+        else:
+            known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
+        assert known[id(output)].shape == output.shape, name
+    return known[id(trace.outputs[0])], {equation.primitive.name for equation in live_equations(trace)}
+
+
+def check(
+    target: str,
+    feeds: Sequence[np.ndarray],
+    function: Callable[..., Array],
+    *weights: np.ndarray,
+    names: list[str] | None = None,
+) -> set[str]:
+    """Compare before and after; gives the names of the primitives in use, and all of them to a list."""
+    trace = Trace(Guards())
+    with trace:
+        inputs = [trace.input(getattr(dtypes, str(feed.dtype)), feed.shape) for feed in feeds]
+        trace.give([function(*inputs, *map(constant, weights))])
+    expected, _ = evaluate(trace, feeds)
+    legalize(trace, {-1}, target)
+    found, used = evaluate(trace, feeds)
+    assert_array_equal(found, expected)
+    if names is not None:
+        names += [equation.primitive.name for equation in live_equations(trace)]
+    return used

@@ -1,0 +1,76 @@
+"""Legalization of products of floats: constant matrices are put into panels, in the order in which tiles read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from sardonyx import dtypes
+from sardonyx import primitives as p
+from sardonyx.array import Array, Equation
+from sardonyx.symbolic import Size, hint, product
+
+from . import blas
+from . import primitives as own
+from .legalizer import Legalizer, are_floats
+
+FEWEST = 512
+"""Products of fewer multiplications stay generated kernels."""
+
+
+def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
+    """dot_general of floats -> matmul, matmul_packed or matmul_panels"""
+    a, b = equation.inputs
+    (output,) = equation.outputs
+    if not (are_floats(a, b) and equation.params["dtype"].is_float):
+        return False
+    left, right = ([*sides] for sides in equation.params["batch"])
+    contract = equation.params["contract"]
+    rows = [axis for axis in range(a.rank) if axis not in (*left, *contract[0])]
+    columns = [axis for axis in range(b.rank) if axis not in (*right, *contract[1])]
+    depth = [a.shape[axis] for axis in contract[0]]
+    sizes = [hint(product([x.shape[k] for k in axes])) for x, axes in ((a, left), (a, rows), (b, columns))]
+    if prod(sizes) * hint(product(depth)) < FEWEST or 0 in sizes:
+        return False
+    batch = [a.shape[axis] for axis in left]
+    m, n = (product([x.shape[axis] for axis in axes]) for x, axes in ((a, rows), (b, columns)))
+    k = product(depth)
+    first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, m, k])
+    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, k, n])
+    legalizer.define_reshaped(output, matmul(legalizer, first, second, output.dtype))
+    return True
+
+
+def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: dtypes.DType) -> Array:
+    """The product of two matrices, or of stacks of them."""
+    a, b = p.cast(a, dtypes.float32), p.cast(b, dtypes.float32)
+    shape = (*a.shape[:-1], b.shape[-1])
+    if b.rank == 2 and (nr := panel_width(legalizer, a.shape[:-1], b)):
+        routine = own.MATMUL_PACKED if legalizer.target == "v8" else own.MATMUL_PANELS
+        if legalizer.trace.repeated and hint(product(shape)) * a.shape[-1] < blas.fewest_multiplications(True):
+            routine, nr = own.MATMUL_PACKED, legalizer.width
+        made = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, dtypes.float32, shape)
+    else:
+        made = legalizer.record(own.MATMUL, [a, b], {}, dtypes.float32, shape)
+    return p.cast(made, dtype)
+
+
+def panel_width(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> int:
+    """Columns of the panels in which a product wants its right side, 0 for as it is. BLAS wants those of large ones."""
+    depth, columns = b.shape
+    if not (isinstance(depth, int) and isinstance(columns, int) and legalizer.is_constant(b)):
+        return 0
+    if legalizer.target == "v8":
+        return legalizer.width
+    large = hint(product(rows)) * depth * columns >= blas.FEWEST
+    return blas.panel_width(depth, columns) if large else 0
+
+
+def in_panels(b: Array, nr: int) -> Array:
+    """Matrices [..., K, N] as [..., ceil(N / nr), K, nr], the last panel filled up with zeros."""
+    *outer, k, n = b.shape
+    panels = -(-int(n) // nr)
+    zeros = [0] * len(outer)
+    wide = p.pad(b, [*zeros, 0, 0], [*zeros, 0, panels * nr - int(n)])
+    axes = [*range(len(outer)), len(outer) + 1, len(outer), len(outer) + 2]
+    return p.transpose(p.reshape(wide, [*outer, k, panels, nr]), axes)
