@@ -22,6 +22,10 @@ IN_MEMORY = sys.platform == "emscripten"
 """Whether the disk is the interpreter's own memory, unless the page mounts another one there."""
 ROOM = (64 if IN_MEMORY else 1024) << 20
 """Bytes of all entries together; the least recently used go."""
+MOST = 4096
+"""Entries."""
+SELDOM = 16
+"""One write of so many looks through the folder, which takes 10 us for each entry."""
 _DIGEST = hashlib.sha256().digest_size
 _SUFFIX, _PART = ".entry", ".part"
 
@@ -92,7 +96,8 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
         except BaseException:
             os.unlink(temporary)
             raise
-        _make_room(path.parent)
+        if digest.digest()[0] % SELDOM == 0:
+            _make_room(path.parent)
     except OSError:
         return
 
@@ -102,9 +107,9 @@ def _make_room(folder: Path) -> None:
     with os.scandir(folder) as listed:
         entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, _PART))]
     left = ROOM
-    for stat, path in sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True):
+    for number, (stat, path) in enumerate(sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True)):
         left -= stat.st_size
-        if left < 0:
+        if left < 0 or number >= MOST:
             Path(path).unlink(missing_ok=True)
 
 

@@ -88,12 +88,7 @@ class Poly:
     def __add__(self, other: Poly) -> Poly:
         if not other.terms:
             return self
-        if not self.terms:
-            return other
-        sums = dict(self.terms)
-        for monomial, factor in other.terms:
-            sums[monomial] = sums.get(monomial, 0) + factor
-        return _normal(sums)
+        return _sum(self, other) if self.terms else other
 
     def __sub__(self, other: Poly) -> Poly:
         return self + other.scaled(-1)
@@ -103,12 +98,7 @@ class Poly:
             return other.scaled(number)
         if (number := other.constant) is not None:
             return self.scaled(number)
-        products: dict[Monomial, int] = {}
-        for left, a_factor in self.terms:
-            for right, b_factor in other.terms:
-                key = left + right if not left or not right else tuple(sorted(left + right, key=_order))
-                products[key] = products.get(key, 0) + a_factor * b_factor
-        return _normal(products)
+        return _product(self, other)
 
     def scaled(self, number: int) -> Poly:
         if number == 1:
@@ -265,6 +255,24 @@ def _normal(terms: dict[Monomial, int]) -> Poly:
     if len(kept) > 1:
         kept.sort(key=lambda term: _rank(term[0]))
     return Poly(tuple(kept))
+
+
+@lru_cache(1 << 14)
+def _sum(a: Poly, b: Poly) -> Poly:
+    sums = dict(a.terms)
+    for monomial, factor in b.terms:
+        sums[monomial] = sums.get(monomial, 0) + factor
+    return _normal(sums)
+
+
+@lru_cache(1 << 14)
+def _product(a: Poly, b: Poly) -> Poly:
+    products: dict[Monomial, int] = {}
+    for left, a_factor in a.terms:
+        for right, b_factor in b.terms:
+            key = left + right if not left or not right else tuple(sorted(left + right, key=_order))
+            products[key] = products.get(key, 0) + a_factor * b_factor
+    return _normal(products)
 
 
 def total(parts: Iterable[Poly]) -> Poly:

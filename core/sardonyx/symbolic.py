@@ -181,9 +181,10 @@ class Guards:
 
     def value(self, polynomial: Poly) -> int:
         """The number of a polynomial."""
-        if polynomial not in self._values:
-            self._values[polynomial] = evaluate(polynomial.json(), self.hints)
-        return self._values[polynomial]
+        value = self._values.get(polynomial)
+        if value is None:
+            value = self._values[polynomial] = evaluate(polynomial.json(), self.hints)
+        return value
 
     def __enter__(self) -> Guards:
         stack = _active.__dict__.setdefault("stack", [])

@@ -363,8 +363,10 @@ for _ in range(3):
     assert len(list(folder.iterdir())) == len(entries(folder)) == 1
 
 
-def test_the_least_recently_used_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "ROOM", 3 * 132)
+@pytest.mark.parametrize(("limit", "most"), [("ROOM", 3 * 132), ("MOST", 3)])
+def test_the_least_recently_used_go(limit: str, most: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, limit, most)
+    monkeypatch.setattr(cache, "SELDOM", 1)
     keys = [bytes([k]) for k in range(4)]
     for age, name in zip((40, 30, 20), keys):
         cache.write(name, bytes(100))

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from .expression import (
     TYPES,
@@ -302,8 +302,7 @@ def _alternatives(where: str, yes: Operand, no: Operand) -> tuple[ValueType, tup
     return kind, (code_of(yes, kind, f"{where}: operand 2"), code_of(no, kind, f"{where}: operand 3"))
 
 
-@dataclass(frozen=True)
-class Memory:
+class Memory(NamedTuple):
     """A module's memory, in pages of 64 KiB; `import_from=None` defines it in the module and exports it as "memory"."""
 
     minimum: int = 1
@@ -319,6 +318,9 @@ class Memory:
         return bytes([flags]) + uleb(self.minimum) + (b"" if self.maximum is None else uleb(self.maximum))
 
 
+IMPORTED = Memory()
+
+
 class Module:
     """Functions with what they import, export and hold; `to_bytes` is the binary.
 
@@ -327,7 +329,7 @@ class Module:
     modules live in one memory.
     """
 
-    def __init__(self, name: str = "", memory: Memory = Memory()) -> None:
+    def __init__(self, name: str = "", memory: Memory = IMPORTED) -> None:
         self.name = name
         self.memory = memory
         self.exports: dict[str, Callee] = {}

@@ -7,8 +7,7 @@ ranges, in any order, on any number of threads gives the same bits. `scratch` is
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .assembler import Function, ValueType, i32
 from .driver import SCRATCH
@@ -16,8 +15,7 @@ from .driver import SCRATCH
 __all__ = ["SCRATCH", "Code", "signature"]
 
 
-@dataclass(frozen=True)
-class Code:
+class Code(NamedTuple):
     """A function and how many units of work it has: an integer, "p3" for the fourth parameter, or an expression of
     `compiler.program` over parameters. Ranges begin at multiples of `align`; `scratch` is in bytes."""
 

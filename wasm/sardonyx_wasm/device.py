@@ -49,7 +49,7 @@ class WasmDevice:
         self._base: int = host.array(ALIGNMENT, (1,), np.uint8).__array_interface__["data"][0] - ALIGNMENT
         self._lock = threading.Lock()
         self._scratches: list[Allocation] = []
-        self._modules: weakref.WeakValueDictionary[Any, LoadedModule] = weakref.WeakValueDictionary()
+        self._loaded: weakref.WeakValueDictionary[Any, LoadedModule] = weakref.WeakValueDictionary()
 
     def allocate(self, nbytes: int) -> Allocation:
         return Allocation(self.host, nbytes)
@@ -97,22 +97,30 @@ class WasmDevice:
         parts = [[list(run) for _, run in groupby(s, lambda launch: hosted[launch.code])] for s in segments]
         calls = [part for s in parts for part in s if not hosted[part[0].code]]
         repeated = repeated and not any(hosted)
-        launches = tuple(tuple(launch.code for launch in part) for part in calls)
-        key = (sorted(self.host.features), [code.key for code in codes], launches, repeated)
+        halves = [number for number, is_hosted in enumerate(hosted) if is_hosted]
+        module = self._module(codes, calls, halves, repeated)
+        return WasmExecutable(self, module, codes, hosted, parts, repeated)
+
+    def _module(
+        self, codes: Sequence[Any], calls: Sequence[Sequence[Launch]], halves: Sequence[int], repeated: bool
+    ) -> LoadedModule:
+        """The module with drivers for these calls, and what surrounds the products of the codes in `halves`."""
+        launches = tuple(tuple(launch.code for launch in call) for call in calls)
+        key = (sorted(self.host.features), [code.key for code in codes], launches, halves, repeated)
         digest = hashlib.sha256(repr((cache.release(RELEASE), key)).encode()).digest()
         with self._lock:
-            module = self._modules.get(digest) or self.host.recall(digest)
+            module = self._loaded.get(digest) or self.host.recall(digest)
             if module is None:
                 from .generator import generate  # which brings all that writes code with it
 
-                made = generate(codes, calls, self.host.features, target(self.host.name))
+                made = generate(codes, calls, self.host.features, target(self.host.name), halves)
                 if repeated:
                     from . import turns
 
                     turns.write(made, made.exports["segment_0"])
                 module = self.host.load(made, digest)
-            self._modules[digest] = module
-        return WasmExecutable(self, module, codes, hosted, parts, repeated)
+            self._loaded[digest] = module
+        return module
 
     def scratch(self) -> Allocation:
         """Scratch memory for the threads of a run, until it is given back."""
@@ -138,8 +146,8 @@ class WasmExecutable:
         repeated: bool = False,
     ) -> None:
         self._device = device
-        self._turns = module.function("turns") if repeated else None
         self._module = module
+        self._turns = module.function("turns") if repeated else None
         self._codes = codes
         self._hosted = hosted
         self._parts = parts

@@ -18,7 +18,7 @@ from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 
 from . import kernels, programs, routines, synchronize
-from .assembler import Expr, Function, Module, Operand, Variable, i32, op
+from .assembler import Expr, Function, Module, Operand, i32, op
 from .code import Code
 from .driver import CONVOLUTIONS, COUNTERS, HEADER, HOSTED, SCRATCH, STOP
 from .halves import HELPERS
@@ -29,18 +29,19 @@ def generate(
     segments: Sequence[Sequence[Launch]],
     features: frozenset[str] = frozenset(),
     target: str = "v8",
+    halves: Sequence[int] = (),
 ) -> Module:
     """The module for these segments; launches give the numbers of their codes.
 
-    `features` are those of the host, see `hosts.Host`; `target` says whose compiler it is, "wasmtime" or "v8".
+    `features` are those of the host, see `hosts.Host`; `target` says whose compiler it is, "wasmtime" or "v8". Of the
+    codes in `halves` there is only what surrounds the product, which the host does.
     """
     unit = Unit(codes, features, target)
     for number, launches in enumerate(segments):
         unit.segment(number, launches)
-    for number, code in enumerate(codes):
-        if isinstance(code, Routine):
-            unit.convolution(number, code)
-            unit.unpacking(number, code)
+    for number in halves:
+        unit.convolution(number, codes[number])
+        unit.unpacking(number, codes[number])
     return unit.module
 
 
@@ -128,41 +129,54 @@ class Unit:
         buffers = len(source.reads + source.writes)
 
         def write() -> Function:
-            names = ("words", "counter", "threads", "scratch", "state")
-            with self.module.function(f"launch_{source.key}", dict.fromkeys(names, i32), [i32]) as f:
-                words = [i32.load(f.words, offset=4 * k) for k in range(count)]
-                params = [f.let(word) for word in words[buffers:]]
-                units = f.let(programs.size(self, f, code.units, params))
-
-                def call(begin: Expr, end: Expr) -> None:
-                    f.call(code.function, begin, end, f.scratch, *words[:buffers], *params)
-
-                if "threads" in self.features:
-                    self._share(f, units, code.align, call)
-                else:
-                    call(i32.const(0), units)
-                f.return_(i32.load(f.state, offset=STOP))
+            share = self.once("helper", f"share {count}", lambda: self._share(count))
+            with self.module.function(f"launch_{source.key}", dict.fromkeys(_LAUNCH, i32), [i32]) as f:
+                params = [i32.load(f.words, offset=4 * k) for k in range(buffers, count)]
+                units = programs.size(self, f, code.units, params)
+                f.return_(share(*f.params, units, code.align, self.module.pointer(code.function)))
             return f
 
         return self.once("launcher", f"{type(source).__name__} {source.key}", write), count
 
-    def _share(self, f: Function, units: Variable, align: int, call: Callable[[Expr, Expr], None]) -> None:
-        """Call for ranges of units until none is left; a thread alone takes all at once."""
-        size, begin, alone = f.local(i32, init=units), f.local(i32), f.let(f.threads == 1)
-        with f.if_(i32.eqz(alone)):
-            f.set(size, _divided_up(_divided_up(units, f.threads * synchronize.RANGES), align) * align)
+    def _share(self, count: int) -> Function:
+        """The function that calls a code of `count` words for all of its units; returns whether the run is to end."""
+        operands = ["begin", "end", "scratch", *(f"word{k}" for k in range(count))]
+        code = self.module.indirect(dict.fromkeys(operands, i32))
+        params = dict.fromkeys([*_LAUNCH, "units", "align", "pointer"], i32)
+        with self.module.function(f"share_{count}", params, [i32]) as f:
+            words = [i32.load(f.words, offset=4 * k) for k in range(count)]
+
+            def call(begin: Operand, end: Operand) -> None:
+                f.call(code, begin, end, f.scratch, *words, f.pointer)
+
+            if "threads" in self.features:
+                with f.if_(f.threads == 1):
+                    call(0, f.units)
+                with f.else_():
+                    self._take_turns(f, call)
+            else:
+                call(0, f.units)
+            f.return_(i32.load(f.state, offset=STOP))
+        return f
+
+    def _take_turns(self, f: Function, call: Callable[[Operand, Operand], None]) -> None:
+        """Take ranges of units until none is left, and wait for those of others."""
+        finish = self.once("helper", "finish", lambda: synchronize.finish(self.module))
+        join = self.once("helper", "join", lambda: synchronize.join(self.module))
+        size = f.let(_divided_up(_divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
+        begin, end = f.local(i32), f.local(i32)
         with f.block() as done, f.repeat() as again:
-            with f.if_(i32.eqz(alone)):
-                f.set(begin, op("i32.atomic.rmw.add", f.counter, size))
-                f.br_if(done, i32.ge_u(begin, units))
-            end = f.let(_least(f, begin + size, units))
+            f.set(begin, op("i32.atomic.rmw.add", f.counter, size))
+            f.br_if(done, i32.ge_u(begin, f.units))
+            f.set(end, _least(f, begin + size, f.units))
             call(begin, end)
-            f.br_if(done, alone)
-            finish = self.once("helper", "finish", lambda: synchronize.finish(self.module))
-            f.call(finish, f.counter, end - begin, units)
+            f.call(finish, f.counter, end - begin, f.units)
             f.br(again)
-        with f.if_(i32.eqz(alone)):
-            f.call(self.once("helper", "join", lambda: synchronize.join(self.module)), f.counter, units)
+        f.call(join, f.counter, f.units)
+
+
+_LAUNCH = ("words", "counter", "threads", "scratch", "state")
+"""What a launch is given: where its words and its counter are, and what the segment knows."""
 
 
 def _divided_up(a: Expr, b: Operand) -> Expr:

@@ -49,14 +49,14 @@ def write_function(unit: Unit, function: transcendental.Function) -> Function:
     return f
 
 
-def size(unit: Unit, f: Function, units: Any, params: Sequence[Variable]) -> Expr:
-    """The value of `Code.units` in `f`, which holds the code's parameters in these variables."""
+def size(unit: Unit, f: Function, units: Any, params: Sequence[Expr]) -> Expr:
+    """The value of `Code.units` in `f`, for these parameters of the code."""
     if isinstance(units, int):
         return i32.const(units)
     if isinstance(units, str):
         return params[int(units[1:])]
     body = Body(unit, f)
-    body.params = tuple(params)
+    body.params = params
     return body.value(units)
 
 
@@ -70,7 +70,7 @@ class Body:
         self.select, self.if_expr, self.helper = f.select, f.if_expr, unit.helper
         self.kinds = [kind(dtype) for dtype in (*program.reads, *program.writes)] if program else []
         self.buffers = f.params[3 : 3 + len(self.kinds)]
-        self.params = f.params[3 + len(self.kinds) :]
+        self.params: Sequence[Expr] = f.params[3 + len(self.kinds) :]
         self.grid: list[Variable] = []
         self.variables: dict[str, Variable] = {}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from sardonyx import dtypes
@@ -150,6 +151,7 @@ def _stride(index: Poly, name: str) -> Poly | None:
     return total(Poly((item,)) for item in stride.items())
 
 
+@lru_cache(1 << 12)
 def _is_loop(atom: Atom) -> bool:
     """Whether an atom changes inside a kernel: a loop axis, a data-dependent integer, or an expression of one."""
     if isinstance(atom, str):

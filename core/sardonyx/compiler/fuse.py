@@ -78,6 +78,7 @@ class _Fuser:
         self.result = Fusion()
         self.work: dict[int, _Work] = {}
         self.constants: set[int] = set()
+        self.counts: dict[int, int] = {}
         self.readers: dict[int, list[Equation]] = {}
         for equation in equations:
             for array in equation.inputs:
@@ -148,15 +149,25 @@ class _Fuser:
         name = reader.primitive.name
         if work.core is not None:
             one_to_one = name in ("elementwise", "cast", "bitcast", "reshape", "transpose")
-            same_count = count(array.shape) == count(reader.outputs[0].shape)
+            same_count = self._count(array) == self._count(reader.outputs[0])
             others = [x for x in reader.inputs if x is not array and id(x) in self.work]
             alone = all(self.result.is_written(x) or self.work[id(x)].core is None for x in others)
             return one_to_one and same_count and alone and reader.inputs.count(array) == 1
         if name in REREAD and not (name == "gather" and array is not reader.inputs[0]):
             return work.cost <= (id(array) not in self.constants)  # what depends on weights alone is computed once
-        if name == "broadcast" or (name == "elementwise" and _is_stretched(array, reader.outputs[0])):
+        if name == "broadcast" or (name == "elementwise" and self._is_stretched(array, reader.outputs[0])):
             return work.cost <= COST_OF_MEMORY
         return work.operations < MOST_NODES
+
+    def _is_stretched(self, array: Array, result: Array) -> bool:
+        """Whether each element of an operand is used more than once."""
+        return self._count(result) // max(1, self._count(array)) > 1
+
+    def _count(self, array: Array) -> int:
+        """The elements of an Array in the call at hand."""
+        if id(array) not in self.counts:
+            self.counts[id(array)] = count(array.shape)
+        return self.counts[id(array)]
 
     def _must_write(self, output: Array, work: _Work, device: int, name: str) -> bool:
         if self.result.is_written(output) or name == "concat":
@@ -172,11 +183,6 @@ class _Fuser:
         self.result.written.add(id(array))
         if work.core is not None:
             self.result.core[id(array)] = work.core
-
-
-def _is_stretched(array: Array, result: Array) -> bool:
-    """Whether each element of an operand is used more than once."""
-    return count(result.shape) // max(1, count(array.shape)) > 1
 
 
 def _cost(equation: Equation) -> int:

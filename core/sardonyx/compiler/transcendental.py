@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, reduce
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -33,8 +32,7 @@ Rule: TypeAlias = Callable[..., Value]
 """Takes a Body and the operands, gives the result."""
 
 
-@dataclass(frozen=True)
-class Function:
+class Function(NamedTuple):
     """A pure function: (name, dtype) of each parameter, the dtype of the result, the statements."""
 
     name: str

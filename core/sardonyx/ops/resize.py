@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,8 +19,7 @@ from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.symbolic import Size, same
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """How one axis is resized: from `size` to `target` places, by the factor `up` / `down`.
 
     The factor is a ratio of sizes, so that coordinates which are whole numbers come out whole; where only the run
@@ -152,7 +151,7 @@ class Resize(Operator, since=10):
             if roi is None:
                 raise ValueError("tf_crop_and_resize needs the input roi")
             sides = [p.reshape(p.slice_axis(roi, 0, k, 1), ()) for k in range(2 * len(axes))]
-            lines = [replace(line, crop=(sides[k], sides[len(axes) + k])) for k, line in enumerate(lines)]
+            lines = [line._replace(crop=(sides[k], sides[len(axes) + k])) for k, line in enumerate(lines)]
         result = x
         for axis, line in zip(axes, lines, strict=True):
             if not line.keeps:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from sardonyx.errors import EngineError
 
@@ -16,8 +15,7 @@ _HEAD = 4
 _NUMBERS = {"i32", "i64", "f32", "f64"}
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """The types of an exported function."""
 
     params: tuple[str, ...]
@@ -29,8 +27,7 @@ class Signature:
         return _NUMBERS.issuperset(self.params + self.results) and len(self.results) <= 1
 
 
-@dataclass(frozen=True)
-class Interface:
+class Interface(NamedTuple):
     """What a module exports, and what it wants: entries of a table for functions, and bytes for its data."""
 
     name: str

@@ -38,7 +38,7 @@ _PAGE = 1 << 16
 _MAXIMUM = (1 << 16) - 1  # pages: without the last one, every end address fits 32 bits too
 _GROWTH = 1 << 24  # pages that nobody touches cost nothing
 _DISCARD = 1 << 20
-_MADV_DONTNEED = 4
+_MADV_DONTNEED, _MADV_HUGEPAGE = 4, 14
 
 # Arguments and results share 16-byte slots, little-endian; of an i32 argument only the low half is read.
 _ARGUMENT = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
@@ -112,16 +112,23 @@ class WasmtimeHost:
     def _grow(self, end: int) -> int:
         if end > len(self._buffer):
             size = min(-(-end // _GROWTH) * _GROWTH, self._maximum * _PAGE)
-            self.memory.grow((size - len(self._buffer)) // _PAGE)
+            before = len(self._buffer)
+            self.memory.grow((size - before) // _PAGE)
+            self._advise(before, size, _MADV_HUGEPAGE)
             self._buffer = self._see()
         return len(self._buffer)
 
     def _release(self, start: int, end: int) -> None:
         """Give whole pages of a large range back to the operating system."""
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
-        if end - start >= _DISCARD and sys.platform == "linux":
+        if end - start >= _DISCARD:
+            self._advise(start, end, _MADV_DONTNEED)
+
+    def _advise(self, start: int, end: int, advice: int) -> None:
+        """Tell Linux about whole pages."""
+        if sys.platform == "linux":
             address, size = ctypes.c_void_p(self._base + start), ctypes.c_size_t(end - start)
-            ctypes.CDLL(None).madvise(address, size, _MADV_DONTNEED)
+            ctypes.CDLL(None).madvise(address, size, advice)
 
     def allocate(self, nbytes: int, align: int = 64) -> int:
         return self._allocator.allocate(nbytes, align)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from .graph import Graph
 
@@ -13,8 +12,7 @@ _WORTH = 4
 """A branch costs about as much as this many operations."""
 
 
-@dataclass(frozen=True)
-class Branch:
+class Branch(NamedTuple):
     """The nodes that only one side of a `where` needs, in order."""
 
     yes: tuple[int, ...]

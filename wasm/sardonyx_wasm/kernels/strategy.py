@@ -7,8 +7,7 @@ Where a load is contiguous along another axis than the store, blocks of 4 by 4 a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .graph import Access, Graph
 from .shuffled import STRIDES
@@ -18,8 +17,7 @@ _SHUFFLED, _GATHER, _SCATTER, _INDIRECT = 2, 5, 6, 7
 """Costs of 4 elements that are not contiguous, in loads of 4 that are; `_INDIRECT` where the index is computed."""
 
 
-@dataclass(frozen=True)
-class Strategy:
+class Strategy(NamedTuple):
     """`order` lists the axes of the loops from the outermost; `lanes` is None for scalar code.
 
     `across` is the axis along which transposed loads are contiguous, if there are such; `most` vectors (along `lanes`)
