@@ -17,6 +17,7 @@ from sardonyx import debug, dtypes, memory, plan_cache, providers
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
+from sardonyx.dtypes import DType
 from sardonyx.edge import inward, outward
 from sardonyx.errors import InvalidArgument
 from sardonyx.executor import MOST_PLANS, Function
@@ -297,6 +298,8 @@ def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
     want = kind.dtype
     if want is not None and not want.is_native:
         array = inward(array, want)
+    elif want is not None and isinstance(given, (list, tuple, int, float)):
+        array = _numbers(name, array, want)
     stored = object if want is dtypes.string else want.storage if want else None
     if want is not None and array.dtype != stored:
         raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
@@ -307,6 +310,21 @@ def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
             if isinstance(size, int) and size != found:
                 raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
+    """Python's numbers, which have no size of their own, as elements of this type."""
+    if array.size and want.storage.kind not in _TAKES.get(array.dtype.kind, ""):
+        return array
+    with np.errstate(all="ignore"):
+        found = array.astype(want.storage)
+    if want.is_int and (found != array).any():
+        raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, which does not hold all of these numbers")
+    return found
+
+
+_TAKES = {"i": "iuf", "u": "iuf", "f": "f"}
+"""What kinds of elements Python's integers and floats can become without a loss that would surprise."""
 
 
 def _node_arg(value: Value) -> NodeArg:

@@ -52,6 +52,25 @@ def test_outputs_by_name_and_overridden_initializers() -> None:
             np.testing.assert_array_equal(a, b, strict=True)
 
 
+@pytest.mark.parametrize("kind", ["float", "int64", "uint8", "double"])
+@pytest.mark.parametrize("given", [[1, 2], [], [[3]]])
+def test_lists_take_the_type_of_the_input(kind: str, given: list[int]) -> None:
+    sizes = ", ".join("AB"[: np.ndim(given)])
+    made = model(f"agent ({kind}[{sizes}] x) => ({kind}[{sizes}] y) {{ y = Identity (x) }}")
+    session = sardonyx.InferenceSession(made, providers=[NUMPY])
+    (wanted,) = onnxruntime.InferenceSession(made).run(None, {"x": given})
+    np.testing.assert_array_equal(session.run(None, {"x": given})[0], wanted, strict=True)
+
+
+def test_lists_that_would_lose_something() -> None:
+    made = model("agent (uint8[N] x) => (uint8[N] y) { y = Identity (x) }")
+    session = sardonyx.InferenceSession(made, providers=[NUMPY])
+    with pytest.raises(InvalidArgument, match="input 'x' wants uint8, which does not hold all of these numbers"):
+        session.run(None, {"x": [1, 256]})
+    with pytest.raises(InvalidArgument, match="input 'x' wants uint8, not NumPy's float64; use astype"):
+        session.run(None, {"x": [1.5]})
+
+
 def test_options_have_onnxruntimes_defaults() -> None:
     ours, theirs = sardonyx.SessionOptions(), onnxruntime.SessionOptions()
     for name in dir(theirs):
