@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import os
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -72,6 +73,25 @@ def forget(array: np.ndarray) -> None:
     first, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
     if first < end:
         mapped.madvise(mmap.MADV_DONTNEED, first, end - first)
+
+
+PIECE = 1 << 22
+"""Bytes of an array that are copied to a device at a time."""
+
+
+def pieces(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The bytes of a C-contiguous array in pieces, each with its offset; each is forgotten once the next is asked for.
+
+    So a copy of a large array in a mapped file does not keep twice its bytes in memory.
+
+    >>> [(offset, len(piece)) for offset, piece in pieces(np.zeros(3 << 19))]
+    [(0, 4194304), (4194304, 4194304), (8388608, 4194304)]
+    """
+    flat = array.reshape(-1).view(np.uint8)
+    for offset in range(0, len(flat), PIECE):
+        piece = flat[offset : offset + PIECE]
+        yield offset, piece
+        forget(piece)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,12 @@
 """Memory of a session beside the size of its weights: a perceptron of 300 MB, created and run once on every side.
 
     python -m tests.benchmarks.memory [--write] [--layers 18]
+    python -m tests.benchmarks.memory --models all [--write]
 
 Each side is a fresh process. Counted is the most memory that it ever had resident, without what it had after its
-imports. The file is made on the fly; its weights begin at addresses that are no multiples of four.
+imports. The file is made on the fly; its weights begin at addresses that are no multiples of four. With --models
+(IDs, or all) it is models of the list, on WASM beside onnxruntime, the library with them: the first time, when they are
+compiled, and later.
 """
 
 from __future__ import annotations
@@ -14,8 +17,10 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.benchmarks import fresh
-from tests.benchmarks.fresh import SIDES
+from tests import models
+from tests.benchmarks import fresh, peak
+from tests.benchmarks.fresh import ONNXRUNTIME, SIDES
+from tests.benchmarks.peak import resident
 from tests.benchmarks.report import machine, publish, table
 
 WIDTH, ROWS = 2048, 16
@@ -54,18 +59,30 @@ def measure(path: str, side: str) -> dict[str, float]:
     return {"create": created - before, "run": resident("VmHWM") - before}
 
 
-def resident(field: str) -> float:
-    """Read one of Linux's figures of this process in MiB: VmRSS is what is resident, VmHWM the most that ever was."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(float(line.split()[1]) / 1024 for line in lines if line.startswith(field))
+def row(id: str) -> list[str]:
+    """Return a line of the table of models."""
+    file = models.path(id)
+    with tempfile.TemporaryDirectory() as folder:
+        feeds = Path(folder) / "feeds.npz"
+        np.savez(feeds, allow_pickle=True, **models.inputs(id))
+        first = {"XDG_CACHE_HOME": folder}
+        theirs = fresh.call(peak.__name__, "measure", ONNXRUNTIME, str(file), str(feeds), environment=first)
+        ours = [fresh.call(peak.__name__, "measure", "WASM", str(file), str(feeds), environment=first) for _ in "ab"]
+    return [id, f"{theirs:.0f}", *(f"{size:.0f}" for size in ours), *(f"{size / theirs:.2f}" for size in ours)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     parser.add_argument("--layers", type=int, default=18, help="of 16 MiB each (default %(default)s)")
+    parser.add_argument("--models", metavar="ID,...", help="measure these of the list instead, or all")
     arguments = parser.parse_args()
     fresh.quiet()
+    if arguments.models:
+        ids = [*models.MODELS] if arguments.models == "all" else arguments.models.split(",")
+        head = ["model", "onnxruntime, MiB", "WASM, MiB, first time", "later", "ratio, first time", "later"]
+        publish("memory-models", table(head, [row(id) for id in ids]), arguments.write)
+        return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "perceptron.onnx"
         weights = write(path, arguments.layers) / MIB

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import cache
+from sardonyx import cache, memory
 from sardonyx.device import ALIGNMENT, Address, Launch, Turn
 from sardonyx.errors import Fail
 from sardonyx.termination import poll, stopping
@@ -58,9 +58,10 @@ class WasmDevice:
         chunk.free()
 
     def constant(self, array: np.ndarray) -> Address:
-        address = Address(self.allocate(array.nbytes), 0, array.nbytes)
-        self.upload(address, array)
-        return address
+        chunk = self.allocate(array.nbytes)
+        for offset, piece in memory.pieces(np.ascontiguousarray(array)):
+            self.upload(Address(chunk, offset, piece.nbytes), piece)
+        return Address(chunk, 0, array.nbytes)
 
     def upload(self, address: Address, array: np.ndarray) -> None:
         if array.nbytes <= SMALL:

@@ -38,7 +38,8 @@ _PAGE = 1 << 16
 _MAXIMUM = (1 << 16) - 1  # pages: without the last one, every end address fits 32 bits too
 _GROWTH = 1 << 24  # pages that nobody touches cost nothing
 _DISCARD = 1 << 20
-_MADV_DONTNEED, _MADV_HUGEPAGE = 4, 14
+_HUGE, _LARGE = 1 << 21, 1 << 22
+_MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_NOHUGEPAGE = 4, 14, 15
 
 # Arguments and results share 16-byte slots, little-endian; of an i32 argument only the low half is read.
 _ARGUMENT = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
@@ -112,9 +113,7 @@ class WasmtimeHost:
     def _grow(self, end: int) -> int:
         if end > len(self._buffer):
             size = min(-(-end // _GROWTH) * _GROWTH, self._maximum * _PAGE)
-            before = len(self._buffer)
-            self.memory.grow((size - before) // _PAGE)
-            self._advise(before, size, _MADV_HUGEPAGE)
+            self.memory.grow((size - len(self._buffer)) // _PAGE)
             self._buffer = self._see()
         return len(self._buffer)
 
@@ -123,15 +122,21 @@ class WasmtimeHost:
         start, end = -(-start // _PAGE) * _PAGE, end // _PAGE * _PAGE
         if end - start >= _DISCARD:
             self._advise(start, end, _MADV_DONTNEED)
+            self._advise(start, end, _MADV_NOHUGEPAGE)
 
     def _advise(self, start: int, end: int, advice: int) -> None:
         """Tell Linux about whole pages."""
-        if sys.platform == "linux":
+        if sys.platform == "linux" and start < end:
             address, size = ctypes.c_void_p(self._base + start), ctypes.c_size_t(end - start)
             ctypes.CDLL(None).madvise(address, size, advice)
 
     def allocate(self, nbytes: int, align: int = 64) -> int:
-        return self._allocator.allocate(nbytes, align)
+        address = self._allocator.allocate(nbytes, align)
+        if nbytes >= _LARGE:  # in smaller ones, huge pages would hold what nobody asked for
+            start = -(-(self._base + address) // _HUGE) * _HUGE - self._base
+            end = (self._base + address + nbytes) // _HUGE * _HUGE - self._base
+            self._advise(start, end, _MADV_HUGEPAGE)
+        return address
 
     def free(self, address: int) -> None:
         self._allocator.free(address)
