@@ -5,56 +5,74 @@ Each rule says what an equation becomes, or that it is none of its own: then the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
+from functools import cache
+from importlib import import_module
 from typing import TypeAlias
 
+from sardonyx import dtypes
 from sardonyx.array import Equation, Trace
 
-from . import convolutions, dequantized, products, quantized, recurrent, selection, trees
 from .legalizer import Legalizer
-from .tables import Tables
 
 Rule: TypeAlias = Callable[[Legalizer, Equation], bool]
 
-_RULES: dict[str, Sequence[Rule]] = {
-    **dict.fromkeys(["elementwise", "cast", "pad", "slice", "reduce_window", "gather"], (Legalizer.follow,)),
-    "concat": [Legalizer.concat],
-    "dot_general": [
-        dequantized.dot_general,
-        quantized.dot_general_of_floats,
-        products.dot_general,
-        quantized.dot_general,
-    ],
-    "conv_general": [convolutions.conv_general, quantized.conv_general],
-    "cumulative": [selection.cumulative],
-    "recurrent": [recurrent.pack],
-    "scatter": [selection.scatter],
-    "sort": [selection.sort],
-    "suppression": [selection.suppress],
-    "top_k": [selection.top_k],
-    "tree_ensemble": [trees.pack],
+_FOLLOWING: dict[str, Rule] = {
+    **dict.fromkeys(["elementwise", "cast", "pad", "slice", "reduce_window", "gather"], Legalizer.follow),
+    "concat": Legalizer.concat,
 }
-_TAKES: dict[str, Callable[[Equation], bool]] = {
-    "recurrent": recurrent.takes,
-    "top_k": selection.takes,
-    "tree_ensemble": trees.takes,
+_RULES = {
+    "dot_general": (
+        "dequantized.dot_general",
+        "quantized.dot_general_of_floats",
+        "products.dot_general",
+        "quantized.dot_general",
+    ),
+    "conv_general": ("convolutions.conv_general", "quantized.conv_general"),
+    "cumulative": ("selection.cumulative",),
+    "recurrent": ("recurrent.pack",),
+    "scatter": ("selection.scatter",),
+    "sort": ("selection.sort",),
+    "suppression": ("selection.suppress",),
+    "top_k": ("selection.top_k",),
+    "tree_ensemble": ("trees.pack",),
 }
+"""The primitive's name -> module and name of its rules: most models need few of these modules."""
+_TAKES = {"recurrent": "recurrent.takes", "top_k": "selection.takes", "tree_ensemble": "trees.takes"}
+
+
+@cache
+def _named(name: str) -> Callable[..., bool]:
+    module, _, function = name.partition(".")
+    found: Callable[..., bool] = getattr(import_module(f"{__package__}.{module}"), function)
+    return found
 
 
 def legalize(trace: Trace, origins: Collection[int], target: str) -> None:
     """Rewrite the equations of these ONNX nodes for a host's compiler: "wasmtime" or "v8"."""
-    legalizer, tables = Legalizer(trace, target), Tables(trace, origins)
+    legalizer = Legalizer(trace, target)
+    tables = None
+    if any(x.dtype in (dtypes.int8, dtypes.uint8) for equation in trace.equations for x in equation.inputs):
+        from .tables import Tables
+
+        tables = Tables(trace, origins)
 
     def rewrite(equation: Equation) -> bool:
-        rules = (tables.write, *_RULES.get(equation.primitive.name, ())) if equation.origin in origins else ()
-        return any(rule(legalizer, equation) for rule in rules)
+        if equation.origin not in origins:
+            return False
+        if tables is not None and tables.write(legalizer, equation):
+            return True
+        name = equation.primitive.name
+        if name in _FOLLOWING:
+            return _FOLLOWING[name](legalizer, equation)
+        return any(_named(rule)(legalizer, equation) for rule in _RULES.get(name, ()))
 
     legalizer.run(rewrite)
-    if tables.in_use:
+    if tables is not None and tables.in_use:
         legalizer.run(lambda equation: tables.narrow(legalizer, equation))
 
 
 def takes(equation: Equation) -> bool:
     """Whether there is a routine for this composite primitive with these operands."""
     rule = _TAKES.get(equation.primitive.name)
-    return rule is None or rule(equation)
+    return rule is None or _named(rule)(equation)
