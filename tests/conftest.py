@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,6 +28,17 @@ def no_plans_of_earlier_runs() -> Iterator[None]:
 def rng() -> np.random.Generator:
     """A generator of random numbers that gives the same ones in every run."""
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder, not there yet, where this test alone keeps what is compiled: earlier ones may still be at it."""
+    for thread in threading.enumerate():
+        if thread.name == "sardonyx compiles":
+            thread.join()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("SARDONYX_CACHE", raising=False)
+    return tmp_path / "sardonyx"
 
 
 @pytest.fixture(scope="session")

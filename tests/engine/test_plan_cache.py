@@ -28,12 +28,10 @@ X = np.linspace(-2, 2, 8, dtype=np.float32).reshape(2, 4)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("SARDONYX_CACHE", raising=False)
+def folder(own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(plan_cache, "key", key)
     monkeypatch.setattr(plan_cache, "SETTLED", -1.0)
-    return tmp_path / "sardonyx"
+    return own_cache
 
 
 @pytest.fixture

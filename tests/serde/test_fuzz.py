@@ -55,7 +55,7 @@ DATA = small()
 
 def survives(data: bytes):
     """Whatever is done with these bytes, it works or raises one of our own errors."""
-    started = time.perf_counter()
+    started = time.thread_time()
     with suppress(SardonyxError):
         model = read(data)
         for value in model.graph.initializers:
@@ -64,7 +64,7 @@ def survives(data: bytes):
         check(model)
         format_model(model)
         write(inline_functions(model))
-    assert time.perf_counter() - started < 1
+    assert time.thread_time() - started < 1
 
 
 def test_the_unbroken_model_is_sound():

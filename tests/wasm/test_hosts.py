@@ -31,10 +31,8 @@ from sardonyx_wasm.hosts.wasmtime import WasmtimeHost
 
 
 @pytest.fixture(autouse=True)
-def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.delenv("SARDONYX_CACHE", raising=False)
-    return tmp_path / "sardonyx"
+def cache_folder(own_cache: Path) -> Path:
+    return own_cache
 
 
 @pytest.fixture
