@@ -43,7 +43,7 @@ def measure(id: str, runs: int) -> dict[str, Any]:
             session.run(None, feeds)
             times[side].append(1e3 * (time.perf_counter() - begun))
     medians = {side: statistics.median(known) for side, known in times.items()}
-    return {**medians, "parts": parts(id, runs), "launches": sum(len(plan.steps) for plan in sessions[SIDE].plans[:1])}
+    return {**medians, "parts": parts(id, runs)}
 
 
 def parts(id: str, runs: int) -> dict[str, float]:

@@ -46,6 +46,14 @@ def test_who_finds_it_busy_works_alone() -> None:
     crew.dismiss()
 
 
+def test_who_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Crew, "_serve", lambda self, queue: None)
+    crew, here = Crew(3), threading.get_ident()
+    shares: list[tuple[int, int]] = []
+    assert crew.run(lambda share, count: shares.append((share, threading.get_ident())) or count) == 3
+    assert shares == [(0, here), (1, here), (2, here)]
+
+
 def test_errors_are_handed_on() -> None:
     def fail(thread: int, threads: int) -> None:
         if thread == 1:

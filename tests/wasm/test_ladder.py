@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 
 import sardonyx
 from sardonyx.demo import assets
-from sardonyx_wasm import _device
-from sardonyx_wasm.hosts import host
 from tests.engine.providers import NUMPY, WASM
 from tests.models import assert_close, inputs, path, reference
 from tests.support import require
 
 require("wasm")
-
-
-@pytest.fixture(params=[["relaxed-simd", "simd", "threads"], ["simd", "threads"], []], ids="+".join)
-def features(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
-    few = frozenset(request.param) & host().features
-    monkeypatch.setattr(host(), "features", few)
-    _device.cache_clear()
-    yield few
-    _device.cache_clear()
 
 
 def test_a_small_model(features: frozenset[str]) -> None:

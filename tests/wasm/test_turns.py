@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
 
 import numpy as np
 import onnx
@@ -14,8 +13,7 @@ from numpy.testing import assert_array_equal
 
 import sardonyx
 from sardonyx.errors import Fail
-from sardonyx_wasm import _device, device
-from sardonyx_wasm.hosts import host
+from sardonyx_wasm import device
 from tests.engine.graphs import model
 from tests.engine.loops import CASES, Case, check
 from tests.engine.providers import WASM
@@ -38,15 +36,6 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     monkeypatch.setattr(device._Body, "repeat", watched)
     return counts
-
-
-@pytest.fixture(params=[["relaxed-simd", "simd", "threads"], ["simd", "threads"], []], ids="+".join)
-def features(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
-    few = frozenset(request.param) & host().features
-    monkeypatch.setattr(host(), "features", few)
-    _device.cache_clear()
-    yield few
-    _device.cache_clear()
 
 
 def session(text: str, threads: int = 1) -> sardonyx.InferenceSession:

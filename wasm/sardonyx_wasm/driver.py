@@ -10,7 +10,7 @@ STATE = 16
 """Bytes of the state of a run."""
 COUNTERS = 8
 """Bytes for each launch, behind the words, by which threads share it: see `synchronize`."""
-STOP = 8
+STOP = 0
 """Where in the state the host writes 1 to end the run."""
 CONVOLUTIONS = {
     "conv_panels": {"before": "im2col"},

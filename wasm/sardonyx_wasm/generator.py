@@ -18,10 +18,11 @@ from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 
 from . import kernels, programs, routines, synchronize
-from .assembler import Expr, Function, Module, Operand, i32, op
+from .assembler import Function, Module, Operand, i32, op
 from .code import Code
 from .driver import CONVOLUTIONS, COUNTERS, HEADER, HOSTED, SCRATCH, STOP
 from .halves import HELPERS
+from .routines.frame import divided_up, least
 
 
 def generate(
@@ -163,12 +164,12 @@ class Unit:
         """Take ranges of units until none is left, and wait for those of others."""
         finish = self.once("helper", "finish", lambda: synchronize.finish(self.module))
         join = self.once("helper", "join", lambda: synchronize.join(self.module))
-        size = f.let(_divided_up(_divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
+        size = f.let(divided_up(divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
         begin, end = f.local(i32), f.local(i32)
         with f.block() as done, f.repeat() as again:
             f.set(begin, op("i32.atomic.rmw.add", f.counter, size))
             f.br_if(done, i32.ge_u(begin, f.units))
-            f.set(end, _least(f, begin + size, f.units))
+            f.set(end, least(f, begin + size, f.units))
             call(begin, end)
             f.call(finish, f.counter, end - begin, f.units)
             f.br(again)
@@ -177,12 +178,3 @@ class Unit:
 
 _LAUNCH = ("words", "counter", "threads", "scratch", "state")
 """What a launch is given: where its words and its counter are, and what the segment knows."""
-
-
-def _divided_up(a: Expr, b: Operand) -> Expr:
-    return i32.div_u(a + b - 1, b)
-
-
-def _least(f: Function, a: Expr, b: Expr) -> Expr:
-    a = f.let(a)
-    return f.select(i32.lt_u(a, b), a, b)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.compiler.kernel import Routine
 
-from ..assembler import Expr, Function, Variable, i32
+from ..assembler import Expr, Function, Operand, Variable, i32
 from ..code import signature
 
 if TYPE_CHECKING:
@@ -42,6 +42,17 @@ def product(f: Function, sizes: Sequence[Any]) -> Expr:
     if named is None:
         return i32.const(literal)
     return f.let(named * literal)
+
+
+def least(f: Function, x: Operand, y: Operand) -> Expr:
+    """The smaller of two i32 that are not negative, each evaluated once."""
+    x, y = (f.let(value) if isinstance(value, Expr) else i32.const(value) for value in (x, y))
+    return f.select(i32.lt_u(x, y), x, y)
+
+
+def divided_up(x: Expr, y: Operand) -> Expr:
+    """The quotient of two i32 that are not negative, rounded up."""
+    return i32.div_u(x + y - 1, y)
 
 
 def units(sizes: Sequence[Any]) -> Any:

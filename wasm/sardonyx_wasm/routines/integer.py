@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sardonyx.compiler.kernel import Routine
 
-from ..assembler import Expr, Function, Operand, Variable, i16x8, i32, i32x4
+from ..assembler import Function, Variable, i16x8, i32, i32x4
 from ..code import Code
 from . import frame, tile
 
@@ -48,7 +48,7 @@ def matmul_int8(unit: Unit, routine: Routine) -> Code:
         panel = f.let(frame.size(f, depth) * (WIDTH * _LOADS[routine.reads[1]][1]))
         if few:
             before = f.let(f.begin * _ROW)
-            width = _least(f, (f.end - f.begin) * _ROW, c_row - before)
+            width = frame.least(f, (f.end - f.begin) * _ROW, c_row - before)
             f.call(multiply, a, a_row, math.prod(outer), b + f.begin * panel, c + before, c_row, width, f.scratch)
             return Code(f, -(-columns // WIDTH), scratch=EDGE)
         height = f.let(frame.product(f, outer[-1:] if stacked else outer))
@@ -56,9 +56,9 @@ def matmul_int8(unit: Unit, routine: Routine) -> Code:
         row, stop, count = f.local(i32, init=f.begin), f.local(i32), f.local(i32)
         with f.while_(i32.lt_u(row, f.end)):
             number = f.let(i32.div_u(row, height))
-            f.set(stop, _least(f, (number + 1) * height, f.end))
+            f.set(stop, frame.least(f, (number + 1) * height, f.end))
             with f.while_(i32.lt_u(row, stop)):
-                f.set(count, _least(f, i32.const(tile.BLOCK), stop - row))
+                f.set(count, frame.least(f, i32.const(tile.BLOCK), stop - row))
                 rows = a + row * a_row, a_row, count
                 f.call(multiply, *rows, b + number * matrix, c + row * c_row, c_row, c_row, f.scratch)
                 f.set(row, row + count)
@@ -133,14 +133,5 @@ def _write_tile(unit: Unit, height: int, dtype: str) -> Function:
             steps(_UNROLL)
         with f.if_(f.a_row & 4):
             steps(1)
-        for i, line in enumerate(sums):
-            for v, z in enumerate(line):
-                f.store(f.c, z, offset=16 * v)
-            if i + 1 < height:
-                f.set(f.c, f.c + f.c_row)
+        tile.store(f, sums)
     return f
-
-
-def _least(f: Function, x: Operand, y: Expr) -> Expr:
-    x, y = f.let(x) if isinstance(x, Expr) else x, f.let(y)
-    return f.select(i32.lt_u(x, y), x, y)

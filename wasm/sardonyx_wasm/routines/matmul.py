@@ -57,10 +57,6 @@ class _Matmul:
     def add(self, variable: Variable, value: Operand) -> None:
         self.f.set(variable, variable + value)
 
-    def least(self, x: Expr, y: Expr) -> Expr:
-        x, y = self.f.let(x), self.f.let(y)
-        return self.f.select(x < y, x, y)
-
     def rows(self, first: Expr, step: Expr, count: Operand) -> None:
         """The rows of A that `product` takes next."""
         tile.table(self.f, self.f.scratch, count, first, step)
@@ -75,7 +71,7 @@ class _Matmul:
             tiles = i32.div_u(i32.div_u(total + (pieces - 1), pieces) + (self.height - 1), self.height)
             size = f.let(tiles * self.height)
             with f.loop(row, begin, end, step=size):
-                f.set(count, self.least(size, end - row))
+                f.set(count, frame.least(f, size, end - row))
                 yield row, count
 
     def product(
@@ -118,7 +114,7 @@ def matmul_packed(unit: Unit, routine: Routine) -> Code:
         if rows is not None and rows <= FEW:
             m.rows(m.a, m.depth, rows)
             before, width = m.f.let(m.f.begin * m.width), (m.f.end - m.f.begin) * m.width
-            m.product(rows, m.b + m.f.begin * m.panel, m.c + before, m.c_row, m.least(width, m.c_row - before))
+            m.product(rows, m.b + m.f.begin * m.panel, m.c + before, m.c_row, frame.least(m.f, width, m.c_row - before))
             return Code(m.f, -(-columns * m.lanes.element // m.width), scratch=_PANEL)
         with m.blocks(m.f.begin, m.f.end) as (row, count):
             m.rows(m.a + row * m.depth, m.depth, count)
@@ -157,7 +153,7 @@ def matmul(unit: Unit, routine: Routine) -> Code:
         f.set(row, f.begin)
         with f.while_(i32.lt_u(row, f.end)):
             number = f.let(i32.div_u(row, height))
-            f.set(stop, m.least((number + 1) * height, f.end))
+            f.set(stop, frame.least(f, (number + 1) * height, f.end))
             f.set(b, m.b + number * matrix)
             with m.blocks(row, stop) as (first, count):
                 m.rows(m.a + first * m.depth, m.depth, count)
@@ -180,7 +176,7 @@ def _columns(m: _Matmul, b: Variable, count: Variable, c: Expr) -> None:
             _dots(m, b, count, c)
     with f.else_():
         with f.if_(fits & (count >= _COPIED)), f.loop(column, 0, m.c_row, step=m.width):
-            f.set(at, m.least(column, last))
+            f.set(at, frame.least(f, column, last))
             m.copy(b + at)
             m.product(count, m.copied, c + at, m.c_row, i32.const(m.width))
         with f.else_():

@@ -291,11 +291,7 @@ def _write_tile(unit: Unit, form: _Form, height: int) -> Function:
                 f.set(info, info + _INFO)
             f.set(f.scales, f.scales + form.row)
             f.set(f.zeros, f.zeros + form.row // 2)
-        for i, line in enumerate(totals):
-            for v, z in enumerate(line):
-                f.store(f.c, z, offset=16 * v)
-            if i + 1 < height:
-                f.set(f.c, f.c + f.c_row)
+        tile.store(f, totals)
     return f
 
 

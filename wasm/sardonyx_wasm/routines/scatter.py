@@ -67,7 +67,7 @@ class _Scatter:
             with f.loop(number, f.begin, f.end):
                 outer = f.let(i32.div_u(number, blocks))
                 first = f.let((number - outer * blocks) * COLUMNS)
-                last = f.let(_least(f, first + COLUMNS, row))
+                last = f.let(frame.least(f, first + COLUMNS, row))
                 target = f.let(outer * slab)
                 self._copy(target, slab, row, first, last, blocks)
                 with self._outer(outer) as (update, index):
@@ -104,7 +104,7 @@ class _Scatter:
         """How far updates go along an axis of x that is not indexed."""
         if axis in self.of_kept:
             return self.sizes[axis]
-        return self.f.let(_least(self.f, self.sizes[axis], frame.size(self.f, self.counts[self.lines[axis]])))
+        return self.f.let(frame.least(self.f, self.sizes[axis], frame.size(self.f, self.counts[self.lines[axis]])))
 
     def _copy(self, target: Expr, slab: Expr, row: Expr, first: Expr, last: Expr, blocks: Expr) -> None:
         f = self.f
@@ -203,7 +203,7 @@ class _Scatter:
         axis = self.run[-1]
         of_update, of_index = self._strides(axis)
         assert of_index is not None
-        end = f.let(_least(f, last, self._extent(axis)))
+        end = f.let(frame.least(f, last, self._extent(axis)))
         begins = [f.let(place + first * step) for place, step in zip(places, (1, of_update, of_index))]
         with (
             self._loop(end - first, begins, [i32.const(1), of_update, of_index]) as now,
@@ -247,12 +247,6 @@ class _Scatter:
         value = functions.apply(scope, self.reduction, k, [old, new])
         bits = values.to_bits(scope, k, value) if k.is_half else value
         f.store(target, bits, bits=k.bits if k.bits < 32 else None)
-
-
-def _least(f: Any, x: Expr, y: Expr) -> Expr:
-    x, y = f.let(x), f.let(y)
-    least: Expr = f.select(x < y, x, y)
-    return least
 
 
 def _number(value: int) -> list[Any]:

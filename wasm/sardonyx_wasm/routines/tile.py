@@ -126,12 +126,17 @@ def _tile(unit: Unit, name: str, height: int, dtype: str, panels: int) -> Functi
                     steps(1)
             f.set(f.offsets, f.offsets + 4)
             f.set(f.segments, f.segments - 1)
-        for i, accumulators in enumerate(sums):
-            for v, z in enumerate(accumulators):
-                f.store(f.c, z, offset=16 * v)
-            if i + 1 < height:
-                f.set(f.c, f.c + f.c_row)
+        store(f, sums)
     return f
+
+
+def store(f: Function, rows: Sequence[Sequence[Expr]]) -> None:
+    """Store rows of vectors from the parameter `c` on, each `c_row` bytes behind the one before."""
+    for number, row in enumerate(rows):
+        if number:
+            f.set(f.c, f.c + f.c_row)
+        for v, vector in enumerate(row):
+            f.store(f.c, vector, offset=16 * v)
 
 
 def product(unit: Unit, dtype: str = "float32") -> Function:

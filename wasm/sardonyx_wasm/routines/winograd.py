@@ -67,10 +67,10 @@ def winograd_output(unit: Unit, routine: Routine) -> Code:
         with f.loop(number, f.begin, f.end):
             image = f.let(i32.div_u(number, down))
             row = f.let((number - image * down) * m)
-            high = f.let(_least(f, rows - row, m))
+            high = f.let(frame.least(f, rows - row, m))
             f.set(target, z + (image * rows + row) * line)
             with f.loop(column, columns, 0, step=-m):
-                f.call(tile, source, target, pixel, line, high, _least(f, column, m), f.scratch)
+                f.call(tile, source, target, pixel, line, high, frame.least(f, column, m), f.scratch)
                 f.set(source, source + tiles)
                 f.set(target, target + pixel * m)
     return Code(f, _units(batch, height, m, m - 1), scratch=_SCRATCH)
@@ -86,11 +86,6 @@ def _units(batch: Any, height: Any, m: int, more: int) -> Any:
     )
     lines = ["add", "int32", lines, ["const", "int32", more]]
     return ["mul", "int32", images, ["div", "int32", lines, ["const", "int32", m]]]
-
-
-def _least(f: Function, a: Expr, b: int) -> Expr:
-    a = f.let(a)
-    return f.select(a < b, a, i32.const(b))
 
 
 _PASS = 128
@@ -137,7 +132,7 @@ def _output_tile(unit: Unit, m: int) -> Function:
         filtered = Filter(unit, f, m, f.scratch)
         k, source, between, target = (f.local(i32) for _ in range(4))
         # Columns that hang over are written to the last one, and then that itself is.
-        places = [f.let(_least(f, f.columns - 1, i) * f.pixel) for i in range(1, m)]
+        places = [f.let(frame.least(f, f.columns - 1, i) * f.pixel) for i in range(1, m)]
 
         def first(chunk: Expr, at: Expr) -> None:
             with f.loop(k, 0, n):
@@ -168,7 +163,7 @@ def _chunks(f: Function, *passes: Callable[[Expr, Expr], None]) -> None:
     start, chunk, at = f.local(i32), f.local(i32), f.local(i32)
     with f.loop(start, 0, f.pixel, step=_CHUNK):
         f.set(at, f.select(start < f.pixel - 16, start, f.pixel - 16))
-        f.set(chunk, _least(f, f.pixel - at, _CHUNK))
+        f.set(chunk, frame.least(f, f.pixel - at, _CHUNK))
         for part in passes:
             part(chunk, at)
 
