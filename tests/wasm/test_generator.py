@@ -224,14 +224,13 @@ def test_all_bits_of_the_narrow_floats_survive() -> None:
 
 
 def test_what_has_no_arithmetic_says_so() -> None:
-    launches = [[Launch(0)]]
     for dtype, text in (("string", "has no string"), ("float8e5m2", "not float8e5m2")):
         with pytest.raises(NotImplemented, match=text):
-            generate([map_program([dtype], dtype, lambda x: x + x)], launches)
+            generate([map_program([dtype], dtype, lambda x: x + x)])
     with pytest.raises(NotImplemented, match="isnan takes float, not int32"):
-        generate([map_program(["int32"], "bool", lambda x: call("isnan", x))], launches)
+        generate([map_program(["int32"], "bool", lambda x: call("isnan", x))])
     with pytest.raises(NotImplemented, match="another width"):
-        generate([map_program(["int32"], "int64", lambda x: Value(["bitcast", "int64", x.code]))], launches)
+        generate([map_program(["int32"], "int64", lambda x: Value(["bitcast", "int64", x.code]))])
 
 
 def test_indices_with_constant_parts() -> None:
@@ -318,7 +317,7 @@ def test_buffers_may_be_read_and_written() -> None:
 
 def test_equal_programs_are_one_function() -> None:
     programs = [map_program(["float32"], "float32", lambda x: call("exp", x)) for _ in range(3)]
-    one, three = (generate(programs[:n], [[Launch(k) for k in range(n)]]) for n in (1, 3))
+    one, three = (generate(programs[:n]) for n in (1, 3))
     assert len(three.to_bytes()) < len(one.to_bytes()) + 250
 
 

@@ -406,6 +406,13 @@ class Module:
         self.uses_table = True
         return self._base("__table_base") + self.pointers.index(function)
 
+    def table(self, functions: Sequence[Callee]) -> Expr:
+        """The index (i32) of the first of these functions in the table, where they stand one after another."""
+        first = len(self.pointers)
+        self.pointers += functions
+        self.uses_table = True
+        return self._base("__table_base") + first
+
     def indirect(self, params: Mapping[str, ValueType], results: Sequence[ValueType] = ()) -> Callee:
         """What calls any function of this type: its last operand, `pointer`, says which."""
         self.uses_table = True

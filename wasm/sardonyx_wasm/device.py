@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
-from itertools import chain, count, groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
@@ -96,29 +96,19 @@ class WasmDevice:
         native = self.host.name == "wasmtime"
         hosted = [native and blas.takes(code, repeated) for code in codes]
         parts = [[list(run) for _, run in groupby(s, lambda launch: hosted[launch.code])] for s in segments]
-        calls = [part for s in parts for part in s if not hosted[part[0].code]]
-        repeated = repeated and not any(hosted)
         halves = [number for number, is_hosted in enumerate(hosted) if is_hosted]
-        module = self._module(codes, calls, halves, repeated)
-        return WasmExecutable(self, module, codes, hosted, parts, repeated)
+        return WasmExecutable(self, self._module(codes, halves), codes, hosted, parts, repeated and not halves)
 
-    def _module(
-        self, codes: Sequence[Any], calls: Sequence[Sequence[Launch]], halves: Sequence[int], repeated: bool
-    ) -> LoadedModule:
-        """The module with drivers for these calls, and what surrounds the products of the codes in `halves`."""
-        launches = tuple(tuple(launch.code for launch in call) for call in calls)
-        key = (sorted(self.host.features), [code.key for code in codes], launches, halves, repeated)
+    def _module(self, codes: Sequence[Any], halves: Sequence[int]) -> LoadedModule:
+        """The module for these codes, and what surrounds the products of those in `halves`."""
+        key = (sorted(self.host.features), [code.key for code in codes], halves)
         digest = hashlib.sha256(repr((cache.release(RELEASE), key)).encode()).digest()
         with self._lock:
             module = self._loaded.get(digest) or self.host.recall(digest)
             if module is None:
                 from .generator import generate  # which brings all that writes code with it
 
-                made = generate(codes, calls, self.host.features, target(self.host.name), halves)
-                if repeated:
-                    from . import turns
-
-                    turns.write(made, made.exports["segment_0"])
+                made = generate(codes, self.host.features, target(self.host.name), halves)
                 module = self.host.load(made, digest)
             self._loaded[digest] = module
         return module
@@ -152,11 +142,9 @@ class WasmExecutable:
         self._codes = codes
         self._hosted = hosted
         self._parts = parts
-        numbers = count()
-        self._functions = [
-            [None if hosted[part[0].code] else module.function(f"segment_{next(numbers)}") for part in segment]
-            for segment in parts
-        ]
+        self._run = None if all(hosted) else module.function("run")
+        own = [number for number, is_hosted in enumerate(hosted) if not is_hosted]
+        self._numbers = {number: k for k, number in enumerate(own)}
 
     def bind(
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[int]]
@@ -165,13 +153,14 @@ class WasmExecutable:
         operands = iter(zip(addresses, params, strict=True))
         steps: list[_Call | _Hosted | _Unpacked] = []
         touched = self._touched(segment, buffers)
-        for part, function in zip(self._parts[segment], self._functions[segment], strict=True):
-            mine = [next(operands) for _ in part]
-            if function is None:
-                steps += [self._hosted_step(launch.code, *m) for launch, m in zip(part, mine)]
+        for part in self._parts[segment]:
+            mine: list[tuple[int, Sequence[int], Sequence[int]]] = [(launch.code, *next(operands)) for launch in part]
+            if self._run is None or self._hosted[part[0].code]:
+                steps += [self._hosted_step(*launch) for launch in mine]
             else:
-                words = [word for places, numbers in mine for word in (*places, *numbers)]
-                steps.append(_Call(self._device, function, words, len(part), touched.pop(0) >= SHARED))
+                lists = [(self._numbers[code], len(a) + len(b), *a, *b) for code, a, b in mine]
+                words = list(chain.from_iterable(lists))
+                steps.append(_Call(self._device, self._run, words, len(part), touched.pop(0) >= SHARED))
         chunks = {id(a.chunk): a.chunk for line in buffers for a in line}
         kept = [self._module, *chunks.values()]
         match steps:
@@ -183,7 +172,7 @@ class WasmExecutable:
         """The bytes of buffers that each call of the module binds."""
         rooms = iter(sum(a.nbytes for a in line) for line in buffers)
         sums = [sum(next(rooms) for _ in part) for part in self._parts[segment]]
-        return [total for total, function in zip(sums, self._functions[segment], strict=True) if function]
+        return [total for total, part in zip(sums, self._parts[segment]) if not self._hosted[part[0].code]]
 
     def _hosted_step(self, number: int, addresses: Sequence[int], params: Sequence[int]) -> _Hosted | _Unpacked:
         """A launch that is left to BLAS."""
@@ -231,7 +220,9 @@ class _Call:
         self._block = Allocation(device.host, 4 * size)
         self._memory = device.host.array(self._block.address, (size,), np.uint32)
         state = [0] * (STATE // 4)
-        self._memory[: size - counters] = np.array([*state, 0, self._block.address, *words], np.int64).astype(np.uint32)
+        start = self._block.address
+        header = [0, start, start + 4 * (size - counters), start + 4 * (size - counters)]
+        self._memory[: size - counters] = np.array([*state, *header, *words], np.int64).astype(np.uint32)
         self._counters = self._memory[size - counters :]
         self._scratch = 0
         self.is_alone = not shared or device.crew.size == 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 SCRATCH = 1 << 20
 """Bytes of scratch memory that a code may ask for."""
-HEADER = 2
-"""Words before those of the first launch."""
+HEADER = 4
+"""Words before the first launch: scratch memory, state, counters, end."""
+LAUNCH = 2
+"""Words before the operands of a launch: the number of its code, and how many operands there are."""
 STATE = 16
 """Bytes of the state of a run."""
 COUNTERS = 8

@@ -1,45 +1,43 @@
-"""The module of a plan: a function for each code, one that launches it, and a driver for each segment.
+"""The module of a plan: a function for each code, one that launches it, and the drivers.
 
-`segment_<n>(words, thread, threads)` runs the launches of a segment one after another; any of the threads may call it.
-The words there are: the address of the scratch memory, that of the state, then for each launch the addresses of its
-buffers and its parameters; then the counters by which threads share the launches. It returns 1 if it stopped because it
-was asked to, else 0.
+`run(words, thread, threads)` runs a list of launches one after another; any of the threads may call it. The words there
+are the header: the address of the scratch memory, that of the state, that of the counters by which threads share the
+launches, and the end of the list. Then for each launch: the number of its code, how many words follow, the addresses of
+its buffers and its parameters. It returns 1 if it stopped because it was asked to, else 0. So a module knows codes and
+no plan: any plans of these codes, and those of their loops, run on it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
 from sardonyx.compiler import loops, transcendental
 from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Program
-from sardonyx.device import Launch
 
-from . import kernels, programs, routines, synchronize
+from . import kernels, programs, routines, synchronize, turns
 from .assembler import Function, Module, Operand, i32, op
 from .code import Code
-from .driver import CONVOLUTIONS, COUNTERS, HEADER, HOSTED, SCRATCH, STOP
+from .driver import CONVOLUTIONS, COUNTERS, HEADER, HOSTED, LAUNCH, SCRATCH, STOP
 from .halves import HELPERS
 from .routines.frame import divided_up, least
 
 
 def generate(
     codes: Sequence[Any],
-    segments: Sequence[Sequence[Launch]],
     features: frozenset[str] = frozenset(),
     target: str = "v8",
-    halves: Sequence[int] = (),
+    halves: Collection[int] = (),
 ) -> Module:
-    """The module for these segments; launches give the numbers of their codes.
+    """The module for these codes, which launches know by their numbers.
 
     `features` are those of the host, see `hosts.Host`; `target` says whose compiler it is, "wasmtime" or "v8". Of the
     codes in `halves` there is only what surrounds the product, which the host does.
     """
     unit = Unit(codes, features, target)
-    for number, launches in enumerate(segments):
-        unit.segment(number, launches)
+    unit.drivers(halves)
     for number in halves:
         unit.convolution(number, codes[number])
         unit.unpacking(number, codes[number])
@@ -107,24 +105,31 @@ class Unit:
             with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
                 f.call(code.function, *f.params)
 
-    # ---- segments
+    # ---- launches
 
-    def segment(self, number: int, launches: Sequence[Launch]) -> None:
-        """The driver of a segment."""
-        params = {"words": i32, "thread": i32, "threads": i32}
-        with self.module.function(f"segment_{number}", params, [i32], export=True) as f:
+    def drivers(self, halves: Collection[int]) -> None:
+        """The functions `run` and `turns`. They number all codes but those in `halves`, which they cannot launch."""
+        launchers = [self._launcher(k) for k in range(len(self._codes)) if k not in halves]
+        if not launchers:
+            return
+        first = self.module.table(launchers)
+        launch = self.module.indirect(dict.fromkeys(_LAUNCH, i32), [i32])
+        with self.module.function("run", {"words": i32, "thread": i32, "threads": i32}, [i32], export=True) as f:
             scratch = f.let(i32.load(f.words) + f.thread * SCRATCH)
-            state = f.let(i32.load(f.words, offset=4))
-            launchers = [self._launcher(launch.code) for launch in launches]
-            place, counter = 4 * HEADER, 4 * (HEADER + sum(count for _, count in launchers))
-            for launcher, count in launchers:
-                with f.if_(launcher(f.words + place, f.words + counter, f.threads, scratch, state)):
+            state, end = (f.let(i32.load(f.words, offset=4 * k)) for k in (1, 3))
+            counter = f.local(i32, init=i32.load(f.words, offset=8))
+            at = f.local(i32, init=f.words + 4 * HEADER)
+            with f.while_(i32.lt_u(at, end)):
+                pointer = first + i32.load(at)
+                with f.if_(launch(at + 4 * LAUNCH, counter, f.threads, scratch, state, pointer)):
                     f.return_(1)
-                place, counter = place + 4 * count, counter + COUNTERS
+                f.set(at, at + 4 * LAUNCH + i32.load(at, offset=4) * 4)
+                f.set(counter, counter + COUNTERS)
             f.return_(0)
+        turns.write(self.module, f)
 
-    def _launcher(self, number: int) -> tuple[Function, int]:
-        """The function that launches a code with the words at an address, and how many there are."""
+    def _launcher(self, number: int) -> Function:
+        """The function that launches a code with the words at an address."""
         code, source = self.code(number), self._codes[number]
         count = len(code.function.signature) - 3
         buffers = len(source.reads + source.writes)
@@ -137,7 +142,7 @@ class Unit:
                 f.return_(share(*f.params, units, code.align, self.module.pointer(code.function)))
             return f
 
-        return self.once("launcher", f"{type(source).__name__} {source.key}", write), count
+        return self.once("launcher", f"{type(source).__name__} {source.key}", write)  # type: ignore[no-any-return]
 
     def _share(self, count: int) -> Function:
         """The function that calls a code of `count` words for all of its units; returns whether the run is to end."""

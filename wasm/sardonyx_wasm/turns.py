@@ -6,8 +6,8 @@ from .assembler import Callee, Expr, Function, Module, i32, i64, op
 from .driver import CONDITION, COPIES, COPY, COUNTER, DONE, ENDED, GOING, MOVES_END, NUMBER, SLICES_END, STOPPED
 
 
-def write(module: Module, segment: Callee) -> None:
-    """The function `turns(words, record, count)`, which takes `count` turns at most; a segment is the body.
+def write(module: Module, run: Callee) -> None:
+    """The function `turns(words, record, count)`, which takes `count` turns at most; `run` launches the body.
 
     The record (see `driver`) keeps the number of the next turn. The result tells how it came to the end.
     """
@@ -22,7 +22,7 @@ def write(module: Module, segment: Callee) -> None:
                 f.store(number, turn)
             with f.if_(going):
                 f.store(going, i32.const(1), bits=8)
-            with f.if_(segment(f.words, 0, 1)):
+            with f.if_(run(f.words, 0, 1)):
                 f.return_(STOPPED)
             f.set(turn, turn + 1)
             f.store(f.record, turn, offset=COUNTER)
