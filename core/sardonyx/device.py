@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from sardonyx.dtypes import DType
+
+if TYPE_CHECKING:
+    from sardonyx.bundle import Bundle
 
 ALIGNMENT = 256
 """Every buffer starts at a multiple of this many bytes in its chunk, and its room is a multiple of 4 bytes."""
@@ -116,14 +119,35 @@ class Device(Protocol):
         ...
 
 
+class Bundler(Protocol):
+    """Makes a provider's code part of bundles (`sardonyx.bundle`), for use where there is no compiler."""
+
+    target: str
+    """What the command line calls it."""
+    provider: Provider
+    """Compiles for whoever will run the bundle, not for this machine."""
+
+    def write(self, codes: Sequence[Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """What the manifest tells of these codes, and sections; all but the first are for engines that lack something.
+
+        What is told has `codes`: a list for each, its name, how many buffers it reads and how many it writes.
+        """
+        ...
+
+    def read(self, bundle: Bundle, told: Mapping[str, Any]) -> Sequence[Any]:
+        """The codes that `write` told of, for `Device.load`."""
+        ...
+
+
 class Provider(Protocol):
     """An execution provider, as the partitioner sees it.
 
-    Four methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
+    Five methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
     `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone,
     `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
     and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
-    makes plans of earlier processes useless. Without it no plan is kept for other processes.
+    makes plans of earlier processes useless. Without it no plan is kept for other processes. `bundler() -> Bundler`
+    makes bundles.
     With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
     `prefers_integers` products of quantized tensors are of integers, where the session's options do not say otherwise.
     """

@@ -47,7 +47,9 @@ _FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "program": Progr
 
 
 def code_of(data: dict[str, Any]) -> Any:
-    """The Kernel, Routine or Program that a plan stores."""
+    """The Kernel, Routine or Program that a plan stores, or what stands for one in a bundle."""
+    if "bundled" in data:
+        return data["bundled"]
     kind = data.get("kind", "program")
     return _FORMS[kind].from_json({name: value for name, value in data.items() if name not in ("device", "kind")})
 

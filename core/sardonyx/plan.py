@@ -154,6 +154,12 @@ Step: TypeAlias = Launch | Copy | Halt
 _STEPS: dict[str, type[Any]] = {step.do: step for step in (Launch, Copy, Read, Host, Branch, Loop)}
 
 
+def step_of(data: dict[str, Any]) -> Step:
+    """The step that `vars` told of."""
+    step: Step = _STEPS[data["do"]](**data)
+    return step
+
+
 def halts(step: Step) -> TypeGuard[Halt]:
     """Whether a step is a halt: of the host's functions only those are that define a size."""
     return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.symbols))
@@ -247,7 +253,7 @@ class Plan:
         for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
             kept[name] = [kind(**item) for item in data[name]]
         for name in ("steps", "setup"):
-            kept[name] = [_STEPS[item["do"]](**item) for item in data[name]]
+            kept[name] = list(map(step_of, data[name]))
         kept["weights"] = {name: weight(name, item) for name, item in data["weights"].items()}
         kept["functions"] = [[cls.of(item, strings, weight) for item in plans] for plans in data["functions"]]
         return cls(**kept, strings=strings)

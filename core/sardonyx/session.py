@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import debug, dtypes, memory, plan_cache, providers
+from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
@@ -28,7 +29,7 @@ from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
 from sardonyx.passes.lower import save_lowered
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
-from sardonyx.plan_cache import Facts, Source, StalePlanError
+from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
 from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, Nested, arrange, fill, form, leaves, present, type_name
@@ -83,10 +84,15 @@ class InferenceSession:
         self._weights = Weights()
         self._variants: dict[frozenset[str], _Variant] = {}
         self._reading = threading.RLock()
+        self._bundle = open_bundle(path_or_bytes)
         with paused():
             self._chosen = _resolve(providers, provider_options)
+            if self._bundle:
+                chosen, self._told = choose(self._bundle, self._chosen)
+                self._chosen = [chosen]
             self._devices = [provider.device(self._threaded(provider, options)) for provider, options in self._chosen]
-            self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
+            if self._bundle is None:
+                self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
             self._prepare()
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -98,7 +104,7 @@ class InferenceSession:
     def _prepare(self) -> None:
         """Find what was made for this model before, or make the plan that needs no call."""
         self._main = self._variant(NOTHING)
-        known = plan_cache.recall(self._key, self._source)
+        known = self._recall()
         if known is not None:
             self._facts, self._names = known.facts, known.names
             for plan in known.plans:
@@ -113,6 +119,13 @@ class InferenceSession:
         if early:
             self._made(self._main, early)
             self._main.function.add(early)
+
+    def _recall(self) -> Remembered | None:
+        """The plans of a bundle, or of earlier sessions."""
+        if self._bundle is None:
+            return plan_cache.recall(self._key, self._source)
+        (provider, _), *_ = self._chosen
+        return recall(self._bundle, provider, self._told)
 
     @cached_property
     def _model(self) -> Model:
@@ -195,6 +208,9 @@ class InferenceSession:
 
     def _run(self, variant: _Variant, feeds: list[np.ndarray], arguments: list[Form]) -> list[Any]:
         def compile_now(hints: Mapping[str, int]) -> Plan:
+            if self._bundle:
+                shapes = ", ".join(str(list(feed.shape)) for feed in feeds)
+                raise InvalidArgument(f"{self._bundle.name} is not for {shapes}; it takes{accepts(self._told)}")
             start = time.perf_counter()
             with self._profiling.span("compile"), paused():
                 plan = variant.compiler.compile(feeds, hints, arguments)

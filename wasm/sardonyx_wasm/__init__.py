@@ -12,7 +12,7 @@ from sardonyx.errors import EPFail
 
 if TYPE_CHECKING:
     from sardonyx.array import Trace
-    from sardonyx.device import Device
+    from sardonyx.device import Bundler, Device
 
 
 ROUTINES = frozenset(
@@ -77,15 +77,25 @@ class WasmProvider:
 
     def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
         """Have all be routines that there is one for, if the host has SIMD."""
+        from .hosts import host
+
+        self.legalize(trace, origins, target(host().name) if "simd" in host().features else "")
+
+    def legalize(self, trace: Trace, origins: Collection[int], target: str) -> None:
+        """Have all be routines that there is one for, on a host with the compiler `target`, "" for no SIMD."""
         from sardonyx.compiler.rewriting import expand_composites
 
-        from .hosts import host
         from .legalize import legalize, takes
 
-        simd = "simd" in host().features
-        expand_composites(trace, lambda equation: equation.origin not in origins or (simd and takes(equation)))
-        if simd:
-            legalize(trace, origins, target(host().name))
+        expand_composites(trace, lambda equation: equation.origin not in origins or (target != "" and takes(equation)))
+        if target:
+            legalize(trace, origins, target)
+
+    def bundler(self) -> Bundler:
+        """What makes its code part of bundles."""
+        from .bundles import Bundler
+
+        return Bundler()
 
     def device(self, options: Mapping[str, str]) -> Device:
         """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""

@@ -434,8 +434,11 @@ class Module:
         """Add a custom section, which engines ignore."""
         self._custom.append(section(0, text(name) + payload))
 
-    def to_bytes(self, memory: Memory | None = None, prologue: bytes = b"") -> bytes:
-        """The module in WebAssembly's binary format, with another `memory` if given, `prologue` its first section."""
+    def to_bytes(self, memory: Memory | None = None, prologue: bytes = b"", names: bool = True) -> bytes:
+        """The module in WebAssembly's binary format, with another `memory` if given, `prologue` its first section.
+
+        `names` are for who debugs.
+        """
         memory = memory or self.memory
         index = {callee: uleb(i) for i, callee in enumerate(self._callees)}
         imports = [(*names, kind) for names, kind in zip(self.imports, self._import_types)]
@@ -467,7 +470,10 @@ class Module:
         encoded = {number: section(number, vector(items)) for number, items in sections.items() if items}
         if segments:
             encoded[9] = encoded.get(9, b"") + section(12, uleb(len(segments)))  # their number, before the code
-        names = section(0, text(self.name)) if self.name else b""
-        names += section(1, vector(index[callee] + text(callee.name) for callee in self._callees))
+        custom = list(self._custom)
+        if names:
+            named = section(0, text(self.name)) if self.name else b""
+            named += section(1, vector(index[callee] + text(callee.name) for callee in self._callees))
+            custom.insert(0, section(0, text("name") + named))
         body = [encoded[number] for number in sorted(encoded)]
-        return b"".join([b"\0asm\x01\0\0\0", prologue, *body, section(0, text("name") + names), *self._custom])
+        return b"".join([b"\0asm\x01\0\0\0", prologue, *body, *custom])

@@ -93,11 +93,13 @@ class WasmDevice:
     def _load(
         self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], repeated: bool = False
     ) -> WasmExecutable:
-        native = self.host.name == "wasmtime"
+        library = getattr(codes[0], "library", None) if codes else None  # see `bundles.StoredCode`
+        native = self.host.name == "wasmtime" and library is None
         hosted = [native and blas.takes(code, repeated) for code in codes]
         parts = [[list(run) for _, run in groupby(s, lambda launch: hosted[launch.code])] for s in segments]
         halves = [number for number, is_hosted in enumerate(hosted) if is_hosted]
-        return WasmExecutable(self, self._module(codes, halves), codes, hosted, parts, repeated and not halves)
+        module = self.host.load(library) if library else self._module(codes, halves)
+        return WasmExecutable(self, module, codes, hosted, parts, repeated and not halves)
 
     def _module(self, codes: Sequence[Any], halves: Sequence[int]) -> LoadedModule:
         """The module for these codes, and what surrounds the products of those in `halves`."""
@@ -144,7 +146,7 @@ class WasmExecutable:
         self._parts = parts
         self._run = None if all(hosted) else module.function("run")
         own = [number for number, is_hosted in enumerate(hosted) if not is_hosted]
-        self._numbers = {number: k for k, number in enumerate(own)}
+        self._numbers = {number: getattr(codes[number], "number", k) for k, number in enumerate(own)}
 
     def bind(
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[int]]

@@ -167,8 +167,9 @@ class Unit:
 
     def _take_turns(self, f: Function, call: Callable[[Operand, Operand], None]) -> None:
         """Take ranges of units until none is left, and wait for those of others."""
-        finish = self.once("helper", "finish", lambda: synchronize.finish(self.module))
-        join = self.once("helper", "join", lambda: synchronize.join(self.module))
+        sleeps = self.target == "wasmtime"
+        finish = self.once("helper", "finish", lambda: synchronize.finish(self.module, sleeps))
+        join = self.once("helper", "join", lambda: synchronize.join(self.module, sleeps))
         size = f.let(divided_up(divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
         begin, end = f.local(i32), f.local(i32)
         with f.block() as done, f.repeat() as again:

@@ -14,8 +14,8 @@ from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.schedule import supports
 from sardonyx.device import Provider
 from sardonyx.epochs import Layout
+from sardonyx.naming import guards_of, names_of
 from sardonyx.plan import Copy, Launch, Plan, halts
-from sardonyx.symbolic import guard_text
 
 
 def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -27,15 +27,13 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
     trace, symbols = compiler.trace(feeds, {})
     plan = compiler.schedule(trace, symbols)
     hints = {name: number for inner in _traces(trace) for name, number in inner.guards.hints.items()}
-    names = _names(plan, compiler)
+    names = names_of(plan, compiler.inputs)
     return {
         **tally(plan),
         "memory": _memory(plan, hints),
         "weight_bytes": sum(array.nbytes for array in compiler.weights.arrays.values()),
         "symbols": {names[symbol]: hints[symbol] for symbol in plan.symbols},
-        "guards": [
-            guard_text(_renamed(expression, names), relation, truth) for expression, relation, truth in plan.guards
-        ],
+        "guards": guards_of(plan, names),
         "nodes": _homes(plan),
         "fallbacks": _fallbacks(plan, trace, compiler.providers),
     }
@@ -91,25 +89,6 @@ def _homes(plan: Plan) -> dict[str, str | None]:
         for each in _plans(plan)
         for label, device in zip(each.nodes, each.placement)
     }
-
-
-def _names(plan: Plan, compiler: Compiler) -> dict[str, str]:
-    """What a person calls the symbols of a plan: the model's own names of dimensions where it has them."""
-    names = {}
-    for symbol, places in plan.symbols.items():
-        number, axis = places[0]
-        value = compiler.inputs[number]
-        declared = value.shape[axis] if value.shape is not None else None
-        names[symbol] = declared if isinstance(declared, str) else f"{value.name}.shape[{axis}]"
-    for port in plan.inputs:
-        names.update({symbol: f"{port.name}[{k}]" for k, symbol in enumerate(port.symbols)})
-    return names
-
-
-def _renamed(expression: Any, names: Mapping[str, str]) -> Any:
-    if isinstance(expression, list):
-        return [expression[0], *(_renamed(item, names) for item in expression[1:])]
-    return names.get(expression, expression) if isinstance(expression, str) else expression
 
 
 def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[dict[str, str]]:

@@ -1,0 +1,156 @@
+/**
+ * Reads bundles (.sdx) while they arrive; FORMAT.md beside the demo has the format.
+ *
+ *     const bundle = await Bundle.open("model.sdx");
+ *     for await (const section of bundle) await section.into((bytes, offset) => ...);
+ */
+
+const MAGIC = "137,83,68,88,13,10,26,10";
+const VERSION = 1;
+const HEAD = 24;
+const ALIGNMENT = 64;
+
+const TABLES = crcTables();
+
+function crcTables() {
+  const tables = Array.from({ length: 4 }, () => new Uint32Array(256));
+  for (let n = 0; n < 256; n++) {
+    let c = n;
+    for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+    tables[0][n] = c;
+  }
+  for (let t = 1; t < 4; t++) {
+    for (let n = 0; n < 256; n++) tables[t][n] = tables[0][tables[t - 1][n] & 255] ^ (tables[t - 1][n] >>> 8);
+  }
+  return tables;
+}
+
+/** CRC-32 of bytes, going on from that of those before. */
+export function crc32(bytes, before = 0) {
+  const [a, b, c, d] = TABLES;
+  const whole = bytes.length & ~3;
+  let sum = ~before;
+  let k = 0;
+  for (; k < whole; k += 4) {
+    sum ^= bytes[k] | (bytes[k + 1] << 8) | (bytes[k + 2] << 16) | (bytes[k + 3] << 24);
+    sum = d[sum & 255] ^ c[(sum >>> 8) & 255] ^ b[(sum >>> 16) & 255] ^ a[sum >>> 24];
+  }
+  for (; k < bytes.length; k++) sum = a[(sum ^ bytes[k]) & 255] ^ (sum >>> 8);
+  return ~sum >>> 0;
+}
+
+/** A file that arrives in pieces. */
+class Stream {
+  constructor(reader, total) {
+    this.reader = reader;
+    this.total = total;
+    this.loaded = 0;
+    this.position = 0;
+    this.left = new Uint8Array(0);
+  }
+
+  static async of(source, { signal, integrity } = {}) {
+    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) {
+      const bytes = source instanceof ArrayBuffer ? new Uint8Array(source) : new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
+      return new Stream(whole(bytes), bytes.length);
+    }
+    if (source instanceof ReadableStream) return new Stream(source.getReader(), 0);
+    if (source instanceof Blob) return new Stream(source.stream().getReader(), source.size);
+    const response = source instanceof Response ? source : await fetch(source, { signal, integrity });
+    if (!response.ok) throw new Error(`${response.url || source}: the server answers ${response.status} ${response.statusText}`);
+    const encoded = response.headers.get("content-encoding");
+    return new Stream(response.body.getReader(), encoded ? 0 : Number(response.headers.get("content-length")) || 0);
+  }
+
+  /** Give the next `count` bytes to a function, piece by piece; `false` if the file ends before. */
+  async read(count, sink) {
+    let done = 0;
+    while (done < count) {
+      if (!this.left.length) {
+        const { value, done: isOver } = await this.reader.read();
+        if (isOver) return false;
+        this.left = value;
+        this.loaded += value.length;
+        this.onprogress?.(this.loaded, this.total);
+      }
+      const piece = this.left.subarray(0, count - done);
+      this.left = this.left.subarray(piece.length);
+      this.position += piece.length;
+      sink?.(piece, done);
+      done += piece.length;
+    }
+    return true;
+  }
+
+  async bytes(count) {
+    const bytes = new Uint8Array(count);
+    return (await this.read(count, (piece, at) => bytes.set(piece, at))) ? bytes : null;
+  }
+
+  close() {
+    this.reader.cancel?.().catch(() => {});
+  }
+}
+
+function whole(bytes) {
+  const pieces = [bytes];
+  return { read: async () => (pieces.length ? { value: pieces.pop(), done: false } : { done: true }) };
+}
+
+/** A bundle whose manifest is there; iteration gives its sections in order. */
+export class Bundle {
+  constructor(stream, manifest, name) {
+    this.stream = stream;
+    this.manifest = manifest;
+    this.name = name;
+  }
+
+  /** Open what `fetch` takes, a Response, a Blob, a stream or bytes. */
+  static async open(source, options = {}) {
+    const name = typeof source === "string" || source instanceof URL ? String(source) : source.url || source.name || "the bundle";
+    const stream = await Stream.of(source, options);
+    stream.onprogress = options.progress && ((loaded, total) => options.progress({ loaded, total }));
+    const head = await stream.bytes(HEAD);
+    if (!head || head.subarray(0, 8).join() !== MAGIC) {
+      throw new Error(`${name} is no bundle: make one with \`sardonyx compile model.onnx --out model.sdx\``);
+    }
+    const [version, length, checksum, own] = new Uint32Array(head.buffer, 8, 4);
+    if (crc32(head.subarray(0, HEAD - 4)) !== own) throw damaged(name, "its head");
+    if (version !== VERSION) {
+      throw new Error(`${name} has version ${version} of the format, and this script reads ${VERSION}: compile the model anew`);
+    }
+    const text = await stream.bytes(length);
+    if (!text) throw cut(name, stream);
+    if (crc32(text) !== checksum) throw damaged(name, "its manifest");
+    return new Bundle(stream, JSON.parse(new TextDecoder().decode(text)), name);
+  }
+
+  async *[Symbol.asyncIterator]() {
+    const { stream, name } = this;
+    try {
+      for (const [title, nbytes, checksum] of this.manifest.sections) {
+        const pad = -stream.position & (ALIGNMENT - 1);
+        if (!(await stream.read(pad))) throw cut(name, stream);
+        let isRead = false;
+        yield {
+          title,
+          nbytes,
+          /** Give the bytes to `sink(piece, offset)`. */
+          async into(sink) {
+            let sum = 0;
+            isRead = true;
+            const take = (piece, at) => ((sum = crc32(piece, sum)), sink(piece, at));
+            if (!(await stream.read(nbytes, take))) throw cut(name, stream);
+            if (sum !== checksum) throw damaged(name, `section ${title}`);
+          },
+        };
+        if (!isRead && !(await stream.read(nbytes))) throw cut(name, stream);
+      }
+    } finally {
+      stream.close();
+    }
+  }
+}
+
+const damaged = (name, part) => new Error(`${name} is damaged: ${part} does not match its checksum; fetch it anew`);
+const cut = (name, stream) => new Error(`${name} is cut off after ${stream.loaded} bytes; fetch it anew`);

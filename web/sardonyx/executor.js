@@ -1,0 +1,361 @@
+/** Replays plans: Python's `executor.py` and `frames.py`, on one device. */
+
+import { broken, evaluate, isKnown, place, roomsOf, symbolsOf } from "./sizes.js";
+import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
+
+const HALTS = ["read", "branch", "loop"];
+
+/** These sizes are not those of a plan. */
+export class Mismatch extends Error {}
+
+/** A plan as bundles store it (`bundle/stored.py`), with its epochs: what lies between two halts. */
+class Plan {
+  constructor(data) {
+    const port = ([name, dtype, shape, buffer, symbols = []]) => ({ name, dtype, shape, buffer, symbols });
+    this.inputs = (data.inputs ?? []).map(port);
+    this.outputs = (data.outputs ?? []).map(port);
+    this.symbols = Object.entries(data.symbols ?? {});
+    this.buffers = (data.buffers ?? []).map(
+      ([dtype, shape, epoch = 0, beneath = [], weight = "", once = 0, elements = ["*", 1, ...shape]]) => ({
+        dtype, shape, epoch, beneath, weight, once, elements,
+      }),
+    );
+    this.setup = data.setup ?? [];
+    this.functions = data.functions ?? [];
+    this.epochs = this.split(data.steps ?? [], data.guards ?? []);
+  }
+
+  split(steps, guards) {
+    const halts = steps.filter((step) => HALTS.includes(step.do));
+    const later = new Set(halts.flatMap(defines));
+    const epochs = [];
+    let waiting = guards;
+    for (let number = 0; number <= halts.length; number++) {
+      const ready = (guard) => [...symbolsOf(guard[0])].every((symbol) => !later.has(symbol));
+      const buffers = [...this.buffers.keys()].filter((k) => !this.buffers[k].weight && this.buffers[k].epoch === number);
+      epochs.push({ buffers, launches: [], guards: waiting.filter(ready), halt: halts[number] });
+      waiting = waiting.filter((guard) => !ready(guard));
+      defines(halts[number] ?? {}).forEach((symbol) => later.delete(symbol));
+    }
+    let number = 0;
+    for (const step of steps) {
+      if (Array.isArray(step)) epochs[number].launches.push(step);
+      else number++;
+    }
+    return epochs;
+  }
+}
+
+const defines = ({ symbols = [] }) => symbols.map((symbol) => (Array.isArray(symbol) ? symbol[0] : symbol));
+
+/** The weights of a bundle on a device, by name, and those that a plan's setup computes. */
+export class Weights {
+  constructor(device, codes) {
+    this.device = device;
+    this.codes = codes;
+    this.places = new Map();
+  }
+
+  /** Room for a weight. */
+  reserve(name, nbytes) {
+    const room = Math.ceil(nbytes / 4) * 4;
+    this.places.set(name, { chunk: this.device.allocate(room), offset: 0, nbytes: room });
+    return this.places.get(name);
+  }
+
+  /** Compute what `plan` wants of its weights; what only that needed is given back. */
+  setUp(plan) {
+    const { device, places } = this;
+    const last = new Map();
+    plan.setup.forEach(([, buffers], k) => buffers.forEach((number) => last.set(number, k)));
+    plan.setup.forEach(([code, buffers, params], k) => {
+      const written = buffers.slice(this.codes[code][1]).map((number) => plan.buffers[number]);
+      for (const { weight, elements, dtype } of written) {
+        if (!places.has(weight)) this.reserve(weight, evaluate(elements, {}) * widthOf(dtype));
+      }
+      const bound = device.bind([{ code, addresses: buffers.map((n) => places.get(plan.buffers[n].weight)), params }]);
+      bound.run();
+      bound.release();
+      for (const number of buffers.filter((n) => plan.buffers[n].once && last.get(n) === k)) {
+        const { weight } = plan.buffers[number];
+        if (places.has(weight)) device.free(places.get(weight).chunk);
+        places.delete(weight);
+      }
+    });
+  }
+}
+
+/** A graph with the plans made for it: a model, or the body of control flow. */
+export class Graph {
+  constructor(plans, device, weights) {
+    this.executors = plans.map((data) => new Executor(new Plan(data), device, weights));
+  }
+
+  setUp() {
+    for (const executor of this.executors) {
+      executor.weights.setUp(executor.plan);
+      executor.functions.forEach((graph) => graph.setUp());
+    }
+  }
+
+  /** The results for these feeds, and what gives their memory back. */
+  async call(feeds, symbols = {}, lent = 0) {
+    for (const executor of this.executors) {
+      const frame = executor.frames.pop() ?? new Frame(executor);
+      const release = () => executor.frames.push(frame);
+      try {
+        return { results: await executor.run(frame, feeds, symbols, lent), release };
+      } catch (error) {
+        release();
+        if (!(error instanceof Mismatch)) throw error;
+      }
+    }
+    throw new Mismatch();
+  }
+}
+
+/** What one run needs: memory, and launches bound to it. */
+class Frame {
+  constructor({ plan, device, weights }) {
+    this.plan = plan;
+    this.device = device;
+    this.addresses = plan.buffers.map(({ weight }) => weights.places.get(weight));
+    this.epochs = plan.epochs.map(() => ({ symbols: "", chunk: null, room: -1, bound: null }));
+    this.lent = new Map();
+  }
+
+  /** Note where the last feeds lie, which are read there. */
+  lend(feeds, count) {
+    const first = feeds.length - count;
+    this.plan.inputs.slice(first).forEach(({ buffer }, k) => {
+      const { address } = feeds[first + k];
+      if (buffer === null || same(this.lent.get(buffer), address)) return;
+      this.lent.set(buffer, address);
+      this.epochs[0].symbols = "";
+    });
+  }
+
+  /** Lay out and bind an epoch, unless it was for these sizes. */
+  enter(number, symbols) {
+    const epoch = this.plan.epochs[number];
+    const kept = this.epochs[number];
+    const key = JSON.stringify(symbols);
+    if (kept.symbols === key) return kept.bound;
+    if (broken(epoch.guards, symbols)) throw new Mismatch();
+    const rooms = roomsOf(epoch.buffers.map((k) => this.plan.buffers[k]), symbols);
+    if (!rooms) throw new Mismatch();
+    const [offsets, total] = place(epoch.buffers, this.plan, rooms);
+    if (total > kept.room) {
+      if (kept.chunk) this.device.free(kept.chunk);
+      kept.chunk = this.device.allocate(total);
+      kept.room = total;
+    }
+    epoch.buffers.forEach((k, i) => {
+      this.addresses[k] = { chunk: kept.chunk, offset: offsets[i], nbytes: rooms[i] };
+    });
+    kept.bound?.release();
+    const launches = epoch.launches.map(([code, buffers, params]) => ({
+      code,
+      addresses: buffers.map((k) => this.address(k)),
+      params: params.map((size) => evaluate(size, symbols)),
+    }));
+    kept.bound = launches.length ? this.device.bind(launches) : null;
+    kept.symbols = key;
+    this.epochs.slice(number + 1).forEach((later) => (later.symbols = ""));
+    return kept.bound;
+  }
+
+  address(k) {
+    return this.lent.get(k) ?? this.addresses[k];
+  }
+}
+
+const same = (a, b) => a?.chunk === b.chunk && a.offset === b.offset && a.nbytes === b.nbytes;
+
+/** Runs one plan on a device. A tensor there is `{ address, dtype, dims }`. */
+class Executor {
+  constructor(plan, device, weights) {
+    this.plan = plan;
+    this.device = device;
+    this.weights = weights;
+    this.functions = plan.functions.map((plans) => new Graph(plans, device, weights));
+    this.frames = [];
+  }
+
+  async run(frame, feeds, outer, lent) {
+    const { plan } = this;
+    const symbols = await this.symbols(feeds, { ...outer });
+    const held = [];
+    let results = [];
+    frame.lend(feeds, lent);
+    try {
+      for (const [number, { halt }] of plan.epochs.entries()) {
+        const bound = frame.enter(number, symbols);
+        if (number === 0) {
+          plan.inputs.forEach(({ buffer }, k) => {
+            if (buffer !== null && !frame.lent.has(buffer)) this.move(feeds[k], frame.addresses[buffer]);
+          });
+        }
+        results.forEach(({ tensor, buffer }) => this.move(tensor, frame.address(buffer)));
+        while (held.length) held.pop()();
+        bound?.run();
+        if (!halt) break;
+        if (halt.do === "read") {
+          const values = await this.values(frame, halt.buffer, halt.symbols.length);
+          halt.symbols.forEach((symbol, k) => (symbols[symbol] = values[k]));
+          results = [];
+          continue;
+        }
+        const tensors = await this[halt.do](frame, halt, symbols, held);
+        results = tensors.map((tensor, k) => ({ tensor, buffer: halt.results[k] }));
+        this.learn(halt, results, symbols);
+      }
+    } finally {
+      while (held.length) held.pop()();
+    }
+    return plan.outputs.map(({ buffer }) => this.tensor(frame, buffer, symbols));
+  }
+
+  /** The symbols that are known at the start. */
+  async symbols(feeds, symbols) {
+    for (const [name, places] of this.plan.symbols) {
+      const sizes = new Set(places.filter(([k, axis]) => axis < feeds[k].dims.length).map(([k, axis]) => feeds[k].dims[axis]));
+      if (sizes.size !== 1) throw new Mismatch();
+      [symbols[name]] = sizes;
+    }
+    for (const [k, port] of this.plan.inputs.entries()) {
+      if (port.symbols.length) {
+        const values = await this.fetch(feeds[k]);
+        if (values.length !== port.symbols.length) throw new Mismatch();
+        port.symbols.forEach((symbol, i) => (symbols[symbol] = Number(values[i])));
+      }
+    }
+    for (const [k, { shape }] of this.plan.inputs.entries()) {
+      const dims = shape.map((size) => evaluate(size, symbols));
+      if (String(dims) !== String(feeds[k].dims)) throw new Mismatch();
+    }
+    return symbols;
+  }
+
+  /** The elements of a tensor, wherever it is. */
+  async fetch({ address, dtype, dims, data }) {
+    if (data) return data;
+    const bytes = await this.device.read(address, product(dims) * widthOf(dtype));
+    return new (arrayOf(dtype))(bytes.buffer);
+  }
+
+  move({ address, data, dtype, dims }, target) {
+    if (data) this.device.write(target, bytesOf(data));
+    else this.device.copy(address, target, Math.ceil((product(dims) * widthOf(dtype)) / 4) * 4);
+  }
+
+  tensor(frame, buffer, symbols) {
+    const { dtype, shape } = this.plan.buffers[buffer];
+    return { address: frame.address(buffer), dtype, dims: shape.map((size) => evaluate(size, symbols)) };
+  }
+
+  /** The first elements of an integer buffer. */
+  async values(frame, buffer, count) {
+    const { dtype } = this.plan.buffers[buffer];
+    const found = await this.fetch({ address: frame.address(buffer), dtype, dims: [count] });
+    return Array.from(found, Number);
+  }
+
+  /** Take symbols from the shapes of results. */
+  learn(step, results, symbols) {
+    const { buffers } = this.plan;
+    const alike = results.every(({ tensor, buffer }) => tensor.dims.length === buffers[buffer].shape.length);
+    if (alike) step.symbols.forEach(([name, k, axis]) => (symbols[name] = results[k].tensor.dims[axis]));
+    for (const { tensor, buffer } of results) {
+      const fits = alike && buffers[buffer].shape.every((size, axis) => evaluate(size, symbols) === tensor.dims[axis]);
+      if (!fits && !tensor.dims.includes(0)) {
+        throw new Error(`the data led control flow to a result of shape [${tensor.dims}], which the bundle is not for`);
+      }
+    }
+  }
+
+  async branch(frame, step, symbols, held) {
+    const [condition] = await this.values(frame, step.condition, 1);
+    const chosen = condition ? 0 : 1;
+    const operands = step.operands[chosen].map((k) => this.tensor(frame, k, symbols));
+    const { results, release } = await this.functions[step.functions[chosen]].call(operands, symbols, operands.length);
+    held.push(release);
+    return results;
+  }
+
+  async loop(frame, step, symbols, held) {
+    const most = step.trips >= 0 ? (await this.values(frame, step.trips, 1))[0] : Infinity;
+    let going = step.condition < 0 || Boolean((await this.values(frame, step.condition, 1))[0]);
+    const captured = step.captured.map((k) => this.tensor(frame, k, symbols));
+    let carried = step.carried.map((k) => this.tensor(frame, k, symbols));
+    const stacks = step.results.slice(carried.length).map(() => new Stack(this.device));
+    for (let count = 0; going && count < most; count++) {
+      const turn = { data: BigInt64Array.of(BigInt(count)), dims: [] };
+      const feeds = [turn, { data: Uint8Array.of(going), dims: [] }, ...carried, ...captured];
+      const { results, release } = await this.functions[step.function].call(feeds, symbols, captured.length);
+      while (held.length) held.pop()();
+      held.push(release);
+      if (step.condition >= 0) going = Boolean((await this.fetch(results[0]))[0]);
+      carried = results.slice(1, 1 + carried.length);
+      for (const [k, stack] of stacks.entries()) await stack.push(results[1 + carried.length + k], (x) => this.fetch(x));
+    }
+    held.push(() => stacks.forEach((stack) => stack.free()));
+    return [...carried, ...stacks.map((stack, k) => stack.result ?? this.nothing(step.results[carried.length + k], symbols))];
+  }
+
+  /** A scan output of no turn; sizes that only a turn tells are 0. */
+  nothing(buffer, symbols) {
+    const { dtype, shape } = this.plan.buffers[buffer];
+    const sizes = shape.slice(1).map((size) => (isKnown(size, symbols) ? evaluate(size, symbols) : 0));
+    return { data: new (arrayOf(dtype))(0), dtype, dims: [0, ...sizes] };
+  }
+}
+
+/** Equal slices of a scan output, one behind the other. */
+class Stack {
+  constructor(device) {
+    this.device = device;
+    this.count = 0;
+    this.room = 0;
+    this.rows = [];
+  }
+
+  async push(slice, fetch) {
+    const nbytes = product(slice.dims) * widthOf(slice.dtype);
+    this.first ??= slice;
+    if (String(slice.dims) !== String(this.first.dims)) {
+      throw new Error("the slices of a scan output differ in shape from iteration to iteration");
+    }
+    if (nbytes % 4) this.rows.push(await fetch(slice)); // devices copy words
+    else {
+      const used = this.count * nbytes;
+      if (used + nbytes > this.room) this.grow(used, used + nbytes);
+      this.device.copy(slice.address, { chunk: this.chunk, offset: used }, nbytes);
+    }
+    this.count++;
+  }
+
+  grow(used, wanted) {
+    this.room = Math.max(4096, 2 * wanted);
+    const chunk = this.device.allocate(this.room);
+    if (used) this.device.copy({ chunk: this.chunk, offset: 0 }, { chunk, offset: 0 }, used);
+    this.free();
+    this.chunk = chunk;
+  }
+
+  /** All slices along a new first axis. */
+  get result() {
+    if (!this.first) return null;
+    const { dtype } = this.first;
+    const dims = [this.count, ...this.first.dims];
+    if (!this.rows.length) return { address: { chunk: this.chunk, offset: 0, nbytes: this.room }, dtype, dims };
+    const data = new (arrayOf(dtype))(product(dims));
+    this.rows.forEach((row, k) => data.set(row, k * row.length));
+    return { data, dtype, dims };
+  }
+
+  free() {
+    if (this.chunk) this.device.free(this.chunk);
+    this.chunk = null;
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * Runs compiled models in a page, without Python.
+ *
+ *     import { load, Tensor } from "./sardonyx/runtime.js";
+ *     const session = await load("model.sdx", { progress: ({ loaded, total }) => ... });
+ *     const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
+ *     session.release();
+ *
+ * `sardonyx compile model.onnx --out model.sdx` makes bundles. There is no eval: `script-src 'self' 'wasm-unsafe-eval'`
+ * is policy enough. Workers, service workers and extensions may load it as well as pages.
+ */
+
+import { Bundle } from "./bundle.js";
+import { Graph, Mismatch, Weights } from "./executor.js";
+import { Tensor, arrayOf, product, widthOf } from "./types.js";
+import { WasmDevice } from "./wasm.js";
+import { threadsFor } from "./crew.js";
+
+export { Tensor };
+
+/**
+ * A session for a bundle: what `fetch` takes, a Response, a Blob, a stream or bytes.
+ *
+ * `target` is "wasm" or "webgpu", or both in the order in which they are wanted; without it the bundle's order counts.
+ * `threads` is how many, for "wasm" in a page that is cross-origin isolated. `progress({ loaded, total })` hears of
+ * bytes, `total` being 0 if the server does not say. `signal` ends the loading, `integrity` is checked by `fetch`.
+ */
+export async function load(source, { target, threads, ...options } = {}) {
+  const bundle = await Bundle.open(source, options);
+  try {
+    return await prepared(bundle, await deviceFor(bundle, target, threads));
+  } catch (error) {
+    bundle.stream.close();
+    throw error;
+  }
+}
+
+async function deviceFor({ manifest, name }, target, threads) {
+  const wanted = target ? [target].flat() : Object.keys(manifest.targets);
+  const reasons = [];
+  for (const each of wanted) {
+    const told = manifest.targets[each];
+    if (!told) reasons.push(`${name} has no code for ${each}, only for ${Object.keys(manifest.targets).join(" and ")}`);
+    else if (each === "wasm") return { each, told, device: new WasmDevice(told, { threads: threadsFor(threads) }) };
+    else {
+      const { WebGpuDevice } = await import("./webgpu.js");
+      const found = await WebGpuDevice.open(told).catch((error) => reasons.push(error.message));
+      if (found instanceof WebGpuDevice) return { each, told, device: found };
+    }
+  }
+  throw new Error(reasons.join("; "));
+}
+
+async function prepared(bundle, { each, told, device }) {
+  const { weights: kinds, model, strings } = bundle.manifest;
+  const weights = new Weights(device, told.codes);
+  const wanted = new Set(namesIn(told.plans));
+  for await (const section of bundle) {
+    if (section.title === device.section) {
+      const binary = new Uint8Array(section.nbytes);
+      await section.into((piece, at) => binary.set(piece, at));
+      await device.load(binary);
+    } else if (wanted.has(section.title)) {
+      const address = weights.reserve(section.title, section.nbytes);
+      await section.into((piece, at) => device.write(address, piece, at));
+    }
+    if (section.title in kinds) wanted.delete(section.title);
+    if (!wanted.size && device.isLoaded) break;
+  }
+  const graph = new Graph(told.plans, device, weights);
+  graph.setUp();
+  return new Session(bundle, each, graph, device, model, strings);
+}
+
+/** The names of the weights in plans, those of their functions too. */
+const namesIn = (plans) =>
+  plans.flatMap(({ buffers = [], functions = [] }) => [
+    ...buffers.map((buffer) => buffer[4]).filter((name) => name && !name.startsWith("~")),
+    ...functions.flatMap(namesIn),
+  ]);
+
+/** A model, ready to run. */
+class Session {
+  constructor(bundle, target, graph, device, [inputs, outputs], strings) {
+    this.target = target;
+    this.bundle = bundle;
+    this.graph = graph;
+    this.device = device;
+    this.strings = strings;
+    const kind = ([name, [, dtype, dims]]) => ({ name, type: dtype, dims });
+    /** What `run` takes and gives: `{ name, type, dims }`, where a size that is open is a name or null. */
+    this.inputs = inputs.map(kind);
+    this.outputs = outputs.map(kind);
+    this.last = Promise.resolve();
+  }
+
+  /** The outputs by name for tensors by input name; runs one after another. */
+  run(feeds, names = this.outputs.map(({ name }) => name)) {
+    const result = this.last.then(() => this.ran(feeds, names));
+    this.last = result.catch(() => {});
+    return result;
+  }
+
+  async ran(feeds, names) {
+    if (!this.graph) throw new Error("this session was released");
+    const unknown = names.find((name) => !this.outputs.some((output) => output.name === name));
+    if (unknown) throw new Error(`the model has no output ${JSON.stringify(unknown)}; it has ${list(this.outputs)}`);
+    const extra = Object.keys(feeds).find((name) => !this.inputs.some((input) => input.name === name));
+    if (extra) throw new Error(`the model has no input ${JSON.stringify(extra)}; it has ${list(this.inputs)}`);
+    const texts = new Texts(this.strings);
+    const tensors = this.inputs.map((input) => fed(input, feeds[input.name], texts));
+    const { results, release } = await this.graph.call(tensors).catch((error) => {
+      throw error instanceof Mismatch ? new Error(this.refusal(tensors)) : error;
+    });
+    try {
+      const chosen = names.map((name) => [name, results[this.outputs.findIndex((output) => output.name === name)]]);
+      const found = chosen.map(async ([name, { address, dtype, dims }]) => {
+        const bytes = await this.device.read(address, product(dims) * widthOf(dtype));
+        const data = new (arrayOf(dtype))(bytes.buffer);
+        return [name, new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
+      });
+      return Object.fromEntries(await Promise.all(found));
+    } finally {
+      release();
+    }
+  }
+
+  refusal(tensors) {
+    const { plans } = this.bundle.manifest.targets[this.target];
+    const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
+    return `${this.bundle.name} is not for ${shapes}; it takes ${plans.map(({ accepts }) => accepts).join(", or ")}`;
+  }
+
+  /** Give all memory back. */
+  release() {
+    this.device?.close();
+    this.device = this.graph = null;
+  }
+}
+
+const list = (ports) => ports.map(({ name }) => JSON.stringify(name)).join(", ");
+
+function fed({ name, type, dims }, tensor, texts) {
+  if (!tensor) throw new Error(`input ${JSON.stringify(name)} (${type}[${dims ?? "?"}]) is missing from the feeds`);
+  if (tensor.type !== type) throw new Error(`input ${JSON.stringify(name)} wants ${type}, not ${tensor.type}`);
+  if (dims && dims.length !== tensor.dims.length) {
+    throw new Error(`input ${JSON.stringify(name)} wants rank ${dims.length} ([${dims}]), not [${tensor.dims}]`);
+  }
+  dims?.forEach((size, axis) => {
+    if (typeof size === "number" && size !== tensor.dims[axis]) {
+      throw new Error(`input ${JSON.stringify(name)} wants [${dims}], but axis ${axis} is ${tensor.dims[axis]}, not ${size}`);
+    }
+  });
+  const data = type === "string" ? texts.encode(tensor.data) : tensor.data;
+  return { data, dtype: type, dims: tensor.dims };
+}
+
+/** Strings by number: those of the model from 0 on, others of a run from -1 down. */
+class Texts {
+  constructor(known) {
+    this.known = known;
+    this.numbers = new Map(known.map((text, k) => [text, k]));
+    this.own = [];
+  }
+
+  encode(texts) {
+    return Int32Array.from(texts, (text) => {
+      if (!this.numbers.has(text)) this.numbers.set(text, -this.own.push(text));
+      return this.numbers.get(text);
+    });
+  }
+
+  decode(ids) {
+    return Array.from(ids, (id) => (id >= 0 ? this.known[id] : this.own[~id]));
+  }
+}

@@ -1,0 +1,65 @@
+/** Sizes: integers, symbols, or `[operator, operand, ...]`, and where buffers of such sizes lie. */
+
+import { widthOf } from "./types.js";
+
+const ALIGNMENT = 256;
+
+const OPERATORS = {
+  "+": (a, b) => a + b,
+  "*": (a, b) => a * b,
+  floordiv: (a, b) => (b ? Math.floor(a / b) : 0),
+  mod: (a, b) => (b ? a - b * Math.floor(a / b) : 0),
+  min: Math.min,
+  max: Math.max,
+};
+
+/** The value of a size for these symbols. */
+export function evaluate(size, symbols) {
+  if (typeof size === "number") return size;
+  if (typeof size === "string") return symbols[size];
+  const [operator, ...operands] = size;
+  return operands.map((operand) => evaluate(operand, symbols)).reduce(OPERATORS[operator]);
+}
+
+/** The symbols in a size. */
+export function symbolsOf(size, found = new Set()) {
+  if (typeof size === "string") found.add(size);
+  else if (Array.isArray(size)) size.slice(1).forEach((operand) => symbolsOf(operand, found));
+  return found;
+}
+
+export const isKnown = (size, symbols) => [...symbolsOf(size)].every((symbol) => symbol in symbols);
+
+/** The first of these guards that does not hold, if there is one. */
+export function broken(guards, symbols) {
+  return guards.find(([size, relation, truth]) => {
+    const value = evaluate(size, symbols);
+    return (relation === "==" ? value === 0 : value >= 0) !== truth;
+  });
+}
+
+/** The bytes that each buffer needs; null where a size would be negative. */
+export function roomsOf(buffers, symbols) {
+  const rooms = [];
+  for (const { dtype, shape, elements } of buffers) {
+    const sizes = shape.filter((size) => isKnown(size, symbols)).map((size) => evaluate(size, symbols));
+    const count = evaluate(elements, symbols);
+    if (Math.min(count, ...sizes) < 0) return null;
+    rooms.push(Math.ceil((count * widthOf(dtype)) / 4) * 4);
+  }
+  return rooms;
+}
+
+/** Where buffers start that lie above those they list as `beneath`, and the bytes of all. */
+export function place(numbers, plan, rooms) {
+  const at = new Map(numbers.map((number, k) => [number, k]));
+  const ends = [];
+  const offsets = [];
+  const visit = (k) => {
+    if (ends[k] !== undefined) return ends[k];
+    offsets[k] = Math.max(0, ...plan.buffers[numbers[k]].beneath.map((number) => visit(at.get(number))));
+    return (ends[k] = offsets[k] + Math.ceil(rooms[k] / ALIGNMENT) * ALIGNMENT);
+  };
+  numbers.forEach((_, k) => visit(k));
+  return [offsets, Math.max(0, ...ends)];
+}

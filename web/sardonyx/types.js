@@ -1,0 +1,57 @@
+/** Elements of tensors: how they lie in memory, and the arrays of JavaScript that hold them. */
+
+const ARRAYS = {
+  float32: Float32Array, float64: Float64Array, float16: globalThis.Float16Array ?? Uint16Array, bfloat16: Uint16Array,
+  int8: Int8Array, uint8: Uint8Array, bool: Uint8Array, int16: Int16Array, uint16: Uint16Array,
+  int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array,
+  string: Int32Array, int4: Int8Array, int2: Int8Array,
+};
+
+/** The class of arrays for a type; types that JavaScript lacks are bits in bytes, one element a byte. */
+export const arrayOf = (dtype) => ARRAYS[dtype] ?? Uint8Array;
+
+export const widthOf = (dtype) => arrayOf(dtype).BYTES_PER_ELEMENT;
+
+export const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
+
+/** The bytes of a typed array. */
+export const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset, array.byteLength);
+
+/**
+ * An array with its type and shape.
+ *
+ *     new Tensor("float32", [1, 2, 3, 4], [2, 2])
+ *
+ * `data` is a typed array, or any array of numbers (bigints for int64 and uint64, strings for string).
+ */
+export class Tensor {
+  constructor(type, data, dims = [data.length]) {
+    if (!(type in ARRAYS) && !/^u?int|^float/.test(type)) {
+      throw new TypeError(`there is no element type ${JSON.stringify(type)}; use one of ${Object.keys(ARRAYS).join(", ")}`);
+    }
+    const kind = type === "string" ? Array : arrayOf(type);
+    this.type = type;
+    this.data = data instanceof kind ? data : converted(kind, type, data);
+    this.dims = [...dims];
+    if (this.data.length !== product(this.dims)) {
+      throw new RangeError(`a tensor of shape [${dims}] has ${product(this.dims)} elements, not ${this.data.length}`);
+    }
+  }
+
+  get size() {
+    return this.data.length;
+  }
+}
+
+function converted(kind, type, data) {
+  if (ArrayBuffer.isView(data) && bitsOnly(kind, type, data)) {
+    return new kind(data.buffer, data.byteOffset, data.length);
+  }
+  if (ArrayBuffer.isView(data)) {
+    throw new TypeError(`a tensor of ${type} takes a ${kind.name}, not a ${data.constructor.name}`);
+  }
+  return kind === BigInt64Array || kind === BigUint64Array ? kind.from(data, BigInt) : kind.from(data);
+}
+
+/** Whether an array holds the bits of a type for which an engine may have no class. */
+const bitsOnly = (kind, type, data) => /float16|bool|int4|int2/.test(type) && data.BYTES_PER_ELEMENT === kind.BYTES_PER_ELEMENT;

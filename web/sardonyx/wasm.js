@@ -1,0 +1,128 @@
+/** Processors: one memory, and the module of a bundle on it, which threads share where the page may have them. */
+
+import { Allocator } from "./memory.js";
+import { Crew } from "./crew.js";
+import { bytesOf } from "./types.js";
+
+const PAGE = 1 << 16;
+const MOST_PAGES = 1 << 16;
+const SCRATCH = 1 << 20;
+const STATE = 4; // words
+const HEADER = 4;
+const COUNTERS = 2;
+const SHARED = 1 << 20; // bytes that a segment reads and writes from which on threads help
+
+const PROBES = {
+  simd: [0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
+  "relaxed-simd": [0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11],
+};
+
+/** The instance of a module, given a place for its data; threads share the memory, and each has a table. */
+export async function instantiate(module, memory, { table, base }) {
+  const functions = new WebAssembly.Table({ element: "anyfunc", initial: table });
+  const number = (value) => new WebAssembly.Global({ value: "i32" }, value);
+  const env = { memory, __indirect_function_table: functions, __memory_base: number(base), __table_base: number(0) };
+  return (await WebAssembly.instantiate(module, { env })).exports;
+}
+
+export class WasmDevice {
+  /** `modules` are those of a bundle; the first that the engine takes counts. */
+  constructor({ modules }, { threads }) {
+    this.told = modules.find(({ features }) => features.every(isThere));
+    if (modules.length && !this.told) throw new Error("this browser's WebAssembly lacks SIMD; use a newer one");
+    this.section = this.told?.section;
+    this.isLoaded = !this.told;
+    this.threads = modules.length ? threads : 1;
+    const shared = this.threads > 1;
+    this.memory = new WebAssembly.Memory({ initial: 1, maximum: MOST_PAGES, shared });
+    this.allocator = new Allocator(1024, (end) => this.grow(end));
+  }
+
+  grow(end) {
+    const pages = Math.ceil(end / PAGE) - this.memory.buffer.byteLength / PAGE;
+    try {
+      if (pages > 0) this.memory.grow(pages);
+    } catch {
+      throw new RangeError(`${Math.ceil(end / 2 ** 20)} MiB of memory are more than this page can have`);
+    }
+    return this.memory.buffer.byteLength;
+  }
+
+  /** Take the code, whose bytes this may change. */
+  async load(binary) {
+    const { memory, data, align, table } = this.told;
+    binary[memory] = this.threads > 1 ? 3 : 1;
+    const module = await WebAssembly.compile(binary);
+    const base = data ? this.allocator.allocate(data, align) : 0;
+    this.exports = await instantiate(module, this.memory, { table, base });
+    this.crew = this.threads > 1 ? await Crew.start(this.threads, module, this.memory, { table, base }) : null;
+    this.isLoaded = true;
+    this.scratch = this.allocator.allocate(SCRATCH * (this.crew?.size ?? 1));
+  }
+
+  /** The bytes of the memory as it is now; growing makes a new array of it. */
+  get bytes() {
+    const { buffer } = this.memory;
+    if (this.view?.buffer !== buffer) this.view = new Uint8Array(buffer);
+    return this.view;
+  }
+
+  allocate(nbytes) {
+    return { start: this.allocator.allocate(nbytes) };
+  }
+
+  free({ start }) {
+    this.allocator.release(start);
+  }
+
+  write({ chunk, offset }, bytes, at = 0) {
+    this.bytes.set(bytes, chunk.start + offset + at);
+  }
+
+  /** A copy of bytes. */
+  read({ chunk, offset }, nbytes) {
+    const start = chunk.start + offset;
+    return this.bytes.slice(start, start + nbytes);
+  }
+
+  copy(source, target, nbytes) {
+    const from = source.chunk.start + source.offset;
+    this.bytes.copyWithin(target.chunk.start + target.offset, from, from + nbytes);
+  }
+
+  /** What runs these launches, `{ code, addresses, params }`, in order; call `release` when it is needed no more. */
+  bind(launches) {
+    const words = launches.flatMap(({ code, addresses, params }) => [
+      code,
+      addresses.length + params.length,
+      ...addresses.map(({ chunk, offset }) => chunk.start + offset),
+      ...params,
+    ]);
+    const touched = launches.reduce((sum, { addresses }) => sum + addresses.reduce((a, b) => a + b.nbytes, 0), 0);
+    const counters = COUNTERS * launches.length;
+    const size = STATE + HEADER + words.length;
+    const block = this.allocator.allocate(4 * (size + counters));
+    const end = block + 4 * size;
+    const all = [...Array(STATE).fill(0), this.scratch, block, end, end, ...words, ...Array(counters).fill(0)];
+    this.bytes.set(bytesOf(Uint32Array.from(all, (word) => word >>> 0)), block);
+    const start = block + 4 * STATE;
+    const isShared = this.crew && touched >= SHARED;
+    const run = () => {
+      if (!isShared) return void this.exports.run(start, 0, 1);
+      this.bytes.fill(0, end, end + 4 * counters);
+      this.crew.run(this.exports.run, start);
+    };
+    return { run, release: () => this.allocator.release(block) };
+  }
+
+  close() {
+    this.crew?.close();
+    this.exports = this.memory = this.view = this.crew = null;
+  }
+}
+
+/** Whether the engine has a feature: whether it takes a module with one of its instructions. */
+function isThere(feature) {
+  const start = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1];
+  return WebAssembly.validate(Uint8Array.from([...start, ...PROBES[feature]]));
+}
