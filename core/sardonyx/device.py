@@ -127,10 +127,11 @@ class Bundler(Protocol):
     provider: Provider
     """Compiles for whoever will run the bundle, not for this machine."""
 
-    def write(self, codes: Sequence[Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         """What the manifest tells of these codes, and sections; all but the first are for engines that lack something.
 
-        What is told has `codes`: a list for each, its name, how many buffers it reads and how many it writes.
+        With each code comes for each of its buffers the first one that is the same. What is told has `codes`: for each
+        its name, how many buffers it reads, and how many it writes.
         """
         ...
 

@@ -47,7 +47,8 @@ class Bundler:
     target = "wasm"
     provider: Provider = PageProvider()
 
-    def write(self, codes: Sequence[Any]) -> tuple[dict[str, Any], dict[str, bytes]]:
+    def write(self, given: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
+        codes = [code for code, _ in given]
         modules, sections = [], {}
         for section, features in MODULES if codes else ():
             made = generate(codes, features, "v8")

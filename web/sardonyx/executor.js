@@ -124,15 +124,17 @@ class Frame {
     this.lent = new Map();
   }
 
-  /** Note where the last feeds lie, which are read there. */
+  /** Note where the last feeds lie, which are read there; of two at one place the second is copied. */
   lend(feeds, count) {
     const first = feeds.length - count;
+    const lent = new Map();
     this.plan.inputs.slice(first).forEach(({ buffer }, k) => {
       const { address } = feeds[first + k];
-      if (buffer === null || same(this.lent.get(buffer), address)) return;
-      this.lent.set(buffer, address);
-      this.epochs[0].symbols = "";
+      if (buffer !== null && address && ![...lent.values()].some((other) => same(other, address))) lent.set(buffer, address);
     });
+    const isSame = lent.size === this.lent.size && [...lent].every(([k, address]) => same(this.lent.get(k), address));
+    if (!isSame) this.epochs[0].symbols = "";
+    this.lent = lent;
   }
 
   /** Lay out and bind an epoch, unless it was for these sizes. */

@@ -19,8 +19,8 @@ from sardonyx import debug
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
-from sardonyx_webgpu.grid import workgroups
+from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline, Shader
+from sardonyx_webgpu.grid import evaluate, workgroups
 from sardonyx_webgpu.turns import turns
 from sardonyx_webgpu.wgsl import shader
 
@@ -134,11 +134,11 @@ class WebGpuDevice:
         used = sorted({launch.code for segment in segments for launch in segment})
         keys = {k: codes[k].key for k in used}
         with self.lock:
-            self._compile({(keys[k], _apart(codes[k])): codes[k] for k in used})
+            self._compile({(keys[k], getattr(codes[k], "same", _apart(codes[k]))): codes[k] for k in used})
         return WebGpuExecutable(self, codes, keys, segments)
 
     def _compile(self, programs: Mapping[tuple[str, tuple[int, ...]], Program]) -> None:
-        new = {key: shader(program, key[1]) for key, program in programs.items() if key not in self._pipelines}
+        new = {key: _shader(program, key[1]) for key, program in programs.items() if key not in self._pipelines}
         if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)
@@ -155,7 +155,10 @@ class WebGpuDevice:
     def check_loops(self, program: Program, label: str, params: Sequence[Any]) -> None:
         """Raise EPFail where this driver would end the loops of a program before they are through."""
         adapter = self.gpu.adapter
-        if adapter.most_turns < math.inf and (count := turns(program, params)) > adapter.most_turns + 1:
+        if adapter.most_turns == math.inf:
+            return
+        stored = getattr(program, "turns", None)
+        if (count := evaluate(stored, params) if stored else turns(program, params)) > adapter.most_turns + 1:
             raise EPFail(
                 f"WebGpuExecutionProvider: {label or program.name} may turn loops {count:,} times in a thread, and"
                 f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
@@ -254,6 +257,14 @@ def _padded(nbytes: int) -> int:
 
 def _bytes(array: np.ndarray) -> memoryview:
     return memoryview(array.reshape(-1).view(np.uint8).data)
+
+
+def _shader(program: Any, same: tuple[int, ...]) -> Shader:
+    """The shader of a Program, or of a `bundles.StoredProgram`."""
+    if getattr(program, "same", same) != same:
+        raise EPFail(f"WebGpuExecutionProvider: the bundle's {program.name!r} is for other buffers than these")
+    stored: Shader | None = getattr(program, "shader", None)
+    return stored or shader(program, same)
 
 
 def _apart(program: Program) -> tuple[int, ...]:

@@ -13,6 +13,7 @@ from sardonyx.errors import EPFail
 from sardonyx_webgpu.values import supported
 
 if TYPE_CHECKING:
+    from sardonyx.device import Bundler
     from sardonyx_webgpu.device import WebGpuDevice
 
 OPTIONS = {"adapter", "power_preference", "limits"}
@@ -70,6 +71,12 @@ class WebGpuProvider:
     def fingerprint(self) -> str:
         """Nothing but the sources says what its plans are: they keep to what every WebGPU device grants."""
         return ""
+
+    def bundler(self) -> Bundler:
+        """What makes its code part of bundles."""
+        from sardonyx_webgpu.bundles import Bundler
+
+        return Bundler()
 
     def is_software(self, device: WebGpuDevice) -> bool:
         """Whether the device's shaders run on the CPU."""

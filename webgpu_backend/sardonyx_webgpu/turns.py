@@ -14,21 +14,40 @@ def turns(program: Program, params: Sequence[Any]) -> int:
 
     Where only data tell how often a loop turns, as often as the loop around it: insertion sort does no more.
     """
-    return _turns(program.body, params, 1)
+    return evaluate(turns_of(program), params)
 
 
-def _turns(body: Sequence[Statement], params: Sequence[Any], around: int) -> int:
-    total = 0
+def turns_of(program: Program) -> Expression:
+    """The same as an expression over the program's parameters."""
+    return _turns(program.body, _number(1))
+
+
+def _turns(body: Sequence[Statement], around: Expression) -> Expression:
+    total = _number(0)
     for statement in body:
         match statement:
             case ["for", _, count, block]:
-                times = max(0, evaluate(count, params)) if _is_size(count) else around
-                total += times * (1 + _turns(block, params, times)) + 1
+                total = _call(
+                    "add", total, _loop(block, _call("max", count, _number(0)) if _is_size(count) else around)
+                )
             case ["while", _, block]:
-                total += around * (1 + _turns(block, params, around)) + 1
+                total = _call("add", total, _loop(block, around))
             case ["if", _, yes, no]:
-                total += max(_turns(yes, params, around), _turns(no, params, around))
+                total = _call("add", total, _call("max", _turns(yes, around), _turns(no, around)))
     return total
+
+
+def _loop(block: Sequence[Statement], times: Expression) -> Expression:
+    return _call("add", _call("mul", times, _call("add", _number(1), _turns(block, times))), _number(1))
+
+
+def _number(value: int) -> Expression:
+    return ["const", "int32", value]
+
+
+def _call(function: str, a: Expression, b: Expression) -> Expression:
+    code = [function, "int32", a, b]
+    return _number(evaluate(code, ())) if a[0] == b[0] == "const" else code
 
 
 def _is_size(code: Expression) -> bool:

@@ -23,7 +23,7 @@ from sardonyx.naming import accepted, names_of
 from sardonyx.options import SessionOptions
 from sardonyx.passes.copy import copy_model
 from sardonyx.passes.pipeline import prepare
-from sardonyx.plan import Plan
+from sardonyx.plan import Launch, Plan
 from sardonyx.plan_cache import Facts, Source
 from sardonyx.structure import TENSOR
 from sardonyx.version import __version__
@@ -79,11 +79,15 @@ class _Maker:
     def _target(
         self, target: str, bundler: Bundler, buckets: Sequence[Mapping[str, Typical]]
     ) -> tuple[dict[str, Any], dict[str, bytes]]:
-        codes: dict[str, tuple[int, Any]] = {}
+        codes: dict[tuple[str, tuple[int, ...]], tuple[Any, tuple[int, ...]]] = {}
+        numbers: dict[tuple[str, tuple[int, ...]], int] = {}
 
-        def number(data: dict[str, Any]) -> int:
-            code = code_of(data)
-            return codes.setdefault(f"{type(code).__name__} {code.key}", (len(codes), code))[0]
+        def number(plan: Plan, launch: Launch) -> int:
+            code = code_of(plan.codes[launch.code])
+            same = tuple(map(launch.buffers.index, launch.buffers))
+            key = f"{type(code).__name__} {code.key}", same
+            codes.setdefault(key, (code, same))
+            return numbers.setdefault(key, len(numbers))
 
         made = [self._plan(bundler, bucket) for bucket in buckets]
         plans = [plan for plan, _ in made]
@@ -96,7 +100,7 @@ class _Maker:
         for plan in plans:
             self._collect(plan)
         stored = [{"accepts": accepts, **store(plan, number)} for plan, accepts in made]
-        told, sections = bundler.write([code for _, code in codes.values()])
+        told, sections = bundler.write(list(codes.values()))
         return {"provider": bundler.provider.name, **told, "plans": stored}, sections
 
     def _plan(self, bundler: Bundler, bucket: Mapping[str, Typical]) -> tuple[Plan, str]:

@@ -27,15 +27,11 @@ from sardonyx.structure import TENSOR
 Data = dict[str, Any]
 
 
-def store(plan: Plan, number: Callable[[dict[str, Any]], int]) -> Data:
-    """What a bundle stores of a plan; `number` gives the number of a code in its target.
-
-    The plan is on one device.
-    """
-    numbers = list(map(number, plan.codes))
+def store(plan: Plan, number: Callable[[Plan, Launch], int]) -> Data:
+    """What a bundle stores of a plan on one device; `number` gives the number of a launch's code in its target."""
 
     def step(item: Step) -> Any:
-        return [numbers[item.code], item.buffers, item.params] if isinstance(item, Launch) else vars(item)
+        return [number(plan, item), item.buffers, item.params] if isinstance(item, Launch) else vars(item)
 
     data = {
         "inputs": [_port(port) for port in plan.inputs],

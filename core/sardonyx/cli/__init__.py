@@ -45,6 +45,7 @@ BUILT_IN = {
     "bench": "time a model on several providers, and against onnxruntime",
     "verify": "compare each node of a model with float64",
     "optimize": "write the optimized model",
+    "compile": "compile a model for pages: one file that runs without Python",
     "info": "show versions, execution providers and devices of this machine",
 }
 """The first lines of the modules' docstrings: help imports none of them."""
@@ -56,6 +57,7 @@ examples:
   sardonyx bench model.onnx --provider wasm --against onnxruntime
   sardonyx verify model.onnx --provider webgpu
   sardonyx optimize model.onnx --output smaller.onnx
+  sardonyx compile model.onnx --out model.sdx --shape image=1x3x224x224
 """
 
 

@@ -35,16 +35,16 @@ class WeightTable:
         name = self._names.get(id(array))
         if name is None:
             name = self._find(array)
-            if name is None:
-                name = f"w{self._count}"
-                self._count += 1
-                self.arrays[name] = array
-            else:
-                self._same.append(array)
             self._names[id(array)] = name
         return name
 
-    def _find(self, array: np.ndarray) -> str | None:
+    def _find(self, array: np.ndarray) -> str:
         if self._known is None:
             self._known = {self._identify(known): name for name, known in self.arrays.items()}
-        return self._known.get(self._identify(array)) if self._known else None
+        name = self._known.setdefault(self._identify(array), f"w{self._count}")
+        if name in self.arrays:
+            self._same.append(array)
+        else:
+            self.arrays[name] = array
+            self._count += 1
+        return name

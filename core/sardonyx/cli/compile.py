@@ -1,0 +1,143 @@
+"""compile a model for pages: one file that runs without Python
+
+The bundle holds plans, WebGPU shaders or WebAssembly, and weights; web/sardonyx/runtime.js runs it in a browser, and
+`sardonyx run` and InferenceSession do so here. Shapes of inputs are fixed by --shape, image=1x3x224x224; an input may
+be given several shapes, and the bundle takes them all. A size with a question mark stays open, tokens=1x?16 being a
+sequence of any length, typically 16. So do sizes that neither the model nor --shape tells. Where the elements of an
+input decide on shapes or branches, --value gives typical ones, --value rate=16000.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.cli.screen import Screen, show
+from sardonyx.units import nbytes
+
+if TYPE_CHECKING:
+    from sardonyx.bundle import Bundle
+    from sardonyx.bundle.make import Typical
+    from sardonyx.ir import Value
+
+TARGETS = ("wasm", "webgpu")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
+    parser.add_argument("model", metavar="MODEL", help="an .onnx file")
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the bundle goes, model.sdx")
+    parser.add_argument(
+        "--target", default="wasm", metavar="NAME,...", help="wasm, webgpu or both, the preferred one first (wasm)"
+    )
+    parser.add_argument("--shape", action="append", metavar="NAME=1x3x224x224", help=shape)
+    parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
+
+
+def run(args: argparse.Namespace) -> None:
+    show(args, collect(args), render)
+
+
+def collect(args: argparse.Namespace) -> dict[str, Any]:
+    """Compile and write the bundle; the facts, as `--json` prints them."""
+    from sardonyx.bundle import Bundle
+    from sardonyx.bundle.make import bundle_of
+    from sardonyx.cli.feeds import inputs_of
+    from sardonyx.errors import InvalidArgument
+    from sardonyx.plan_cache import Source
+
+    targets = list(dict.fromkeys(args.target.split(",")))
+    if unknown := set(targets) - {*TARGETS}:
+        raise InvalidArgument(f"--target {args.target}: there is no {min(unknown)!r}, only {' and '.join(TARGETS)}")
+    if args.out.exists() and os.path.samefile(args.model, args.out):
+        raise InvalidArgument(f"--out {args.out} is the model itself; give another file")
+    source = Source(args.model)
+    buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
+    write(args.out, bundle_of(source, targets, buckets))
+    return {"model": args.model, "out": str(args.out), **facts(Bundle(args.out.read_bytes()))}
+
+
+def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[str]) -> list[dict[str, Typical]]:
+    """The sets of shapes: the nth of an input is in the nth set, and in those after it if it is the last."""
+    from sardonyx.cli.feeds import named
+    from sardonyx.errors import InvalidArgument
+
+    names = [value.name for value in inputs]
+    given: dict[str, list[Typical]] = {}
+    for text in shapes:
+        for name, sizes in named("--shape", [text], names).items():
+            given.setdefault(name, []).append(
+                [_size(size, text) for size in sizes.replace(",", "x").split("x") if size]
+            )
+    for text in values:
+        for name, elements in named("--value", [text], names).items():
+            try:
+                given.setdefault(name, []).append(_array(json.loads(elements)))
+            except ValueError:
+                raise InvalidArgument(f"--value {text}: write a number, or a list of numbers in []") from None
+    count = max(map(len, given.values()), default=1)
+    return [{name: sets[min(k, len(sets) - 1)] for name, sets in given.items()} for k in range(count)]
+
+
+def _array(elements: Any) -> Any:
+    import numpy as np
+
+    return np.asarray(elements)
+
+
+def _size(text: str, where: str) -> int | str:
+    from sardonyx.errors import InvalidArgument
+
+    if not (text.removeprefix("?") or "1").isdecimal():
+        raise InvalidArgument(f"--shape {where}: write sizes with x between them, as in 1x3x224x224 or 1x?16")
+    return text if text.startswith("?") else int(text)
+
+
+def write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    """Write a file that is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
+        try:
+            file.writelines(parts)
+            file.close()
+            os.chmod(file.name, 0o644)
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def facts(bundle: Bundle) -> dict[str, Any]:
+    """What is in a bundle, in bytes, and what it takes."""
+    manifest = bundle.manifest
+    sizes = {title: section.nbytes for title, section in bundle.sections.items()}
+    weights = sum(sizes[title] for title in manifest["weights"])
+    return {
+        "bytes": {
+            "plans": len(json.dumps(manifest, separators=(",", ":"), ensure_ascii=False).encode()),
+            "code": {title: size for title, size in sizes.items() if title not in manifest["weights"]},
+            "weights": weights,
+        },
+        "targets": {
+            target: {"codes": len(told["codes"]), "accepts": [plan["accepts"] for plan in told["plans"]]}
+            for target, told in manifest["targets"].items()
+        },
+    }
+
+
+def render(screen: Screen, data: dict[str, Any]) -> None:
+    sizes = data["bytes"]
+    screen.heading(f"{Path(data['model']).name}, compiled")
+    rows = [["Plans", nbytes(sizes["plans"])]]
+    rows += [[f"Code, {title}", nbytes(size)] for title, size in sizes["code"].items()]
+    screen.table(["", ">Size"], [*rows, ["Weights", nbytes(sizes["weights"])]])
+    screen.heading("Takes")
+    for line in dict.fromkeys(line for told in data["targets"].values() for line in told["accepts"]):
+        screen.line(line)
+    screen.heading("Written")
+    screen.line(data["out"])

@@ -1,0 +1,194 @@
+/** Graphics processors: buffers and compute pipelines of `navigator.gpu`, and the shaders of a bundle. */
+
+const ALIGNMENT = 256;
+const WORKGROUP = 64;
+const SLICE = 1 << 24; // bytes handed over at once: the browser holds a copy until they are there
+
+const OPERATORS = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => Math.floor(a / b),
+  rem: (a, b) => a % b,
+  min: Math.min,
+  max: Math.max,
+};
+
+/** An extent of a grid: arithmetic on constants and parameters. */
+function extent([operator, , ...details], params) {
+  if (operator === "const") return details[0];
+  if (operator === "param") return params[details[0]];
+  return OPERATORS[operator](...details.map((part) => extent(part, params)));
+}
+
+export class WebGpuDevice {
+  static async open(told) {
+    const { gpu } = globalThis.navigator ?? {};
+    if (!gpu) throw new Error("this browser has no WebGPU, or the page is not served by https or from localhost");
+    const adapter = await gpu.requestAdapter({ powerPreference: "high-performance" });
+    if (!adapter) throw new Error("WebGPU finds no graphics processor here");
+    const { maxBufferSize, maxStorageBufferBindingSize } = adapter.limits;
+    const device = await adapter.requestDevice({ requiredLimits: { maxBufferSize, maxStorageBufferBindingSize } });
+    return new WebGpuDevice(told, adapter, device);
+  }
+
+  constructor(told, adapter, device) {
+    this.adapter = adapter;
+    this.device = device;
+    this.section = told.section;
+    this.names = told.codes.map(([name]) => name);
+    this.isLoaded = false;
+    this.empty = this.buffer(ALIGNMENT * device.limits.maxStorageBuffersPerShaderStage, GPUBufferUsage.STORAGE);
+    device.lost.then(({ message, reason }) => reason === "destroyed" || (this.trouble ??= `the GPU was lost: ${message}`));
+    device.onuncapturederror = ({ error }) => (this.trouble ??= `WebGPU: ${error.message}`);
+  }
+
+  /** Take the code, and compile it. */
+  async load(text) {
+    const layout = (types) =>
+      this.device.createBindGroupLayout({
+        entries: types.map((buffer, binding) => ({ binding, visibility: GPUShaderStage.COMPUTE, buffer })),
+      });
+    const layouts = new Map();
+    this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
+    this.codes = await Promise.all(
+      JSON.parse(new TextDecoder().decode(text)).map(async ([code, bindings, words, grid], k) => {
+        const count = new Set(bindings).size;
+        if (!layouts.has(count)) layouts.set(count, layout(Array(count).fill({ type: "storage" })));
+        const bindGroupLayouts = [layouts.get(count), this.params];
+        const module = this.device.createShaderModule({ label: this.names[k], code });
+        const pipeline = await this.device
+          .createComputePipelineAsync({
+            label: this.names[k],
+            layout: this.device.createPipelineLayout({ bindGroupLayouts }),
+            compute: { module, entryPoint: "main" },
+          })
+          .catch((error) => {
+            throw new Error(`the shader ${this.names[k]} does not compile here: ${error.message}`);
+          });
+        return { pipeline, layout: bindGroupLayouts[0], bindings, words, grid };
+      }),
+    );
+    this.isLoaded = true;
+  }
+
+  buffer(size, usage) {
+    const { maxBufferSize } = this.device.limits;
+    if (size > maxBufferSize) throw new RangeError(`a buffer of ${size} bytes exceeds ${maxBufferSize} of this GPU; use wasm`);
+    return this.device.createBuffer({ size, usage: usage | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
+  }
+
+  allocate(nbytes) {
+    return { buffer: this.buffer(Math.max(16, padded(nbytes)), GPUBufferUsage.STORAGE) };
+  }
+
+  free({ buffer }) {
+    buffer.destroy();
+  }
+
+  /** Write bytes; pieces of one tensor come in order. WebGPU writes words: part of one comes again with the rest. */
+  write({ chunk, offset }, bytes, at = 0) {
+    let piece = bytes;
+    if (at % 4) {
+      piece = new Uint8Array((at % 4) + bytes.length);
+      piece.set(this.carried);
+      piece.set(bytes, at % 4);
+      at -= at % 4;
+    }
+    const whole = piece.length & ~3;
+    for (let start = 0; start < whole; start += SLICE) {
+      const size = Math.min(SLICE, whole - start);
+      this.device.queue.writeBuffer(chunk.buffer, offset + at + start, piece, start, size);
+    }
+    if (whole === piece.length) return;
+    this.carried = piece.slice(whole);
+    const last = new Uint8Array(4);
+    last.set(this.carried);
+    this.device.queue.writeBuffer(chunk.buffer, offset + at + whole, last);
+  }
+
+  async read({ chunk, offset }, nbytes) {
+    const usage = GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ;
+    const staging = this.device.createBuffer({ size: Math.max(4, padded(nbytes)), usage });
+    if (nbytes) this.transfer(chunk.buffer, offset, staging, 0, padded(nbytes));
+    await staging.mapAsync(GPUMapMode.READ).catch((error) => {
+      throw new Error(this.trouble ?? error.message);
+    });
+    const bytes = new Uint8Array(staging.getMappedRange().slice(0, nbytes));
+    staging.destroy();
+    if (this.trouble) throw new Error(this.trouble);
+    return bytes;
+  }
+
+  transfer(from, start, to, target, nbytes) {
+    const encoder = this.device.createCommandEncoder();
+    encoder.copyBufferToBuffer(from, start, to, target, nbytes);
+    this.device.queue.submit([encoder.finish()]);
+  }
+
+  copy(source, target, nbytes) {
+    const [from, to] = [source.chunk.buffer, target.chunk.buffer];
+    if (!nbytes) return;
+    if (from !== to) return void this.transfer(from, source.offset, to, target.offset, padded(nbytes));
+    const between = this.buffer(padded(nbytes), 0); // WebGPU copies between two buffers only
+    this.transfer(from, source.offset, between, 0, padded(nbytes));
+    this.transfer(between, 0, to, target.offset, padded(nbytes));
+    between.destroy();
+  }
+
+  /** What runs these launches, `{ code, addresses, params }`, in order; call `release` when it is needed no more. */
+  bind(launches) {
+    const { limits } = this.device;
+    const most = limits.maxComputeWorkgroupsPerDimension;
+    const widest = Math.max(16, ...launches.map(({ code }) => 16 * Math.ceil(this.codes[code].words / 4)));
+    const stride = ALIGNMENT * Math.ceil(widest / ALIGNMENT);
+    const table = new Int32Array((launches.length * stride) / 4);
+    const dispatches = launches.flatMap(({ code, addresses, params }, k) => {
+      const { pipeline, layout, bindings, grid } = this.codes[code];
+      const points = grid.reduce((product, size) => product * Math.max(0, extent(size, params)), 1);
+      const groups = grid.length ? Math.ceil(points / WORKGROUP) : 1;
+      const rows = Math.ceil(groups / most);
+      if (!groups) return [];
+      table.set(params, (k * stride) / 4);
+      const group = this.device.createBindGroup({ layout, entries: this.entries(bindings, addresses) });
+      return [{ pipeline, group, offset: k * stride, x: Math.ceil(groups / rows), y: rows }];
+    });
+    const uniform = this.buffer(Math.max(stride, table.byteLength), GPUBufferUsage.UNIFORM);
+    this.device.queue.writeBuffer(uniform, 0, table);
+    const entries = [{ binding: 0, resource: { buffer: uniform, size: widest } }];
+    const params = this.device.createBindGroup({ layout: this.params, entries });
+    return { run: () => this.run(params, dispatches), release: () => uniform.destroy() };
+  }
+
+  entries(bindings, addresses) {
+    const most = this.device.limits.maxStorageBufferBindingSize;
+    return [...new Set(bindings)].map((binding) => {
+      const { chunk, offset, nbytes } = addresses[bindings.indexOf(binding)];
+      if (nbytes > most) throw new RangeError(`a tensor of ${nbytes} bytes exceeds ${most} of this GPU; use wasm`);
+      const resource = nbytes
+        ? { buffer: chunk.buffer, offset, size: padded(nbytes) }
+        : { buffer: this.empty, offset: binding * ALIGNMENT, size: ALIGNMENT };
+      return { binding, resource };
+    });
+  }
+
+  run(params, dispatches) {
+    if (this.trouble) throw new Error(this.trouble);
+    const encoder = this.device.createCommandEncoder();
+    const pass = encoder.beginComputePass();
+    for (const { pipeline, group, offset, x, y } of dispatches) {
+      pass.setPipeline(pipeline);
+      pass.setBindGroup(0, group);
+      pass.setBindGroup(1, params, [offset]);
+      pass.dispatchWorkgroups(x, y);
+    }
+    pass.end();
+    this.device.queue.submit([encoder.finish()]);
+  }
+
+  close() {
+    this.device.destroy();
+  }
+}
+
+const padded = (nbytes) => 4 * Math.ceil(nbytes / 4);
