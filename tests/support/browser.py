@@ -29,6 +29,13 @@ ISOLATED = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """What gives pages shared memory, and clocks of 5 us."""
+ARGUMENTS = (
+    "--no-sandbox",
+    "--enable-unsafe-webgpu",
+    "--use-webgpu-adapter=swiftshader",
+    "--enable-features=Vulkan",
+)
+"""Of Chromium, for WebGPU on SwiftShader."""
 
 
 class Site(ThreadingHTTPServer):
@@ -134,7 +141,7 @@ def open_chromium(folders: Mapping[str, Path] | None = None) -> Iterator[Chromiu
     known = {"support": RUNNER.parent, "pyodide": assemble(), "wheel": wheel.parent}
     with Site({**known, **(folders or {})}) as site, sync_playwright() as playwright:
         threading.Thread(target=site.serve_forever, daemon=True).start()
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         try:
             yield Chromium(browser, site, wheel.name)
         finally:

@@ -87,7 +87,7 @@ class Session {
     this.graph = graph;
     this.device = device;
     this.strings = strings;
-    const kind = ([name, [, dtype, dims]]) => ({ name, type: dtype, dims });
+    const kind = ([name, told]) => ({ name, type: told?.[1], dims: told?.[2] });
     /** What `run` takes and gives: `{ name, type, dims }`, where a size that is open is a name or null. */
     this.inputs = inputs.map(kind);
     this.outputs = outputs.map(kind);

@@ -1,0 +1,97 @@
+"""Bundles in a page without Python: samples of operators and real models, right, and equal to what Python gives."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sardonyx import InferenceSession
+from sardonyx.dtypes import of
+from sardonyx.edge import inward
+from sardonyx.errors import NotImplemented
+from tests.models import MODELS, assert_close, inputs, path, reference
+from tests.pyodide.storage import typed
+from tests.support import require
+from tests.support.browser import Chromium
+from tests.web.pages import Case, bundled, open_page, run
+
+operators = import_module("tests.operators.test_samples")  # which has no strict types
+PARTS = 4
+TARGETS = {"wasm": "WasmExecutionProvider", "webgpu": "WebGpuExecutionProvider"}
+SMALL = ("ppocr2-cls", "silero-vad", "silero-vad-seq")
+"""Models for every day: a picture, and sounds with control flow; the others run nightly."""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    require("pyodide")
+    require("browser")
+    with open_page() as page:
+        yield page
+
+
+def check_samples(chromium: Chromium, target: str, samples: list[Any]) -> None:
+    """Run samples in one worker, and fail with a line for each that is wrong; nodes for the host are left out."""
+    cases, known = [], []
+    for sample in samples:
+        model, feeds = operators.model_of(*sample.values)
+        try:
+            bundle = bundled(model.SerializeToString(), feeds, [target])
+        except NotImplemented:
+            continue
+        cases.append(Case(bundle, feeds))
+        known.append(sample)
+    assert len(known) >= 0.8 * len(samples)
+    complaints = []
+    for sample, case, answer in zip(known, cases, run(chromium, cases, target), strict=True):
+        operator, wants = sample.values
+        try:
+            assert not isinstance(answer, str), answer
+            wanted = operators.expected(operator, wants)
+            operators.assert_near([typed(*pair) for pair in zip(answer, wanted)], wanted, wants.tolerance)
+            if target == "wasm":
+                own = InferenceSession(case.bundle).run(None, case.feeds)
+                for page, here in zip(answer, own, strict=True):
+                    np.testing.assert_array_equal(page, inward(np.asarray(here), of(np.asarray(here).dtype)))
+        except AssertionError as error:
+            complaints.append(f"{sample.id}: {textwrap.shorten(str(error), 300)}")
+    if complaints:
+        pytest.fail("\n".join(complaints), pytrace=False)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_tenth_of_the_samples(chromium: Chromium, target: str) -> None:
+    check_samples(chromium, target, operators.CASES[::10])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("target", TARGETS)
+def test_all_samples(chromium: Chromium, target: str, part: int) -> None:
+    check_samples(chromium, target, operators.CASES[part::PARTS])
+
+
+def combination(id: str, target: str) -> Any:
+    mark = pytest.mark.slow if id in SMALL else pytest.mark.nightly
+    return pytest.param(id, target, id=f"{id}-{target}", marks=mark)
+
+
+@pytest.mark.parametrize(("id", "target"), [combination(id, target) for target in TARGETS for id in MODELS])
+def test_models(chromium: Chromium, id: str, target: str) -> None:
+    """In the page and natively, from one bundle, which threads change nothing of."""
+    feeds = inputs(id)
+    case = Case(bundled(path(id), feeds, [target]), feeds)
+    (found,) = run(chromium, [case], target)
+    assert not isinstance(found, str), found
+    assert_close(id, found, reference(id))
+    if target == "wasm":
+        (shared,) = run(chromium, [case], target, threads=2)
+        for here, page, both in zip(InferenceSession(case.bundle).run(None, feeds), found, shared, strict=True):
+            np.testing.assert_array_equal(here, page)
+            np.testing.assert_array_equal(page, both)
