@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -84,8 +85,9 @@ class Executable(Protocol):
 class Device(Protocol):
     """Memory and a compiler. All methods may be called from any thread.
 
-    One method is optional: `load_body(codes, launches)` compiles the body of a loop, which is one segment. What binding
-    it gives has `repeat` (see `Body`) where the device can take turns by itself.
+    Two methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
+    binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
+    is an array over memory that host and device share, which stays valid as long as the chunk.
     """
 
     def allocate(self, nbytes: int) -> Any:
@@ -117,6 +119,21 @@ class Device(Protocol):
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
         """Compile code (in the provider's `form`) that these segments, runs of consecutive launches, use."""
         ...
+
+
+def writer(device: Device, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[..., None]:
+    """What copies an array of this type and shape, strided in any way, to the device, as often as wanted."""
+    if view := getattr(device, "view", None):
+        return partial(view(address, dtype, shape).__setitem__, ...)
+    return lambda array: device.upload(address, np.ascontiguousarray(array))
+
+
+def reader(device: Device, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
+    """What gives a new array with the device's bytes, as often as wanted."""
+    if view := getattr(device, "view", None):
+        copy: Callable[[], np.ndarray] = view(address, dtype, shape).copy
+        return copy
+    return partial(device.download, address, dtype, shape)
 
 
 class Bundler(Protocol):

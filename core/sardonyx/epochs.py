@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sardonyx import dtypes
@@ -37,6 +38,11 @@ class Epoch:
     check: Evaluator
     layout: Layout
     params: Evaluator
+
+    @cached_property
+    def halt(self) -> plans.Halt | None:
+        """The step at which the epoch ends, if another one follows."""
+        return self.items[-1] if self.items and plans.halts(self.items[-1]) else None
 
     @property
     def segments(self) -> list[Segment]:
@@ -74,8 +80,8 @@ def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:
                 compile_all([param for launch in launches for param in launch.params]),
             )
         )
-        if items and plans.halts(items[-1]):
-            known.update(items[-1].defines)
+        if halt := epochs[-1].halt:
+            known.update(halt.defines)
     return epochs
 
 

@@ -8,25 +8,28 @@ number of threads may run one plan, each in a frame of its own.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from itertools import zip_longest
+from typing import Any
 
 import numpy as np
 
 from sardonyx import dtypes, host, providers
 from sardonyx import plan as plans
-from sardonyx.device import Address, Device
+from sardonyx.buffers import Buffers
+from sardonyx.device import Device
 from sardonyx.edge import inward, outward
-from sardonyx.epochs import Segment
 from sardonyx.errors import InvalidGuard, RuntimeException, SardonyxError
 from sardonyx.frames import NO_STRINGS, Code, Frame, GuardError
 from sardonyx.handles import Feed, Handle
+from sardonyx.inputs import take
 from sardonyx.polynomial import evaluate, to_text
 from sardonyx.profile import Profiler, describe
-from sardonyx.sizecode import Evaluator, compile_all, symbols_of
+from sardonyx.sizecode import compile_all, symbols_of
 from sardonyx.strings import RunStrings, StringTable
-from sardonyx.structure import Form
+from sardonyx.structure import TENSOR, Form
 from sardonyx.termination import poll
 from sardonyx.turns import Turns
 from sardonyx.weights import Weights
@@ -118,6 +121,15 @@ class Function:
         """Have one more plan, to be tried last, which counts as made before."""
         self.executors.append(self._executor(plan))
 
+    def rerun(self, feed: Mapping[str, Any], table: StringTable) -> list[np.ndarray] | None:
+        """The outputs for arrays by input name that are like those of the last two runs; None if they are not.
+
+        Raises GuardError or StaleStringsError where data lead to what was not there then: `call` knows what to do.
+        """
+        for executor in self.executors[:1]:
+            return executor.rerun(feed, table)
+        return None
+
     def forget(self) -> None:
         """Have no plans."""
         with self._lock:
@@ -139,7 +151,8 @@ def replay(plan: plans.Plan, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray
     arrays = [inward(feeds[port.name], dtypes.by_name(port.dtype)) for port in plan.inputs]
     handles, _, release = function.call(arrays, strings)
     try:
-        return [outward(function.executors[0].fetch(handle), handle.element, strings) for handle in handles]
+        arrays = [devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
+        return [outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True)]
     finally:
         release()
 
@@ -160,6 +173,7 @@ class Executor:
     ) -> None:
         self.plan = plan
         self.devices = devices
+        self._buffers = Buffers(plan, devices)
         self._profiler = profiler
         self._code = Code(plan, devices, weights or Weights(), profiler is not None, repeated)
         bodies = {step.function for step in plan.steps if isinstance(step, plans.Loop)}
@@ -167,12 +181,15 @@ class Executor:
             Function(plans_, devices, self._code.weights, compiler, profiler, number in bodies)
             for number, (plans_, compiler) in enumerate(zip_longest(plan.functions, plan.compilers))
         ]
-        self._shapes: dict[int, Evaluator] = {}
         self._free: list[Frame] = []
-        self._lock = threading.Lock()
         self._inputs = [compile_all(port.shape) for port in plan.inputs]
         self._reads_feeds = any(port.symbols for port in plan.inputs)
         self._takes_strings = any(port.dtype == dtypes.string.name for port in plan.inputs)
+        self._has_strings = bool(plan.functions) or any(b.dtype == dtypes.string.name for b in plan.buffers)
+        forms = (*plan.arguments, *plan.results)
+        self._is_plain = profiler is None and not self._reads_feeds and all(form == TENSOR for form in forms)
+        self._results = [(port.buffers[0], dtypes.by_name(port.dtype)) for port in plan.outputs]
+        self._is_native = all(dtype.is_native for _, dtype in self._results)
 
     def prepare(self) -> None:
         """Compile the plan's code, or the first run will."""
@@ -181,8 +198,7 @@ class Executor:
 
     def arena(self, device: int) -> int:
         """The bytes of a device's memory that the frames at rest hold, those of control flow too."""
-        with self._lock:
-            chunks = [frame.chunks for frame in self._free]
+        chunks = [frame.chunks for frame in list(self._free)]
         mine = sum(total for frame in chunks for (owner, _), (_, total) in frame.items() if owner == device)
         inner = (executor.arena(device) for function in self._functions for executor in function.executors)
         return mine + sum(inner)
@@ -191,13 +207,32 @@ class Executor:
 
     def frame(self) -> Frame:
         """A frame for one run; give it back with `release`."""
-        with self._lock:
-            return self._free.pop() if self._free else Frame(self._code)
+        try:
+            return self._free.pop()  # at once: no other thread gets it
+        except IndexError:
+            return Frame(self._code)
 
     def release(self, frame: Frame) -> None:
         frame.strings = NO_STRINGS
-        with self._lock:
-            self._free.append(frame)
+        self._free.append(frame)
+
+    def rerun(self, feed: Mapping[str, Any], table: StringTable) -> list[np.ndarray] | None:
+        """What `Function.rerun` gives."""
+        frame = self.frame()
+        try:
+            if not frame.inputs or frame.start is None:
+                return None
+            strings = frame.strings = RunStrings(table) if self._has_strings else NO_STRINGS
+            if not take(frame.inputs, feed, strings):
+                return None
+            symbols, reader = dict(frame.start[2]), self._buffers.reader
+            self._go(frame, symbols)
+            found = [reader(frame, k, symbols)() for k, _ in self._results]
+            if self._is_native:
+                return found
+            return [outward(array, dtype, strings) for array, (_, dtype) in zip(found, self._results, strict=True)]
+        finally:
+            self.release(frame)
 
     def call(
         self,
@@ -217,46 +252,67 @@ class Executor:
         """
         strings.check()
         frame.strings = strings
+        before = frame.start
         symbols = self._symbols(frame, feeds, outer or {})
         frame.lend(feeds, lent)
+        if frame.symbols[0] != symbols:
+            self._bind(frame, 0, symbols)
+        self._feed(frame, feeds)
+        if turns is not None and self._code.is_body and turns.run(frame, self._outputs(frame, symbols)):
+            return []
+        self._go(frame, symbols)
+        if self._is_plain and outer is None and before is not None and frame.start is before and not frame.inputs:
+            frame.inputs = self._buffers.inputs(frame, before[0])
+        return self._outputs(frame, symbols)
+
+    def _go(self, frame: Frame, symbols: dict[str, int]) -> None:
+        """Run a frame that was fed, epoch by epoch; the symbols that it finds are added."""
         results: list[tuple[Feed, int]] = []
         held: list[Callable[[], None]] = []
         try:
             for number, epoch in enumerate(self._code.epochs):
-                frame.enter(number, symbols)
-                if number == 0:
-                    self._feed(frame, feeds)
-                    if turns is not None and self._code.is_body and turns.run(frame, self._outputs(frame, symbols)):
-                        return []
-                self._put(frame, results)
-                results = []
+                if frame.symbols[number] != symbols:
+                    self._bind(frame, number, symbols)
+                self._buffers.put(frame, results)
                 while held:
                     held.pop()()
-                launches = iter(frame.launches[number])
-                for item in epoch.items:
+                for step in frame.steps[number]:
                     poll()
-                    if isinstance(item, Segment):
-                        self._launch(item, next(launches), symbols)
-                    elif isinstance(item, plans.Copy):
-                        target = self.plan.buffers[item.target].device
-                        self._move(self._handle(frame, item.source, symbols), target, frame.address(item.target))
-                    elif isinstance(item, plans.Read):
-                        values = self._values(frame, item.buffer, len(item.symbols))
-                        symbols.update(zip(item.symbols, values, strict=True))
+                    if isinstance(step, plans.Host):
+                        self._buffers.put(frame, list(zip(self._host(frame, step, symbols), step.results, strict=True)))
                     else:
-                        found = self._run(frame, item, symbols, held)
-                        results = list(zip(found, item.results, strict=True))
-                        self._learn(item, results, symbols)
-                        if not plans.halts(item):
-                            self._put(frame, results)
-                            results = []
+                        step()
+                if epoch.halt:
+                    poll()
+                    results = self._halt(frame, epoch.halt, symbols, held)
         finally:
             while held:
                 held.pop()()
-        return self._outputs(frame, symbols)
+
+    def _bind(self, frame: Frame, number: int, symbols: Mapping[str, int]) -> None:
+        """Have an epoch bound for these sizes, and its steps prepared."""
+        frame.bind(number, symbols)
+        launches, bound = iter(frame.launches[number]), dict(symbols)
+        items = [item for item in self._code.epochs[number].items if not plans.halts(item)]
+        frame.steps[number] = [self._step(frame, item, launches, bound) for item in items]
+
+    def _step(
+        self, frame: Frame, item: Any, launches: Iterator[Callable[[], None]], symbols: Mapping[str, int]
+    ) -> Callable[[], None] | plans.Host:
+        """What to call for an item of an epoch; it does not know the frame, so that no cycle keeps its memory."""
+        if isinstance(item, plans.Host):
+            return item
+        if isinstance(item, plans.Copy):
+            source, device = self._buffers.handle(frame, item.source, symbols), self.plan.buffers[item.target].device
+            return partial(self._buffers.move, source, device, frame.address(item.target))
+        if self._profiler is None:
+            return next(launches)
+        (launch,) = item.launches
+        span = partial(self._profiler.span, self._code.label(launch), "kernel", **describe(self.plan, launch, symbols))
+        return partial(_watched, span, next(launches), self.devices[item.device])
 
     def _outputs(self, frame: Frame, symbols: Mapping[str, int]) -> list[Handle]:
-        return [self._handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
+        return [self._buffers.handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
 
     def _symbols(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int]) -> dict[str, int]:
         """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
@@ -276,7 +332,7 @@ class Executor:
             symbols[name] = sizes.pop()
         for port, feed in zip(self.plan.inputs, feeds, strict=True):
             if port.symbols:
-                values = self.fetch(feed).reshape(-1).tolist()
+                values = self._buffers.fetch(feed).reshape(-1).tolist()
                 if len(values) != len(port.symbols):
                     raise GuardError(f"{port.name} has {len(values)} elements, not {len(port.symbols)}", symbols)
                 symbols.update(zip(port.symbols, map(int, values), strict=True))
@@ -285,27 +341,11 @@ class Executor:
                 raise GuardError(f"{port.name} has the shape {list(feed.shape)}", symbols)
         return symbols
 
-    def fetch(self, feed: Feed) -> np.ndarray:
-        """A tensor as an array of the host."""
-        if isinstance(feed, Handle):
-            return self.devices[feed.device].download(feed.address, feed.dtype, feed.shape)
-        return feed
-
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
         if self._takes_strings:
             feeds = [frame.strings.encode(x) if isinstance(x, np.ndarray) and x.dtype == object else x for x in feeds]
         for number, k, device in frame.fed:
-            self._move(feeds[number], device, frame.address(k))
-
-    def _put(self, frame: Frame, items: Sequence[tuple[Feed, int]]) -> None:
-        for feed, k in items:
-            self._move(feed, self.plan.buffers[k].device, frame.address(k))
-
-    def _move(self, source: Feed, device: int, target: Address) -> None:
-        if isinstance(source, Handle) and source.device == device:
-            self.devices[device].copy(source.words, target)
-        else:
-            self.devices[device].upload(target, self.fetch(source))
+            self._buffers.move(feeds[number], device, frame.address(k))
 
     def _learn(
         self, step: plans.Host | plans.Branch | plans.Loop, results: Sequence[tuple[Feed, int]], symbols: dict[str, int]
@@ -315,43 +355,26 @@ class Executor:
         if alike:
             symbols.update((name, results[k][0].shape[axis]) for name, k, axis in step.symbols)
         for feed, k in results:
-            if not alike or (feed.shape != self._shape(k, symbols) and 0 not in feed.shape):
+            if not alike or (feed.shape != self._buffers.shape(k, symbols) and 0 not in feed.shape):
                 planned = ", ".join(map(to_text, self.plan.buffers[k].shape))
                 raise RuntimeException(
                     f"the data led control flow to a result of shape {list(feed.shape)}, where [{planned}] is planned; "
                     "let all ways through it give the same shape"
                 )
 
-    def _shape(self, buffer: int, symbols: Mapping[str, int]) -> tuple[int, ...]:
-        if buffer not in self._shapes:
-            self._shapes[buffer] = compile_all(self.plan.buffers[buffer].shape)
-        return self._shapes[buffer](symbols)
-
-    def _handle(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Handle:
-        handle = frame.handles.get(buffer)
-        if handle is None:
-            stored, shape = self.plan.buffers[buffer], self._shape(buffer, symbols)
-            handle = Handle(stored.device, frame.address(buffer), dtypes.by_name(stored.dtype), shape)
-            frame.handles[buffer] = handle
-        return handle
-
-    def _values(self, frame: Frame, buffer: int, count: int) -> list[int]:
-        """The first elements of an integer buffer."""
-        stored = self.plan.buffers[buffer]
-        dtype = dtypes.by_name(stored.dtype).storage
-        found = self.devices[stored.device].download(frame.address(buffer), dtype, (count,))
-        return [int(value) for value in found.tolist()]
-
-    def _launch(self, segment: Segment, run: Callable[[], None], symbols: Mapping[str, int]) -> None:
-        if self._profiler is None:
-            run()
-            return
-        (launch,) = segment.launches
-        with self._profiler.span(self._code.label(launch), "kernel", **describe(self.plan, launch, symbols)):
-            run()
-            self.devices[segment.device].synchronize()
-
     # ---- functions of the host, and control flow
+
+    def _halt(
+        self, frame: Frame, step: plans.Halt, symbols: dict[str, int], held: list[Callable[[], None]]
+    ) -> list[tuple[Feed, int]]:
+        """Take a step after which more symbols are known: results, and the buffers of the next epoch that get them."""
+        if isinstance(step, plans.Read):
+            values = self._buffers.values(frame, step.buffer, len(step.symbols))
+            symbols.update(zip(step.symbols, values, strict=True))
+            return []
+        results = list(zip(self._run(frame, step, symbols, held), step.results, strict=True))
+        self._learn(step, results, symbols)
+        return results
 
     def _run(
         self, frame: Frame, step: plans.HostStep, symbols: dict[str, int], held: list[Callable[[], None]]
@@ -363,8 +386,9 @@ class Executor:
         return self._loop(frame, step, symbols, held)
 
     def _host(self, frame: Frame, step: plans.Host, symbols: dict[str, int]) -> list[np.ndarray]:
-        handles = [self._handle(frame, k, symbols) for k in step.inputs]
-        operands = [(self.fetch(handle), handle.element) for handle in handles]
+        operands = [
+            (self._buffers.reader(frame, k, symbols)(), dtypes.by_name(self.plan.buffers[k].dtype)) for k in step.inputs
+        ]
         buffers = [self.plan.buffers[k] for k in step.results]
         try:
             results = host.call(
@@ -384,9 +408,9 @@ class Executor:
     def _branch(
         self, frame: Frame, step: plans.Branch, symbols: dict[str, int], held: list[Callable[[], None]]
     ) -> Sequence[Feed]:
-        (condition,) = self._values(frame, step.condition, 1)
+        (condition,) = self._buffers.values(frame, step.condition, 1)
         chosen = 0 if condition else 1
-        operands = [self._handle(frame, k, symbols) for k in step.operands[chosen]]
+        operands = [self._buffers.handle(frame, k, symbols) for k in step.operands[chosen]]
         results, _, release = self._functions[step.functions[chosen]].call(
             operands, frame.strings, symbols, lent=len(operands)
         )
@@ -396,10 +420,10 @@ class Executor:
     def _loop(
         self, frame: Frame, step: plans.Loop, symbols: dict[str, int], held: list[Callable[[], None]]
     ) -> Sequence[Feed]:
-        most = self._values(frame, step.trips, 1)[0] if step.trips >= 0 else None
-        going = step.condition < 0 or bool(self._values(frame, step.condition, 1)[0])
-        captured = [self._handle(frame, k, symbols) for k in step.captured]
-        carried = [self._handle(frame, k, symbols) for k in step.carried]
+        most = self._buffers.values(frame, step.trips, 1)[0] if step.trips >= 0 else None
+        going = step.condition < 0 or bool(self._buffers.values(frame, step.condition, 1)[0])
+        captured = [self._buffers.handle(frame, k, symbols) for k in step.captured]
+        carried = [self._buffers.handle(frame, k, symbols) for k in step.carried]
         turns = Turns(self.devices, most, going, step.condition >= 0, carried, len(step.results) - len(carried))
         function = self._functions[step.function]
         try:
@@ -411,7 +435,7 @@ class Executor:
                     held.pop()()
                 held.append(release)
                 if results:
-                    turns.advance(results, self.fetch(results[0]) if step.condition >= 0 else None)
+                    turns.advance(results, self._buffers.fetch(results[0]) if step.condition >= 0 else None)
         except BaseException:
             turns.free()
             raise
@@ -425,3 +449,10 @@ class Executor:
         stored = self.plan.buffers[buffer]
         sizes = [evaluate(size, symbols) if symbols_of(size) <= symbols.keys() else 0 for size in stored.shape[1:]]
         return np.empty((0, *sizes), dtypes.by_name(stored.dtype).storage)
+
+
+def _watched(span: Callable[[], AbstractContextManager[Any]], run: Callable[[], None], device: Device) -> None:
+    """Run a launch within a span of a profile."""
+    with span():
+        run()
+        device.synchronize()

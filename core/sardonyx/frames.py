@@ -8,6 +8,8 @@ from functools import cached_property
 from operator import is_
 from typing import Any
 
+import numpy as np
+
 from sardonyx import memory
 from sardonyx import plan as plans
 from sardonyx.device import Address, Device, Executable
@@ -15,6 +17,7 @@ from sardonyx.device import Launch as Call
 from sardonyx.epochs import Epoch, Segment, code_of, split
 from sardonyx.errors import RuntimeException
 from sardonyx.handles import Feed, Handle
+from sardonyx.inputs import Input
 from sardonyx.polynomial import evaluate
 from sardonyx.sizecode import symbols_of
 from sardonyx.strings import RunStrings, StringTable
@@ -106,6 +109,12 @@ class Frame:
         """How many turns of a loop a device takes before the host looks after it."""
         self.start: tuple[list[tuple[int, ...]], dict[str, int], dict[str, int]] | None = None
         """Shapes of feeds and outer symbols of the last run, and the symbols that they made."""
+        self.inputs: list[Input] = []
+        """What is fed to such a run, once there was more than one; good until the first epoch is bound anew."""
+        self.steps: list[list[Callable[[], None] | plans.Host]] = [[] for _ in range(epochs)]
+        """What the executor does in an epoch that is bound, up to the halt at its end."""
+        self.readers: dict[int, Callable[[], np.ndarray]] = {}
+        """What reads buffers, as long as no epoch is bound anew."""
         self._lenders: list[Feed] = []
 
     def lend(self, feeds: Sequence[Feed], count: int) -> None:
@@ -129,10 +138,8 @@ class Frame:
         places = ((number, k) for number, port in enumerate(plan.inputs) for k in port.buffers if k not in self.lent)
         return [(number, k, plan.buffers[k].device) for number, k in places]
 
-    def enter(self, number: int, symbols: dict[str, int]) -> None:
-        """Lay out and bind an epoch, unless the frame was bound for these sizes already."""
-        if self.symbols[number] == symbols:
-            return
+    def bind(self, number: int, symbols: Mapping[str, int]) -> None:
+        """Lay out and bind an epoch for these sizes: `symbols` then says so."""
         epoch = self.code.epochs[number]
         for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
             if (value == 0 if relation == "==" else value >= 0) != truth:
@@ -142,13 +149,17 @@ class Frame:
             raise GuardError(self._negative(epoch, symbols), symbols)
         if not self.addresses:
             self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
+        self.symbols[number] = None  # what follows may fail, and leave nothing that is bound
+        self.handles.clear()
+        self.readers.clear()
+        if number == 0:
+            self.inputs = []
         laid = self.rooms[number]
         if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
             self._place(number, rooms)
         params = iter(epoch.params(symbols))
         self.launches[number] = [self._bind(segment, params) for segment in epoch.segments]
         self.symbols[number] = dict(symbols)
-        self.handles.clear()
         for later in range(number + 1, len(self.code.epochs)):
             self.symbols[later] = None
 
@@ -165,6 +176,8 @@ class Frame:
             chunk, capacity = self.chunks.get((device, number), (None, -1))
             if capacity < total:
                 if chunk is not None:
+                    del self.chunks[device, number]
+                    self.rooms[number] = None
                     self.code.devices[device].free(chunk)
                 self.chunks[device, number] = (self._allocate(epoch, device, total, rooms), total)
         for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):

@@ -55,10 +55,10 @@ class StringTable(dict[str, int]):
         return self._texts
 
     def encode(self, texts: np.ndarray) -> np.ndarray:
-        return _encode(texts, self)
+        return np.array([self[text] for text in _flat(texts)], np.int32).reshape(texts.shape)
 
     def decode(self, ids: np.ndarray) -> np.ndarray:
-        return _objects(map(self._texts.__getitem__, ids.reshape(-1).tolist()), ids.shape)
+        return _objects(list(map(self._texts.__getitem__, ids.reshape(-1).tolist())), ids.shape)
 
     def __enter__(self) -> StringTable:
         _active.__dict__.setdefault("stack", []).append(self)
@@ -82,10 +82,8 @@ class RunStrings(dict[str, int]):
         self._texts: list[str] = []
 
     def __missing__(self, text: str) -> int:
-        number = self._table.get(text)
-        if number is None:
-            self._texts.append(text)
-            number = self[text] = -len(self._texts)
+        self._texts.append(text)
+        number = self[text] = -len(self._texts)
         return number
 
     def check(self) -> None:
@@ -95,14 +93,18 @@ class RunStrings(dict[str, int]):
             if any(text in self._table for text in self._texts):
                 raise StaleStringsError
 
-    def _text(self, number: int) -> str:
-        return self._table.texts[number] if number >= 0 else self._texts[~number]
-
     def encode(self, texts: np.ndarray) -> np.ndarray:
-        return _encode(texts, self)
+        flat = _flat(texts)
+        numbers = list(map(self._table.get, flat))
+        if len(self._table) > self._seen:  # what has a number of this run keeps it
+            numbers = list(map(self.get, flat, numbers))
+        if None in numbers:
+            numbers = [self[text] if number is None else number for text, number in zip(flat, numbers)]
+        return np.array(numbers, np.int32).reshape(texts.shape)
 
     def decode(self, ids: np.ndarray) -> np.ndarray:
-        return _objects(map(self._text, ids.reshape(-1).tolist()), ids.shape)
+        known, own = self._table.texts, self._texts
+        return _objects([known[k] if k >= 0 else own[~k] for k in ids.reshape(-1).tolist()], ids.shape)
 
 
 _active = threading.local()
@@ -118,13 +120,13 @@ def _text(item: object) -> str:
     return item.decode(errors="surrogateescape") if isinstance(item, bytes) else str(item)
 
 
-def _encode(texts: np.ndarray, numbers: dict[str, int]) -> np.ndarray:
-    flat = map(numbers.__getitem__, map(_text, texts.reshape(-1).tolist()))
-    return np.fromiter(flat, np.int32, texts.size).reshape(texts.shape)
+def _flat(texts: np.ndarray) -> list[str]:
+    """All strings of an array."""
+    items = texts.reshape(-1).tolist()
+    return items if {str}.issuperset(map(type, items)) else list(map(_text, items))
 
 
-def _objects(items: Iterable[str], shape: tuple[int, ...]) -> np.ndarray:
-    flat = list(items)
-    result = np.empty(len(flat), object)
-    result[:] = flat
+def _objects(items: list[str], shape: tuple[int, ...]) -> np.ndarray:
+    result = np.empty(len(items), object)
+    result[:] = items
     return result.reshape(shape)

@@ -9,7 +9,14 @@ from contextlib import AbstractContextManager, nullcontext
 from sardonyx.errors import Fail
 from sardonyx.options import RunOptions
 
-_active = threading.local()
+
+class _Active(threading.local):
+    """The options that govern a thread's run."""
+
+    options: RunOptions | None = None
+
+
+_active = _Active()
 
 
 class governed:  # noqa: N801  # a context manager without a generator, since every run enters one
@@ -21,23 +28,28 @@ class governed:  # noqa: N801  # a context manager without a generator, since ev
         self._options = options
 
     def __enter__(self) -> None:
-        self._before = getattr(_active, "options", None)
+        self._before = _active.options
         _active.options = self._options
 
     def __exit__(self, *_: object) -> None:
         _active.options = self._before
 
 
+def is_governed() -> bool:
+    """Whether this thread's run has options, so that it may be ended."""
+    return _active.options is not None
+
+
 def poll() -> None:
     """Raises Fail if the run of this thread is to end: its `RunOptions.terminate` was set, by any thread."""
-    options: RunOptions | None = getattr(_active, "options", None)
+    options = _active.options
     if options is not None and options.terminate:
         raise Fail("the run was ended, since RunOptions.terminate is set")
 
 
 def stopping(stop: Callable[[], None]) -> AbstractContextManager[None]:
     """Within the block, `stop` is called once this thread's run is to end, by whichever thread ends it."""
-    options: RunOptions | None = getattr(_active, "options", None)
+    options = _active.options
     return _ENDLESS if options is None else options.on_terminate(stop)
 
 

@@ -82,8 +82,9 @@ def kind(code: Mapping[str, Any]) -> str:
     from sardonyx.epochs import code_of
     from sardonyx_wasm import blas
 
-    if code["kind"] != "routine":
-        return f"{code['kind']}s"
+    name = code.get("kind", "program")
+    if name != "routine":
+        return f"{name}s"
     if blas.takes(code_of(dict(code))):
         return "BLAS"
     name = str(code["primitive"])

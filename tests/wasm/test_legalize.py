@@ -220,3 +220,11 @@ def test_weights_are_packed(target: str) -> None:
     w = W.reshape(-1)[: 30 * 50].reshape(30, 50)
     used = check(target, [[8, 30]], lambda x, w: p.dot_general(x, w, ([1], [0])), [w])
     assert ("matmul_packed" in used) == (target == "v8")
+
+
+@TARGETS
+def test_one_column_is_a_sum_along_lines(target: str) -> None:
+    w = W.reshape(-1)[:64].reshape(64, 1)
+    for shape, axis, stays in (([40, 64], 1, True), ([64, 40], 0, False), ([4096, 64], 1, False)):
+        used = check(target, [shape], lambda x, w, axis=axis: p.dot_general(x, w, ([axis], [0])), [w])
+        assert ("dot_general" in used) == stays, shape

@@ -7,7 +7,6 @@ import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from functools import partial
 from itertools import chain, groupby
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from sardonyx import cache, memory
 from sardonyx.device import ALIGNMENT, Address, Launch, Turn
 from sardonyx.errors import Fail
-from sardonyx.termination import poll, stopping
+from sardonyx.termination import is_governed, poll, stopping
 
 from . import RELEASE, blas, target
 from .crew import Crew
@@ -71,7 +70,10 @@ class WasmDevice:
         target[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
     def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        return self.host.array(_place(address), shape, dtype).copy()
+        return self.view(address, dtype, shape).copy()
+
+    def view(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+        return self.host.array(_place(address), shape, dtype)
 
     def copy(self, source: Address, target: Address) -> None:
         ctypes.memmove(self._base + _place(target), self._base + _place(source), source.nbytes)
@@ -117,13 +119,14 @@ class WasmDevice:
 
     def scratch(self) -> Allocation:
         """Scratch memory for the threads of a run, until it is given back."""
-        with self._lock:
-            return self._scratches.pop() if self._scratches else Allocation(self.host, SCRATCH * self.crew.size)
+        try:
+            return self._scratches.pop()  # at once: no other thread gets it
+        except IndexError:
+            return Allocation(self.host, SCRATCH * self.crew.size)
 
     def give_back(self, scratch: Allocation) -> None:
         """Let others have the scratch memory."""
-        with self._lock:
-            self._scratches.append(scratch)
+        self._scratches.append(scratch)
 
 
 class WasmExecutable:
@@ -226,29 +229,26 @@ class _Call:
         header = [0, start, start + 4 * (size - counters), start + 4 * (size - counters)]
         self._memory[: size - counters] = np.array([*state, *header, *words], np.int64).astype(np.uint32)
         self._counters = self._memory[size - counters :]
-        self._scratch = 0
         self.is_alone = not shared or device.crew.size == 1
         self.words = self._block.address + STATE
         self._work = partial(function, self.words)
         self._crew = device.crew
 
-    def _run(self) -> Any:
-        if self.is_alone:
-            return self._work(0, 1)
-        self._counters[:] = 0
-        return self._crew.run(self._work)
-
     def use(self, scratch: int) -> None:
         """Have scratch memory at an address."""
-        if scratch != self._scratch:
-            self._scratch = self._memory[STATE // 4] = scratch
+        self._memory[STATE // 4] = scratch
 
     def stop(self, now: int) -> None:
         """Ask a call to end early, or no more."""
         self._memory[STOP // 4] = now
 
     def __call__(self) -> None:
-        if self._run():
+        if self.is_alone:
+            is_stopped = self._work(0, 1)
+        else:
+            self._counters[:] = 0
+            is_stopped = self._crew.run(self._work)
+        if is_stopped:
             poll()
 
 
@@ -293,24 +293,38 @@ class _Bound:
         self._steps = steps
         self._users = [step for step in steps if not isinstance(step, _Hosted)]
         self._calls = [step for step in steps if isinstance(step, _Call)]
-        self._quiet = len(self._calls) < len(steps)
+        self._is_pure = len(self._calls) == len(steps)
+        self._scratch = 0
         self._stopped = False
         self._kept = kept
 
     def __call__(self) -> None:
         scratch = self._begin()
         try:
-            with stopping(self._stop), np.errstate(all="ignore") if self._quiet else nullcontext():
-                for step in self._steps:
-                    step()
+            if is_governed():
+                with stopping(self._stop):
+                    self._run()
+            else:  # a context takes as long as a small launch
+                self._run()
         finally:
             self._end(scratch)
+
+    def _run(self) -> None:
+        if self._is_pure:
+            for step in self._steps:
+                step()
+        else:
+            with np.errstate(all="ignore"):
+                for step in self._steps:
+                    step()
 
     def _begin(self) -> Allocation:
         """Have scratch memory, to be given back by `_end`."""
         scratch = self._device.scratch()
-        for user in self._users:
-            user.use(scratch.address)
+        if scratch.address != self._scratch:
+            self._scratch = scratch.address
+            for user in self._users:
+                user.use(scratch.address)
         return scratch
 
     def _end(self, scratch: Allocation) -> None:

@@ -30,10 +30,12 @@ def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
     columns = [axis for axis in range(b.rank) if axis not in (*right, *contract[1])]
     depth = [a.shape[axis] for axis in contract[0]]
     sizes = [hint(product([x.shape[k] for k in axes])) for x, axes in ((a, left), (a, rows), (b, columns))]
-    if prod(sizes) * hint(product(depth)) < FEWEST or 0 in sizes:
+    if (work := prod(sizes) * hint(product(depth))) < FEWEST or 0 in sizes:
         return False
     batch = [a.shape[axis] for axis in left]
     m, n = (product([x.shape[axis] for axis in axes]) for x, axes in ((a, rows), (b, columns)))
+    if isinstance(n, int) and n == 1 and contract[0] == (a.rank - 1,) and work < blas.FEWEST:
+        return False  # sums along lines, which fusion joins with what surrounds them
     k = product(depth)
     first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, m, k])
     second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, k, n])

@@ -48,12 +48,26 @@ class Plan {
 
 const defines = ({ symbols = [] }) => symbols.map((symbol) => (Array.isArray(symbol) ? symbol[0] : symbol));
 
-/** The weights of a bundle on a device, by name, and those that a plan's setup computes. */
+/** The weights of a bundle on a device, by name, and what plans compute of them once. */
 export class Weights {
-  constructor(device, codes) {
+  constructor(device, codes, graph) {
     this.device = device;
-    this.codes = codes;
     this.places = new Map();
+    const plans = graph.plans;
+    const used = plans.flatMap(({ buffers }) => buffers.filter(({ weight, once }) => weight && !once));
+    this.kept = new Set(used.map(({ weight }) => weight));
+    this.setup = new Map(); // by what it makes, since plans share it
+    for (const plan of plans) {
+      for (const [code, numbers, params] of plan.setup) {
+        const buffers = numbers.map((number) => plan.buffers[number]);
+        const [read, written] = [buffers.slice(0, codes[code][1]), buffers.slice(codes[code][1])];
+        this.setup.set(written[0].weight, { code, params, buffers, read, written });
+      }
+    }
+    this.waiting = [...this.setup.values()];
+    const all = plans.flatMap(({ buffers }) => buffers.map(({ weight }) => weight));
+    /** The names of those that are to be loaded. */
+    this.wanted = new Set(all.filter((name) => name && !name.startsWith("~")));
   }
 
   /** Room for a weight. */
@@ -63,38 +77,40 @@ export class Weights {
     return this.places.get(name);
   }
 
-  /** Compute what `plan` wants of its weights; what only that needed is given back. */
-  setUp(plan) {
-    const { device, places } = this;
-    const last = new Map();
-    plan.setup.forEach(([, buffers], k) => buffers.forEach((number) => last.set(number, k)));
-    plan.setup.forEach(([code, buffers, params], k) => {
-      const written = buffers.slice(this.codes[code][1]).map((number) => plan.buffers[number]);
-      for (const { weight, elements, dtype } of written) {
-        if (!places.has(weight)) this.reserve(weight, evaluate(elements, {}) * widthOf(dtype));
-      }
-      const bound = device.bind([{ code, addresses: buffers.map((n) => places.get(plan.buffers[n].weight)), params }]);
+  /** Compute what can be computed by now; what nobody wants any more is given back. */
+  advance() {
+    const isThere = ({ weight }) => this.places.has(weight) && !this.wanted.has(weight);
+    while (this.device.isLoaded && this.waiting.length && this.waiting[0].read.every(isThere)) {
+      const { code, params, buffers, written } = this.waiting.shift();
+      for (const { weight, elements, dtype } of written) this.reserve(weight, evaluate(elements, {}) * widthOf(dtype));
+      const bound = this.device.bind([{ code, params, addresses: buffers.map(({ weight }) => this.places.get(weight)) }]);
       bound.run();
       bound.release();
-      for (const number of buffers.filter((n) => plan.buffers[n].once && last.get(n) === k)) {
-        const { weight } = plan.buffers[number];
-        if (places.has(weight)) device.free(places.get(weight).chunk);
-        places.delete(weight);
+      const left = new Set(this.waiting.flatMap(({ read }) => read.map(({ weight }) => weight)));
+      for (const { weight } of buffers) {
+        if (this.kept.has(weight) || left.has(weight) || !this.places.has(weight)) continue;
+        this.device.free(this.places.get(weight).chunk);
+        this.places.delete(weight);
       }
-    });
+    }
   }
 }
 
 /** A graph with the plans made for it: a model, or the body of control flow. */
 export class Graph {
-  constructor(plans, device, weights) {
-    this.executors = plans.map((data) => new Executor(new Plan(data), device, weights));
+  constructor(plans, device) {
+    this.executors = plans.map((data) => new Executor(new Plan(data), device));
   }
 
-  setUp() {
+  /** All plans, those of functions too. */
+  get plans() {
+    return this.executors.flatMap(({ plan, functions }) => [plan, ...functions.flatMap((graph) => graph.plans)]);
+  }
+
+  set weights(weights) {
     for (const executor of this.executors) {
-      executor.weights.setUp(executor.plan);
-      executor.functions.forEach((graph) => graph.setUp());
+      executor.weights = weights;
+      for (const graph of executor.functions) graph.weights = weights;
     }
   }
 
@@ -149,8 +165,8 @@ class Frame {
     const [offsets, total] = place(epoch.buffers, this.plan, rooms);
     if (total > kept.room) {
       if (kept.chunk) this.device.free(kept.chunk);
-      kept.chunk = this.device.allocate(total);
-      kept.room = total;
+      kept.room = kept.chunk ? 4 * Math.ceil((total * 5) / 16) : total; // what grows once will grow again
+      kept.chunk = this.device.allocate(kept.room);
     }
     epoch.buffers.forEach((k, i) => {
       this.addresses[k] = { chunk: kept.chunk, offset: offsets[i], nbytes: rooms[i] };
@@ -176,11 +192,10 @@ const same = (a, b) => a?.chunk === b.chunk && a.offset === b.offset && a.nbytes
 
 /** Runs one plan on a device. A tensor there is `{ address, dtype, dims }`. */
 class Executor {
-  constructor(plan, device, weights) {
+  constructor(plan, device) {
     this.plan = plan;
     this.device = device;
-    this.weights = weights;
-    this.functions = plan.functions.map((plans) => new Graph(plans, device, weights));
+    this.functions = plan.functions.map((plans) => new Graph(plans, device));
     this.frames = [];
   }
 

@@ -52,32 +52,26 @@ async function deviceFor({ manifest, name }, target, threads) {
 }
 
 async function prepared(bundle, { each, told, device }) {
-  const { weights: kinds, model, strings } = bundle.manifest;
-  const weights = new Weights(device, told.codes);
-  const wanted = new Set(namesIn(told.plans));
+  const { model, strings } = bundle.manifest;
+  const graph = new Graph(told.plans, device);
+  const weights = new Weights(device, told.codes, graph);
+  graph.weights = weights;
   for await (const section of bundle) {
     if (section.title === device.section) {
-      const binary = new Uint8Array(section.nbytes);
-      await section.into((piece, at) => binary.set(piece, at));
-      await device.load(binary);
-    } else if (wanted.has(section.title)) {
+      const code = new Uint8Array(section.nbytes);
+      await section.into((piece, at) => code.set(piece, at));
+      await device.load(code);
+    } else if (weights.wanted.has(section.title)) {
       const address = weights.reserve(section.title, section.nbytes);
       await section.into((piece, at) => device.write(address, piece, at));
+      weights.wanted.delete(section.title);
     }
-    if (section.title in kinds) wanted.delete(section.title);
-    if (!wanted.size && device.isLoaded) break;
+    weights.advance();
+    if (!weights.wanted.size && device.isLoaded) break;
   }
-  const graph = new Graph(told.plans, device, weights);
-  graph.setUp();
+  if (weights.wanted.size) throw new Error(`${bundle.name} lacks its weights ${[...weights.wanted]}; compile the model anew`);
   return new Session(bundle, each, graph, device, model, strings);
 }
-
-/** The names of the weights in plans, those of their functions too. */
-const namesIn = (plans) =>
-  plans.flatMap(({ buffers = [], functions = [] }) => [
-    ...buffers.map((buffer) => buffer[4]).filter((name) => name && !name.startsWith("~")),
-    ...functions.flatMap(namesIn),
-  ]);
 
 /** A model, ready to run. */
 class Session {

@@ -58,6 +58,11 @@ class _Maker:
         self._weights: dict[str, np.ndarray] = {}
 
     def make(self, targets: Sequence[str], buckets: Sequence[Mapping[str, Typical]]) -> Iterator[bytes | memoryview]:
+        names = [value.name for value in self._model.graph.inputs]
+        if unknown := {name for bucket in buckets for name in bucket} - {*names}:
+            there = ", ".join(map(repr, names))
+            raise InvalidArgument(f"there is no input {min(unknown)!r}; the model has {there}")
+        self._is_alone = len(buckets) == 1
         told, first, last = {}, {}, {}
         for target in targets:
             told[target], sections = self._target(target, _bundler(target), buckets)
@@ -106,10 +111,13 @@ class _Maker:
     def _plan(self, bundler: Bundler, bucket: Mapping[str, Typical]) -> tuple[Plan, str]:
         """A plan, and what it accepts."""
         model = _shaped(self._model, bucket)
+        declared = model if self._is_alone else self._model
         integers = getattr(bundler.provider, "prefers_integers", False)
         graph = prepare(model, self._options, (), integers).graph
         compiler = Compiler(graph, [bundler.provider, providers.load(providers.NUMPY)], self._names)
-        self._facts = self._facts or Facts.of(self._model, graph, compiler.inputs)
+        if self._facts is None:
+            values = {value.name: value for value in declared.graph.inputs}
+            self._facts = Facts.of(self._model, graph, [values[value.name] for value in compiler.inputs])
         feeds = [_feed(value, bucket.get(value.name)) for value in compiler.inputs]
         plan = compiler.compile(feeds, {})
         for value, outline in zip(graph.outputs, plan.results, strict=True):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from functools import reduce
+from functools import partial, reduce
+from math import inf
 
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
 from sardonyx.polynomial import Poly
+from sardonyx.primitives.coupling import MOST_ROUNDS, tolerance
 from sardonyx.primitives.reduction import identity
 from sardonyx.symbolic import Size, poly, product, same
 
@@ -64,6 +66,45 @@ def cumulative(e: Equation) -> Routine:
         if not e.params["exclusive"]:
             b.store(1, at, total)
     return b.program("cumulative", grid), size.polys
+
+
+def coupling(e: Equation) -> Routine:
+    """Round after round for every row, until its slopes are equal."""
+    (q,) = e.inputs
+    b, size = _start(e)
+    rows, count = size(q.shape[0]), size(q.shape[1])
+    number = partial(const, q.dtype.name)
+    first = b.let(b.grid(0) * count)
+
+    def slope(k: Value) -> Value:
+        total = b.let(number(0))
+        with b.loop(count) as j:
+            b.set(total, total + b.load(0, (first + k) * count + j) * b.load(1, first + j))
+        return total
+
+    with b.loop(count) as k:
+        b.store(1, first + k, number(1) / cast(q.dtype.name, count))
+    turn, turns = b.let(const("int32", 0)), const("int32", MOST_ROUNDS)
+    with b.while_(turn < turns):
+        level, low, high = b.let(number(0)), b.let(number(inf)), b.let(number(-inf))
+        with b.loop(count) as k:
+            found = slope(k)
+            b.set(level, level + b.load(1, first + k) * found)
+            b.set(low, call("min", low, found))
+            b.set(high, call("max", high, found))
+        b.set(turn, turn + 1)
+        error = call("max", high - level, level - low)
+        with b.if_(~(error >= number(tolerance(1)) / cast(q.dtype.name, count))):
+            b.set(turn, turns)
+        with b.else_(), b.loop(count) as k:
+            own, found = b.let(b.load(0, (first + k) * count + k)), slope(k)
+            step = b.let((level - found) / own)
+            scale = b.let(1 + step)
+            b.set(level, (level + step * (step * own + 2 * found)) / scale / scale)
+            b.store(1, first + k, b.load(1, first + k) + step)
+            with b.loop(count) as j:
+                b.store(1, first + j, b.load(1, first + j) / scale)
+    return b.program("coupling", [rows]), size.polys
 
 
 def sort(e: Equation) -> Routine:
@@ -185,6 +226,7 @@ def _nest(b: Builder, counts: Sequence[Value]) -> Iterator[list[Value]]:
 
 
 ROUTINES: dict[str, Callable[[Equation], Routine]] = {
+    "coupling": coupling,
     "cumulative": cumulative,
     "sort": sort,
     "nonzero": nonzero,

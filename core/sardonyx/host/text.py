@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,10 @@ def _each(function: Callable[[str], Any], x: np.ndarray, dtype: Any = object) ->
 
 def _rows(rows: Sequence[Sequence[str]], shape: tuple[int, ...], filler: str) -> np.ndarray:
     """Lists of strings along a new last axis, the shorter ones filled up."""
-    result = np.full((len(rows), max(map(len, rows), default=0)), filler, object)
-    for line, row in zip(result, rows, strict=True):
-        line[: len(row)] = row
-    return result.reshape(*shape, result.shape[1])
+    width = max(map(len, rows), default=0)
+    result = np.empty(len(rows) * width, object)
+    result[:] = [item for row in rows for item in (*row, *[filler] * (width - len(row)))]
+    return result.reshape(*shape, width)
 
 
 @host_function("text.concat")
@@ -87,15 +88,15 @@ def normalize(x: np.ndarray, *, case: str, exact: bool, without: Sequence[str]) 
     """A line without stop words, compared exactly or without regard to case, in `case`; at least one empty string."""
     change: Callable[[str], str] = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
     compared: Callable[[str], str] = str if exact else str.lower
-    stop = set(map(compared, without))
-    kept = [change(item) for item in x.reshape(-1).tolist() if compared(item) not in stop]
+    items, stop = x.reshape(-1).tolist(), set(map(compared, without))
+    kept = list(map(change, [item for item in items if compared(item) not in stop] if stop else items))
     return _rows([kept or [""]], x.shape[:-1], "")
 
 
 @host_function("text.matches")
 def matches(x: np.ndarray, *, pattern: str) -> np.ndarray:
     """Whether the whole of each string matches; classes such as `\\w` are those of ASCII, as in RE2."""
-    known = re.compile(pattern, re.ASCII)
+    known = _compiled(pattern)
     return _each(lambda item: known.fullmatch(item) is not None, x, bool)
 
 
@@ -108,20 +109,35 @@ def tokenize(
     With an empty separator they are the characters. `mark` puts STX before and ETX behind them, unless there are none
     at all.
     """
-    rows = []
-    for item in x.reshape(-1).tolist():
-        if token:
-            parts = [match.group() for match in re.finditer(token, item, re.ASCII)]
-        elif "" in separators:
-            parts = list(item)
-        else:
-            parts = [item]
-            for separator in separators:
-                parts = [part for whole in parts for part in _between(re.compile(separator, re.ASCII), whole)]
-        rows.append([part for part in parts if len(part) >= max(least, 1)])
+    cut, least = _cut(tuple(separators), token), max(least, 1)
+    rows = [[part for part in cut(item) if len(part) >= least] for item in x.reshape(-1).tolist()]
     if mark and any(rows):
         rows = [["\x02", *row, "\x03"] for row in rows]
     return _rows(rows, x.shape, filler)
+
+
+@cache
+def _cut(separators: tuple[str, ...], token: str) -> Callable[[str], list[str]]:
+    """What takes a string apart."""
+    if token:
+        found = _compiled(token)
+        return (lambda text: [match.group() for match in found.finditer(text)]) if found.groups else found.findall
+    if "" in separators:
+        return list
+    patterns = list(map(_compiled, separators))
+
+    def split_by_all(text: str) -> list[str]:
+        parts = [text]
+        for pattern in patterns:
+            parts = [part for whole in parts for part in _between(pattern, whole)]
+        return parts
+
+    return split_by_all
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.ASCII)
 
 
 def _between(separator: re.Pattern[str], text: str) -> list[str]:

@@ -26,6 +26,7 @@ class NumpyProvider:
             "gather",
             "recurrent",
             "scatter",
+            "coupling",
             "cumulative",
             "sort",
             "top_k",

@@ -44,6 +44,9 @@ class NumpyDevice:
     def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
         return view(address, dtype, shape).copy()
 
+    def view(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
+        return view(address, dtype, shape)
+
     def copy(self, source: Address, target: Address) -> None:
         target.chunk[target.offset : target.offset + source.nbytes] = source.chunk[
             source.offset : source.offset + source.nbytes

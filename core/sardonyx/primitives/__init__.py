@@ -11,6 +11,7 @@ from sardonyx.array import Array, constant, sizes
 from sardonyx.primitives.contraction import dot_general, matmul, swap_last
 from sardonyx.primitives.control import branch, loop
 from sardonyx.primitives.convolution import conv_general
+from sardonyx.primitives.coupling import coupling
 from sardonyx.primitives.elementwise import (
     absolute,
     acos,
@@ -115,6 +116,7 @@ __all__ = [
     "conv_general",
     "cos",
     "cosh",
+    "coupling",
     "cumulative",
     "dot_general",
     "elementwise",

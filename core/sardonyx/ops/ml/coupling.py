@@ -1,8 +1,4 @@
-"""Probabilities of classes from those of each class against each other.
-
-Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise coupling", 2004, second method, with
-libsvm's iteration, whose result depends on when it stops: each row stops by itself.
-"""
+"""Probabilities of classes from those of each class against each other."""
 
 from __future__ import annotations
 
@@ -13,23 +9,10 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
 
-MOST_ROUNDS = 100
-
 
 def coupled(chances: Array, pairs: Sequence[tuple[int, int]], count: int) -> Array:
     """Probabilities [rows, classes] from those of the first class of each pair [rows, pairs]."""
-    q = quadratic(chances, pairs, count)
-    start = p.full((chances.shape[0], count), 1.0 / count, chances.dtype)
-    trips, going = constant(np.int64(MOST_ROUNDS)), constant(np.bool_(True))
-
-    def round_(number: Array, going: Array, x: Array) -> list[Array]:
-        slope = p.sum_(q * p.unsqueeze(x, [1]), [2])
-        level = p.sum_(x * slope, [1], keepdims=True)
-        error = p.max_(p.absolute(slope - level), [1], keepdims=True)
-        open_ = error >= 0.005 / count
-        return [p.reduce(open_, "any"), p.where(open_, improved(q, x, slope, level), x)]
-
-    return p.loop(trips, going, [start], round_)[0]
+    return p.coupling(quadratic(chances, pairs, count))
 
 
 def quadratic(chances: Array, pairs: Sequence[tuple[int, int]], count: int) -> Array:
@@ -44,17 +27,3 @@ def quadratic(chances: Array, pairs: Sequence[tuple[int, int]], count: int) -> A
     square = p.where(constant(same), 0.0, against * against)
     diagonal = p.sum_(square, [2], keepdims=True)
     return p.where(constant(same), diagonal, -given * (1.0 - given))
-
-
-def improved(q: Array, x: Array, slope: Array, level: Array) -> Array:
-    """One round: each probability in turn is set to its best, and all are scaled to the sum 1."""
-    for k in range(int(x.shape[1])):
-        row = p.squeeze(p.slice_axis(q, 1, k, 1), [1])
-        own, down = p.slice_axis(row, 1, k, 1), p.slice_axis(slope, 1, k, 1)
-        step = (level - down) / own
-        scale = 1.0 + step
-        moved = constant(np.arange(int(x.shape[1])) == k)
-        level = (level + step * (step * own + 2.0 * down)) / scale / scale
-        slope = (slope + step * row) / scale
-        x = p.where(moved, x + step, x) / scale
-    return x

@@ -55,9 +55,9 @@ class Machine(Operator, domain=ML, abstract=True):
 
 
 def radial(x: Array, vectors: np.ndarray, gamma: float) -> Array:
-    """exp(-gamma * |x - vector|^2): [rows, count]."""
-    apart = p.unsqueeze(x, [1]) - constant(vectors)
-    return p.exp(-gamma * p.sum_(apart * apart, [2]))
+    """exp(-gamma * |x - vector|^2): [rows, count]; vectors lie side by side, so that lanes may take one each."""
+    apart = p.unsqueeze(x, [2]) - constant(np.ascontiguousarray(vectors.T))
+    return p.exp(-gamma * p.sum_(apart * apart, [1]))
 
 
 def power(x: Array, degree: float) -> Array:

@@ -1,0 +1,167 @@
+"""Bundles: the file format, what a bundle takes, and that Python runs them like the model."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sardonyx import InferenceSession
+from sardonyx.bundle import VERSION, Bundle
+from sardonyx.bundle.make import bundle_of
+from sardonyx.demo import assets
+from sardonyx.errors import InvalidArgument, NotImplemented
+from sardonyx.plan_cache import Source
+from tests.engine.graphs import model
+from tests.engine.providers import require_provider
+
+WASM, WEBGPU = "WasmExecutionProvider", "WebGpuExecutionProvider"
+ADD = model("g (float[N, 3] x, float[N, 3] y) => (float[N, 3] z) { z = Add (x, y) }")
+LOOP = model(
+    """g (int64 n, float[2] x) => (float[2] y, float[K, 2] all) {
+        y, all = Loop <body = b (int64 i, bool go, float[2] v) => (bool on, float[2] w, float[2] s) {
+            on = Identity (go)
+            w = Add (v, v)
+            s = Identity (w)
+        }> (n, , x)
+    }"""
+)
+FOUND = model("g (float[8] x) => (int64[1, K] i) { i = NonZero (x) }")
+BRANCH = model(
+    """g (bool c, float[2] x) => (float[2] y) {
+        y = If (c) <then_branch = t () => (float[2] a) { a = Neg (x) },
+                    else_branch = e () => (float[2] b) { b = Mul (x, x) }>
+    }"""
+)
+
+
+def made(data: bytes, targets: tuple[str, ...] = ("wasm",), *buckets: dict[str, Any]) -> bytes:
+    return b"".join(bundle_of(Source(data), targets, buckets or [{}]))
+
+
+@pytest.fixture(scope="module")
+def digits() -> bytes:
+    return made((assets() / "digits.onnx").read_bytes(), ("wasm", "webgpu"))
+
+
+# ---- running
+
+
+@pytest.mark.parametrize("provider", [WASM, WEBGPU])
+def test_a_bundle_runs_like_its_model(digits: bytes, provider: str) -> None:
+    require_provider(provider)
+    feeds = {"image": np.random.default_rng(0).random((3, 1, 28, 28), np.float32)}
+    session = InferenceSession(digits, providers=[provider])
+    assert session.get_providers() == [provider]
+    (found,) = session.run(None, feeds)
+    (wanted,) = InferenceSession(assets() / "digits.onnx", providers=["NumpyExecutionProvider"]).run(None, feeds)
+    np.testing.assert_allclose(found, wanted, atol=1e-6)
+    assert [(x.name, x.shape) for x in session.get_inputs()] == [("image", ["N", 1, 28, 28])]
+
+
+@pytest.mark.parametrize("provider", [WASM, WEBGPU])
+def test_control_flow_and_sizes_that_data_tell(provider: str) -> None:
+    require_provider(provider)
+    target = "wasm" if provider == WASM else "webgpu"
+    x = np.array([1, 2], np.float32)
+    loop = InferenceSession(made(LOOP, (target,)), providers=[provider])
+    for n in (3, 0, 5):
+        y, every = loop.run(None, {"n": np.int64(n), "x": x})
+        np.testing.assert_array_equal(y, x * 2**n)
+        np.testing.assert_array_equal(every, [x * 2**k for k in range(1, n + 1)] or np.empty((0, 2)))
+    branch = InferenceSession(made(BRANCH, (target,)), providers=[provider])
+    for c, wanted in ((True, -x), (False, x * x)):
+        np.testing.assert_array_equal(branch.run(None, {"c": np.bool_(c), "x": x})[0], wanted)
+    nonzero = InferenceSession(made(FOUND, (target,)), providers=[provider])
+    for values in ([0, 1, 0, 2, 0, 0, 0, 3], [0] * 8):
+        (found,) = nonzero.run(None, {"x": np.array(values, np.float32)})
+        np.testing.assert_array_equal(found, np.array(np.nonzero(values)))
+
+
+def test_a_file(tmp_path: Any, digits: bytes) -> None:
+    require_provider(WASM)
+    file = tmp_path / "digits.sdx"
+    file.write_bytes(digits)
+    assert InferenceSession(file).run(None, {"image": np.zeros((1, 1, 28, 28), np.float32)})[0].shape == (1, 10)
+
+
+def test_an_open_size_stays_open() -> None:
+    require_provider(WASM)
+    session = InferenceSession(made(ADD))
+    for n in (1, 7, 0):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x, "y": x})[0], 2 * x)
+
+
+def test_several_shapes_in_one_bundle() -> None:
+    require_provider(WASM)
+    data = made(ADD, ("wasm",), {"x": [2, 3]}, {"x": [4, 3], "y": [4, 3]})
+    session = InferenceSession(data)
+    for n in (4, 2, 4):
+        x = np.full((n, 3), n, np.float32)
+        np.testing.assert_array_equal(session.run(None, {"x": x, "y": x})[0], 2 * x)
+    with pytest.raises(InvalidArgument, match=r"not for \[3, 3\], \[3, 3\]; it takes\n  x float32\[2, 3\], y float32"):
+        session.run(None, {name: np.zeros((3, 3), np.float32) for name in "xy"})
+
+
+def test_the_same_input_gives_the_same_bytes(digits: bytes) -> None:
+    assert made((assets() / "digits.onnx").read_bytes(), ("wasm", "webgpu")) == digits
+    sections = Bundle(digits).sections
+    assert list(sections)[:2] == ["wasm", "wgsl"]
+    assert list(sections)[-1] == "wasm-simd"
+
+
+# ---- what cannot be bundled, or run
+
+
+def test_nodes_for_the_host_are_named() -> None:
+    text = model(
+        'g (string[2] x) => (string[2] y) { [cleaner] y = StringNormalizer <case_change_action = "LOWER"> (x) }'
+    )
+    with pytest.raises(NotImplemented, match="bundle for wasm, they need Python: StringNormalizer 'cleaner'"):
+        made(text)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="no target 'cuda'; use wasm or webgpu"):
+        made(ADD, ("cuda",))
+    with pytest.raises(InvalidArgument, match=r"input 'x' is float32\[N,3\], and cannot be 2x4"):
+        made(ADD, ("wasm",), {"x": [2, 4]})
+    with pytest.raises(InvalidArgument, match="there is no input 'z'; the model has 'x', 'y'"):
+        made(ADD, ("wasm",), {"z": [2, 4]})
+    with pytest.raises(InvalidArgument, match="has code for WasmExecutionProvider"):
+        InferenceSession(made(ADD), providers=["NumpyExecutionProvider"])
+
+
+# ---- the format
+
+
+@given(st.integers(0, 1 << 20))
+def test_no_byte_is_lost_unnoticed(cut: int) -> None:
+    data = made(ADD)
+    with pytest.raises(InvalidArgument, match="is no bundle" if cut % len(data) < 8 else "is cut off"):
+        Bundle(data[: cut % len(data)], "x.sdx")
+
+
+@given(st.integers(0, 1 << 20), st.integers(1, 255))
+def test_no_byte_is_changed_unnoticed(place: int, change: int) -> None:
+    """But for the zeros between sections."""
+    data = bytearray(made(ADD))
+    sections = Bundle(data).sections.values()
+    filled = [*range(min(s.offset for s in sections) - 64), *(k for s in sections for k in range(s.offset, sum(s[:2])))]
+    data[filled[place % len(filled)]] ^= change
+    with pytest.raises(InvalidArgument, match=r"is damaged|is no bundle"):
+        list(map(Bundle(data, "x.sdx").section, Bundle(data).sections))
+
+
+def test_other_versions_say_so() -> None:
+    data = bytearray(made(ADD))
+    struct.pack_into("<I", data, 8, VERSION + 1)
+    struct.pack_into("<I", data, 20, zlib.crc32(data[:20]))
+    with pytest.raises(InvalidArgument, match=f"version {VERSION + 1} of the format.*compile the model anew"):
+        InferenceSession(bytes(data))
