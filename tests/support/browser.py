@@ -99,7 +99,7 @@ class Chromium:
         self.site = site
         self.wheel = wheel
         self.version = browser.version
-        self._browser = browser
+        self.browser = browser
 
     def call(self, script: str, message: Mapping[str, Any], limit: float) -> Any:
         """Return what a worker that runs `script`, an address, in a page of its own answers to `message`.
@@ -110,7 +110,7 @@ class Chromium:
         """
         from playwright.sync_api import Error
 
-        page = self._browser.new_page()
+        page = self.browser.new_page()
         try:
             page.goto(f"{self.site.address}/support/page.html")
             page.wait_for_function("globalThis.run")

@@ -133,6 +133,10 @@ class _Frame:
                 return self._load(operands[0], self.value(operands[1], active), active)
             case "cast":
                 return convert(self.value(operands[0], active), operands[0][1], dtype)
+            case "pick":
+                numbers, first = np.asarray(operands[0], storage(dtype)), operands[1]
+                picked: Array = numbers[np.clip(self.value(operands[2], active) - first, 0, len(numbers) - 1)]
+                return picked
             case "bitcast":
                 return _bitcast(self.value(operands[0], active), operands[0][1], dtype)
         result = scalar.FUNCTIONS[kind].numpy(*(self.value(operand, active) for operand in operands))

@@ -51,10 +51,16 @@ class Loaded:
     """A kernel as a function of the host, with its operands in the host's memory and guards behind them."""
 
     def __init__(
-        self, kernel: Kernel, params: Sequence[int], operands: Sequence[Numbers], shape: Any, dtype: Any
+        self,
+        kernel: Kernel,
+        params: Sequence[int],
+        operands: Sequence[Numbers],
+        shape: Any,
+        dtype: Any,
+        target: str = "wasmtime",
     ) -> None:
         self.host = host()
-        unit = Unit([kernel], self.host.features, "wasmtime")
+        unit = Unit([kernel], self.host.features, target)
         self.code = kernels.write(unit, kernel)
         unit.module.export(self.code.function, "run")
         self.module = self.host.load(unit.module)
@@ -90,7 +96,12 @@ def bounds_of(units: int, align: int, step: int) -> list[int]:
 
 
 def check(
-    expression: Expression, *arrays: Numbers, rtol: float = 2e-6, atol: float = 1e-6, expected: Numbers | None = None
+    expression: Expression,
+    *arrays: Numbers,
+    rtol: float = 2e-6,
+    atol: float = 1e-6,
+    expected: Numbers | None = None,
+    target: str = "wasmtime",
 ) -> Kernel:
     """Compare the kernel of an expression with its evaluation by NumPy, or with what is given."""
     trace, inputs, output = trace_of(expression, arrays)
@@ -100,15 +111,21 @@ def check(
     kernel, params, reads = kernel_of(output, trace.equations)
     operands = [known[id(x)] if id(x) in known else np.asarray(x.value) for x in reads]
     numbers = [evaluate(size.json(), {}) for size in params]
-    compare(kernel, numbers, operands, expected, rtol, atol)
+    compare(kernel, numbers, operands, expected, rtol, atol, target)
     return kernel
 
 
 def compare(
-    kernel: Kernel, params: Sequence[int], operands: Sequence[Numbers], expected: Numbers, rtol: float, atol: float
+    kernel: Kernel,
+    params: Sequence[int],
+    operands: Sequence[Numbers],
+    expected: Numbers,
+    rtol: float,
+    atol: float,
+    target: str = "wasmtime",
 ) -> None:
     """Run a kernel whole and by ranges: the results are near what is expected, and the same bits."""
-    loaded = Loaded(kernel, params, operands, expected.shape, expected.dtype)
+    loaded = Loaded(kernel, params, operands, expected.shape, expected.dtype, target)
     whole = loaded.result([0, loaded.units])
     if expected.dtype.kind == "f":
         size = {2: 2e-3, 4: rtol, 8: 1e-12}[expected.dtype.itemsize]

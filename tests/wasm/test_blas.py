@@ -67,6 +67,8 @@ SIZES = [
     (130, 129, 128),
     (1000, 40, 70),
     (3, 7, 700),
+    (1, 4608, 70),
+    (33, 2304, 130),
 ]
 
 
@@ -101,6 +103,59 @@ def test_equal_columns_have_equal_sums(sizes: tuple[int, int, int], nr: int, thr
     b = np.ascontiguousarray(np.broadcast_to(column, (k, n)))
     found = result("matmul_panels" if nr else "matmul", a, b, panels(b, nr) if nr else b, (m, n), threads)
     np.testing.assert_array_equal(found, np.broadcast_to(found[:, :1], (m, n)))
+
+
+@pytest.mark.skipif(not blas.in_blocks(), reason="other BLAS than OpenBLAS with AVX-512 have an order of their own")
+@pytest.mark.parametrize(
+    "sizes",
+    [(4001, 24, 1), (301, 672, 1), (641, 96, 18), (49, 4608, 130), (33, 64, 64), (169, 512, 100), (18, 2304, 50)],
+)
+@pytest.mark.parametrize("nr", [0, 64])
+def test_sums_do_not_depend_on_the_number_of_threads(
+    sizes: tuple[int, int, int], nr: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blas, "SHARED", 1)
+    m, k, n = sizes
+    rng = np.random.default_rng(n)
+    a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
+    stored = panels(b, min(nr, n)) if nr else b
+    primitive = "matmul_panels" if nr else "matmul"
+    one, *others = (result(primitive, a, b, stored, (m, n), threads) for threads in (1, 2, 3, 5, 16))
+    for other in others:
+        np.testing.assert_array_equal(other, one)
+
+
+def test_panels_have_few_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: True)
+    widths = {columns: blas.panel_width(100, columns) for columns in (20, 64, 96, 100, 200, 1000)}
+    assert widths == {20: 20, 64: 64, 96: 32, 100: 64, 200: 32, 1000: 64}
+
+
+def test_long_sums_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: True)
+    assert blas.panel_width(4608, 512, rows=49) == blas.WIDTH
+    assert blas.panel_width(4608, 512, rows=1) == blas.panel_width(4621, 512, rows=49) == 0  # a prime number
+    memory = Memory(*(np.zeros(shape, np.float32) for shape in ((49, 4608), (8, 4608, 64), (49, 512))))
+    code = routine("matmul_panels", [(49, 4608), (8, 4608, 64), (49, 512)], n=512, nr=64)
+    product = blas.product(code, memory.addresses, ())
+    for a, b, c in product.calls(memory.array, range(49), range(8)):
+        assert a.shape[0] == b.shape[0] == 4608 // a.shape[-1] == blas.pieces(4608)
+        assert a.ndim == c.ndim + 1
+        assert a.shape[-2] * a.shape[-1] * b.shape[-1] <= blas.SMALL
+
+
+@pytest.mark.parametrize("most", [8, 13, 30, 61, 244, 578])
+@pytest.mark.parametrize("rows", [0, 1, 3, 5, 8, 9, 33, 49, 62, 169, 196, 784, 3136, 12321])
+def test_blocks_of_rows(rows: int, most: int) -> None:
+    """Sums of rows that OpenBLAS takes together have one order: no block begins between them, none has fewer."""
+    for one_by_one in (False, True):
+        blocks = list(blas._runs(rows, most, one_by_one))
+        sizes = [size for _, count, size in blocks for _ in range(count)]
+        starts = [first + k * size for first, count, size in blocks for k in range(count)]
+        assert [*starts, rows] == [sum(sizes[:k]) for k in range(len(sizes) + 1)]
+        assert all(start % 4 == 0 for start in starts)
+        assert max(sizes, default=0) <= most
+        assert min(sizes, default=rows) >= min(rows, 4)
 
 
 @BLOCKS

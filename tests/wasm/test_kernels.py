@@ -12,9 +12,12 @@ from hypothesis import strategies as st
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.array import Array, Trace
+from sardonyx.symbolic import Guards
+from sardonyx_wasm.kernels.graph import Graph
+from sardonyx_wasm.kernels.strategy import choose
 from tests.support import require
-from tests.wasm.kernels import Expression, check, check_sizes, normal
+from tests.wasm.kernels import Expression, check, check_sizes, kernel_of, normal
 
 require("wasm")
 
@@ -39,6 +42,18 @@ def test_broadcasts(n: int) -> None:
     check(lambda x, y: x * y, x, normal(6, 1))
     check(lambda x, y: x * y, normal(1, n), normal(6, 1))
     check(lambda x, y: x * y - 1.0, normal(3, n, 5), normal(n, 1))
+
+
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("target", ["wasmtime", "v8"])
+def test_functions_of_several_vectors(n: int, target: str) -> None:
+    """For V8 they are computed step by step for all of them."""
+    check(lambda x: p.sigmoid(x) * x, normal(n), target=target)
+    check(lambda x, y: p.tanh(p.erf(x) * y) + p.exp(y), normal(3, n), normal(3, 1, seed=1), target=target)
+    check(lambda x: p.exp(x) ** 1.5, normal(2, n), target=target)
+    check(lambda x: p.log(p.reduce(p.exp(x), "sum", [1])), normal(3, n), target=target)
+    check(lambda x: p.reduce(p.cos(x), "max", [0]), normal(3, n), target=target)
+    check(lambda x: p.erf(x) * 0.5, normal(n, dtype="float16"), target=target)
 
 
 @pytest.mark.parametrize("n", SIZES)
@@ -147,6 +162,18 @@ def test_borders(n: int) -> None:
     check(lambda x: p.pad(p.exp(x) + x * x, [0, 2, 0], [0, 1, 0], 3.0), x)
     check(lambda x: p.reduce(p.pad(x, [0, 1, 2], [0, 2, 1], 3.0), "sum", [1]), x, rtol=1e-5)
     check(lambda x: p.transpose(p.pad(x, [0, 1, 2], [0, 2, 1], 3.0), [2, 0, 1]), x)
+
+
+def test_lanes_are_along_an_image_inside_of_its_border() -> None:
+    """Not along the batch, which is the only axis where an index is not clamped, and has one image."""
+    trace = Trace(Guards())
+    with trace:
+        batch = trace.guards.symbol("batch", 1)
+        image = trace.input(dtypes.float32, (batch, 24, 24, 3))
+        padded = p.pad(image, [0, 3, 3, 0], [0, 2, 2, 0])
+    kernel, _, _ = kernel_of(padded, trace.equations)
+    assert kernel.space == ("p0", *kernel.space[1:3], 3)
+    assert choose(Graph(kernel), "wasmtime").lanes == 2
 
 
 @pytest.mark.parametrize("n", [3, 6, 17])

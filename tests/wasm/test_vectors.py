@@ -118,6 +118,13 @@ def test_functions(dtype: str, rng: np.random.Generator) -> None:
         same(result, truth(name, dtype, operands[name]), name, name not in ("min", "max"))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_choices_are_exact_in_relaxed_simd(dtype: str, rng: np.random.Generator) -> None:
+    case, operands = Case(RELAXED), operands_of("where", dtype, rng)
+    case.add("where", operand_types("where", dtype), dtype, applied("where", dtype))
+    same(case.run("where", *operands), truth("where", dtype, operands), "where")
+
+
 @pytest.mark.parametrize("features", [PLAIN, RELAXED], ids=["plain", "relaxed"])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_scalars_get_the_bits_of_lanes(dtype: str, features: frozenset[str], rng: np.random.Generator) -> None:

@@ -2,15 +2,19 @@
 
 BLAS puts the operands of a large product into an order of its own each time, which takes half of it where rows are few.
 With AVX-512, OpenBLAS does small products in place and at full speed. So it is given a large one as stacks of small
-ones, each a call of NumPy: blocks of rows times panels of columns. Constant matrices are stored in panels. What the
-windows of a convolution see is put side by side for some places at a time, and stays in the cache meanwhile.
+ones, each a call of NumPy: blocks of rows times panels of columns. Constant matrices are stored in panels; where these
+are long, sums are made in pieces. What the windows of a convolution see is put side by side for some places at a time,
+and stays in the cache meanwhile.
+
+Blocks begin at multiples of four rows, which OpenBLAS takes together: others are slower, and summed in another order,
+so that results would depend on where threads divide the rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
-from math import prod
+from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -25,7 +29,7 @@ SMALL = 10**6
 """So many multiplications OpenBLAS does in place."""
 WIDTH = 64
 """Columns of a panel: four registers."""
-BAND = 1 << 18
+BAND = 1 << 19
 """Bytes of left sides and results that are made at a time."""
 SCRATCH = 1 << 14
 """Bytes of scratch memory of what makes and uses them."""
@@ -36,6 +40,9 @@ SHARED = 1 << 21
 
 _ROWS = 16  # that a block should have at least
 _LANES = 16  # of AVX-512
+_HEIGHT = 4  # rows that OpenBLAS takes together
+_HALF = 1.03  # what a column costs in a panel of half the width, of which fewer may be zeros
+_VECTOR = 9000  # multiplications by a vector that OpenBLAS does not divide among threads of its own
 _CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
 _AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
 _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
@@ -58,14 +65,29 @@ def in_blocks() -> bool:
     return "openblas" in name and not _AVX512.isdisjoint(found)
 
 
-def panel_width(depth: int, columns: int) -> int:
-    """Columns of the panels in which to store a constant matrix, 0 for as it is.
+def panel_width(depth: int, columns: int, rows: int = 1) -> int:
+    """Columns of the panels in which to store a constant matrix, 0 for as it is; there are about so many rows.
 
     >>> panel_width(1 << 20, 1000)
     0
     """
-    width = next((width for width in (WIDTH, WIDTH // 2) if _ROWS * depth * width <= SMALL), 0)
+    depth //= pieces(depth) if rows >= _ROWS else 1
+    costs = {WIDTH: 1.0, WIDTH // 2: _HALF}
+    fitting = [width for width in costs if _ROWS * depth * width <= SMALL]
+    width = min(fitting, key=lambda width: -(-columns // width) * width * costs[width], default=0)
     return min(width, columns) if in_blocks() else 0
+
+
+def pieces(depth: int) -> int:
+    """The pieces in which long sums over stored panels are made: equal ones that are short enough.
+
+    >>> pieces(1024), pieces(4608)
+    (1, 6)
+    """
+    if _ROWS * depth * WIDTH // 2 <= SMALL:
+        return 1
+    fewest = -(-_ROWS * depth * WIDTH // SMALL)
+    return next((count for count in range(fewest, 2 * fewest) if depth % count == 0), 1)
 
 
 def fewest_multiplications(repeated: bool) -> int:
@@ -112,11 +134,14 @@ class Panels(NamedTuple):
 
 
 class Product:
-    """`count` products of [rows, depth] and [depth, columns]; `most` rows at a time, and `unit` belong together."""
+    """`count` products of [rows, depth] and [depth, columns]; `most` rows at a time, and `unit` belong together.
 
-    def __init__(self, sizes: Numbers, most: int, a: Rows, b: Panels, c: Rows, unit: int = 1) -> None:
+    Sums are made in `pieces`.
+    """
+
+    def __init__(self, sizes: Numbers, most: int, a: Rows, b: Panels, c: Rows, unit: int = 1, pieces: int = 1) -> None:
         self.count, self.rows, self.depth, self.columns = sizes
-        self.most, self.unit = most, max(1, unit)
+        self.most, self.unit, self.pieces = most, max(1, unit), pieces
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
 
@@ -132,25 +157,44 @@ class Product:
             return units if thread == 0 else range(0), panels
         if len(panels) >= threads and self.rows < _ROWS * threads and not whole:
             return units, _part(panels, thread, threads)
-        return _part(units, thread, threads), panels
+        first, last = (self.cut(len(units) * number // threads) for number in (thread, thread + 1))
+        return range(first, last), panels
+
+    @property
+    def grain(self) -> int:
+        """So many units, and multiples of them, have rows that OpenBLAS takes together."""
+        return _HEIGHT // gcd(self.unit, _HEIGHT)
+
+    def cut(self, unit: int) -> int:
+        """Where rows may be divided at a unit or before: no sum depends on it."""
+        units = self.rows // self.unit
+        place = unit - unit % self.grain
+        if unit >= units:
+            return units
+        return place if (units - place) * self.unit >= _HEIGHT else max(0, place - self.grain)
 
     def calls(
         self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
     ) -> Iterator[Operands]:
-        """What to call NumPy with; the left sides of these rows may be elsewhere, and the results may go elsewhere."""
+        """What to call NumPy with; the left sides of these rows may be elsewhere, and the results may go elsewhere.
+
+        Both sides have one axis more than the results if sums are made in pieces.
+        """
         count, a, b, c = self.count, self.a, self.b, self.c
+        pieces, depth = self.pieces, self.depth // self.pieces
         source = a.address + rows.start * a.row if source is None else source
         target = c.address + rows.start * c.row if target is None else target
-        for row, blocks, size in _runs(len(rows), self.most):
+        for row, blocks, size in _runs(len(rows), self.most, one_by_one=pieces > 1):
             for column, wide, width in self._panels(panels):
-                outer = (count, blocks, wide)
+                outer = (pieces, count, blocks, wide)
                 kept = tuple(0 if number == 1 else slice(None) for number in outer)
-                left = array(source + row * a.row, (*outer, size, self.depth), (a.between, size * a.row, 0, a.row, 4))
+                strides: Numbers = (4 * depth, a.between, size * a.row, 0, a.row, 4)
+                left = array(source + row * a.row, (*outer, size, depth), strides)
                 place = b.address + column // b.width * b.panel + 4 * (column % b.width)
-                right = array(place, (*outer, self.depth, b.width), (b.between, 0, b.panel, b.row, 4))
-                strides = c.between, size * c.row, 4 * b.width, c.row, 4
-                made = array(target + row * c.row + 4 * column, (*outer, size, width), strides)
-                yield left[kept], right[kept], made[kept]
+                right = array(place, (*outer, depth, b.width), (depth * b.row, b.between, 0, b.panel, b.row, 4))
+                strides = (c.between, size * c.row, 4 * b.width, c.row, 4)
+                made = array(target + row * c.row + 4 * column, (*outer[1:], size, width), strides)
+                yield left[kept], right[kept], made[kept[1:]]
 
     def _panels(self, panels: range) -> Iterator[tuple[int, int, int]]:
         """Panels side by side: the first column, how many panels, the columns of each that there are.
@@ -169,14 +213,35 @@ def _part(whole: range, thread: int, threads: int) -> range:
     return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
 
 
-def _runs(rows: int, most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks of equally many rows: where they begin, how many there are, their rows."""
+def _runs(rows: int, most: int, one_by_one: bool) -> Iterator[tuple[int, int, int]]:
+    """Blocks of equally many rows, and the rest: where they begin, how many there are, their rows."""
     if not rows:
         return
-    size = -(-rows // -(-rows // most))
-    yield 0, rows // size, size
-    if rest := rows % size:
+    size = _height(rows, most)
+    count, rest = divmod(rows, size)
+    if rest and size + rest <= most:
+        count, rest = count - 1, rest + size
+    together = 1 if one_by_one else max(1, count)
+    for block in range(0, count, together):
+        yield block * size, together, size
+    if rest:
         yield rows - rest, 1, rest
+
+
+def _height(rows: int, most: int) -> int:
+    """The rows of a block: many, but not much more than what is left for the last one."""
+    if rows <= most:
+        return rows
+    for size in range(_whole(most), _HEIGHT - 1, -_HEIGHT):
+        rest = rows % size
+        if not rest or 2 * rest >= max(size, 2 * _HEIGHT) or size + rest <= most:
+            return size
+    return most
+
+
+def _whole(most: int) -> int:
+    """Rows that OpenBLAS takes together, at most so many."""
+    return most - most % min(most, _HEIGHT)
 
 
 class Stages(NamedTuple):
@@ -200,7 +265,8 @@ class Call:
         most = max(BAND, product.count * product.b.between)  # what is read again for each band
         self._units = max(1, most // max(1, product.unit * (left + made)))
         if product.unit == 1 and self._units > product.most:
-            self._units -= self._units % product.most
+            self._units -= self._units % _whole(product.most)
+        self._units = max(self._units, 2 * product.grain)
         self._left, self._made = (self._units * product.unit * size for size in (left, made))
         self.room = SCRATCH + self._left + self._made if stages else 0
         """Bytes that a thread needs."""
@@ -224,24 +290,38 @@ class Call:
         """Units that are done at a time, and how."""
         product = self._product
         units, panels = product.share(thread, threads, whole=self._made > 0)
+        spare: dict[Numbers, np.ndarray] = {}
         source = address if self._stages else None
         target = address + self._left if self._made else None
         size = self._units if self._stages else max(1, len(units))
-        for start in range(units.start, units.stop, size):
-            band = range(start, min(start + size, units.stop))
-            rows = range(band.start * product.unit, band.stop * product.unit)
+        start = units.start
+        while start < units.stop:
+            end = units.stop if units.stop - start <= size else product.cut(start + size)
+            rows = range(start * product.unit, end * product.unit)
             calls = product.calls(self._array, rows, panels, source, target)
-            yield band, [step for operands in calls for step in steps(*operands, product.is_read_from_memory)]
+            made = (step for operands in calls for step in steps(*operands, product.is_read_from_memory, spare))
+            yield range(start, end), list(made)
+            start = end
 
 
-def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, doubled: bool) -> Iterator[Step]:
-    """What to call for a @ b, of which c may want the first columns alone.
+def steps(
+    a: np.ndarray, b: np.ndarray, c: np.ndarray, doubled: bool, spare: dict[Numbers, np.ndarray]
+) -> Iterator[Step]:
+    """What to call for a @ b, of which c may want the first columns alone, or the sum; `spare` is memory for the rest.
 
     `doubled` rows, twice the same, read panels from memory a third faster than one, a vector, does. A vector's product
     with a matrix sums the columns behind the last 16 in another order than the rest, so these overlap those before.
     """
     (rows, columns), width = c.shape[-2:], b.shape[-1]
-    if rows == 1 and doubled:
+    if a.ndim > c.ndim:
+        shape = (*a.shape[:1], *c.shape[:-1], width)
+        sums = spare.setdefault(shape, np.empty(shape, np.float32))
+        yield partial(np.matmul, a, b, out=sums)
+        first, *others = sums[..., :columns]
+        for other in others:
+            yield partial(np.add, first, other, out=c)
+            first = c
+    elif rows == 1 and doubled:
         pair, made = (
             np.empty((*a.shape[:-2], 2, a.shape[-1]), np.float32),
             np.empty((*c.shape[:-2], 2, width), np.float32),
@@ -266,11 +346,12 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
         [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
         for shape in (*code.inputs, *code.outputs)
     )
-    columns, depth, most = y[-1], w[-2], 1 << 60
+    columns, depth, most, number = y[-1], w[-2], 1 << 60, 1
     width = stored = code.attributes.get("nr", 0)
     if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
         width = stored or (WIDTH if columns > 2 * WIDTH else columns)
-        most = max(1, SMALL // max(1, depth * width))
+        number = pieces(depth) if stored else 1
+        most = max(2 * _HEIGHT, (SMALL if columns > 1 else _VECTOR) // max(1, depth // number * width))
     row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
     b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
     count, unit = prod(w[: -3 if stored else -2]), 1
@@ -286,4 +367,4 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
         a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
     else:
         a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
-    return Product((count, rows, depth, columns), most, a, b, c, unit)
+    return Product((count, rows, depth, columns), most, a, b, c, unit, number)

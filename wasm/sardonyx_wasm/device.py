@@ -168,6 +168,12 @@ class WasmExecutable:
                 steps.append(_Call(self._device, self._run, words, len(part), touched.pop(0) >= SHARED))
         chunks = {id(a.chunk): a.chunk for line in buffers for a in line}
         kept = [self._module, *chunks.values()]
+        hosted = [step for step in steps if isinstance(step, _Hosted)]
+        if most := max((step.room for step in hosted), default=0):  # one room for all of them stays in the cache
+            room = Allocation(self._device.host, most)
+            kept.append(room)
+            for step in hosted:
+                step.use(room.address)
         match steps:
             case [_Call(is_alone=True) as call] if self._turns:
                 return _Body(self._device, call, self._turns, kept)
@@ -256,10 +262,16 @@ class _Hosted:
     """A product, which is done by NumPy."""
 
     def __init__(self, device: WasmDevice, call: blas.Call) -> None:
-        crew = device.crew if call.work >= blas.SHARED else _ALONE
-        self._room = Allocation(device.host, call.room * crew.size) if call.room else None
-        work = partial(call, self._room.address if self._room else 0)
-        self._run = partial(work, 0, 1) if crew.size == 1 else partial(crew.run, work)
+        self._crew = device.crew if call.work >= blas.SHARED else _ALONE
+        self._call = call
+        self.room = call.room * self._crew.size
+        """Bytes of memory that it needs while it runs."""
+        self.use(0)
+
+    def use(self, room: int) -> None:
+        """Have such memory at an address."""
+        work = partial(self._call, room)
+        self._run = partial(work, 0, 1) if self._crew.size == 1 else partial(self._crew.run, work)
 
     def __call__(self) -> None:
         self._run()

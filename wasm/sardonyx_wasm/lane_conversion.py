@@ -13,6 +13,7 @@ from .lanes import (
     Vector,
     VectorScope,
     Writer,
+    chosen,
     collect,
     element,
     even_words,
@@ -42,14 +43,14 @@ def fitted(s: Writer, k: Kind, x: Expr) -> Expr:
 
 def _round_float16(s: Writer, x: Expr) -> Expr:
     x = once(s, x)
-    size = once(s, abs(x))
+    sign = once(s, x & number(s, f32x4, -0.0))
+    size = once(s, x ^ sign)
     exponent = size.as_(i32x4) & number(s, i32x4, _INFINITY)
     # Adding 2**13 times the leading bit pushes out all bits but float16's.
     push = i32x4.max_s(exponent, number(s, i32x4, 113 << 23)) + number(s, i32x4, 13 << 23)
     push = once(s, push.as_(f32x4))
     over = size >= number(s, f32x4, 65520)
-    rounded = f32x4.bitselect(number(s, f32x4, math.inf), size + push - push, over)
-    return rounded | (x & number(s, f32x4, -0.0))
+    return chosen(s, over, number(s, f32x4, math.inf), size + push - push) | sign
 
 
 def _round_bfloat16(s: Writer, x: Expr) -> Expr:
@@ -57,7 +58,7 @@ def _round_bfloat16(s: Writer, x: Expr) -> Expr:
     bits = x.as_(i32x4)
     even = i32x4.shr_u(bits, 16) & number(s, i32x4, 1)
     quiet = bits | number(s, i32x4, 1 << 22)
-    rounded: Expr = i32x4.bitselect(quiet, bits + number(s, i32x4, 0x7FFF) + even, x != x)
+    rounded = chosen(s, x != x, quiet, bits + number(s, i32x4, 0x7FFF) + even)
     return (rounded & number(s, i32x4, -1 << 16)).as_(f32x4)
 
 
@@ -76,7 +77,7 @@ def _float16_bits(s: Writer, x: Expr) -> Expr:
     magnitude = size.as_(i32x4)
     normal = i32x4.shr_u(magnitude - number(s, i32x4, 112 << 23), 13)
     subnormal = (size + number(s, f32x4, 0.5)).as_(i32x4) - number(s, i32x4, 126 << 23)  # 0.5's last bit is 2**-24
-    finite = i32x4.bitselect(subnormal, normal, magnitude < number(s, i32x4, 113 << 23))
+    finite = chosen(s, magnitude < number(s, i32x4, 113 << 23), subnormal, normal)
     code = i32x4.min_s(finite, number(s, i32x4, 0x7C00)) | ((x != x) & number(s, i32x4, 0x200))
     return code | (i32x4.shr_u(x.as_(i32x4), 16) & number(s, i32x4, 0x8000))
 

@@ -44,6 +44,10 @@ class Writer(Protocol):
         """The constant, in a local that was set at the function's start: not every engine moves it out of loops."""
         ...
 
+    def table(self, value: Expr) -> Expr:
+        """The same of a constant v128 whose lanes differ."""
+        ...
+
 
 class VectorScope(Scope, Writer, Protocol):
     """Where an expression of vectors is being written: what a `Scope` has, and three methods more."""
@@ -82,6 +86,14 @@ def once(s: Writer, part: Expr) -> Expr:
 def number(s: Writer, type: ValueType, value: float) -> Constant:
     """The number in every lane."""
     return s.constant(Constant(type, value))
+
+
+def chosen(s: Writer, mask: Expr, yes: Expr, no: Expr) -> Expr:
+    """Lane by lane one of two v128; relaxed, it is one instruction, and for masks the same on every host."""
+    if not s.fused:
+        return yes.type.bitselect(yes, no, mask)
+    integers = i64x2 if yes.type in (i64x2, f64x2) else i32x4
+    return integers.relaxed_laneselect(yes.as_(integers), no.as_(integers), mask.as_(integers)).as_(yes.type)
 
 
 def splat(k: Kind, x: Expr) -> Vector:

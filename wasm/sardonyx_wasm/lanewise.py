@@ -12,16 +12,17 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx import errors, scalar
-from sardonyx.compiler import strict, transcendental
+from sardonyx.compiler import transcendental
 
 from . import functions
-from .assembler import Expr, Function, Module, f32x4, f64, f64x2, i32x4, i64, i64x2
+from .assembler import Expr, Function, Module, f32x4, f64, f64x2, i8x16, i32x4, i64, i64x2
 from .lane_conversion import fitted, from_doubles, to_doubles
 from .lanes import (
     Constant,
     Vector,
     VectorScope,
     Writer,
+    chosen,
     collect,
     element,
     even_words,
@@ -64,7 +65,9 @@ def _each(function: str) -> Rule:
 def _where(s: VectorScope, k: Kind, condition: Expr, yes: Expr, no: Expr) -> Expr:
     if _is_zero(yes):
         return lanes(k).andnot(no, condition)
-    return lanes(k).and_(yes, condition) if _is_zero(no) else lanes(k).bitselect(yes, no, condition)
+    if _is_zero(no):
+        return lanes(k).and_(yes, condition)
+    return chosen(s, condition, yes, no)
 
 
 def _is_zero(x: Expr) -> bool:
@@ -147,7 +150,7 @@ def _divide(s: VectorScope, k: Kind, a: Expr, b: Expr) -> Expr:
     if isinstance(b, Constant) and b.number not in (0, -1):
         return quotient
     if k.family == "int" and k.bits == 32:
-        quotient = i32x4.bitselect(-a, quotient, b == number(s, i32x4, -1))  # 2**31 would saturate
+        quotient = chosen(s, b == number(s, i32x4, -1), -a, quotient)  # 2**31 would saturate
     return quotient & (b != 0)
 
 
@@ -234,30 +237,51 @@ def apply(s: VectorScope, function: str, k: Kind, operands: Sequence[Vector]) ->
     return (even_words(low, high),) if scalar.FUNCTIONS[function].result == "bool" else (low, high)
 
 
+def apply_each(s: VectorScope, function: str, k: Kind, copies: Sequence[Sequence[Vector]]) -> list[Vector]:
+    """The function of several operands, step by step for all of them where it is written: steps of one wait for each
+    other, those of different ones do not."""
+    own = _own(function, k)
+    if own is None or own.name not in _INLINE:
+        return [apply(s, function, k, operands) for operands in copies]
+    results = written_inline(s, own, [[_located(s, x) for (x,) in operands] for operands in copies])
+    return [(fitted(s, k, result) if k.is_half else result,) for result in results]
+
+
 def _part(s: VectorScope, function: str, k: Kind, operands: Sequence[Expr]) -> Expr:
-    operands = [s.constant(x) if isinstance(x, Constant) else x for x in operands]
+    operands = [_located(s, x) for x in operands]
     if rule := FUNCTIONS[k.family].get(function):
         return rule(s, k, *operands)
-    own = strict.function(function, "float32" if k.is_half else k.name)
+    own = _own(function, k)
     if own is None:
         kinds = ", ".join(sorted(scalar.FUNCTIONS[function].kinds))
         raise errors.NotImplemented(f"{function} takes {kinds}, not {k.name}")
-    result = written_inline(s, own, operands) if own.name in _INLINE else s.written_vector(own)(*operands)
+    inline = own.name in _INLINE
+    result = written_inline(s, own, [operands])[0] if inline else s.written_vector(own)(*operands)
     return fitted(s, k, result) if k.is_half else result
+
+
+def _located(s: Writer, x: Expr) -> Expr:
+    return s.constant(x) if isinstance(x, Constant) else x
+
+
+def _own(function: str, k: Kind) -> transcendental.Function | None:
+    return None if function in FUNCTIONS[k.family] else functions.written(function, k)
 
 
 # ---- written functions
 
-_INLINE = {f"{name}_float32" for name in ("exp", "log", "sin", "cos", "tanh", "sigmoid", "erf")}
-"""What is worth its code wherever it is used: a call takes twice as long."""
+WRITTEN = frozenset(["exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "pow"])
+"""Functions of float32 that are worth their code wherever they are used: a call takes twice as long."""
+_INLINE = {f"{name}_float32" for name in WRITTEN}
 
 
-def written_inline(s: Writer, function: transcendental.Function, operands: Sequence[Expr]) -> Expr:
-    """A Function without branches of v128, evaluated here."""
-    variables = {name: once(s, x) for (name, _), x in zip(function.params, operands)}
+def written_inline(s: Writer, function: transcendental.Function, copies: Sequence[Sequence[Expr]]) -> list[Expr]:
+    """A Function without branches of v128, evaluated here for each of some operands."""
+    known = [{name: once(s, x) for (name, _), x in zip(function.params, operands)} for operands in copies]
     for _, name, expression in function.body[:-1]:
-        variables[name] = once(s, _value(s, expression, variables))
-    return _value(s, function.body[-1][1], variables)
+        for variables in known:
+            variables[name] = once(s, _value(s, expression, variables))
+    return [_value(s, function.body[-1][1], variables) for variables in known]
 
 
 def is_fused(features: frozenset[str]) -> bool:
@@ -274,12 +298,15 @@ class _Straight:
     def constant(self, value: Constant) -> Constant:
         return value
 
+    def table(self, value: Expr) -> Expr:
+        return value
+
 
 def write_vector(module: Module, function: transcendental.Function, fused: bool) -> Function:
     """A Function without branches as a function of the module that takes and returns v128."""
     params = {name: lanes(kind(dtype)) for name, dtype in function.params}
     with module.function(f"{function.name}_lanes", params, [lanes(kind(function.dtype))]) as f:
-        f.return_(written_inline(_Straight(f, fused), function, f.params))
+        f.return_(*written_inline(_Straight(f, fused), function, [f.params]))
     return f
 
 
@@ -288,7 +315,7 @@ def write_scalar(module: Module, function: transcendental.Function) -> Function:
     params, k = {name: kind(dtype).type for name, dtype in function.params}, kind(function.dtype)
     with module.function(function.name, params, [k.type]) as f:
         operands: list[Expr] = [lanes(k).splat(x) for x in f.params]
-        f.return_(element(k, written_inline(_Straight(f, True), function, operands), 0))
+        f.return_(element(k, written_inline(_Straight(f, True), function, [operands])[0], 0))
     return f
 
 
@@ -305,6 +332,8 @@ def _value(s: Writer, expression: Any, variables: dict[str, Expr]) -> Expr:
         return number(s, lanes(k), literal(k, operands[0]).number)
     if function == "var":
         return variables[operands[0]]
+    if function == "pick":
+        return _pick(s, k, operands, variables)
     of = kind(operands[-1][1])
     if s.fused and of.family == "float" and (fused := _fused(s, function, operands, variables)) is not None:
         return fused
@@ -326,6 +355,17 @@ def _fused(s: Writer, function: str, operands: Sequence[Any], variables: dict[st
     if function == "sub" and at:
         return z.type.relaxed_nmadd(x, y, z)
     return z.type.relaxed_madd(x, y, z if function == "add" else -z)
+
+
+def _pick(s: Writer, k: Kind, operands: Sequence[Any], variables: dict[str, Expr]) -> Expr:
+    """From a vector of the numbers, byte by byte; relaxed or not, the same for every index that there is."""
+    numbers, first, (_, _, name) = operands
+    if (known := f"bytes {name}") not in variables:
+        start = (0x03020100 - 0x04040404 * first + (1 << 31)) % (1 << 32) - (1 << 31)
+        places = variables[name] * number(s, i32x4, 0x04040404) + number(s, i32x4, start)
+        variables[known] = once(s, places.as_(i8x16))
+    table = s.table(lanes(k).const(*numbers)).as_(i8x16)
+    return (i8x16.relaxed_swizzle if s.fused else i8x16.swizzle)(table, variables[known]).as_(lanes(k))
 
 
 def _double_to_long(s: Writer, x: Expr) -> Expr:

@@ -51,6 +51,11 @@ def _named(name: str) -> Callable[..., bool]:
 def legalize(trace: Trace, origins: Collection[int], target: str) -> None:
     """Rewrite the equations of these ONNX nodes for a host's compiler: "wasmtime" or "v8"."""
     legalizer = Legalizer(trace, target)
+    if any(equation.primitive.name == "reduce_window" for equation in trace.equations):
+        from .pooling import Pooling
+
+        pooling = Pooling(trace)
+        legalizer.run(lambda equation: equation.origin in origins and pooling.write(legalizer, equation))
     tables = None
     if any(x.dtype in (dtypes.int8, dtypes.uint8) for equation in trace.equations for x in equation.inputs):
         from .tables import Tables

@@ -64,8 +64,8 @@ def panel_width(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> int:
         return 0
     if legalizer.target == "v8":
         return legalizer.width
-    large = hint(product(rows)) * depth * columns >= blas.FEWEST
-    return blas.panel_width(depth, columns) if large else 0
+    count = hint(product(rows))
+    return blas.panel_width(depth, columns, count) if count * depth * columns >= blas.FEWEST else 0
 
 
 def in_panels(b: Array, nr: int) -> Array:

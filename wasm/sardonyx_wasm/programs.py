@@ -132,6 +132,8 @@ class Body:
             return _PLACES[function](self, operands[0])
         if function == "load":
             return values.load(self, k, *self._address(operands[0], operands[1]))
+        if function == "pick":
+            return self._pick(k, *operands)
         of = kind(operands[-1][1])
         arguments = [self.value(operand) for operand in operands]
         if function == "cast":
@@ -139,6 +141,13 @@ class Body:
         if function == "bitcast":
             return functions.bitcast(self, k, of, arguments[0])
         return self._call(function, of, arguments)
+
+    def _pick(self, k: Kind, numbers: Sequence[float], first: int, index: Any) -> Expr:
+        at = self.let(self.value(index))
+        result: Expr = values.literal(k, numbers[-1])
+        for place, number in enumerate(numbers[:-1]):
+            result = self.select(at == first + place, values.literal(k, number), result)
+        return result
 
     def _call(self, function: str, k: Kind, arguments: list[Expr]) -> Expr:
         own = functions.written(function, k)

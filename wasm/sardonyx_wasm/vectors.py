@@ -15,7 +15,7 @@ from . import functions
 from .assembler import Callee, Expr, Function, Module, Variable, i8x16, i16x8, i32, i32x4, v128
 from .lane_conversion import bitcast, cast, from_bits, to_bits
 from .lanes import Constant, Vector, VectorScope, collect, element, lane, lanes, let, once, splat, types, words
-from .lanewise import apply, is_fused, write_vector
+from .lanewise import apply, apply_each, is_fused, write_vector
 from .values import Kind, Literal, kind
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "Vector",
     "VectorScope",
     "apply",
+    "apply_each",
     "bitcast",
     "cast",
     "gather",
@@ -63,6 +64,7 @@ class FunctionScope:
         self.fused = is_fused(unit.features)
         self.select, self.if_expr, self.helper, self.written = f.select, f.if_expr, unit.helper, unit.written
         self._constants: dict[tuple[str, bytes], Constant] = {}
+        self._tables: dict[bytes, Variable] = {}
 
     def let(self, value: Expr) -> Expr:
         """The value, evaluated once; variables and constants are that anyway."""
@@ -76,6 +78,12 @@ class FunctionScope:
         if key not in self._constants:
             self._constants[key] = Constant(value.type, value.number, self.f.constant(value))
         return self._constants[key]
+
+    def table(self, value: Expr) -> Expr:
+        """The constant v128, in a local that was set at the function's start."""
+        if value.code not in self._tables:
+            self._tables[value.code] = self.f.constant(value)
+        return self._tables[value.code]
 
     def written_vector(self, function: transcendental.Function) -> Callee:
         unit = self.unit

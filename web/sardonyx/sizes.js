@@ -18,7 +18,7 @@ export function evaluate(size, symbols) {
   if (typeof size === "number") return size;
   if (typeof size === "string") return symbols[size];
   const [operator, ...operands] = size;
-  return operands.map((operand) => evaluate(operand, symbols)).reduce(OPERATORS[operator]);
+  return operands.map((operand) => evaluate(operand, symbols)).reduce((a, b) => OPERATORS[operator](a, b));
 }
 
 /** The symbols in a size. */

@@ -11,6 +11,7 @@ a written buffer may be read too. Indices count elements, from the buffer's star
                  ["load", dtype, buffer, index]
                  ["cast", dtype, x]                float to integer saturates, NaN gives 0; anything but 0 is true
                  ["bitcast", dtype, x]
+                 ["pick", dtype, numbers, n, x]    the number at x - n of four, x a variable; in functions of `strict`
                  [function, dtype, operand, ...]   a scalar function (`sardonyx.scalar`), dtype that of the result
     statement    ["let", name, expression]         a new variable of the expression's dtype, visible to its block's end
                  ["set", name, expression]

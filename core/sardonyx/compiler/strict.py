@@ -8,13 +8,13 @@ product being rounded before it is added to something: the two may be fused.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
 
 from sardonyx.compiler import transcendental
-from sardonyx.compiler.polynomials import FITS, HALF_PI, LN2, parts
+from sardonyx.compiler.polynomials import FITS, HALF_PI, LN2, PIECES, parts
 from sardonyx.compiler.program import Value, call, const
 from sardonyx.compiler.transcendental import Body, Function, where
 
@@ -27,13 +27,24 @@ def function(name: str, dtype: str) -> Function | None:
 
 class _Body(Body):
     def fit(self, name: str, x: Value) -> Value:
+        return self.polynomial([self.number(c) for c in FITS[self.dtype][name]], x)
+
+    def polynomial(self, terms: list[Value], x: Value) -> Value:
         """By Estrin's scheme: as many steps, in a third of the time where they overlap."""
-        terms = [self.number(c) for c in FITS[self.dtype][name]]
         while len(terms) > 3:
             pairs = zip(terms[::2], terms[1::2])
             terms = [self.let(odd * x + even) for even, odd in pairs] + terms[len(terms) & ~1 :]
             x = self.let(x * x)
         return reduce(lambda total, c: total * x + c, terms[-2::-1], terms[-1])
+
+    def size(self, x: Value) -> Value:
+        """abs(x), by what `signed` needs as well: few processors have an instruction."""
+        bits = self.to_bits(x)
+        return self.from_bits(call("xor", bits, bits & self.sign))
+
+    def pick(self, numbers: Sequence[float], first: int, index: Value) -> Value:
+        """The number at index - first, of four."""
+        return Value(["pick", self.dtype, list(numbers), first, index.code])
 
     def rounded(self, x: Value) -> tuple[Value, Value]:
         n, bits = self.shifted(x, 0)
@@ -80,7 +91,7 @@ def _sigmoid(f: _Body, x: Value) -> Value:
     y = f.let(call("max", f.from_bits(f.to_bits(x) | f.sign), least))
     n, bits = f.shifted(y * float(1 / LN2), f.bias + 32)
     r = f.reduced(y, n)
-    e = f.let((r * r * f.fit("exp", r) + r + 1) * 2.0**-32 * f.power(bits))
+    e = f.let(((r * r * f.fit("exp", r) + r) * 2.0**-32 + 2.0**-32) * f.power(bits))
     base = f.let(where(x < 0, e, f.number(1)))
     return base - base * (e / (e + 1))
 
@@ -90,7 +101,7 @@ def _tanh(f: _Body, x: Value) -> Value:
 
     w = 2**-n and c = w - 1 are exact, and the first term, which is rounded more than once, a fraction of it.
     """
-    a = f.let(call("min", call("abs", x), f.number(9.5)))
+    a = f.let(call("min", f.size(x), f.number(9.5)))
     n = f.let(call("ceil", a * float(-2 / LN2)))
     w = f.let(f.power(f.to_bits(n + f.shift(f.bias)[0])))
     r = f.let(n * float(LN2 / 2) + a)
@@ -125,14 +136,14 @@ def _quarter(turned: int) -> Callable[[_Body, Value], Value]:
 
 
 def _erf(f: _Body, x: Value) -> Value:
-    """erf(a) = 1 - exp(u - a) where u = a * fit(a); the exponent is rounded only where it is squared."""
-    a = f.let(call("min", call("abs", x), f.number(3.95)))
-    u = f.let(a * f.fit("erfc/x", a))
-    n, bits = f.shifted((u - a) * float(1 / LN2), f.bias)
-    v = f.let(n * float(-LN2) - a)
-    r = f.let(u + v)
-    power = f.let(f.power(bits))
-    return f.signed(1 - power - power * (r * r * f.fit("exp", r) + u + v), x)
+    """By the nearest of four points and a polynomial of the distance to it."""
+    step = 287 / 256
+    a = f.let(call("min", f.size(x), f.number(3.9238)))
+    n, bits = f.shifted(a * (1 / step), 0)
+    bits, t = f.let(bits), f.let(a - n * step)
+    value, slope, *terms = (f.pick(numbers, f.shift(0)[1], bits) for numbers in zip(*PIECES["erf"]))
+    rest = f.polynomial([f.number(-5.8635383e-08), *terms], t)
+    return f.signed(t * (rest + slope) + value, x)
 
 
 def _log(f: _Body, x: Value) -> Value:

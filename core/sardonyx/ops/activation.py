@@ -310,7 +310,7 @@ class Softmax(Operator):
         axis = [p.normalize_axis(self.axis, x.rank)]
         wide = p.widen(x)
         powers = p.exp(wide - p.max_(wide, axis, keepdims=True))
-        return p.cast(powers / p.sum_(powers, axis, keepdims=True), x.dtype)
+        return p.cast(powers * (1.0 / p.sum_(powers, axis, keepdims=True)), x.dtype)
 
     upgrades = {13: flat_from_axis}
     downgrades = {13: last_axis}

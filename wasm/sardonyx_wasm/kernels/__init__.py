@@ -25,7 +25,7 @@ _ALIGN = 4 * LANES
 def write(unit: Unit, kernel: Kernel) -> Code:
     """The code of a kernel; a unit is a step along the first axis of its space, or all of it if there is none."""
     graph = Graph(kernel)
-    strategy = choose(graph)
+    strategy = choose(graph, unit.target)
     inside = None if kernel.folds or strategy.lanes is None else interior(kernel, strategy.lanes)
     params = signature(len(kernel.reads + kernel.writes), kernel.params)
     if inside is None:
@@ -44,7 +44,7 @@ def _in_parts(unit: Unit, graph: Graph, inside: Interior, params: dict[str, Valu
     parts = []
     for some in (graph, Graph(inside.kernel)):
         with unit.module.function(kernel.name, params | {"first": i32, "last": i32}) as f, f.if_(f.begin < f.end):
-            write_elementwise(Loops(unit, f, some, choose(some), (inside.axis, f.first, f.last)))
+            write_elementwise(Loops(unit, f, some, choose(some, unit.target), (inside.axis, f.first, f.last)))
         parts.append(f)
     with unit.module.function(kernel.name, params) as f:
         sizes = f.params[3 + len(kernel.reads + kernel.writes) :]

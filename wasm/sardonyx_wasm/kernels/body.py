@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import functions, values, vectors
@@ -59,10 +59,9 @@ class Body(Memory):
                 self._branch(node, self._lazy[node], copies)
                 continue
             known = self.nodes.setdefault(node, {})
-            for copy in copies if self.is_spread(node) else (0,):
-                if copy not in known:
-                    value = self._value(node, copy)
-                    known[copy] = value if self._stays(node) else self._keep(node, copy, value)
+            new = [copy for copy in (copies if self.is_spread(node) else (0,)) if copy not in known]
+            for copy, value in zip(new, self._values(node, new), strict=True):
+                known[copy] = value if self._stays(node) else self._keep(node, copy, value)
 
     def _stays(self, node: int) -> bool:
         """Whether a value may be evaluated where it is used."""
@@ -109,6 +108,15 @@ class Body(Memory):
         """The value of a node that has no copies."""
         (value,) = self.nodes[node][0]
         return value
+
+    def _values(self, node: int, copies: Sequence[int]) -> Iterable[Vector]:
+        """The values of copies of a node, which may be computed together."""
+        function, _, operands, _ = self.graph.nodes[node]
+        if len(copies) < 2 or not operands or function in _CONVERSIONS:
+            return (self._value(node, copy) for copy in copies)
+        vector, of = self.is_vector(node), self.graph.kinds[operands[-1]]
+        arguments = [[self.operand(operand, copy, vector) for operand in operands] for copy in copies]
+        return self.call_each(function, of, arguments)
 
     def _value(self, node: int, copy: int) -> Vector:
         function, dtype, operands, detail = self.graph.nodes[node]

@@ -32,15 +32,15 @@ def _rows(body: Loops, lanes: int) -> None:
 
 
 def _compute(body: Loops, copies: range = range(1)) -> None:
-    """The innermost nodes and the stores, one copy after the other."""
+    """The innermost nodes and the stores, one copy after the other or together."""
     nodes = body.at_level(body.innermost)
     rest = [node for node in nodes if not body.is_transposed(node)]
     for node in nodes:
         if body.is_transposed(node):
             body.load_transposed(node)
-    for copy in copies:
-        body.emit(rest, (copy,))
-        body.store((copy,))
+    for some in [copies] if body.strategy.together else [(copy,) for copy in copies]:
+        body.emit(rest, some)
+        body.store(some)
 
 
 def _blocks(body: Loops, across: int, lanes: int) -> None:

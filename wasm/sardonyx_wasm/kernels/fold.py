@@ -194,6 +194,8 @@ class _Fold:
         with body.walk(axis, 0) as at:
             wide = body.let(expr(plus(stop, -most * LANES)))
             with f.while_(at <= wide), body.nest():
+                if body.strategy.together:
+                    body.emit(nodes, range(most))
                 for copy in range(most):
                     body.emit(nodes, (copy,))
                     for fold, (_, _, node) in zip(sums, self.folds, strict=True):

@@ -37,6 +37,12 @@ class Scope(vectors.FunctionScope):
             return vectors.apply(self, function, k, operands)
         return (self.scalar(function, k, [operand for (operand,) in operands]),)
 
+    def call_each(self, function: str, k: Kind, copies: Sequence[Sequence[Vector]]) -> list[Vector]:
+        """The same for several copies."""
+        if copies[0][0][0].type.is_vector:
+            return vectors.apply_each(self, function, k, copies)
+        return [self.call(function, k, operands) for operands in copies]
+
     def assign(self, variables: Sequence[Variable], value: Vector) -> None:
         """Set the variables of a vector, or the one of a scalar."""
         for variable, part in zip(variables, value, strict=True):

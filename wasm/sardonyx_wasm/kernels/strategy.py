@@ -7,8 +7,11 @@ Where a load is contiguous along another axis than the store, blocks of 4 by 4 a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from ..lanewise import WRITTEN
+from .border import interior
 from .graph import Access, Graph
 from .shuffled import STRIDES
 
@@ -21,34 +24,45 @@ class Strategy(NamedTuple):
     """`order` lists the axes of the loops from the outermost; `lanes` is None for scalar code.
 
     `across` is the axis along which transposed loads are contiguous, if there are such; `most` vectors (along `lanes`)
-    are done at a time.
+    are done at a time, `together` if steps of one are to come between those of another.
     """
 
     order: tuple[int, ...]
     lanes: int | None = None
     across: int | None = None
     most: int = 1
+    together: bool = False
 
 
-def choose(graph: Graph) -> Strategy:
-    """The strategy for a kernel."""
-    return _fold(graph) if graph.kernel.folds else _map(graph)
+def choose(graph: Graph, target: str) -> Strategy:
+    """The strategy for a kernel; V8 keeps the order of what it is given, wasmtime has one of its own."""
+    return (_fold if graph.kernel.folds else _map)(graph, target == "v8")
 
 
-def _map(graph: Graph) -> Strategy:
+def _map(graph: Graph, ordered: bool) -> Strategy:
     axes = range(graph.rank)
-    best = min(((_cost(graph, axis), -axis) for axis in axes if _is_long(graph, axis)), default=None)
+    best = min(((_cost(_inside(graph, axis), axis), -axis) for axis in axes if _is_long(graph, axis)), default=None)
     if best is None:
         return Strategy(tuple(axes))
     lanes = -best[1]
     across = _across(graph, lanes)
     order = tuple(axis for axis in axes if axis not in (lanes, across))
     order += (lanes,) if across is None else (across, lanes)
-    most = 1 if across is not None else _most(graph, lanes, range(len(graph.nodes)), 6, 16)
-    return Strategy(order, lanes, across, most)
+    if across is not None:
+        return Strategy(order, lanes, across)
+    nodes = range(len(graph.nodes))
+    if ordered and _has_written(graph, lanes, nodes):
+        return Strategy(order, lanes, None, _most(graph, lanes, nodes, 25, 50), True)
+    return Strategy(order, lanes, None, _most(graph, lanes, nodes, 6, 16))
 
 
-def _fold(graph: Graph) -> Strategy:
+def _inside(graph: Graph, axis: int) -> Graph:
+    """The kernel inside of its border along an axis, where most of its elements are."""
+    found = interior(graph.kernel, axis)
+    return Graph(found.kernel) if found else graph
+
+
+def _fold(graph: Graph, ordered: bool) -> Strategy:
     """Rows or columns, by what an element costs to read."""
     space, total = tuple(range(graph.rank)), len(graph.extents)
     inner = graph.ancestors([node for _, _, node in graph.kernel.folds])
@@ -66,8 +80,13 @@ def _fold(graph: Graph) -> Strategy:
         order = (*(axis for axis in space if axis != lanes), lanes, *reduce)
         return Strategy(order, lanes, None, _most(graph, lanes, inside, 10, 24))
     order = (*space, *(axis for axis in reduce if axis != lanes), lanes)
-    most = 1 if arg or _most(graph, lanes, inside, 8, 8) < LANES else LANES
-    return Strategy(order, lanes, None, most)
+    most = 1 if arg or _most(graph, lanes, inside, 25, 25) < LANES else LANES
+    return Strategy(order, lanes, None, most, ordered and most > 1 and _has_written(graph, lanes, inside))
+
+
+def _has_written(graph: Graph, lanes: int, nodes: Iterable[int]) -> bool:
+    """Whether some of the nodes are long functions of vectors."""
+    return any(graph.nodes[node][0] in WRITTEN and graph.depends(node, lanes) for node in nodes)
 
 
 def _is_long(graph: Graph, axis: int) -> bool:
@@ -137,9 +156,10 @@ def _most(graph: Graph, lanes: int, nodes: Any, small: int, medium: int) -> int:
 
 def _weight(graph: Graph, node: int) -> int:
     function = graph.nodes[node][0]
-    return (10 if function in _DEAR else 1) * (2 if graph.kinds[node].bits == 64 else 1)
+    return _DEAR.get(function, 1) * (2 if graph.kinds[node].bits == 64 else 1)
 
 
-_DEAR = frozenset(
-    "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow rem".split()  # noqa: SIM905
-)
+_DEAR = dict.fromkeys(
+    "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf rem".split(),  # noqa: SIM905
+    10,
+) | {"pow": 20}

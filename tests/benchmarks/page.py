@@ -1,0 +1,218 @@
+"""A page with a model: a bundle without Python, and a model compiled in the page, beside onnxruntime-web.
+
+    python -m tests.benchmarks.page [--models ID,...] [--rounds 3] [--mbit 20] [--write] [--json]
+
+Everything runs on the page's one thread in Chromium. A cold time counts from an empty page to the first answer, over a
+network of `--mbit` Mbit/s; onnxruntime-web has its build for SIMD without a GPU, the smaller one. Engine bytes are all
+that is fetched for it but weights, or the model. The second visit finds what the first compiled in Cache Storage.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sardonyx.bundle import Bundle
+from tests.benchmarks.browser import MISDECLARED, VERSION, onnxruntime_web, without_shapes
+from tests.benchmarks.report import processor, publish, table
+from tests.benchmarks.table import number
+from tests.models import assert_close, inputs, path, reference
+from tests.support.browser import Chromium, open_chromium
+from tests.web.pages import RUNTIME, bundled
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+MODELS = ("ppocr2-cls", "silero-vad", "ppocr4-det", "light-squeezenet", "ppocr5-cls", "magika", "light-resnet50")
+THEIRS, BUNDLE, FIRST, SECOND = "onnxruntime-web", "bundle", "first visit", "second visit"
+SIDES = (THEIRS, BUNDLE, FIRST, SECOND)
+MIB = 1 << 20
+
+Figures = dict[str, Any]
+
+
+class Visit:
+    """A browser without a past, and one page in it."""
+
+    def __init__(self, chromium: Chromium, mbit: float) -> None:
+        self.address = f"{chromium.site.address}/support/page.html"
+        self.context: BrowserContext = chromium.browser.new_context()
+        self.mbit = mbit
+        self.page = self.open()
+
+    def open(self) -> Page:
+        page = self.context.new_page()
+        page.goto(self.address)
+        page.evaluate("async () => { globalThis.bench = await import('/benchmarks/page.mjs'); }")
+        return page
+
+    def again(self) -> None:
+        self.page.close()
+        self.page = self.open()
+
+    def feed(self, feeds: Mapping[str, np.ndarray]) -> None:
+        kinds = [[name, array.dtype.name, list(array.shape)] for name, array in feeds.items()]
+        self.page.evaluate("(kinds) => bench.feed(kinds)", kinds)
+
+    def cold(self, side: str, shapes: Mapping[str, Sequence[int]]) -> Figures:
+        """The figures of a side that starts here, with the network as slow as it is said to be."""
+        session = self.context.new_cdp_session(self.page)
+        slow = {"offline": False, "latency": 20, "uploadThroughput": -1, "downloadThroughput": self.mbit * 1e6 / 8}
+        session.send("Network.enable")
+        session.send("Network.emulateNetworkConditions", slow)
+        figures: Figures = self.page.evaluate("(given) => bench.cold(...given)", [side, shapes])
+        session.send("Network.emulateNetworkConditions", {**slow, "latency": 0, "downloadThroughput": -1})
+        return figures
+
+
+def measure(chromium: Chromium, id: str, rounds: int, mbit: float) -> Figures:
+    """Figures of each side: milliseconds, bytes, and what is wrong with its outputs."""
+    feeds = inputs(id)
+    site = chromium.site
+    model = without_shapes(path(id)) if id in MISDECLARED else path(id)
+    bundle = bundled(path(id), feeds, ["wasm"])
+    site.data.clear()
+    site.data.update({"model.onnx": model, "model.sdx": bundle})
+    site.data.update({f"input{k}": array.tobytes() for k, array in enumerate(feeds.values())})
+    shapes = {name: list(array.shape) for name, array in feeds.items()}
+    found: Figures = {side: {"cold": [], "memory": []} for side in SIDES}
+    for _ in range(rounds):
+        for side in (THEIRS, BUNDLE, FIRST):
+            visit = Visit(chromium, mbit)
+            _note(chromium, id, found[side], visit, "compile" if side == FIRST else side, feeds, shapes, bundle)
+            if side == FIRST:
+                visit.again()
+                _note(chromium, id, found[SECOND], visit, "compile", feeds, shapes, bundle)
+            visit.context.close()
+    visit = Visit(chromium, mbit)
+    visit.feed(feeds)
+    for side in (THEIRS, BUNDLE):
+        visit.page.evaluate("(given) => bench.cold(...given)", [side, shapes])
+    slow = statistics.median(found[BUNDLE]["cold"]) > 20_000
+    times = visit.page.evaluate("(given) => bench.steady(...given)", [[THEIRS, BUNDLE], 7 if slow else 15])
+    visit.context.close()
+    for side in SIDES:
+        found[side]["cold"] = statistics.median(found[side]["cold"]) if found[side]["cold"] else None
+        found[side]["memory"] = max(found[side]["memory"], default=0)
+    for side in (THEIRS, BUNDLE):
+        found[side]["run"] = statistics.median(times[side])
+    return found
+
+
+def _note(
+    chromium: Chromium,
+    id: str,
+    figures: Figures,
+    visit: Visit,
+    side: str,
+    feeds: Mapping[str, np.ndarray],
+    shapes: Mapping[str, Sequence[int]],
+    bundle: bytes,
+) -> None:
+    from playwright.sync_api import Error
+
+    visit.feed(feeds)
+    chromium.site.posted.clear()
+    try:
+        told = visit.cold(side, shapes)
+    except Error as error:
+        figures["failed"] = error.message.splitlines()[0]
+        return
+    figures["cold"].append(told["time"])
+    figures["memory"].append(told["memory"])
+    sizes = dict(told["files"])
+    figures["model"] = sizes.pop("/data/model.onnx", 0)
+    engine = sum(sizes.values()) - sizes.pop("/data/model.sdx", 0)
+    if side == BUNDLE:  # which is left unread behind the last weight, so that the browser does not know its size
+        content = Bundle(bundle)
+        weights = [content.sections[name] for name in content.manifest["weights"]]
+        figures["model"] = sum(section.nbytes for section in weights)
+        engine += max(section.offset + section.nbytes for section in weights) - figures["model"]
+    figures["engine"] = engine
+    outputs = [
+        np.frombuffer(chromium.site.posted[f"{side}/{k}"], dtype).reshape(shape)
+        for k, (dtype, shape) in enumerate(told["outputs"])
+    ]
+    try:
+        assert_close(id, outputs, reference(id))
+    except AssertionError as error:
+        figures["wrong"] = str(error).strip().splitlines()[0]
+
+
+def rendered(rows: Mapping[str, Figures]) -> list[str]:
+    """The table: cold times, engine bytes, runs and memory, with ratios to onnxruntime-web."""
+    lines = []
+    for id, row in rows.items():
+        line = [id, number(row[THEIRS].get("model", 0) / 1e6)]
+        for side in SIDES:
+            line.append(number(row[side]["cold"] / 1e3) if row[side]["cold"] else "failed")
+            if side != THEIRS:
+                line.append(_ratio(row, side, "cold"))
+        line += [number(row[side].get("engine", 0) / 1e3) for side in (THEIRS, BUNDLE)]
+        line += [number(row[side]["run"]) for side in (THEIRS, BUNDLE)] + [_ratio(row, BUNDLE, "run")]
+        line += [number(row[side]["memory"] / MIB) for side in (THEIRS, BUNDLE)]
+        lines.append(line)
+    head = ["model", "model, MB", f"{THEIRS}, cold, s"]
+    head += [text for side in SIDES[1:] for text in (f"{side}, s", "ratio")]
+    head += ["engine, kB", "ours, kB", "run, ms", "ours, ms", "ratio", "memory, MiB", "ours, MiB"]
+    return table(head, [*lines, _means(rows)])
+
+
+def _ratio(row: Figures, side: str, what: str) -> str:
+    a, b = row[side].get(what), row[THEIRS].get(what)
+    return f"{a / b:.2f}" if a and b else ""
+
+
+def _means(rows: Mapping[str, Figures]) -> list[str]:
+    def mean(side: str, what: str) -> str:
+        found = [float(text) for row in rows.values() if (text := _ratio(row, side, what))]
+        return f"**{statistics.geometric_mean(found):.2f}**" if found else ""
+
+    colds = [text for side in SIDES[1:] for text in ("", mean(side, "cold"))]
+    return ["geometric mean", "", "", *colds, "", "", "", "", mean(BUNDLE, "run"), "", ""]
+
+
+def complaints(rows: Mapping[str, Figures]) -> list[str]:
+    return [
+        f"* {id}, {side}: {figures[bad]}"
+        for id, row in rows.items()
+        for side, figures in row.items()
+        for bad in ("failed", "wrong")
+        if bad in figures
+    ]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=lambda text: text.split(","), default=[*MODELS], metavar="ID,...")
+    parser.add_argument("--rounds", type=int, default=3, help="cold starts of each side (default %(default)s)")
+    parser.add_argument("--mbit", type=float, default=20, help="of the network, a second (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--write", action="store_true", help="write the table into README.md")
+    arguments = parser.parse_args()
+    rows: dict[str, Figures] = {}
+    folders: dict[str, Path] = {
+        "benchmarks": Path(__file__).parent,
+        "onnxruntime": onnxruntime_web(),
+        "sardonyx": RUNTIME,
+    }
+    with open_chromium(folders) as chromium:
+        for id in arguments.models:
+            rows[id] = measure(chromium, id, arguments.rounds, arguments.mbit)
+            if not arguments.json:
+                print(f"{id}: {json.dumps(rows[id])}", flush=True)
+        about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}; {arguments.mbit:g} Mbit/s."
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    publish("page", [*rendered(rows), "", about, *complaints(rows)], arguments.write)
+
+
+if __name__ == "__main__":
+    main()
