@@ -5,13 +5,16 @@ BIN = .venv/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTEST = $(BIN)/python -m pytest
 
-.PHONY: help demo check test test-all lint system format wheel clean
+.PHONY: help demo pages check test test-all lint system format wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.demo ## recognise handwritten digits on every device of this machine
 	@$(BIN)/sardonyx demo
+
+pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/pages, for any web server
+	@$(BIN)/sardonyx web build/pages
 
 check: lint ## lint, type-check and run the quick tests (under two minutes)
 	@$(PYTEST) -n 2 -m "not slow and not nightly"

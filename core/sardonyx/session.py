@@ -6,10 +6,10 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -71,7 +71,7 @@ class InferenceSession:
 
     def __init__(
         self,
-        path_or_bytes: str | os.PathLike[str] | bytes,
+        path_or_bytes: str | os.PathLike[str] | bytes | memoryview,
         sess_options: SessionOptions | None = None,
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
@@ -95,6 +95,26 @@ class InferenceSession:
             if self._bundle is None:
                 self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
             self._prepare()
+
+    @classmethod
+    async def from_url(
+        cls,
+        url: str,
+        sess_options: SessionOptions | None = None,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+        **kwargs: Any,
+    ) -> Self:
+        """A session for the model, or bundle, at an address, relative to the page where there is one.
+
+        `progress(loaded, total)` hears of bytes, `total` being 0 where the server does not say. A copy is kept, and
+        fetched anew when the server has another (`sardonyx.fetch`). Raises Fail where it cannot be fetched.
+        """
+        from sardonyx.fetch import fetch
+
+        return cls(await fetch(url, progress), sess_options, providers, provider_options, **kwargs)
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
         count = self._options.intra_op_num_threads

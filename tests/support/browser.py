@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 import threading
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +21,7 @@ from tests.pyodide.assemble import RUNNER, assemble
 from .wheel import build_wheel
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
 ISOLATED = {
@@ -34,18 +35,25 @@ ARGUMENTS = (
     "--enable-unsafe-webgpu",
     "--use-webgpu-adapter=swiftshader",
     "--enable-features=Vulkan",
+    "--js-flags=--expose-gc",
 )
-"""Of Chromium, for WebGPU on SwiftShader."""
+"""Of Chromium, for WebGPU on SwiftShader, and for tests of memory."""
 
 
 class Site(ThreadingHTTPServer):
-    """Files of flat `folders`, by the first part of an address, and `data`, which may change; `posted` comes back."""
+    """Files of `folders`, by the first part of an address, and `data`, which may change; `posted` comes back.
+
+    `requests` are the paths that were asked for; `policy` is the Content-Security-Policy of every answer. What did not
+    change since its ETag was given is not sent again.
+    """
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.folders = folders
         self.data: dict[str, bytes | Path] = {}
         self.posted: dict[str, bytes] = {}
+        self.requests: list[str] = []
+        self.policy = ""
         self.address = f"http://127.0.0.1:{self.server_port}"
 
     def find(self, path: str) -> bytes | Path | None:
@@ -58,7 +66,7 @@ class Site(ThreadingHTTPServer):
         folder, _, name = path.strip("/").partition("/")
         if folder == "data":
             return self.data.get(name)
-        if folder not in self.folders or "/" in name:
+        if folder not in self.folders or ".." in name.split("/"):
             return None
         file = self.folders[folder] / name
         return file if file.is_file() else None
@@ -71,18 +79,30 @@ class _Handler(BaseHTTPRequestHandler):
     server: Site
 
     def do_GET(self) -> None:
-        content = self.server.find(self.path)
+        path = self.path.partition("?")[0]
+        self.server.requests.append(path)
+        content = self.server.find(path)
         body = content.read_bytes() if isinstance(content, Path) else content
-        self._answer(200 if body is not None else 404, body or b"")
+        if body is None:
+            return self._answer(404, b"")
+        etag = f'"{zlib.crc32(body):08x}"'
+        if self.headers["If-None-Match"] == etag:
+            return self._answer(304, b"", etag)
+        return self._answer(200, body, etag)
 
     def do_POST(self) -> None:
         self.server.posted[self.path.strip("/")] = self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(204, b"")
 
-    def _answer(self, status: int, body: bytes) -> None:
+    def _answer(self, status: int, body: bytes, etag: str = "") -> None:
         self.send_response(status)
-        self.send_header("Content-Type", TYPES.get(Path(self.path).suffix, "application/octet-stream"))
+        if etag:
+            self.send_header("ETag", etag)
+        suffix = Path(self.path.partition("?")[0]).suffix
+        self.send_header("Content-Type", TYPES.get(suffix, "application/octet-stream"))
         self.send_header("Content-Length", str(len(body)))
+        if self.server.policy:
+            self.send_header("Content-Security-Policy", self.server.policy)
         for name, value in ISOLATED.items():
             self.send_header(name, value)
         self.end_headers()
@@ -124,6 +144,12 @@ class Chromium:
         if "error" in answer:
             raise RuntimeError(answer["error"])
         return answer["result"]
+
+    @contextmanager
+    def visitor(self) -> Iterator[BrowserContext]:
+        """A browser that has been nowhere yet; its pages share what they keep."""
+        with self.browser.new_context(base_url=self.site.address) as context:
+            yield context
 
     def run(self, code: str, files: Mapping[str, bytes] | None = None, *, timeout: float = 300) -> str:
         """Run `code` in Pyodide: see `run_in_browser`."""

@@ -78,13 +78,14 @@ def _no_browser() -> str | None:
 
 
 def _no_pyodide() -> str | None:
+    from sardonyx.errors import Fail
     from tests.pyodide.assemble import assemble
 
     if reason := lacks("node"):
         return reason
     try:
         assemble()
-    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+    except (Fail, OSError, ValueError) as error:
         return f"Pyodide cannot be assembled: {error}"
     return None
 

@@ -10,6 +10,7 @@ import pytest
 
 from sardonyx.compiler.kernel import Routine
 from sardonyx_wasm import blas
+from sardonyx_wasm.filtering import filters
 
 
 def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:
@@ -169,6 +170,34 @@ def test_stacks(shape: tuple[int, int, int, int], threads: int) -> None:
     expected = a.astype(np.float64) @ b
     check("matmul", a, b, b, expected, threads)
     check("matmul_batched", a.swapaxes(0, 1).copy(), b, b, expected.swapaxes(0, 1), threads)
+
+
+@BLOCKS
+@THREADS
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize(
+    ("tile", "kernel", "strides"),
+    [((4, 4), (3, 3), (1, 1)), ((2, 2), (3, 3), (2, 2)), ((4, 1), (3, 1), (2, 1)), ((4, 4), (3, 3), (1, 2))],
+)
+def test_planes(tile: tuple[int, int], kernel: tuple[int, int], strides: tuple[int, int], threads: int) -> None:
+    """The products of Winograd's algorithm, where equal weights are there once."""
+    attributes: dict[str, Any] = {"tile": tile, "kernel": kernel, "strides": strides, "dilations": (1, 1)}
+    down, across = filters(attributes)
+    rng = np.random.default_rng(0)
+    count = 2 * down.tiles(9) * across.tiles(13)
+    a = rng.standard_normal((count, down.places, across.places, 20)).astype(np.float32)
+    b = rng.standard_normal((down.weights, across.weights, 20, 70)).astype(np.float32)
+    which = [np.minimum(np.arange(line.places), line.weights - 1) for line in (down, across)]
+    expected = np.einsum("tpqk,pqkn->tpqn", a.astype(np.float64), b[np.ix_(*which)])
+    stored = panels(b.reshape(-1, 20, 70), 32)
+    memory = Memory(a, stored, np.full(expected.shape, np.nan, np.float32))
+    shapes = [[2, 0, 0, 20], stored.shape, [2, 9, 13, 70]]
+    code = routine("conv_winograd", shapes, n=70, nr=32, **attributes)
+    call = blas.Call(blas.product(code, memory.addresses, ()), memory.array)
+    for thread in range(threads):
+        call(0, thread, threads)
+    found = memory.array(memory.addresses[2], expected.shape)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 
 
 def test_only_large_products_of_floats_are_taken() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -33,20 +35,19 @@ def random(*shape: int) -> Array:
     return np.random.default_rng(shape).standard_normal(shape).astype("f4")
 
 
-def source(batch: int, rows: int, columns: int, channels: int, window: Any) -> Array:
-    """An x that is just large enough for so many rows and columns of outputs."""
-    sizes = [
-        (count - 1) * stride + (taps - 1) * step + 1 for count, taps, stride, step in zip((rows, columns), *window)
-    ]
+def source(batch: int, counts: Sequence[int], channels: int, window: Any) -> Array:
+    """An x that is just large enough for so many outputs along each axis."""
+    sizes = [(count - 1) * stride + (taps - 1) * step + 1 for count, taps, stride, step in zip(counts, *window)]
     return random(batch, *sizes, channels)
 
 
 def seen(x: Array, window: Any) -> Array:
-    """What the taps see: [B, Ho, Wo, C, kh, kw] in float64."""
-    kernel, (down, across), (high, wide) = window
-    extents = [(taps - 1) * step + 1 for taps, step in zip(kernel, (high, wide))]
-    views = sliding_window_view(x.astype(float), extents, (1, 2))
-    return views[:, ::down, ::across, :, ::high, ::wide]
+    """What the taps see: [B, *sizes, C, taps] in float64."""
+    kernel, strides, dilations = window
+    extents = [(taps - 1) * step + 1 for taps, step in zip(kernel, dilations)]
+    views = sliding_window_view(x.astype(float), extents, tuple(range(1, 1 + len(kernel))))
+    views = views[(slice(None), *(slice(None, None, step) for step in (*strides, 1, *dilations)))]
+    return views.reshape(*views.shape[: -len(kernel)], prod(kernel))
 
 
 def one(primitive: str, arrays: list[Array], shape: tuple[int, ...], given: dict[str, Any], **more: Any) -> Array:
@@ -68,37 +69,36 @@ def close(result: Array, views: Array, w: Array, terms: str) -> None:
 # ---- depthwise
 
 
-def check_depthwise(batch: int, rows: int, columns: int, channels: int, window: Any, target: str, **more: Any) -> None:
-    x, w = source(batch, rows, columns, channels, window), random(*window[0], channels)
-    weights = w.reshape(-1, channels)
-    shape = (batch, rows, columns, channels)
-    result = one("depthwise", [x, weights], shape, attributes(window), target=target, **more)
-    close(result, seen(x, window), w, "bijckl,klc->bijc")
+def check_depthwise(shape: tuple[int, ...], window: Any, target: str, **more: Any) -> None:
+    batch, *counts, channels = shape
+    x, w = source(batch, counts, channels, window), random(prod(window[0]), channels)
+    result = one("depthwise", [x, w], shape, attributes(window), target=target, **more)
+    close(result, seen(x, window), w, "b...ck,kc->b...c")
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 @pytest.mark.parametrize("target", TARGETS)
 def test_depthwise(target: str, window: Any) -> None:
     for columns, channels in ((1, 4), (3, 6), (6, 3), (7, 8)):
-        check_depthwise(2, 3, columns, channels, window, target)
+        check_depthwise((2, 3, columns, channels), window, target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_depthwise_sizes(target: str) -> None:
     for columns, channels in itertools.product((1, 2, 4, 5, 8, 9, 14, 17), (1, 2, 5, 7, 8, 9, 16, 33)):
-        check_depthwise(1, 2, columns, channels, WINDOWS[1], target)
+        check_depthwise((1, 2, columns, channels), WINDOWS[1], target)
 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_depthwise_without_fusion(target: str) -> None:
     for window in WINDOWS[1:3]:
-        check_depthwise(1, 5, 9, 10, window, target, features=PLAIN)
+        check_depthwise((1, 5, 9, 10), window, target, features=PLAIN)
 
 
 @pytest.mark.parametrize("channels", [1, 3, 4, 7, 24])
 def test_depthwise_with_open_sizes(channels: int) -> None:
     for batch, rows, columns in ((1, 1, 1), (2, 5, 7), (3, 2, 6)):
-        check_depthwise(batch, rows, columns, channels, WINDOWS[2], "v8", open_sizes=True, pieces=2)
+        check_depthwise((batch, rows, columns, channels), WINDOWS[2], "v8", open_sizes=True, pieces=2)
 
 
 # ---- packed
@@ -114,16 +114,19 @@ def packed(w: Array, groups: int, target: str) -> Array:
     return np.ascontiguousarray(filled.reshape(groups * panels, nr, -1).swapaxes(1, 2))
 
 
-def check_packed(
-    shape: tuple[int, int, int, int], channels: int, window: Any, target: str, groups: int = 1, **more: Any
-) -> None:
-    batch, rows, columns, made = shape
-    x, w = source(batch, rows, columns, channels, window), random(*window[0], channels // groups, made)
+def check_packed(shape: tuple[int, ...], channels: int, window: Any, target: str, groups: int = 1, **more: Any) -> None:
+    batch, *counts, made = shape
+    x, w = source(batch, counts, channels, window), random(*window[0], channels // groups, made)
     given = attributes(window, groups=groups, m=made, nr=tile.panel_width(target))
     result = one("conv_packed", [x, packed(w, groups, target)], shape, given, target=target, **more)
-    views = seen(x, window).reshape(batch, rows, columns, groups, channels // groups, *window[0])
-    weights = w.reshape(*window[0], channels // groups, groups, made // groups)
-    close(result, views, weights, "bijgckl,klcgm->bijgm")
+    close_in_groups(result, x, w, window, groups)
+
+
+def close_in_groups(result: Array, x: Array, w: Array, window: Any, groups: int) -> None:
+    views, channels = seen(x, window), w.shape[-2]
+    views = views.reshape(*views.shape[:-2], groups, channels, prod(window[0]))
+    weights = w.reshape(prod(window[0]), channels, groups, -1)
+    close(result.reshape(*result.shape[:-1], groups, -1), views, weights, "b...gck,kcgm->b...gm")
 
 
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
@@ -151,6 +154,80 @@ def test_packed_with_open_sizes(groups: int) -> None:
         check_packed((batch, rows, columns, 10), 4, WINDOWS[2], "v8", groups, open_sizes=True, pieces=2)
 
 
+# ---- grouped
+
+
+def check_grouped(shape: tuple[int, ...], channels: int, window: Any, target: str, groups: int, **more: Any) -> None:
+    batch, *counts, made = shape
+    x, w = source(batch, counts, channels, window), random(*window[0], channels // groups, made)
+    lines = w.reshape(-1, window[0][-1], channels // groups, made // 4, 4).transpose(3, 0, 2, 1, 4)
+    given = attributes(window, groups=groups)
+    result = one("conv_grouped", [x, np.ascontiguousarray(lines)], shape, given, target=target, **more)
+    close_in_groups(result, x, w, window, groups)
+
+
+@pytest.mark.parametrize(("groups", "channels", "made"), [(2, 8, 8), (3, 3, 24), (5, 35, 20), (32, 128, 128)])
+@pytest.mark.parametrize("target", TARGETS)
+def test_grouped(target: str, groups: int, channels: int, made: int) -> None:
+    for window in WINDOWS[:6]:
+        check_grouped((2, 3, 5, made), channels, window, target, groups)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_grouped_sizes(target: str) -> None:
+    for columns in (1, 2, 3, 4, 5, 7, 8, 9, 14, 15, 16, 17):
+        check_grouped((1, 2, columns, 8), 10, WINDOWS[1], target, 2)
+    check_grouped((1, 3, 9, 8), 8, WINDOWS[2], target, 2, features=PLAIN, pieces=2)
+
+
+def test_grouped_with_open_sizes() -> None:
+    for batch, rows, columns in ((1, 1, 1), (2, 5, 7), (3, 9, 16)):
+        check_grouped((batch, rows, columns, 12), 6, WINDOWS[2], "v8", 3, open_sizes=True, pieces=2)
+
+
+# ---- three axes
+
+VOLUMES = [
+    ((3, 3, 3), (1, 1, 1), (1, 1, 1)), ((2, 3, 5), (1, 2, 3), (1, 1, 1)), ((3, 1, 2), (2, 1, 1), (1, 1, 3)),
+    ((1, 4, 9), (1, 1, 2), (1, 3, 1)), ((5, 1, 1), (3, 1, 1), (2, 1, 1)), ((1, 1, 1), (2, 2, 2), (1, 1, 1)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("window", VOLUMES, ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_volumes(target: str, window: Any) -> None:
+    for counts, pieces in (((1, 1, 1), 1), ((3, 2, 7), 1), ((2, 4, 9), 3)):
+        check_packed((2, *counts, 9), 3, window, target, pieces=pieces)
+        check_packed((2, *counts, 12), 6, window, target, 3, pieces=pieces)
+        check_depthwise((2, *counts, 6), window, target, pieces=pieces)
+        check_grouped((2, *counts, 8), 6, window, target, 2, pieces=pieces)
+    check_depthwise((1, 2, 3, 5, 16), window, target)  # a pixel is a line of the cache
+    check_depthwise((1, 2, 3, 5, 3), window, target)
+
+
+@pytest.mark.parametrize("window", VOLUMES[:3], ids=str)
+def test_volumes_with_open_sizes(window: Any) -> None:
+    check_packed((2, 3, 4, 5, 9), 3, window, "v8", open_sizes=True, pieces=2)
+    check_depthwise((2, 3, 4, 5, 6), window, "v8", open_sizes=True, pieces=2)
+    check_grouped((2, 3, 4, 5, 8), 6, window, "v8", 2, open_sizes=True, pieces=2)
+
+
+# ---- what the windows see
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3])
+@pytest.mark.parametrize("window", [*WINDOWS[1:5], *VOLUMES], ids=str)
+def test_im2col(window: Any, groups: int) -> None:
+    for counts, channels in (((1, 1, 1), 6), ((2, 3, 5), 12), ((3, 2, 4), 24)):
+        counts = counts[-len(window[0]) :]
+        x = source(2, counts, channels, window)
+        views = seen(x, window)
+        expected = np.moveaxis(views.reshape(*views.shape[:-2], groups, channels // groups, -1), -1, -2)
+        shape = (2, *counts, prod(window[0]) * channels)
+        given = attributes(window, groups=groups)
+        assert_array_equal(one("im2col", [x], shape, given, pieces=3), expected.reshape(shape))
+
+
 # ---- both
 
 # Along one axis: kernel, strides, dilations
@@ -163,7 +240,7 @@ def test_lines(target: str, window: Any) -> None:
     """With one column, neighbouring units are done at once."""
     for rows, channels, made in ((1, 4, 8), (14, 6, 5), (67, 1, 12)):
         for pieces in (1, 3):
-            check_depthwise(2, rows, 1, channels, window, target, pieces=pieces)
+            check_depthwise((2, rows, 1, channels), window, target, pieces=pieces)
             check_packed((2, rows, 1, made), channels, window, target, pieces=pieces)
 
 
@@ -171,7 +248,7 @@ def test_lines(target: str, window: Any) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_any_split_gives_the_same_bits(primitive: str, target: str) -> None:
     window = WINDOWS[1]
-    x = source(2, 9, 11, 12, window)
+    x = source(2, (9, 11), 12, window)
     given = attributes(window, groups=1, m=12, nr=tile.panel_width(target))
     w = random(9, 12) if primitive == "depthwise" else packed(random(3, 3, 12, 12), 1, target)
     results = [one(primitive, [x, w], (2, 9, 11, 12), given, target=target, pieces=pieces) for pieces in (1, 2, 5, 18)]

@@ -14,8 +14,8 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Trace, constant
 from sardonyx.symbolic import Guards
+from sardonyx_wasm.filtering import Filter, filters
 from sardonyx_wasm.legalize import legalize
-from sardonyx_wasm.routines.filtering import POINTS
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
 
@@ -29,57 +29,88 @@ def unpacked(b: np.ndarray, n: int) -> np.ndarray:
 
 
 def windows(x: np.ndarray, shape: Sequence[int], kernel: Any, strides: Any, dilations: Any) -> np.ndarray:
-    """What the taps of each place see, [B, Ho, Wo, C, kh, kw] of x [B, H, W, C]."""
+    """What the taps of each place see, [B, *sizes, C, taps] of x [B, *spatial, C]."""
     span = [(n - 1) * step + 1 for n, step in zip(kernel, dilations, strict=True)]
-    seen = sliding_window_view(x, span, (1, 2))[..., :: dilations[0], :: dilations[1]]
-    return seen[:, :: strides[0], :: strides[1]][:, : shape[1], : shape[2]]
+    seen = sliding_window_view(x, span, tuple(range(1, x.ndim - 1)))
+    seen = seen[(slice(None), *(slice(None, None, step) for step in (*strides, 1, *dilations)))]
+    seen = seen[tuple(slice(size) for size in shape[:-1])]
+    return seen.reshape(*seen.shape[: x.ndim], prod(kernel))
+
+
+def in_groups(x: np.ndarray, shape: Any, groups: int, window: Any) -> np.ndarray:
+    """What the taps see as [..., groups, C / groups, taps]."""
+    return windows(x, shape, **window).reshape(*shape[:-1], groups, x.shape[-1] // groups, -1)
 
 
 def conv_packed(x: np.ndarray, w: np.ndarray, shape: Any, groups: int, m: int, nr: int, **window: Any) -> np.ndarray:
-    channels, made = x.shape[3] // groups, m // groups
+    channels, made = x.shape[-1] // groups, m // groups
     taps = prod(window["kernel"])
     kernels = unpacked(w.reshape(groups, -1, taps * channels, nr), made).reshape(groups, taps, channels, made)
-    seen = windows(x, shape, **window).reshape(*shape[:3], groups, channels, taps)
-    return np.einsum("bhwgct,gtcm->bhwgm", seen, kernels).reshape(shape)
+    return np.einsum("...gct,gtcm->...gm", in_groups(x, shape, groups, window), kernels).reshape(shape)
 
 
-def transforms(m: int) -> tuple[np.ndarray, np.ndarray]:
-    """B' and A' of Toom and Cook for the points of the routines."""
-    points = [0.0, *(sign * point for point in POINTS[m] for sign in (1, -1))]
-    basis = [np.poly(points[:k] + points[k + 1 :])[::-1] for k in range(len(points))]
-    b = np.array([*(np.append(row, 0.0) for row in basis), np.poly(points)[::-1]])
-    a = np.array([[point**k for point in points] + [float(k == m - 1)] for k in range(m)])
-    return b, a
+def conv_grouped(x: np.ndarray, w: np.ndarray, shape: Any, groups: int, **window: Any) -> np.ndarray:
+    parts, lines, channels, taps, lanes = w.shape
+    kernels = w.transpose(0, 4, 2, 1, 3).reshape(groups, parts // groups * lanes, channels, lines * taps)
+    return np.einsum("...gct,gmct->...gm", in_groups(x, shape, groups, window), kernels).reshape(shape)
 
 
-def winograd_input(x: np.ndarray, shape: Any, m: int) -> np.ndarray:
-    b, _ = transforms(m)
-    tiles = sliding_window_view(x, (m + 2, m + 2), (1, 2))[:, ::m, ::m]
-    return np.einsum("ik,bhwckl,jl->bhwijc", b, tiles, b).reshape(shape)
+def tiles(x: np.ndarray, line: Filter, count: int, axis: int) -> np.ndarray:
+    """What the tiles along an axis of x see, on two axes instead."""
+    number = np.arange(count)
+    first = (number + number // line.dilation * ((line.outputs - 1) * line.dilation)) * line.stride
+    seen = np.take(x, first[:, None] + np.arange(line.span) * line.dilation, axis)
+    assert first.size == 0 or x.shape[axis] == first[-1] + (line.span - 1) * line.dilation + 1
+    return seen
 
 
-def winograd_output(y: np.ndarray, shape: Any, m: int) -> np.ndarray:
-    _, a = transforms(m)
-    batch, height, width, made = shape
-    tiles = (batch, -(-height // m), -(-width // m))
-    blocks = np.einsum("ik,bhwklc,jl->bhiwjc", a, y.reshape(*tiles, m + 2, m + 2, made), a)
-    return blocks.reshape(batch, tiles[1] * m, tiles[2] * m, made)[:, :height, :width]
+def winograd_input(x: np.ndarray, shape: Any, counts: Any = None, **window: Any) -> np.ndarray:
+    lines = filters(window)
+    if counts is None:  # there is no border beyond what tiles see
+        counts = [
+            next(
+                n for n in range(x.shape[axis + 1] + 1) if line.seen(n) == x.shape[axis + 1] and n % line.dilation == 0
+            )
+            for axis, line in enumerate(lines)
+        ]
+    seen = tiles(tiles(x, lines[1], counts[1], 2), lines[0], counts[0], 1)
+    b, d = (np.array(line.matrices()[0]) for line in lines)
+    return np.einsum("ik,bhkwlc,jl->bhwijc", b, seen, d).reshape(shape)
 
 
-def matmul_batched(a: np.ndarray, b: np.ndarray, shape: Any, n: int, nr: int = 0) -> np.ndarray:
-    return np.einsum("tpk,pkn->tpn", a, unpacked(b, n) if nr else b)
+def winograd_output(y: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
+    lines = down, across = filters(window)
+    counts = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
+    planes = y.reshape(shape[0], *counts, down.places, across.places, shape[3])
+    a, c = (np.array(line.matrices()[2]) for line in lines)
+    blocks = np.einsum("ik,bhwklc,jl->bhiwjc", a, planes, c)
+    for axis, line in ((3, across), (1, down)):  # outputs of tiles that are neighbours lie side by side
+        split = [*blocks.shape[:axis], -1, line.dilation, *blocks.shape[axis + 1 :]]
+        joined = [*blocks.shape[:axis], -1, *blocks.shape[axis + 2 :]]
+        blocks = np.moveaxis(blocks.reshape(split), axis + 1, axis + 2).reshape(joined)
+    return blocks[:, : shape[1], : shape[2]]
 
 
-def conv_panels(x: np.ndarray, w: np.ndarray, shape: Any, n: int, nr: int, **window: Any) -> np.ndarray:
-    seen = np.moveaxis(windows(x, shape, **window), 3, -1)
-    return seen.reshape(*shape[:3], -1) @ unpacked(w, n)
+def matmul_batched(a: np.ndarray, b: np.ndarray, shape: Any, n: int, nr: int, places: Any, weights: Any) -> np.ndarray:
+    which = [np.minimum(np.arange(count), known - 1) for count, known in zip(places, weights, strict=True)]
+    matrices = unpacked(b, n).reshape(*weights, -1, n)[np.ix_(*which)]
+    return np.einsum("tpk,pkn->tpn", a, matrices.reshape(-1, *matrices.shape[2:]))
 
 
-def conv_winograd(x: np.ndarray, u: np.ndarray, shape: Any, m: int, n: int, nr: int) -> np.ndarray:
-    tiles = shape[0] * -(-shape[1] // m) * -(-shape[2] // m)
-    places = (m + 2) ** 2
-    v = winograd_input(x, (tiles, places, x.shape[3]), m)
-    return winograd_output(matmul_batched(v, u, (tiles, places, n), n, nr), shape, m)
+def conv_panels(
+    x: np.ndarray, w: np.ndarray, shape: Any, n: int, nr: int, groups: int = 1, **window: Any
+) -> np.ndarray:
+    seen = in_groups(x, shape, groups, window).swapaxes(-1, -2).reshape(*shape[:-1], groups, -1)
+    kernels = unpacked(w, n // groups).reshape(groups, -1, n // groups)
+    return np.einsum("...gk,gkm->...gm", seen, kernels).reshape(shape)
+
+
+def conv_winograd(x: np.ndarray, u: np.ndarray, shape: Any, n: int, nr: int, **window: Any) -> np.ndarray:
+    down, across = filters(window)
+    counts = down.tiles(shape[1]), across.tiles(shape[2])
+    places, weights = (down.places, across.places), (down.weights, across.weights)
+    v = winograd_input(x, (shape[0] * prod(counts), prod(places), x.shape[3]), counts, **window)
+    return winograd_output(matmul_batched(v, u, (), n, nr, places, weights), shape, **window)
 
 
 REFERENCES: dict[str, Callable[..., np.ndarray]] = {
@@ -88,12 +119,11 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "matmul_panels": lambda a, b, shape, n, nr: np.matmul(a, unpacked(b, n)),
     "matmul_batched": matmul_batched,
     "conv_packed": conv_packed,
+    "conv_grouped": conv_grouped,
     "conv_panels": conv_panels,
     "conv_winograd": conv_winograd,
-    "depthwise": lambda x, w, shape, **window: np.einsum(
-        "bhwct,tc->bhwc", windows(x, shape, **window).reshape(*shape, -1), w
-    ),
-    "im2col": lambda x, shape, **window: np.moveaxis(windows(x, shape, **window), 3, -1).reshape(shape),
+    "depthwise": lambda x, w, shape, **window: np.einsum("...ct,tc->...c", windows(x, shape, **window), w),
+    "im2col": lambda x, shape, **window: windows(x, shape, **window).swapaxes(-1, -2).reshape(shape),
     "winograd_input": winograd_input,
     "winograd_output": winograd_output,
 }
@@ -150,19 +180,71 @@ W = np.random.default_rng(1).standard_normal((40, 40, 3, 3)).astype(np.float32)
         ([1, 40, 6, 5], W, {}, "winograd_input"),
         ([2, 5, 9, 10], W[:7, :5], {}, ""),
         ([2, 5, 9, 10], W[:7, :5], {"strides": (2, 3), "dilations": (2, 1), "low": (0, 2), "high": (3, 1)}, ""),
-        ([1, 8, 9, 10], W[:12, :4], {"groups": 2}, "conv_packed"),
+        ([3, 8, 9, 10], W[:12, :4], {"groups": 2}, "conv_packed"),
+        ([2, 10, 9, 10], W[:20, :2], {"groups": 5, "strides": (2, 1)}, "conv_grouped"),
+        ([2, 16, 9, 10], W[:8, :8], {"groups": 2}, "conv_grouped"),
+        ([6, 16, 9, 10], W[:32, :4, :1, :1], {"groups": 4}, "conv_packed"),
         ([1, 12, 9, 10], W[:12, :1], {"groups": 12}, "depthwise"),
         ([1, 12, 9, 10], W[:12, :1], {"groups": 12, "strides": (2, 2), "low": (0, 1)}, "depthwise"),
         ([1, 6, 9, 10], W[:12, :1], {"groups": 6}, "depthwise"),
         ([3, 8, 9, 10], W[:12, :8, :1, :1], {"low": (0, 0), "high": (0, 0)}, ""),
         ([3, 8, 9, 10], W[:12, :8, :1, :1], {"low": (0, 0), "high": (0, 0), "strides": (2, 2)}, ""),
+        ([1, 80, 28, 29], np.tile(W, (3, 2, 1, 1)), {"strides": (2, 2)}, "winograd_input"),
+        ([1, 40, 30, 21], W, {"dilations": (2, 3), "low": (2, 3), "high": (2, 3)}, "winograd_input"),
+        ([1, 40, 50, 1], W[..., :1], {"low": (1, 0), "high": (1, 0)}, "winograd_input"),
+        ([1, 40, 50, 9], W, {"low": (1, -3), "high": (-9, -2)}, "winograd_input"),
+        ([1, 16, 40, 29], np.tile(W[:8, :16], (1, 1, 1, 7)), {"low": (1, 9), "high": (1, 11)}, ""),
+        ([1, 6, 29, 31], W[:1, :6], {}, "reshape"),
+        ([1, 6, 61, 1], W[:2, :6, :, :1], {"low": (1, 0), "high": (1, 0), "strides": (2, 1)}, "reshape"),
     ],
 )
 def test_convolutions(target: str, x: list[int], w: np.ndarray, options: dict[str, Any], routine: str) -> None:
     used = check(target, [x], conv(**options), [w])
     assert "conv_general" not in used
-    native = {"winograd_input": "conv_winograd"} if target == "wasmtime" else {}
-    assert native.get(routine, routine) in used or not routine
+    native = {"winograd_input": {"conv_winograd"}, "conv_packed": {"conv_panels"}} if target == "wasmtime" else {}
+    if target == "wasmtime" and w.shape[1] > 4:
+        native["conv_grouped"] = {"conv_panels"}
+    assert native.get(routine, {routine}) & used or not routine
+
+
+V = np.random.default_rng(2).standard_normal((20, 20, 3, 3, 3)).astype(np.float32)
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("x", "w", "options", "routine"),
+    [
+        ([2, 20, 4, 9, 10], V, {}, "winograd"),
+        ([2, 20, 4, 9, 10], V, {"strides": (2, 1, 1), "dilations": (2, 1, 1), "low": (2, 1, 1)}, "winograd"),
+        ([2, 20, 4, 9, 10], V[:, :, :1], {"low": (0, 1, 1), "high": (0, 1, 1)}, "winograd"),
+        ([2, 3, 4, 9, 10], V[:12, :3], {"strides": (2, 2, 2)}, "packed"),
+        ([2, 3, 4, 9, 10], V[:12, :3], {"strides": (1, 2, 3), "dilations": (2, 1, 2), "low": (1, 0, 3)}, "packed"),
+        ([2, 3, 9, 4, 5], V[:12, :3, :, :1, :1], {"low": (1, 0, 0), "high": (2, 0, 0)}, "packed"),
+        ([2, 5, 9, 4, 5], V[:12, :5], {"low": (-1, 0, -2), "high": (0, 1, 2)}, "packed"),
+        ([2, 12, 4, 5, 6], V[:12, :1], {"groups": 12}, "depthwise"),
+        ([2, 12, 4, 5, 6], V[:12, :1, :1], {"groups": 12, "low": (0, 1, 1), "high": (0, 1, 1)}, "depthwise"),
+        ([2, 6, 4, 5, 6], V[:12, :1], {"groups": 6, "strides": (2, 1, 2)}, "depthwise"),
+        ([2, 8, 4, 5, 6], V[:8, :4], {"groups": 2}, "conv_grouped"),
+        ([2, 8, 4, 5, 6], V[:20, :4], {"groups": 2}, "packed"),
+        ([2, 8, 4, 5, 6], V[:12, :8, :1, :1, :1], {"low": (0, 0, 0), "high": (0, 0, 0)}, "matmul"),
+        ([2, 8, 4, 5, 6], V[:12, :8, :1, :1, :1], {"strides": (2, 2, 2), "low": (0, 0, 0), "high": (0, 0, 0)}, ""),
+    ],
+)
+def test_volumes(target: str, x: list[int], w: np.ndarray, options: dict[str, Any], routine: str) -> None:
+    ones = {"strides": (1, 1, 1), "dilations": (1, 1, 1), "low": (1, 1, 1), "high": (1, 1, 1)}
+    used = check(target, [x], conv(**(ones | options)), [w])
+    assert "conv_general" not in used
+    if target == "wasmtime" and routine == "packed":
+        assert used & {"conv_panels", "im2col"}
+    else:
+        assert any(routine in name for name in used)
+
+
+@TARGETS
+def test_planes_that_are_large_are_not_gathered(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sardonyx_wasm.volumes.GATHERED", 1000)
+    used = check(target, [[2, 20, 4, 9, 10]], conv((1,) * 3, (1,) * 3, (1,) * 3, (1,) * 3), [V])
+    assert used & {"conv_packed", "conv_panels"}
 
 
 @TARGETS
@@ -179,13 +261,15 @@ def test_of_one_dimension(target: str) -> None:
         ((3, 3), (2, 2), (1, 1), (2, 2)),
         ((3, 2), (1, 3), (2, 0), (2, 4)),
         ((1, 1), (2, 2), (0, 0), (1, 0)),
+        ((2, 2, 2), (2, 2, 2), (1, 1, 1), (1, 1, 1)),
+        ((3, 1, 2), (2, 1, 3), (1, 0, 2), (2, 0, 3)),
     ],
 )
 def test_transposed(target: str, kernel: Any, spread: Any, low: Any, high: Any) -> None:
-    w = W[:6, :5, : kernel[0], : kernel[1]]
-    used = check(
-        target, [[2, 5, 7, 6]], lambda x, w: p.conv_general(x, w, (1, 1), (1, 1), low, high, spread=spread), [w]
-    )
+    ones, taps = (1,) * len(kernel), tuple(map(slice, kernel))
+    w = (W if len(kernel) == 2 else V)[(slice(6), slice(5), *taps)]
+    x = [2, 5, 7, 6, 4][: w.ndim]
+    used = check(target, [x], lambda x, w: p.conv_general(x, w, ones, ones, low, high, spread=spread), [w])
     assert "conv_general" not in used
 
 

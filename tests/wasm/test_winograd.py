@@ -3,20 +3,41 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.testing import assert_allclose, assert_array_equal
 
+from sardonyx_wasm.filtering import Filter, weight_transform
 from sardonyx_wasm.routines import tile
-from sardonyx_wasm.routines.filtering import tile_size, weight_transform
 from tests.support import require
-from tests.wasm.compiled import PLAIN, Array, run
+from tests.wasm.compiled import PLAIN, run
+
+Lines: TypeAlias = tuple[Filter, Filter]
 
 TARGETS = sorted(tile.SHAPES)
-BOUND = {2: 2e-6, 4: 4e-6}
+TWO, FOUR, NONE = Filter(2, 3), Filter(4, 3), Filter()
+SQUARE: list[Lines] = [(TWO, TWO), (FOUR, FOUR)]
+LINES: list[Lines] = [
+    *SQUARE,
+    (Filter(3, 3), FOUR),
+    (Filter(2, 5), Filter(2, 5)),
+    (Filter(2, 3, 2), Filter(2, 3, 2)),
+    (Filter(4, 3, 2), Filter(4, 3, 2)),
+    (Filter(4, 3, 2), Filter(1, 1, 2)),
+    (TWO, Filter(2, 3, 2)),
+    (Filter(2, 5, 2), Filter(3, 4, 3)),
+    (Filter(4, 7, 3), Filter(2, 5, 2)),
+    (Filter(3, 3, dilation=2), Filter(2, 3, dilation=5)),
+    *((Filter(m, 3), NONE) for m in (2, 3, 4, 5, 6)),
+    *((NONE, Filter(m, 5)) for m in (2, 3, 4)),
+    (Filter(4, 3, dilation=3), NONE),
+    (NONE, Filter(4, 3, 2)),
+]
+BOUND = 4e-6
 """Largest error, as a part of the largest result."""
 
 require("wasm")
@@ -27,87 +48,99 @@ def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARDONYX_CACHE", "0")
 
 
-def error(m: int, shape: tuple[int, int, int, int], channels: int, **more: Any) -> float:
+def attributes(lines: Lines) -> dict[str, Any]:
+    return dict(zip(("tile", "kernel", "strides", "dilations"), zip(*lines, strict=True), strict=True))
+
+
+def numbers(lines: Lines, shape: Sequence[int]) -> tuple[list[int], int, list[int]]:
+    """Tiles along both axes, places, and the rows and columns that tiles see, for outputs of this shape."""
+    tiles = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
+    seen = [line.seen(count) for line, count in zip(lines, tiles, strict=True)]
+    return tiles, lines[0].places * lines[1].places, seen
+
+
+def places(lines: Lines, u: np.ndarray) -> np.ndarray:
+    """Weights of all places, from those that differ."""
+    which = [np.minimum(np.arange(line.places), line.weights - 1) for line in lines]
+    return u.reshape(lines[0].weights, lines[1].weights, *u.shape[1:])[np.ix_(*which)].reshape(-1, *u.shape[1:])
+
+
+def error(lines: Lines, shape: tuple[int, int, int, int], channels: int, **more: Any) -> float:
     """Of a convolution with the product of the two transforms in NumPy, as a part of the largest result."""
-    batch, rows, columns, made = shape
-    rng = np.random.default_rng((m, *shape, channels))
-    high, wide = -(-rows // m), -(-columns // m)
-    x = rng.standard_normal((batch, high * m + 2, wide * m + 2, channels)).astype("f4")
-    w = rng.standard_normal((3, 3, channels, made)).astype("f4")
-    g = weight_transform(m)
-    u = np.einsum("ik,klcm,jl->ijcm", g, w, g).reshape(-1, channels, made).astype("f4")
-    tiles = (batch * high * wide, (m + 2) ** 2)
-    v = run("winograd_input", [x], [("float32", (*tiles, channels))], {"m": m}, **more)[0]
-    y = np.matmul(v.swapaxes(0, 1), u).swapaxes(0, 1)
-    result = run("winograd_output", [np.ascontiguousarray(y)], [("float32", shape)], {"m": m}, **more)[0]
-    views = sliding_window_view(x.astype(float), (3, 3), (1, 2))[:, :rows, :columns]
-    expected = np.einsum("bijckl,klcm->bijm", views, w.astype(float), optimize=True)
+    rng = np.random.default_rng((*shape, channels))
+    (high, wide), count, seen = numbers(lines, shape)
+    x = rng.standard_normal((shape[0], *seen, channels)).astype("f4")
+    w = rng.standard_normal((lines[0].taps * lines[1].taps, channels, shape[3])).astype("f4")
+    u = places(lines, np.einsum("pt,tcm->pcm", weight_transform(*lines), w)).astype("f4")
+    tiles = (shape[0] * high * wide, count)
+    v = run("winograd_input", [x], [("float32", (*tiles, channels))], attributes(lines), **more)[0]
+    y = np.ascontiguousarray(np.matmul(v.swapaxes(0, 1), u).swapaxes(0, 1))
+    result = run("winograd_output", [y], [("float32", shape)], attributes(lines), **more)[0]
+    down, across = lines
+    span = [(line.taps - 1) * line.dilation + 1 for line in lines]
+    views = sliding_window_view(x.astype(float), span, (1, 2))[:, :: down.stride, :: across.stride]
+    views = views[:, : shape[1], : shape[2], :, :: down.dilation, :: across.dilation]
+    expected = np.tensordot(views.reshape(*views.shape[:4], -1), w.astype(float), ((3, 4), (1, 0)))
     return float(np.abs(result - expected).max() / np.abs(expected).max())
 
 
-@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize("lines", LINES, ids=str)
 @pytest.mark.parametrize("target", TARGETS)
-def test_convolution(target: str, m: int) -> None:
-    for rows, columns in itertools.product((1, 2, 3, 4, 5, 7, 8), (1, 3, 6, 9)):
-        assert error(m, (2, rows, columns, 8), 4, target=target) < BOUND[m]
+def test_convolution(target: str, lines: Lines) -> None:
+    sizes = itertools.product((1, 4, 5), (3, 8)) if lines in SQUARE else [(1, 3), (5, 4), (9, 17)]
+    for rows, columns in sizes:
+        assert error(lines, (2, rows, columns, 8), 4, target=target) < BOUND
 
 
-@pytest.mark.parametrize("m", [2, 4])
+@pytest.mark.parametrize("lines", [*SQUARE, (FOUR, NONE), (Filter(4, 3, 2), Filter(4, 3, 2))], ids=str)
 @pytest.mark.parametrize("target", TARGETS)
-def test_channels(target: str, m: int) -> None:
+def test_channels(target: str, lines: Lines) -> None:
     for channels, made in ((5, 7), (9, 16), (17, 15), (33, 4), (64, 47)):
-        assert error(m, (1, 5, 6, made), channels, target=target) < BOUND[m]
+        assert error(lines, (1, 5, 6, made), channels, target=target) < BOUND
 
 
-@pytest.mark.parametrize("m", [2, 4])
-def test_without_fusion(m: int) -> None:
-    assert error(m, (2, 7, 9, 12), 16, features=PLAIN) < BOUND[m]
+@pytest.mark.parametrize("lines", LINES, ids=str)
+def test_without_fusion(lines: Lines) -> None:
+    assert error(lines, (2, 7, 9, 12), 16, features=PLAIN) < BOUND
 
 
-@pytest.mark.parametrize("m", [2, 4])
-def test_open_sizes(m: int) -> None:
+@pytest.mark.parametrize("lines", LINES, ids=str)
+def test_open_sizes(lines: Lines) -> None:
     for rows, columns in ((1, 1), (5, 4), (7, 11)):
-        assert error(m, (3, rows, columns, 6), 5, open_sizes=True, pieces=2) < BOUND[m]
+        assert error(lines, (3, rows, columns, 6), 5, open_sizes=True, pieces=2) < BOUND
 
 
-@pytest.mark.parametrize("m", [2, 4])
-def test_any_split_gives_the_same_bits(m: int) -> None:
+@pytest.mark.parametrize("lines", LINES, ids=str)
+def test_any_split_gives_the_same_bits(lines: Lines) -> None:
     rng = np.random.default_rng(0)
-    x = rng.standard_normal((2, 4 * m + 2, 3 * m + 2, 20)).astype("f4")
-    y = rng.standard_normal((2 * 4 * 3, (m + 2) ** 2, 20)).astype("f4")
-    shape = (2, 4 * m - 1, 3 * m - 1, 20)
-    for pieces in (2, 3, 8):
-        for primitive, array, made in (("winograd_input", x, y.shape), ("winograd_output", y, shape)):
-            whole, parts = (run(primitive, [array], [("float32", made)], {"m": m}, n)[0] for n in (1, pieces))
+    shape = (2, 15, 11, 20)
+    tiles, count, seen = numbers(lines, shape)
+    x = rng.standard_normal((2, *seen, 20)).astype("f4")
+    y = rng.standard_normal((2 * tiles[0] * tiles[1], count, 20)).astype("f4")
+    for primitive, array, made in (("winograd_input", x, y.shape), ("winograd_output", y, shape)):
+        whole, *others = (run(primitive, [array], [("float32", made)], attributes(lines), n)[0] for n in (1, 2, 8))
+        for parts in others:
             assert_array_equal(parts.view("u4"), whole.view("u4"))
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4, 8), (1, 0, 4, 8), (1, 4, 0, 8), (1, 4, 4, 0)])
-@pytest.mark.parametrize("m", [2, 4])
-def test_nothing_to_do(m: int, shape: tuple[int, int, int, int]) -> None:
-    batch, rows, columns, made = shape
-    tiles = (batch * rows * columns // m**2, (m + 2) ** 2, made)
-    x = np.ones((batch, rows + 2, columns + 2, made), "f4")
-    assert run("winograd_input", [x], [("float32", tiles)], {"m": m})[0].size == 0
-    assert run("winograd_output", [np.ones(tiles, "f4")], [("float32", shape)], {"m": m})[0].size == 0
+@pytest.mark.parametrize("lines", [*SQUARE, (Filter(4, 3, 2), NONE), (Filter(4, 3, dilation=3), NONE)], ids=str)
+def test_nothing_to_do(lines: Lines, shape: tuple[int, int, int, int]) -> None:
+    tiles, count, seen = numbers(lines, shape)
+    planes = (shape[0] * tiles[0] * tiles[1], count, shape[3])
+    x = np.ones((shape[0], *seen, shape[3]), "f4")
+    assert run("winograd_input", [x], [("float32", planes)], attributes(lines))[0].size == 0
+    assert run("winograd_output", [np.ones(planes, "f4")], [("float32", shape)], attributes(lines))[0].size == 0
 
 
-@pytest.mark.parametrize("m", [2, 4])
-def test_weight_transform(m: int) -> None:
-    """A row of G is a polynomial of degree 2 at a point: the third difference over equal steps is 0."""
-    g = weight_transform(m)
-    assert g.shape == (m + 2, 3)
-    assert_array_equal(g[-1], [0, 0, 1])
-    points: Array = g[:-1, 1] / g[:-1, 0]
-    assert_allclose(g[:-1, 2] / g[:-1, 0], points**2)
-    assert_allclose(sorted(points), -np.array(sorted(points))[::-1])
-
-
-@pytest.mark.parametrize(
-    ("shape", "channels", "m"),
-    [((1, 28, 28, 128), 128, 4), ((1, 7, 7, 512), 512, 4), ((1, 4, 4, 128), 128, 2), ((1, 56, 56, 8), 4, 1),
-     ((1, 28, 28, 64), 3, 1), ((1, 1, 1, 64), 64, 1), ((8, 4, 4, 64), 64, 4)],
-)  # fmt: skip
-def test_tile_size(shape: tuple[int, int, int, int], channels: int, m: int) -> None:
-    *places, made = shape
-    assert tile_size(*places, channels, made) == m
+@pytest.mark.parametrize("line", dict.fromkeys(line for lines in LINES for line in lines), ids=str)
+def test_matrices(line: Filter) -> None:
+    """y = A' [(G g) * (B' d)], by 64 bits; equal rows of G come last."""
+    b, g, a = (np.array(matrix) for matrix in line.matrices())
+    rng = np.random.default_rng(0)
+    elements, taps = rng.standard_normal(line.span), rng.standard_normal(line.taps)
+    seen = sliding_window_view(elements, line.taps)[:: line.stride]
+    assert_allclose(a @ ((g @ taps) * (b @ elements)), seen @ taps, rtol=1e-12, atol=1e-12)
+    assert_array_equal(g[line.weights :], np.broadcast_to(g[line.weights - 1], g[line.weights :].shape))
+    assert_array_equal(np.array(b, "f4"), b)
+    assert_array_equal(np.array(a, "f4"), a)

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 ROUTINES = frozenset(
     {
         "accumulate",
+        "attend",
+        "attention",
         "matmul",
         "matmul_int8",
         "matmul_nbits",
         "matmul_packed",
         "matmul_panels",
         "matmul_batched",
+        "conv_grouped",
         "conv_packed",
         "conv_panels",
         "conv_winograd",
@@ -87,7 +90,9 @@ class WasmProvider:
 
         from .legalize import legalize, takes
 
-        expand_composites(trace, lambda equation: equation.origin not in origins or (target != "" and takes(equation)))
+        expand_composites(
+            trace, lambda equation: equation.origin not in origins or (target != "" and takes(equation, target))
+        )
         if target:
             legalize(trace, origins, target)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import product as outer_product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -22,6 +23,7 @@ import numpy as np
 from sardonyx.compiler.kernel import Routine
 
 from .driver import HOSTED
+from .filtering import filters
 
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""
@@ -133,14 +135,43 @@ class Panels(NamedTuple):
         return self.row == 4 * self.width
 
 
+class Sharing(NamedTuple):
+    """Rows and columns of left sides, and of right sides: where there are fewer, the last one is for all the rest."""
+
+    left: Numbers
+    right: Numbers
+
+    def groups(self) -> Iterator[tuple[int, int, Numbers, Numbers]]:
+        """Rectangles of left sides: the first left and right side, the rows and columns, the steps on the right."""
+        axes = [
+            [(0, n, 1)] if n == known else [(0, known - 1, 1), (known - 1, n - known + 1, 0)]
+            for n, known in zip(self.left, self.right, strict=True)
+        ]
+        for (down, rows, y), (across, columns, x) in outer_product(*axes):
+            first, other = down * self.left[1] + across, down * self.right[1] + across
+            if rows * columns:
+                yield first, other, (rows, columns), (y * self.right[1], x)
+
+
 class Product:
     """`count` products of [rows, depth] and [depth, columns]; `most` rows at a time, and `unit` belong together.
 
     Sums are made in `pieces`.
     """
 
-    def __init__(self, sizes: Numbers, most: int, a: Rows, b: Panels, c: Rows, unit: int = 1, pieces: int = 1) -> None:
+    def __init__(
+        self,
+        sizes: Numbers,
+        most: int,
+        a: Rows,
+        b: Panels,
+        c: Rows,
+        unit: int = 1,
+        pieces: int = 1,
+        shared: Sharing | None = None,
+    ) -> None:
         self.count, self.rows, self.depth, self.columns = sizes
+        self.shared = shared or Sharing((1, self.count), (1, self.count))
         self.most, self.unit, self.pieces = most, max(1, unit), pieces
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
@@ -180,21 +211,24 @@ class Product:
 
         Both sides have one axis more than the results if sums are made in pieces.
         """
-        count, a, b, c = self.count, self.a, self.b, self.c
+        a, b, c = self.a, self.b, self.c
         pieces, depth = self.pieces, self.depth // self.pieces
         source = a.address + rows.start * a.row if source is None else source
         target = c.address + rows.start * c.row if target is None else target
+        lefts, results = ((x.between * self.shared.left[1], x.between) for x in (a, c))
         for row, blocks, size in _runs(len(rows), self.most, one_by_one=pieces > 1):
             for column, wide, width in self._panels(panels):
-                outer = (pieces, count, blocks, wide)
-                kept = tuple(0 if number == 1 else slice(None) for number in outer)
-                strides: Numbers = (4 * depth, a.between, size * a.row, 0, a.row, 4)
-                left = array(source + row * a.row, (*outer, size, depth), strides)
-                place = b.address + column // b.width * b.panel + 4 * (column % b.width)
-                right = array(place, (*outer, depth, b.width), (depth * b.row, b.between, 0, b.panel, b.row, 4))
-                strides = (c.between, size * c.row, 4 * b.width, c.row, 4)
-                made = array(target + row * c.row + 4 * column, (*outer[1:], size, width), strides)
-                yield left[kept], right[kept], made[kept[1:]]
+                for first, other, counts, steps in self.shared.groups():
+                    outer = (pieces, *counts, blocks, wide)
+                    kept = tuple(0 if number == 1 else slice(None) for number in outer)
+                    place = source + first * a.between + row * a.row
+                    left = array(place, (*outer, size, depth), (4 * depth, *lefts, size * a.row, 0, a.row, 4))
+                    place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+                    strides = (depth * b.row, *(step * b.between for step in steps), 0, b.panel, b.row, 4)
+                    right = array(place, (*outer, depth, b.width), strides)
+                    place = target + first * c.between + row * c.row + 4 * column
+                    strides = (*results, size * c.row, 4 * b.width, c.row, 4)
+                    yield left[kept], right[kept], array(place, (*outer[1:], size, width), strides)[kept[1:]]
 
     def _panels(self, panels: range) -> Iterator[tuple[int, int, int]]:
         """Panels side by side: the first column, how many panels, the columns of each that there are.
@@ -262,7 +296,7 @@ class Call:
         self._product, self._array, self._stages = product, array, stages
         left, made = (4 * product.count * size for size in (product.depth, product.columns))
         made = made if stages and stages.after else 0
-        most = max(BAND, product.count * product.b.between)  # what is read again for each band
+        most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
         self._units = max(1, most // max(1, product.unit * (left + made)))
         if product.unit == 1 and self._units > product.most:
             self._units -= self._units % _whole(product.most)
@@ -346,7 +380,8 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
         [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
         for shape in (*code.inputs, *code.outputs)
     )
-    columns, depth, most, number = y[-1], w[-2], 1 << 60, 1
+    groups = code.attributes.get("groups", 1)
+    columns, depth, most, number = y[-1] // groups, w[-2], 1 << 60, 1
     width = stored = code.attributes.get("nr", 0)
     if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
         width = stored or (WIDTH if columns > 2 * WIDTH else columns)
@@ -354,17 +389,19 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
         most = max(2 * _HEIGHT, (SMALL if columns > 1 else _VECTOR) // max(1, depth // number * width))
     row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
     b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
-    count, unit = prod(w[: -3 if stored else -2]), 1
-    rows = prod(y[:-1]) // max(1, count)
+    count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
+    rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
     if code.primitive == "matmul_batched":
         rows, count, _ = x
     elif code.primitive == "conv_winograd":
-        m = code.attributes["m"]
-        unit = -(-y[2] // m)
-        rows = y[0] * -(-y[1] // m) * unit
+        down, across = filters(code.attributes)
+        unit = across.tiles(y[2])
+        rows = y[0] * down.tiles(y[1]) * unit
+        shared = Sharing((down.places, across.places), (down.weights, across.weights))
+        count = prod(shared.left)
     ends = (addresses[0], depth), (addresses[2], columns)
-    if code.primitive in ("matmul_batched", "conv_winograd"):  # matrices whose rows alternate
+    if code.primitive in ("matmul_batched", "conv_winograd") or groups > 1:  # matrices whose rows alternate
         a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
     else:
         a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
-    return Product((count, rows, depth, columns), most, a, b, c, unit, number)
+    return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)

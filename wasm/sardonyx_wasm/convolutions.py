@@ -19,9 +19,12 @@ from sardonyx.symbolic import Size, hint, maximum, product
 
 from . import blas
 from . import primitives as own
+from .filtering import Filter, weight_transform
 from .legalizer import Legalizer, are_floats
 from .products import in_panels, matmul, panel_width
-from .routines.filtering import tile_size, weight_transform
+from .routines import depthwise, grouped
+from .tiling import Way, Window, fastest
+from .volumes import is_plane, is_small, planes
 
 
 def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
@@ -30,7 +33,7 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     (output,) = equation.outputs
     params = equation.params
     known = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
-    if not (known and are_floats(x) and x.rank in (3, 4) and _plain(params)):
+    if not (known and are_floats(x) and x.rank in (3, 4, 5) and _plain(params)):
         return False
     image, kernel = p.cast(legalizer.last(x), dtypes.float32), p.cast(w, dtypes.float32)
     lines = [params["strides"], params["dilations"], params["spread"], params["low"]]
@@ -64,21 +67,23 @@ def _transposed(
 
     Output s * j + r meets the taps t = low - r (mod s), every s-th, at the elements from j - (low - r - t) / s on.
     """
-    sizes = [(size + step - 1) // step for size, step in zip(shape[1:3], spread, strict=True)]
+    sizes = [(size + step - 1) // step for size, step in zip(shape[1:-1], spread, strict=True)]
+    rank, ones = len(sizes), [1] * len(sizes)
     phases = []
     for phase in np.ndindex(*spread):
         first = [(before - r) % step for before, r, step in zip(low, phase, spread, strict=True)]
         starts = [(b - r - t) // step for b, r, t, step in zip(low, phase, first, spread, strict=True)]
         counts = [max(0, (int(n) - t + s - 1) // s) for n, t, s in zip(w.shape[2:], first, spread, strict=True)]
         if 0 in counts:
-            phases.append(p.full([shape[0], *sizes, shape[3]], 0.0, dtypes.float32))
+            phases.append(p.full([shape[0], *sizes, shape[-1]], 0.0, dtypes.float32))
             continue
         part = p.slice_(w, [0, 0, *first], [*w.shape[:2], *counts], [1, 1, *spread])
-        phases.append(convolve(legalizer, image, part, [shape[0], *sizes, shape[3]], groups, (1, 1), (1, 1), starts))
-    together = p.reshape(p.concat(phases, 3), [shape[0], *sizes, *spread, shape[3]])
+        phases.append(convolve(legalizer, image, part, [shape[0], *sizes, shape[-1]], groups, ones, ones, starts))
+    together = p.reshape(p.concat(phases, rank + 1), [shape[0], *sizes, *spread, shape[-1]])
     wide = [size * step for size, step in zip(sizes, spread, strict=True)]
-    made = p.reshape(p.transpose(together, [0, 1, 3, 2, 4, 5]), [shape[0], *wide, shape[3]])
-    return p.slice_(made, [0, 0, 0, 0], shape)
+    order = [0, *(axis for k in range(rank) for axis in (1 + k, 1 + rank + k)), 1 + 2 * rank]
+    made = p.reshape(p.transpose(together, order), [shape[0], *wide, shape[-1]])
+    return p.slice_(made, [0] * (rank + 2), shape)
 
 
 def convolve(
@@ -92,7 +97,7 @@ def convolve(
     low: Sequence[Size],
     exact: bool = False,
 ) -> Array:
-    """The convolution of an image [B, H, W, C] with w [M, C / groups, *taps] to this shape [B, Ho, Wo, M].
+    """The convolution of an image [B, *spatial, C] with w [M, C / groups, *taps] to this shape [B, *sizes, M].
 
     `low` are the zeros before the image, whose elements are left out where they are negative. An `exact` one of
     integers has no other numbers on the way.
@@ -100,23 +105,61 @@ def convolve(
     made, channels, *taps = map(int, w.shape)
     window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
     image, low = trimmed(image, low)
-    seen = [
-        (size - 1) * stride + (n - 1) * step + 1
-        for size, n, stride, step in zip(shape[1:3], taps, strides, dilations, strict=True)
-    ]
-    padded = bordered(image, low, seen)
-    if groups == 1 and prod(taps) == 1 and (legalizer.target == "wasmtime" or all(step == 1 for step in strides)):
-        return _by_columns(legalizer, padded, w, shape, window)
+    if len(taps) == 3 and _by_planes(legalizer, shape, channels, made, groups, window, low, exact):
+        depth = (shape[1] - 1) * strides[0] + (taps[0] - 1) * dilations[0] + 1
+        volume = bordered(image, [low[0], 0, 0], [depth, *image.shape[2:-1]])
+        image, w = planes(volume, w, shape[1], strides[0], dilations[0])
+        flat = [image.shape[0], *shape[2:]]
+        made_flat = convolve(legalizer, image, w, flat, groups, strides[1:], dilations[1:], low[1:], exact)
+        return p.reshape(made_flat, shape)
     if channels == 1 and groups > 1:
+        padded = bordered(image, low, _seen(shape, window))
         if made > groups:
-            every = (*padded.shape[:3], groups, made // groups)
-            padded = p.reshape(p.broadcast_to(p.unsqueeze(padded, [4]), every), (*padded.shape[:3], made))
+            every = (*padded.shape[:-1], groups, made // groups)
+            padded = p.reshape(p.broadcast_to(p.unsqueeze(padded, [padded.rank]), every), (*padded.shape[:-1], made))
         taps_first = p.transpose(p.reshape(w, [made, prod(taps)]), [1, 0])
         return legalizer.record(own.DEPTHWISE, [padded, taps_first], window, dtypes.float32, tuple(shape))
-    if not exact and (m := _winograd(legalizer, shape, channels, made, groups, window)):
-        return _by_winograd(legalizer, image, w, shape, low, m)
-    if legalizer.target == "wasmtime" and groups == 1:
+    if groups > 1 or prod(taps) == 1 or len(taps) == 3 or not legalizer.is_constant(w):
+        return _direct(legalizer, image, w, shape, groups, window, low)
+    axis = 0 if isinstance(shape[2], int) and shape[2] == 1 else 1
+    plane = Window((taps[0], taps[1]), (strides[0], strides[1]), (dilations[0], dilations[1]))
+    way = _way(legalizer, shape, channels, made, plane, axis, exact)
+    return _convolved(legalizer, image, w, shape, plane, low, way, axis)
+
+
+def _way(
+    legalizer: Legalizer, shape: Sequence[Size], channels: int, made: int, window: Window, axis: int, exact: bool
+) -> Way:
+    """How to do a convolution of an image."""
+    places = (hint(shape[0]), hint(shape[1]), hint(shape[2]))
+    return fastest(legalizer.target, places, channels, made, window, axis, exact)
+
+
+def _seen(shape: Sequence[Size], window: dict[str, Any]) -> list[Size]:
+    """How much of an image windows see along each axis."""
+    return [
+        (size - 1) * stride + (n - 1) * step + 1
+        for size, n, stride, step in zip(shape[1:-1], *window.values(), strict=True)
+    ]
+
+
+def _direct(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    groups: int,
+    window: dict[str, Any],
+    low: Sequence[Size],
+) -> Array:
+    """One product, with all that the windows see, or one for each group."""
+    padded = bordered(image, low, _seen(shape, window))
+    made, channels, *taps = map(int, w.shape)
+    here = legalizer.target == "v8" and (prod(taps) > 1 or prod(window["strides"]) > 1)
+    if groups == 1 and not here:
         return _by_columns(legalizer, padded, w, shape, window)
+    if groups > 1 and (found := _by_groups(legalizer, padded, w, shape, window, groups)) is not None:
+        return found
     per_group = made // groups
     weights = p.reshape(w, [groups, per_group, channels, prod(taps)])
     weights = p.reshape(p.transpose(weights, [0, 3, 2, 1]), [groups, prod(taps) * channels, per_group])
@@ -129,51 +172,142 @@ def convolve(
 def _by_columns(legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any]) -> Array:
     """One product with all that the windows see, side by side (im2col)."""
     made, depth = int(w.shape[0]), prod(map(int, w.shape[1:]))
-    matrix = p.reshape(p.transpose(w, [2, 3, 1, 0]), [depth, made])
-    single = window["kernel"] == (1, 1)
-    if single and window["strides"] == (1, 1):
-        return matmul(legalizer, p.slice_(padded, [0] * 4, [*shape[:3], depth], [1] * 4), matrix, dtypes.float32)
-    if nr := panel_width(legalizer, shape[:3], matrix):
+    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [depth, made])
+    single = prod(window["kernel"]) == 1
+    if single and prod(window["strides"]) == 1:
+        return matmul(legalizer, p.slice_(padded, [0] * w.rank, [*shape[:-1], depth]), matrix, dtypes.float32)
+    if nr := panel_width(legalizer, shape[:-1], matrix):
         params = {**window, "n": made, "nr": nr}
         return legalizer.record(own.CONV_PANELS, [padded, in_panels(matrix, nr)], params, dtypes.float32, tuple(shape))
     if single:
-        columns = p.slice_(padded, [0] * 4, [*shape[:3], depth], [1, *window["strides"], 1])
+        columns = p.slice_(padded, [0] * w.rank, [*shape[:-1], depth], [1, *window["strides"], 1])
     else:
-        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.float32, (*shape[:3], depth))
+        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.float32, (*shape[:-1], depth))
     return matmul(legalizer, columns, matrix, dtypes.float32)
 
 
-def _winograd(
-    legalizer: Legalizer, shape: Sequence[Size], channels: int, made: int, groups: int, window: dict[str, Any]
-) -> int:
-    """The outputs of a tile along an axis, 0 where Winograd's algorithm does not pay."""
-    if groups != 1 or window != {"kernel": (3, 3), "strides": (1, 1), "dilations": (1, 1)}:
-        return 0
-    read = blas.READ if legalizer.target == "wasmtime" else 0
-    m = tile_size(hint(shape[0]), hint(shape[1]), hint(shape[2]), channels, made, read)
-    return m if m > 1 else 0
+def _by_groups(
+    legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any], groups: int
+) -> Array | None:
+    """Tiles of four channels where groups make no more; natively a product for each group, if that is large enough."""
+    made, channels, *taps = map(int, w.shape)
+    per_group, depth = made // groups, prod(taps) * channels
+    direct = per_group == grouped.LANES and taps[-1] <= depthwise.TAPS
+    natively = legalizer.target == "wasmtime" and hint(product(shape)) * depth >= blas.FEWEST
+    if natively and not (direct and channels <= grouped.LANES):
+        columns = p.reshape(p.transpose(w, [0, *range(2, w.rank), 1]), [groups, per_group, depth])
+        nr = blas.panel_width(depth, per_group) or per_group
+        panels = in_panels(p.transpose(columns, [0, 2, 1]), nr)
+        params = {**window, "groups": groups, "n": made, "nr": nr}
+        return legalizer.record(own.CONV_PANELS, [padded, panels], params, dtypes.float32, tuple(shape))
+    if direct:
+        lines = p.reshape(w, [made // grouped.LANES, grouped.LANES, channels, prod(taps[:-1]), taps[-1]])
+        lanes_last = p.transpose(lines, [0, 3, 2, 4, 1])
+        params = {**window, "groups": groups}
+        return legalizer.record(own.CONV_GROUPED, [padded, lanes_last], params, dtypes.float32, tuple(shape))
+    return None
+
+
+def _by_planes(
+    legalizer: Legalizer,
+    shape: Sequence[Size],
+    channels: int,
+    made: int,
+    groups: int,
+    window: dict[str, Any],
+    low: Sequence[Size],
+    exact: bool,
+) -> bool:
+    """Whether the planes of a volume are better images: where Winograd's algorithm pays for them, or one is seen."""
+    if prod(window["kernel"]) == 1:
+        return False
+    if is_plane(window["kernel"], window["strides"], low):
+        return True
+    channels *= window["kernel"][0]
+    if exact or groups > 1 or not is_small(shape, channels):
+        return False
+    inner = Window(**{name: axes[1:] for name, axes in window.items()})
+    return _way(legalizer, [product(shape[:2]), *shape[2:]], channels, made, inner, 1, exact).filters is not None
+
+
+def _convolved(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    window: Window,
+    low: Sequence[Size],
+    way: Way,
+    axis: int,
+) -> Array:
+    """Some outputs side by side, rows with all that their windows see, tiles: what of that is `fastest`."""
+    wide = [*shape]
+    if way.beside > 1:
+        w, window = _beside(w, window, axis, way.beside), window.beside(axis, way.beside)
+        wide[1 + axis] = (shape[1 + axis] + (way.beside - 1)) // way.beside
+        wide[3] = way.beside * shape[3]
+    if way.columns and way.filters:
+        rows = way.filters[0].seen(way.filters[0].tiles(shape[1]))
+        image, low = bordered(image, low, [rows, _seen(wide, window._asdict())[1]]), [0, 0]
+        image, w = _in_columns(legalizer, image, w, wide, window)
+    if way.filters:
+        made = _by_winograd(legalizer, image, w, wide, low, way.filters)
+    else:
+        made = _direct(legalizer, image, w, wide, 1, window._asdict(), low)
+    if way.beside == 1:
+        return made
+    wide[1 + axis], wide[3] = wide[1 + axis] * way.beside, shape[3]
+    return p.slice_(p.reshape(made, wide), [0] * 4, shape)
+
+
+def _beside(w: Array, window: Window, axis: int, count: int) -> Array:
+    """The weights of so many neighbouring outputs, with zeros where a neighbour sees nothing."""
+    step = window.strides[axis]
+    parts = []
+    for number in range(count):
+        low, high = [0] * 4, [0] * 4
+        low[2 + axis], high[2 + axis] = number * step, (count - 1 - number) * step
+        parts.append(p.pad(w, low, high))
+    return p.concat(parts, 0)
+
+
+def _in_columns(
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], window: Window
+) -> tuple[Array, Array]:
+    """The image, bordered, with what the windows see along a row as its channels, and weights for that."""
+    made, channels, high, wide = map(int, w.shape)
+    params = {"kernel": (1, wide), "strides": (1, window.strides[1]), "dilations": (1, window.dilations[1])}
+    sizes = (shape[0], image.shape[1], shape[2], wide * channels)
+    columns = legalizer.record(own.IM2COL, [image], params, dtypes.float32, sizes)
+    return columns, p.reshape(p.transpose(w, [0, 3, 1, 2]), [made, wide * channels, high, 1])
 
 
 def _by_winograd(
-    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], m: int
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], lines: Sequence[Filter]
 ) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015)."""
-    channels, made = int(w.shape[1]), int(w.shape[0])
-    tiles = [(size + m - 1) // m for size in shape[1:3]]
-    padded = bordered(image, low, [count * m + 2 for count in tiles])
-    places = (m + 2) ** 2
-    count = shape[0] * tiles[0] * tiles[1]
-    g = weight_transform(m)
-    u = matmul(legalizer, p.reshape(w, [made * channels, 9]), constant(np.kron(g, g).T, dtypes.float32), dtypes.float32)
-    u = p.transpose(p.reshape(u, [made, channels, places]), [2, 1, 0])
+    made, channels, *taps = map(int, w.shape)
+    down, across = lines
+    tiles = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
+    seen = [line.seen(count) for line, count in zip(lines, tiles, strict=True)]
+    padded = bordered(image, low, seen)
+    if all(isinstance(size, int) for size in (*seen, *padded.shape[1:3])):  # what no window sees may be large
+        padded = p.slice_(padded, [0] * 4, [padded.shape[0], *seen, channels])
+    names = ("tile", "kernel", "strides", "dilations")
+    params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
+    transform = constant(weight_transform(down, across).T, dtypes.float32)
+    u = matmul(legalizer, p.reshape(w, [made * channels, prod(taps)]), transform, dtypes.float32)
+    u = p.transpose(p.reshape(u, [made, channels, down.weights * across.weights]), [2, 1, 0])
     if legalizer.target == "wasmtime":
         nr = blas.panel_width(channels, made) or made
-        params = {"m": m, "n": made, "nr": nr}
+        params |= {"n": made, "nr": nr}
         return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
-    v = legalizer.record(own.WINOGRAD_INPUT, [padded], {"m": m}, dtypes.float32, (count, places, channels))
-    panels, params = in_panels(u, legalizer.width), {"n": made, "nr": legalizer.width}
-    y = legalizer.record(own.MATMUL_BATCHED, [v, panels], params, dtypes.float32, (count, places, made))
-    return legalizer.record(own.WINOGRAD_OUTPUT, [y], {"m": m}, dtypes.float32, tuple(shape))
+    count, places = shape[0] * tiles[0] * tiles[1], (down.places, across.places)
+    v = legalizer.record(own.WINOGRAD_INPUT, [padded], params, dtypes.float32, (count, prod(places), channels))
+    panels = in_panels(u, legalizer.width)
+    shared = {"places": places, "weights": (down.weights, across.weights), "n": made, "nr": legalizer.width}
+    y = legalizer.record(own.MATMUL_BATCHED, [v, panels], shared, dtypes.float32, (count, prod(places), made))
+    return legalizer.record(own.WINOGRAD_OUTPUT, [y], params, dtypes.float32, tuple(shape))
 
 
 def _plain(params: dict[str, Any]) -> bool:
@@ -189,13 +323,13 @@ def trimmed(image: Array, low: Sequence[Size]) -> tuple[Array, list[Size]]:
     """The image without what lies before the first window, and borders that are not negative."""
     starts = [max(0, -before) if isinstance(before, int) else 0 for before in low]
     if any(starts):
-        rest = [size - start for size, start in zip(image.shape[1:3], starts, strict=True)]
-        image = p.slice_(image, [0, *starts, 0], [image.shape[0], *rest, image.shape[3]])
+        rest = [size - start for size, start in zip(image.shape[1:-1], starts, strict=True)]
+        image = p.slice_(image, [0, *starts, 0], [image.shape[0], *rest, image.shape[-1]])
     return image, [before + start for before, start in zip(low, starts, strict=True)]
 
 
 def bordered(image: Array, low: Sequence[Size], seen: Sequence[Size]) -> Array:
-    """The image with zeros before it, and behind it as many as make it at least `seen` high and wide."""
-    gaps = [total - size - before for total, size, before in zip(seen, image.shape[1:3], low, strict=True)]
+    """The image with zeros before it, and behind it as many as make it at least as large as what is `seen`."""
+    gaps = [total - size - before for total, size, before in zip(seen, image.shape[1:-1], low, strict=True)]
     high = [max(0, gap) if isinstance(gap, int) else maximum(gap, 0) for gap in gaps]
     return p.pad(image, [0, *low, 0], [0, *high, 0])

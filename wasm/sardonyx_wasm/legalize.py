@@ -22,6 +22,7 @@ _FOLLOWING: dict[str, Rule] = {
     "concat": Legalizer.concat,
 }
 _RULES = {
+    "attention": ("attention.attend",),
     "dot_general": (
         "dequantized.dot_general",
         "quantized.dot_general_of_floats",
@@ -38,7 +39,12 @@ _RULES = {
     "tree_ensemble": ("trees.pack",),
 }
 """The primitive's name -> module and name of its rules: most models need few of these modules."""
-_TAKES = {"recurrent": "recurrent.takes", "top_k": "selection.takes", "tree_ensemble": "trees.takes"}
+_TAKES = {
+    "attention": "attention.takes",
+    "recurrent": "recurrent.takes",
+    "top_k": "selection.takes",
+    "tree_ensemble": "trees.takes",
+}
 
 
 @cache
@@ -77,7 +83,7 @@ def legalize(trace: Trace, origins: Collection[int], target: str) -> None:
         legalizer.run(lambda equation: tables.narrow(legalizer, equation))
 
 
-def takes(equation: Equation) -> bool:
-    """Whether there is a routine for this composite primitive with these operands."""
+def takes(equation: Equation, target: str) -> bool:
+    """Whether there is a routine for this composite primitive with these operands, and a host's compiler."""
     rule = _TAKES.get(equation.primitive.name)
-    return rule is None or _named(rule)(equation)
+    return rule is None or _named(rule)(equation, target)

@@ -24,13 +24,13 @@ class _MatmulPanels(Primitive):
 
 
 class _ConvPanels(Primitive):
-    """x [B, H, W, C], border included, x w [panels, kh * kw * C, nr] to [B, Ho, Wo, n]: natively, by BLAS."""
+    """x [B, *spatial, C], border included, x w [(groups,) panels, taps * C / groups, nr] to [B, *sizes, n]: by BLAS."""
 
     name = "conv_panels"
 
 
 class _ConvWinograd(Primitive):
-    """x as `winograd_input` takes it, x u [(m + 2)**2, C, M] to what `winograd_output` gives: natively, by BLAS."""
+    """x as `winograd_input` takes it, x u [Q, panels, C, nr] to what `winograd_output` gives: natively, by BLAS."""
 
     name = "conv_winograd"
 
@@ -61,37 +61,43 @@ class _MatmulNBits(Primitive):
 
 
 class _MatmulBatched(Primitive):
-    """a [T, P, K] x b [P, panels, K, nr] to [T, P, N]: one product for each of P places."""
+    """a [T, P, K] x b [Q, panels, K, nr] to [T, P, N]: one product for each of P places, some with the same matrix."""
 
     name = "matmul_batched"
 
 
 class _ConvPacked(Primitive):
-    """x [B, H, W, C], border included, x w [groups * panels, kh * kw * C / groups, nr] to [B, Ho, Wo, M]."""
+    """x [B, *spatial, C], border included, x w [groups * panels, taps * C / groups, nr] to [B, *sizes, M]."""
 
     name = "conv_packed"
 
 
+class _ConvGrouped(Primitive):
+    """x as `conv_packed` takes it, x w [M / 4, lines of taps, C / groups, kw, 4] to [B, *sizes, M]."""
+
+    name = "conv_grouped"
+
+
 class _Im2col(Primitive):
-    """x [B, H, W, C], border included, to what each window sees, [B, Ho, Wo, kh * kw * C]."""
+    """x [B, *spatial, C], border included, to what each window sees, [B, *sizes, taps * C]."""
 
     name = "im2col"
 
 
 class _Depthwise(Primitive):
-    """x [B, H, W, C], border included, x w [kh * kw, C] to [B, Ho, Wo, C]."""
+    """x [B, *spatial, C], border included, x w [taps, C] to [B, *sizes, C]."""
 
     name = "depthwise"
 
 
 class _WinogradInput(Primitive):
-    """x [B, H, W, C], border included, to [B * tiles, (m + 2)**2, C]; `m` outputs a tile along both axes."""
+    """x [B, H, W, C], border included, to [B * tiles, places, C]; `tile` has the outputs of a tile along both axes."""
 
     name = "winograd_input"
 
 
 class _WinogradOutput(Primitive):
-    """y [B * tiles, (m + 2)**2, M] to [B, Ho, Wo, M]; the last tiles may hang over."""
+    """y [B * tiles, places, M] to [B, Ho, Wo, M]; the last tiles may hang over."""
 
     name = "winograd_output"
 
@@ -100,7 +106,7 @@ MATMUL, MATMUL_PACKED, MATMUL_BATCHED = _Matmul(), _MatmulPacked(), _MatmulBatch
 MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
 REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
-CONV_PACKED, IM2COL, DEPTHWISE = _ConvPacked(), _Im2col(), _Depthwise()
+CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()
 WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
 
 
@@ -122,6 +128,12 @@ class _Suppress(Primitive):
     name = "suppress"
 
 
+class _Attend(Primitive):
+    """The primitive `attention` with one bias, if any, [B or 1, H or 1, S or 1, T]."""
+
+    name = "attend"
+
+
 class _Accumulate(Primitive):
     """The primitive `cumulative`."""
 
@@ -140,5 +152,5 @@ class _WalkTrees(Primitive):
     name = "walk_trees"
 
 
-ACCUMULATE, SCATTER_UPDATES, WALK_TREES = _Accumulate(), _ScatterUpdates(), _WalkTrees()
+ACCUMULATE, ATTEND, SCATTER_UPDATES, WALK_TREES = _Accumulate(), _Attend(), _ScatterUpdates(), _WalkTrees()
 SELECT, SORT_LINES, SUPPRESS = _Select(), _SortLines(), _Suppress()

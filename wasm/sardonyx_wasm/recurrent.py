@@ -35,7 +35,7 @@ def pack(legalizer: Legalizer, equation: Equation) -> bool:
     return False
 
 
-def takes(equation: Equation) -> bool:
+def takes(equation: Equation, target: str) -> bool:
     """Whether the routine can do it: known widths, float32, the same activations in all directions."""
     layer = Layer(**equation.params)
     inputs, weights, *_ = equation.inputs

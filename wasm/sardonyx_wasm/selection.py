@@ -17,7 +17,7 @@ from .legalizer import Legalizer
 from .routines import selection, sorting, suppression
 
 
-def takes(equation: Equation) -> bool:
+def takes(equation: Equation, target: str) -> bool:
     """Whether a routine selects rather than sorts: few elements, whose number is known, of 32 bits at most."""
     if equation.primitive.name != "top_k":
         return True

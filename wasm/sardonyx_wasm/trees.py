@@ -11,7 +11,7 @@ from .legalizer import Legalizer
 from .routines.trees import RECORD, SIDE_BY_SIDE
 
 
-def takes(equation: Equation) -> bool:
+def takes(equation: Equation, target: str) -> bool:
     """Whether the routine can do it: a known number of features, records that addresses of 31 bits reach."""
     x, _, feature, *_ = equation.inputs
     return isinstance(x.shape[1], int) and isinstance(feature.shape[0], int) and feature.shape[0] < 1 << 26

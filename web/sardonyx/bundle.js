@@ -1,5 +1,5 @@
 /**
- * Reads bundles (.sdx) while they arrive; FORMAT.md beside the demo has the format.
+ * Reads bundles (.sdx) while they arrive; ../README.md has the format.
  *
  *     const bundle = await Bundle.open("model.sdx");
  *     for await (const section of bundle) await section.into((bytes, offset) => ...);

@@ -5,10 +5,14 @@ const ARRAYS = {
   int8: Int8Array, uint8: Uint8Array, bool: Uint8Array, int16: Int16Array, uint16: Uint16Array,
   int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array,
   string: Int32Array, int4: Int8Array, int2: Int8Array,
+  ...Object.fromEntries(
+    ["uint4", "uint2", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float8e8m0", "float4e2m1"]
+      .concat(["float6e2m3", "float6e3m2"]).map((name) => [name, Uint8Array]),
+  ),
 };
 
-/** The class of arrays for a type; types that JavaScript lacks are bits in bytes, one element a byte. */
-export const arrayOf = (dtype) => ARRAYS[dtype] ?? Uint8Array;
+/** The class of arrays for a type; types that JavaScript lacks are bits, one element in one or two bytes. */
+export const arrayOf = (dtype) => ARRAYS[dtype];
 
 export const widthOf = (dtype) => arrayOf(dtype).BYTES_PER_ELEMENT;
 
@@ -26,7 +30,7 @@ export const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset,
  */
 export class Tensor {
   constructor(type, data, dims = [data.length]) {
-    if (!(type in ARRAYS) && !/^u?int|^float/.test(type)) {
+    if (!(type in ARRAYS)) {
       throw new TypeError(`there is no element type ${JSON.stringify(type)}; use one of ${Object.keys(ARRAYS).join(", ")}`);
     }
     const kind = type === "string" ? Array : arrayOf(type);

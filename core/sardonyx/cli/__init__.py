@@ -46,6 +46,7 @@ BUILT_IN = {
     "verify": "compare each node of a model with float64",
     "optimize": "write the optimized model",
     "compile": "compile a model for pages: one file that runs without Python",
+    "web": "put what web pages need into a folder: the page runtime, and Pyodide with this package",
     "info": "show versions, execution providers and devices of this machine",
 }
 """The first lines of the modules' docstrings: help imports none of them."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -13,24 +14,8 @@ from sardonyx.array import Array
 from sardonyx.dtypes import DType
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import split_heads
+from sardonyx.primitives.attention import NEVER, by_head, seen, softmax
 from sardonyx.symbolic import Size, same
-
-NEVER = float("-inf")
-
-
-def by_head(a: Array, b: Array, axis: int, dtype: DType) -> Array:
-    """The product of each matrix of a [B, H, S, n] with the one of b [B, G, ...] that H / G neighbouring heads share,
-    over `axis` of b; sums in `dtype`."""
-    batch, heads, rows, inner = a.shape
-    groups = b.shape[1]
-    contract, shared = ([a.rank - 1], [axis]), ([0, 1], [0, 1])
-    if heads == groups:
-        return p.dot_general(a, b, contract, shared, dtype)
-    if heads % groups != 0:
-        raise ValueError(f"{heads} heads of queries do not share {groups} heads of keys and values evenly")
-    grouped = p.reshape(a, (batch, groups, heads // groups, rows, inner))
-    result = p.dot_general(grouped, b, ([4], [axis]), shared, dtype)
-    return p.reshape(result, (batch, heads, rows, result.shape[-1]))
 
 
 def attend(
@@ -44,34 +29,39 @@ def attend(
     softcap: float = 0.0,
     sink: Array | None = None,
     precision: DType | None = None,
-) -> tuple[Array, Sequence[Array]]:
+    causal: Size | None = None,
+) -> tuple[Array, Callable[[int], Array]]:
     """Attention of q [B, H, S, D] to k [B, G, T, D] and v [B, G, T, E]: [B, H, S, E], where H is a multiple of G.
 
     Scores are q k' times `scale` (1 / sqrt(D) by default), capped by `softcap` if it is not 0, plus `bias`, and -inf
-    where not `allowed`; both broadcast to [B, H, S, T]. A row that is -inf throughout gives zeros. `sink` is a further
-    score in each row, whose value is 0. 16-bit floats are computed with in float32, the softmax in `precision` if that
-    is wider. Also gives the scores scaled, capped, and biased, and the probabilities.
+    where not `allowed`; both broadcast to [B, H, S, T]. If the first query has the place `causal` among the keys, none
+    sees those behind its own. A row that is -inf throughout gives zeros. `sink` is a further score in each row, whose
+    value is 0. 16-bit floats are computed with in float32, the softmax in `precision` if that is wider. Also gives what
+    makes the scores scaled (0), capped (1), and biased (2), and the probabilities (3).
     """
     wide = p.widen(q)
     wide = wide / p.sqrt(p.literal(q.shape[-1], wide.dtype)) if scale is None else wide * scale
-    scaled = by_head(wide, k, 3, wide.dtype)
-    capped = p.tanh(scaled * (1 / softcap)) * softcap if softcap else scaled
-    biased = capped if bias is None else capped + p.cast(bias, wide.dtype)
-    if allowed is not None:
-        biased = p.where(allowed, biased, NEVER)
     work = precision if precision is not None and precision.bits > 16 else wide.dtype
-    logits = p.cast(biased, work)
-    peak = p.max_(logits, [3], keepdims=True)
-    if sink is not None:
-        peak = p.maximum(peak, p.cast(sink, work))
-    peak = p.where(p.equal(peak, NEVER), 0.0, peak)
-    powers = p.exp(logits - peak)
-    total = p.sum_(powers, [3], keepdims=True)
-    if sink is not None:
-        total = total + p.exp(p.cast(sink, work) - peak)
-    total = p.where(p.equal(total, 0.0), 1.0, total)
-    result = by_head(powers, v, 2, work) / total
-    return result, (scaled, capped, biased, powers / total)
+    bias = None if bias is None else p.cast(bias, wide.dtype)
+
+    @functools.cache
+    def scores() -> list[Array]:
+        scaled = by_head(wide, k, 3, wide.dtype)
+        capped = p.tanh(scaled * (1 / softcap)) * softcap if softcap else scaled
+        biased = capped if bias is None else capped + bias
+        mask = seen(wide, k, allowed, causal)
+        return [scaled, capped, biased if mask is None else p.where(mask, biased, NEVER)]
+
+    @functools.cache
+    def weights() -> tuple[Array, Array]:
+        return softmax(p.cast(scores()[2], work), sink)
+
+    def shown(stage: int) -> Array:
+        return scores()[stage] if stage < 3 else operator.truediv(*weights())
+
+    if softcap or sink is not None or work is not wide.dtype:
+        return by_head(weights()[0], v, 2, work) / weights()[1], shown
+    return p.attention(wide, k, v, bias=bias, allowed=allowed, causal=causal), shown
 
 
 def window(
@@ -155,7 +145,8 @@ class Attention(Operator, since=23):
             offset = valid - length
             conditions.append(p.iota((1, 1, 1, total), 3, dtypes.int32) < valid)
         left, right = self.left_window_size, self.right_window_size
-        conditions += window(length, total, offset, bool(self.is_causal), left, right)
+        causal = offset if self.is_causal and not isinstance(offset, Array) else None
+        conditions += window(length, total, offset, bool(self.is_causal) and causal is None, left, right)
         bias = None
         if mask is not None and mask.dtype is dtypes.bool_:
             conditions.append(_with_all_keys(mask, total, False))
@@ -171,11 +162,12 @@ class Attention(Operator, since=23):
             bias=bias,
             softcap=self.softcap,
             precision=precision,
+            causal=causal,
         )
-        if not 0 <= self.qk_matmul_output_mode < len(scores):
-            raise ValueError(f"qk_matmul_output_mode is {self.qk_matmul_output_mode}; use 0..{len(scores) - 1}")
+        if not 0 <= self.qk_matmul_output_mode < 4:
+            raise ValueError(f"qk_matmul_output_mode is {self.qk_matmul_output_mode}; use 0..3")
         result = p.cast(result, q.dtype)
-        shown = p.cast(scores[self.qk_matmul_output_mode], q.dtype)
+        shown = p.cast(scores(self.qk_matmul_output_mode), q.dtype)
         return heads_merged(result) if packed else result, k, v, shown
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
-from sardonyx.ops.attention import by_head, heads_first
+from sardonyx.ops.attention import heads_first
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.attention import by_head
 from sardonyx.primitives.control import loop
 from sardonyx.symbolic import same
 

@@ -8,6 +8,7 @@ edges, `Primitive` what a primitive is.
 """
 
 from sardonyx.array import Array, constant, sizes
+from sardonyx.primitives.attention import attention
 from sardonyx.primitives.contraction import dot_general, matmul, swap_last
 from sardonyx.primitives.control import branch, loop
 from sardonyx.primitives.convolution import conv_general
@@ -104,6 +105,7 @@ __all__ = [
     "asinh",
     "atan",
     "atanh",
+    "attention",
     "bitcast",
     "branch",
     "broadcast_shapes",

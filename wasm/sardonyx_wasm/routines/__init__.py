@@ -21,6 +21,8 @@ Writer: TypeAlias = "Callable[[Unit, Routine], Code]"
 
 WRITERS = {
     "accumulate": "cumulative.accumulate",
+    "attend": "attention.attend",
+    "conv_grouped": "grouped.conv_grouped",
     "conv_packed": "convolution.conv_packed",
     "depthwise": "depthwise.depthwise",
     "im2col": "im2col.im2col",

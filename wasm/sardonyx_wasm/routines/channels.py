@@ -1,15 +1,60 @@
-"""What routines on channels-last activations share: a loop over the channels of a pixel, products that may be fused."""
+"""What routines on channels-last activations share: where windows are, a loop over channels, fused products.
+
+An image is [B, *spatial, C], with any number of spatial axes.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from ..assembler import Expr, Function, ValueType, Variable, f32x4, i32
+from ..assembler import Expr, Function, Operand, ValueType, Variable, f32x4, i32
+from . import frame
 
 if TYPE_CHECKING:
     from ..generator import Unit
+
+
+def steps(f: Function, shape: Sequence[int | str], pixel: Expr) -> list[Expr]:
+    """The bytes from one element to the next along all axes of an image but the last; `pixel` are those of the last."""
+    found = [pixel]
+    for size in reversed(shape[1:-1]):
+        found.insert(0, f.let(frame.size(f, size) * found[0]))
+    return found
+
+
+def line_of(
+    f: Function, number: Expr, lines: Sequence[int | str], strides: Sequence[int], steps: Sequence[Expr]
+) -> Expr:
+    """Where the windows of a line of outputs begin, in bytes: `lines` are all spatial sizes of the outputs but the
+    last, `steps` those of the image."""
+    offset: Expr | None = None
+    for size, stride, step in zip(reversed(lines), reversed(strides[: len(lines)]), reversed(steps[1:-1])):
+        rest = f.let(i32.div_u(number, frame.size(f, size)))
+        part = (number - rest * frame.size(f, size)) * stride * step
+        offset = part if offset is None else offset + part
+        number = rest
+    first = number * steps[0]
+    return first if offset is None else offset + first
+
+
+@contextmanager
+def taps(f: Function, counts: Sequence[int], steps: Sequence[Expr], start: Operand) -> Iterator[Variable]:
+    """Repeat the block for each tap, the last axis fastest, with `start` moved by as many steps along each axis."""
+    with ExitStack() as loops:
+        at = f.local(i32, init=start)
+        for count, step in zip(counts, steps, strict=True):
+            at = loops.enter_context(_moving(f, count, step, at))
+        yield at
+
+
+@contextmanager
+def _moving(f: Function, count: int, step: Expr, start: Variable) -> Iterator[Variable]:
+    at, number = f.let(start), f.local(i32)
+    with f.loop(number, 0, count):
+        yield at
+        f.set(at, at + step)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""Convolution of x [B, H, W, C], border included, with packed weights to [B, Ho, Wo, M]: a matrix product in place.
+"""Convolution of x [B, *spatial, C], border included, with packed weights to [B, *sizes, M]: a matrix product in place.
 
 The rows of the left matrix are windows of x: contiguous segments that `tile.product` finds through a table of
-addresses. Blocks of windows span rows of outputs. A unit is a row of outputs of an image.
+addresses. Blocks of windows span lines of outputs. A unit is a line of outputs of an image.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sardonyx.compiler.kernel import Routine
 
 from ..assembler import Expr, i32
 from ..code import Code
-from . import frame, tile
+from . import channels, frame, tile
 
 if TYPE_CHECKING:
     from ..generator import Unit
@@ -24,17 +24,17 @@ _OFFSETS = _EDGE + tile.EDGE
 
 
 def conv_packed(unit: Unit, routine: Routine) -> Code:
-    """w [groups * ceil(M / groups / nr), kh * kw * C / groups, nr]; attributes kernel, strides, dilations, groups."""
+    """w [groups * ceil(M / groups / nr), taps * C / groups, nr]; attributes kernel, strides, dilations, groups."""
     groups: int = routine.attributes["groups"]
-    (kh, kw), (down, across), (high, wide) = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
-    _, height, width, depth = routine.inputs[0]
-    batch, rows, columns, made = routine.outputs[0]
-    segments, joined = (kh, kw), 1
+    kernel, strides, dilations = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
+    depth = routine.inputs[0][-1]
+    batch, *rows, columns, made = routine.outputs[0]
+    segments, joined = [*kernel], 1
     if groups == 1:  # neighbouring taps are one segment where nothing lies between their channels
-        if width == 1 and high == 1:
-            segments, joined = (1, 1), kh
-        elif wide == 1:
-            segments, joined = (kh, 1), kw
+        if len(kernel) == 2 and routine.inputs[0][2] == 1 and dilations[0] == 1:
+            segments, joined = [1, 1], kernel[0]
+        elif dilations[-1] == 1:
+            segments[-1], joined = 1, kernel[-1]
     shape = tile.SHAPES[unit.target]
     multiply = tile.product(unit)
     with frame.function(unit, routine) as f:
@@ -42,22 +42,20 @@ def conv_packed(unit: Unit, routine: Routine) -> Code:
             f.return_()
         x, w, z = frame.buffers(f, routine)
         pixel = f.let(frame.size(f, depth) * 4)
-        line = f.let(frame.size(f, width) * pixel)
+        steps = channels.steps(f, routine.inputs[0], pixel)
         c_row = f.let(frame.size(f, made) * 4)
         seen, sums = (f.let(i32.div_u(size, groups)) for size in (pixel, c_row))
-        panel = f.let(seen * (kh * kw * shape.width // 4))
+        panel = f.let(seen * (prod(kernel) * shape.width // 4))
         weights = f.let(i32.div_u(sums + (shape.width - 1), shape.width) * panel)
 
-        y, tap, place = (f.local(i32) for _ in range(3))
-        f.set(place, f.scratch)
-        with f.loop(y, 0, segments[0]), f.loop(tap, 0, segments[1]):
-            f.store(place, line * high * y + pixel * wide * tap, offset=_OFFSETS)
+        place = f.local(i32, init=f.scratch)
+        between = [step * dilation for step, dilation in zip(steps[1:], dilations, strict=True)]
+        with channels.taps(f, segments, between, 0) as offset:
+            f.store(place, offset, offset=_OFFSETS)
             f.set(place, place + 4)
 
         def line_of(number: Expr) -> Expr:
-            image = f.let(i32.div_u(number, frame.size(f, rows)))
-            first: Expr = (number - image * frame.size(f, rows)) * down + image * frame.size(f, height)
-            return x + first * line
+            return x + channels.line_of(f, number, rows, strides, steps)
 
         number, column, address = f.local(i32, init=f.begin), f.local(i32), f.local(i32, init=line_of(f.begin))
         first, count, group = (f.local(i32) for _ in range(3))
@@ -68,7 +66,7 @@ def conv_packed(unit: Unit, routine: Routine) -> Code:
             f.set(count, f.select(block < total - first, block, total - first))
             with f.loop(place, 0, count):
                 f.store(f.scratch + place * 4, address)
-                f.set(address, address + pixel * across)
+                f.set(address, address + pixel * strides[-1])
                 f.set(column, column + 1)
                 with f.if_(column == frame.size(f, columns)):
                     f.set(column, 0)
@@ -83,7 +81,7 @@ def conv_packed(unit: Unit, routine: Routine) -> Code:
                         at = f.scratch + place * 4
                         f.store(at, i32.load(at) + seen)
             f.set(c, c + count * c_row)
-    return Code(f, frame.units((batch, rows)), scratch=_OFFSETS + 4 * prod(segments))
+    return Code(f, frame.units((batch, *rows)), scratch=_OFFSETS + 4 * prod(segments))
 
 
 def _block(total: Expr, height: int) -> Expr:

@@ -1,4 +1,4 @@
-"""Depthwise convolution of x [B, H, W, C], border included, with w [kh * kw, C] to [B, Ho, Wo, C]: a unit is a row.
+"""Depthwise convolution of x [B, *spatial, C], border included, with w [taps, C] to [B, *sizes, C]: a unit is a line.
 
 A tile computes some neighbouring outputs and walks over the channels; each input that they share is loaded once. The
 products of an output are added in the order of its taps, whatever tile it is in.
@@ -10,82 +10,87 @@ outputs will be.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
 from sardonyx.compiler.kernel import Routine
 
-from ..assembler import Function, ValueType, Variable, f32, f32x4, i32
+from ..assembler import Expr, Function, ValueType, Variable, f32, f32x4, i32
 from ..code import Code
-from . import frame
-from .channels import channels, multiply_add
+from . import channels, frame
 
 if TYPE_CHECKING:
     from ..generator import Unit
 
-_TAPS = 7
+TAPS = 7
 """Taps along x that a tile has code for; more are a loop."""
 _ROWS = {"v8": 3, "wasmtime": 1}
 """Taps along y that a tile has code for. Cranelift moves sums behind all loads of a straight run of code."""
 _LINE = 64
 """Bytes of a line of the cache."""
+_STEPS = ("pixel", "line", "plane")
 
 
-class _Window(NamedTuple):
-    """What the taps of an output are: along y, then along x."""
+class Window(NamedTuple):
+    """The taps of an output along z, y and x."""
 
-    kernel: tuple[int, int]
-    strides: tuple[int, int]
-    dilations: tuple[int, int]
+    kernel: tuple[int, int, int]
+    strides: tuple[int, int, int]
+    dilations: tuple[int, int, int]
+
+    @classmethod
+    def of(cls, routine: Routine) -> Window:
+        """That of a routine over two or three axes."""
+        z, y, x = zip(*((1, *routine.attributes[name])[-3:] for name in cls._fields), strict=True)
+        return cls(*zip(z, y, x, strict=True))
 
     def __str__(self) -> str:
-        return "_".join("x".join(map(str, pair)) for pair in self)
+        return "_".join("x".join(map(str, axes)) for axes in self)
 
 
 def depthwise(unit: Unit, routine: Routine) -> Code:
     """`depthwise`; attributes kernel, strides, dilations."""
-    window = _Window(*(tuple(routine.attributes[name]) for name in _Window._fields))
-    _, height, width, depth = routine.inputs[0]
-    batch, rows, columns, _ = routine.outputs[0]
-    narrow = width == columns == window.kernel[1] == 1  # then x is a line, and so are the outputs
-    step = window.strides[0]
+    window = Window.of(routine)
+    source, target = routine.inputs[0], routine.outputs[0]
+    batch, *rows, columns, depth = target
+    narrow = len(rows) == 1 and source[2] == columns == window.kernel[2] == 1  # x is a line, and so are the outputs
+    strides = window.strides[-len(rows) - 1 :]
     if narrow:
-        window = _Window(*((1, along) for along, _ in window))
+        window = Window(*((1, 1, along) for _, along, _ in window))
     suits = {f32x4: isinstance(depth, str) or depth >= 4, f32: isinstance(depth, str) or depth < 4}
     kinds = [_row(unit, window, lanes) for lanes, possible in suits.items() if possible]
     with frame.function(unit, routine) as f:
         x, w, y = frame.buffers(f, routine)
         pixel = f.let(frame.size(f, depth) * 4)
-        line = f.let(frame.size(f, width) * pixel)
+        steps = channels.steps(f, source, pixel)
         across = f.let(frame.size(f, columns) * pixel)
         number, count = f.local(i32), f.local(i32, init=i32.const(1))
         with f.if_(across), f.loop(number, f.begin, f.end, step=count):
-            image = f.let(i32.div_u(number, frame.size(f, rows)))
-            first = f.let(number - image * frame.size(f, rows))
             if narrow:
-                left, more = f.let(frame.size(f, rows) - first), f.let(f.end - number)
+                left = f.let(frame.size(f, rows[0]) - i32.rem_u(number, frame.size(f, rows[0])))
+                more = f.let(f.end - number)
                 f.set(count, f.select(left < more, left, more))
-            source = x + (first * step + image * frame.size(f, height)) * line
-            operands = source, w, y + number * across, across * count, pixel, line
+            seen = x + channels.line_of(f, number, rows, strides, steps)
+            operands = seen, w, y + number * across, across * count, pixel, steps[-2], steps[-3] if len(rows) > 1 else 0
             with f.if_(i32.const(1) if len(kinds) == 1 else pixel >= 16):
                 f.call(kinds[0], *operands)
             for few in kinds[1:]:
                 with f.else_():
                     f.call(few, *operands)
-    return Code(f, frame.units((batch, rows)))
+    return Code(f, frame.units((batch, *rows)))
 
 
-def _row(unit: Unit, window: _Window, lanes: ValueType) -> Function:
-    """`(x, w, y, across, pixel, line)`: a row of outputs of `across` bytes; `pixel` and `line` are bytes of x."""
+def _row(unit: Unit, window: Window, lanes: ValueType) -> Function:
+    """`(x, w, y, across, pixel, line, plane)`: `across` bytes of outputs; the others are steps of x along its axes."""
     return unit.once("depthwise row", f"{window} {lanes}", lambda: _write_row(unit, window, lanes))  # type: ignore[no-any-return]
 
 
-def _write_row(unit: Unit, window: _Window, lanes: ValueType) -> Function:
+def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
     wide, usual, single = (_write_tile(unit, window, lanes, count) for count in (7, 4, 1))
-    by_lines = unit.target == "wasmtime" and lanes is f32x4 and window.kernel[1] <= _TAPS
+    by_lines = unit.target == "wasmtime" and lanes is f32x4 and window.kernel[2] <= TAPS
     lines = _write_lines(unit, window, 4) if by_lines else None
-    params = dict.fromkeys(("x", "w", "y", "across", "pixel", "line"), i32)
+    params = dict.fromkeys(("x", "w", "y", "across", *_STEPS), i32)
     with unit.module.function(f"depthwise_row_{window}", params) as f:
         end = f.let(f.y + f.across)
 
@@ -93,12 +98,12 @@ def _write_row(unit: Unit, window: _Window, lanes: ValueType) -> Function:
             """Tiles from left to right; the last moves back to where it fits and repeats some outputs."""
             last, step = f.let(end - f.pixel * count), f.let(f.pixel * count)
             with f.block() as done, f.repeat() as again:
-                f.call(tile, f.x, f.w, f.y, f.pixel, f.line)
+                f.call(tile, f.x, f.w, f.y, f.pixel, f.line, f.plane)
                 f.br_if(done, i32.ge_u(f.y, last))
                 left = f.let(last - f.y)
                 left = f.let(f.select(i32.lt_u(left, step), left, step))
                 f.set(f.y, f.y + left)
-                f.set(f.x, f.x + left * window.strides[1])
+                f.set(f.x, f.x + left * window.strides[2])
                 f.br(again)
 
         if lines is not None:
@@ -115,12 +120,12 @@ def _write_row(unit: Unit, window: _Window, lanes: ValueType) -> Function:
     return f
 
 
-def _write_tile(unit: Unit, window: _Window, lanes: ValueType, count: int) -> Function:
-    """`(x, w, y, pixel, line)`: `count` neighbouring outputs, all channels."""
-    params = dict.fromkeys(("x", "w", "y", "pixel", "line"), i32)
+def _write_tile(unit: Unit, window: Window, lanes: ValueType, count: int) -> Function:
+    """`(x, w, y, pixel, line, plane)`: `count` neighbouring outputs, all channels."""
+    params = dict.fromkeys(("x", "w", "y", *_STEPS), i32)
     with unit.module.function(f"depthwise_{window}_{count}", params) as f:
         at = f.local(i32)
-        with channels(f, f.pixel, lanes, (f.x, f.w, f.y)):
+        with channels.channels(f, f.pixel, lanes, (f.x, f.w, f.y)):
             f.set(at, f.y)
             for k, total in enumerate(_sums(unit, f, window, lanes, count)):
                 if k:
@@ -129,13 +134,13 @@ def _write_tile(unit: Unit, window: _Window, lanes: ValueType, count: int) -> Fu
     return f
 
 
-def _write_lines(unit: Unit, window: _Window, count: int) -> Function:
+def _write_lines(unit: Unit, window: Window, count: int) -> Function:
     """The same for pixels of whole lines."""
-    (height, width), down = window.kernel, window.dilations[0]
-    params = dict.fromkeys(("x", "w", "y", "pixel", "line"), i32)
+    (deep, height, width), (behind, down, _) = window.kernel, window.dilations
+    params = dict.fromkeys(("x", "w", "y", *_STEPS), i32)
     with unit.module.function(f"depthwise_lines_{window}_{count}", params) as f:
         sums = [f.local(f32x4) for _ in range(count)]
-        row, weight, ky, part, target, at = (f.local(i32) for _ in range(6))
+        plane, row, weight, kz, ky, part, target, at = (f.local(i32) for _ in range(8))
 
         def outputs(use: Callable[[Variable], None]) -> None:
             """Do something to each sum, with `target` being where its output is."""
@@ -150,7 +155,8 @@ def _write_lines(unit: Unit, window: _Window, count: int) -> Function:
                 if not first:
                     outputs(lambda total: f.set(total, f32x4.load(target)))
                 f.set(at, row + part)
-                _add_taps(unit, f, window, sums, width, at, f.let(weight + part), first)
+                weights = _weights(f, f32x4, f.let(weight + part))
+                add_taps(unit, f, window, sums, width, at, f32x4.load, weights, first)
                 outputs(lambda total: f.store(target, total))
             f.set(row, row + f.line * down)
             f.set(weight, weight + f.pixel * width)
@@ -162,74 +168,99 @@ def _write_lines(unit: Unit, window: _Window, count: int) -> Function:
             taps(first=True)
             with f.loop(ky, 1, height):
                 taps(first=False)
+            if deep > 1:
+                f.set(plane, f.x)
+                with f.loop(kz, 1, deep):
+                    f.set(plane, plane + f.plane * behind)
+                    f.set(row, plane)
+                    with f.loop(ky, 0, height):
+                        taps(first=False)
             for pointer in (f.x, f.w, f.y):
                 f.set(pointer, pointer + _LINE)
     return f
 
 
-def _add_taps(
+def add_taps(
     unit: Unit,
     f: Function,
-    window: _Window,
+    window: Window,
     sums: Sequence[Variable],
     taps: int,
     at: Variable,
-    weight: Variable,
+    load: Callable[[Expr], Expr],
+    weights: Iterator[Variable],
     first: bool = False,
 ) -> None:
-    """Add the products of so many taps; each input and each weight is loaded when it is needed first.
+    """Add the products of so many neighbouring taps; each input and each weight is loaded when it is needed first.
 
-    `at` is where the first input is, `weight` the first weight; the former is left somewhere, the latter behind them.
+    `at` is where the first input is, and is left somewhere.
     """
-    lanes = sums[0].type
-    weights: list[Variable] = []
+    known: list[Variable] = []
     users: dict[int, list[tuple[int, int]]] = {}
     for kx, k in product(range(taps), range(len(sums))):
-        users.setdefault(k * window.strides[1] + kx * window.dilations[1], []).append((kx, k))
+        users.setdefault(k * window.strides[2] + kx * window.dilations[2], []).append((kx, k))
     place = 0
     for here in sorted(users):
         if here > place:
             f.set(at, at + f.pixel * (here - place))
             place = here
-        value = f.let(lanes.load(at))
+        value = f.let(load(at))
         for kx, k in users[here]:
-            while len(weights) <= kx:
-                weights.append(f.let(lanes.load(weight)))
-                f.set(weight, weight + f.pixel)
+            while len(known) <= kx:
+                known.append(next(weights))
             if first and kx == 0:
-                f.set(sums[k], value * weights[kx])
+                f.set(sums[k], value * known[kx])
             else:
-                f.set(sums[k], multiply_add(unit, value, weights[kx], sums[k]))
+                f.set(sums[k], channels.multiply_add(unit, value, known[kx], sums[k]))
 
 
-def _sums(unit: Unit, f: Function, window: _Window, lanes: ValueType, count: int) -> list[Variable]:
+def _weights(f: Function, lanes: ValueType, at: Variable) -> Iterator[Variable]:
+    """The weights of one tap after another."""
+    while True:
+        weight = f.let(lanes.load(at))
+        f.set(at, at + f.pixel)
+        yield weight
+
+
+def _sums(unit: Unit, f: Function, window: Window, lanes: ValueType, count: int) -> list[Variable]:
     """`count` outputs of the channels at `f.x` and `f.w`."""
-    (height, width), _, (down, right) = window
+    (deep, height, width), _, (behind, down, right) = window
     sums = [f.local(lanes) for _ in range(count)]
-    line, column, at, weight = f.let(f.x), f.local(i32), f.local(i32), f.let(f.w)
-    number, ky = f.local(i32), f.local(i32)
+    plane, line, column, at, weight = f.let(f.x), f.let(f.x), f.local(i32), f.local(i32), f.let(f.w)
+    number, ky, kz = f.local(i32), f.local(i32), f.local(i32)
 
     def taps(taps: int, first: bool = False) -> None:
         f.set(at, column)
-        _add_taps(unit, f, window, sums, taps, at, weight, first)
+        add_taps(unit, f, window, sums, taps, at, lanes.load, _weights(f, lanes, weight), first)
 
     def row(first: bool = False) -> None:
         f.set(column, line)
-        if width <= _TAPS:
+        if width <= TAPS:
             taps(width, first)
         else:
-            with f.loop(number, 0, width // _TAPS):
-                taps(_TAPS)
-                f.set(column, column + f.pixel * (_TAPS * right))
-            taps(width % _TAPS)
+            with f.loop(number, 0, width // TAPS):
+                taps(TAPS)
+                f.set(column, column + f.pixel * (TAPS * right))
+            taps(width % TAPS)
         f.set(line, line + f.line * down)
 
-    if width <= _TAPS and height <= _ROWS[unit.target]:
-        for y in range(height):
-            row(first=y == 0)
-    else:
+    def rows(first: bool) -> None:
+        if straight:
+            for y in range(height):
+                row(first=first and y == 0)
+        else:
+            with f.loop(ky, 0, height):
+                row()
+
+    straight = width <= TAPS and height <= _ROWS[unit.target]
+    if deep > 1 or not straight:
         for total in sums:
             f.set(total, lanes.const(0.0))
-        with f.loop(ky, 0, height):
-            row()
+    if deep == 1:
+        rows(first=True)
+    else:
+        with f.loop(kz, 0, deep):
+            f.set(line, plane)
+            rows(first=False)
+            f.set(plane, plane + f.plane * behind)
     return sums

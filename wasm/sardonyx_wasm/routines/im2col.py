@@ -1,12 +1,13 @@
 """im2col: what the windows of a convolution see, side by side, so that one product does the rest.
 
-x [B, H, W, C], border included, to [B, Ho, Wo, kh * kw * C]; attributes kernel, strides, dilations. A pixel has whole
-words of 4 bytes. A unit is a row of places. Taps that are neighbours along x see neighbouring elements: a row of taps
-is copied at once.
+x [B, *spatial, C], border included, to [B, *sizes, taps * C]; attributes kernel, strides, dilations. A pixel has whole
+words of 4 bytes. A unit is a place. Taps that are neighbours along the last axis see neighbouring elements: a line of
+taps is copied at once. With an attribute `groups` what a group sees is together: [groups, taps, C / groups].
 """
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from sardonyx.compiler.kernel import Routine
@@ -14,7 +15,7 @@ from sardonyx.dtypes import by_name
 
 from ..assembler import Function, i32, v128
 from ..code import Code
-from . import frame
+from . import channels, frame
 
 if TYPE_CHECKING:
     from ..generator import Unit
@@ -22,38 +23,48 @@ if TYPE_CHECKING:
 
 def im2col(unit: Unit, routine: Routine) -> Code:
     """`im2col`."""
-    _, height, width, channels = routine.inputs[0]
-    (kh, kw), (sy, sx), (dy, dx) = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
-    batch, rows, columns, _ = routine.outputs[0]
-    runs, together = (1, kw) if dx == 1 else (kw, 1)
-    copy = unit.once("routine", "copy_words", lambda: _copy(unit))
+    kernel, strides, dilations = (routine.attributes[name] for name in ("kernel", "strides", "dilations"))
+    batch, *rows, columns, _ = routine.outputs[0]
+    groups = routine.attributes.get("groups", 1)
+    runs, together = (1, kernel[-1]) if dilations[-1] == groups == 1 else (kernel[-1], 1)
+    copy = unit.once("routine", "copy_parts", lambda: _copy_parts(unit)) if groups > 1 else _copy(unit)
     with frame.function(unit, routine) as f:
         x, y = frame.buffers(f, routine)
-        pixel = f.let(frame.size(f, channels) * by_name(routine.reads[0]).itemsize)
-        line = f.let(frame.size(f, width) * pixel)
-        image = f.let(frame.size(f, height) * line)
-        count, across = f.let(frame.size(f, rows)), f.let(frame.size(f, columns))
-        target = f.let(y + f.begin * pixel * (kh * kw))
-        number, tap, left, seen, row = (f.local(i32) for _ in range(5))
+        pixel = f.let(frame.size(f, routine.inputs[0][-1]) * by_name(routine.reads[0]).itemsize)
+        steps = channels.steps(f, routine.inputs[0], pixel)
+        between = [f.let(step * dilation) for step, dilation in zip(steps[1:], dilations, strict=True)]
+        part = f.let(i32.div_u(pixel, groups))
+        apart = f.let(part * prod(kernel))
+        across = f.let(frame.size(f, columns))
+        target = f.let(y + f.begin * pixel * prod(kernel))
+        number, left, seen, row = (f.local(i32) for _ in range(4))
         with f.loop(number, f.begin, f.end):
             with f.if_(i32.eqz(left)):
                 f.set(row, i32.div_u(number, across))
                 f.set(left, i32.rem_u(number, across))
-                f.set(seen, x + i32.div_u(row, count) * image + i32.rem_u(row, count) * sy * line + left * sx * pixel)
+                f.set(seen, x + channels.line_of(f, row, rows, strides, steps) + left * strides[-1] * pixel)
                 f.set(left, across - left)
-            f.set(row, seen)
-            with f.loop(tap, 0, kh):
+            with channels.taps(f, kernel[:-1], between[:-1], seen) as line:
                 for run in range(runs):
-                    f.call(copy, target, row + run * dx * pixel, pixel * together)
-                    f.set(target, target + pixel * together)
-                f.set(row, row + line * dy)
-            f.set(seen, seen + pixel * sx)
+                    source = line + run * between[-1]
+                    if groups > 1:
+                        f.call(copy, target, source, part, apart, groups)
+                    else:
+                        f.call(copy, target, source, pixel * together)
+                    f.set(target, target + part * together)
+            if groups > 1:
+                f.set(target, target + apart * (groups - 1))
+            f.set(seen, seen + pixel * strides[-1])
             f.set(left, left - 1)
-    return Code(f, frame.units([batch, rows, columns]))
+    return Code(f, frame.units([batch, *rows, columns]))
 
 
 def _copy(unit: Unit) -> Function:
     """A function (target, source, bytes) that copies whole words."""
+    return unit.once("routine", "copy_words", lambda: _write_copy(unit))  # type: ignore[no-any-return]
+
+
+def _write_copy(unit: Unit) -> Function:
     with unit.module.function("copy_words", dict.fromkeys(("target", "source", "bytes"), i32)) as f:
         at = f.local(i32)
         whole = f.let(f.bytes & -16)
@@ -61,4 +72,26 @@ def _copy(unit: Unit) -> Function:
             f.store(f.target + at, v128.load(f.source + at))
         with f.loop(at, whole, f.bytes, step=4, unsigned=True):
             f.store(f.target + at, i32.load(f.source + at))
+    return f
+
+
+def _copy_parts(unit: Unit) -> Function:
+    """A function (target, source, bytes, apart, count) that copies neighbouring parts of whole words to places that are
+    `apart` bytes apart."""
+    copy = _copy(unit)
+    params = dict.fromkeys(("target", "source", "bytes", "apart", "count"), i32)
+    with unit.module.function("copy_parts", params) as f:
+        number, at, to = (f.local(i32) for _ in range(3))
+        with f.if_(f.bytes & 15), f.loop(number, 0, f.count):
+            f.call(copy, f.target, f.source, f.bytes)
+            f.set(f.target, f.target + f.apart)
+            f.set(f.source, f.source + f.bytes)
+        with f.else_(), f.loop(number, 0, f.count):
+            f.set(to, f.target)
+            f.set(at, f.source + f.bytes)
+            with f.while_(f.source != at):
+                f.store(to, v128.load(f.source))
+                f.set(f.source, f.source + 16)
+                f.set(to, to + 16)
+            f.set(f.target, f.target + f.apart)
     return f

@@ -13,6 +13,7 @@ from sardonyx.array import Array, known_sizes
 from sardonyx.ops.attention import attend, every, heads_first, heads_merged, window
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import rotate, split_heads
+from sardonyx.primitives.attention import seen
 from sardonyx.symbolic import Size
 
 MICROSOFT = "com.microsoft"
@@ -79,7 +80,7 @@ class _Masked(Operator, abstract=True):
             (seen,) = window(length, total, past, causal=True)
             added = p.where(seen, p.full((), 0.0, p.widen(q).dtype) if added is None else added, LOWEST)
         result, scores = attend(q, k, v, self.scale or None, bias=added)
-        return heads_merged(p.cast(result, q.dtype)), p.cast(scores[2], q.dtype)
+        return heads_merged(p.cast(result, q.dtype)), p.cast(scores(2), q.dtype)
 
     def _padding(self, mask: Array, batch: Size, total: Size) -> Array | None:
         """What a mask adds to the scores: counts of keys [B], ends and starts [2 B], counts and more [3 B + 2], or for
@@ -313,7 +314,9 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
             q, k = (rotate(x, cos, sin, bool(self.rotary_interleaved)) for x in (q, k))
         k, present_key = _extended(past_key, k, start, total)
         v, present_value = _extended(past_value, v, start, total)
-        conditions = window(length, total, start, bool(self.causal), max(self.local_window_size, 0) - 1)
+        causal = start if self.causal and not isinstance(start, Array) else None
+        behind = bool(self.causal) and causal is None
+        conditions = window(length, total, start, behind, max(self.local_window_size, 0) - 1)
         if not self.causal:
             conditions.append(p.iota((1, 1, 1, total), 3, dtypes.int32) < counts)
         allowed = every(conditions)
@@ -321,11 +324,10 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
         if sink is None and self.smooth_softmax == 1:
             extra = p.full((), 0.0, q.dtype)
         result, scores = attend(
-            q, k, v, self.scale or None, allowed=allowed, bias=bias, softcap=self.softcap, sink=extra
+            q, k, v, self.scale or None, allowed=allowed, bias=bias, softcap=self.softcap, sink=extra, causal=causal
         )
-        shown = scores[3]
-        if self.qk_output == 1 and allowed is not None:
-            shown = p.where(allowed, scores[2], 0.0)
+        visible = seen(q, k, allowed, causal)
+        shown = p.where(visible, scores(2), 0.0) if self.qk_output == 1 and visible is not None else scores(3)
         return heads_merged(p.cast(result, q.dtype)), present_key, present_value, p.cast(shown, q.dtype)
 
     def _heads(self, query: Array, key: Array | None, value: Array | None) -> list[Array]:

@@ -6,8 +6,8 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Graph
-from sardonyx.ops.attention import by_head
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.attention import by_head
 
 
 class FlexAttention(Operator, domain="ai.onnx.preview"):

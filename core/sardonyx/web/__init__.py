@@ -1,0 +1,30 @@
+"""What web pages need, and `sardonyx web` puts into a folder: the page runtime, a Pyodide, and this package as a wheel.
+
+    DIR/sardonyx/   the scripts, and engine.json, which tells them of the wheel
+    DIR/pyodide/    the interpreter, NumPy, and the wheel of this package
+
+A page that runs bundles needs `sardonyx/` alone; one that compiles models needs both.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from sardonyx.errors import NoSuchFile
+
+
+def scripts() -> Traversable:
+    """The folder with the page runtime: in the wheel a part of this package, else web/sardonyx.
+
+    Raises NoSuchFile where neither has it.
+
+    >>> (scripts() / "runtime.js").is_file()
+    True
+    """
+    checkout = Path(__file__).resolve().parents[3] / "web" / "sardonyx"
+    for folder in (files(__name__) / "scripts", checkout):
+        if (folder / "runtime.js").is_file():
+            return folder
+    raise NoSuchFile(f"the page runtime lies neither in the package sardonyx.web nor in {checkout}; reinstall sardonyx")

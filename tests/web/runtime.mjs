@@ -1,0 +1,93 @@
+// What tests ask of the page runtime in a worker: {task, ...} -> whatever the task tells.
+import { Tensor, load } from "/sardonyx/runtime.js";
+import { serve, stage } from "/support/worker.mjs";
+
+const messages = [];
+for (const level of ["info", "warn", "error"]) {
+  console[level] = (...given) => messages.push(`${level}: ${given.join(" ")}`);
+}
+const image = () => new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+
+const TASKS = {
+  // The message of what `load` throws for each address.
+  refuse: async ({ addresses }) =>
+    Promise.all(addresses.map((address) => load(address).then(() => "", (error) => error.message))),
+
+  // The messages of what `run` throws for wrong feeds.
+  misfeed: async () => {
+    const session = await load("/data/digits.sdx");
+    const wrong = [
+      {},
+      { image: image(), other: image() },
+      { image: new Tensor("float64", new Float64Array(784), [1, 1, 28, 28]) },
+      { image: new Tensor("float32", new Float32Array(784), [784]) },
+      { image: new Tensor("float32", new Float32Array(783), [1, 1, 27, 29]) },
+    ];
+    const told = [];
+    for (const feeds of wrong) told.push(await session.run(feeds).then(() => "", (error) => error.message));
+    told.push(await session.run({ image: image() }, ["none"]).then(() => "", (error) => error.message));
+    session.release();
+    told.push(await session.run({ image: image() }).then(() => "", (error) => error.message));
+    for (const wrong of [() => new Tensor("float33", []), () => new Tensor("float32", [1, 2], [3])]) {
+      try {
+        wrong();
+      } catch (error) {
+        told.push(error.message);
+      }
+    }
+    return told;
+  },
+
+  // A bundle from whatever holds bytes, with progress.
+  sources: async () => {
+    const response = await fetch("/data/digits.sdx");
+    const bytes = await (await fetch("/data/digits.sdx")).arrayBuffer();
+    const heard = [];
+    const progress = (event) => heard.push(event);
+    const answers = [];
+    for (const source of [response, bytes, new Uint8Array(bytes), new Blob([bytes]), new Blob([bytes]).stream()]) {
+      const session = await load(source, { progress });
+      const { probabilities } = await session.run({ image: image() });
+      answers.push([...probabilities.data]);
+      session.release();
+    }
+    return { answers, last: heard.at(-1), size: bytes.byteLength };
+  },
+
+  // Many runs at the same time come one after another.
+  queue: async () => {
+    const session = await load("/data/digits.sdx", { threads: 1 });
+    const runs = Array.from({ length: 20 }, (_, k) =>
+      session.run({ image: new Tensor("float32", new Float32Array(784).fill(k / 20), [1, 1, 28, 28]) }),
+    );
+    const together = (await Promise.all(runs)).map(({ probabilities }) => [...probabilities.data]);
+    const alone = [];
+    for (let k = 0; k < 20; k++) {
+      const feeds = { image: new Tensor("float32", new Float32Array(784).fill(k / 20), [1, 1, 28, 28]) };
+      alone.push([...(await session.run(feeds)).probabilities.data]);
+    }
+    return { together, alone };
+  },
+
+  // Load, run and release sessions.
+  sessions: async ({ count, target }) => {
+    for (let k = 0; k < count; k++) {
+      stage(`session ${k}`);
+      const session = await load("/data/digits.sdx", { target, threads: 1 });
+      await session.run({ image: image() });
+      session.release();
+    }
+    gc(); // --js-flags=--expose-gc
+    return messages;
+  },
+
+  threads: async ({ threads }) => {
+    const session = await load("/data/digits.sdx", { threads });
+    await session.run({ image: image() });
+    const { size } = session.device.crew ?? { size: 1 };
+    session.release();
+    return { size, isolated: crossOriginIsolated, messages };
+  },
+};
+
+serve((message) => TASKS[message.task](message));

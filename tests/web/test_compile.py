@@ -1,0 +1,250 @@
+"""Models compiled in a page, and what a page needs for that: `compile.js`, `sardonyx web`, `from_url`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+from sardonyx.demo import assets
+from sardonyx.web.folder import write
+from tests.models import inputs, path
+from tests.pyodide.assemble import assemble
+from tests.support import require
+from tests.support.browser import Chromium, open_chromium
+from tests.web.pages import HERE, bundled
+
+pytestmark = pytest.mark.slow
+
+POLICY = "script-src 'self' 'wasm-unsafe-eval'"
+PAGE = "/web/visit.html"
+WITHOUT = "Object.defineProperty(globalThis, 'caches', { value: undefined })"
+WORKER = """(given) => new Promise((resolve) => {
+  const worker = new Worker("/web/visit.mjs", { type: "module" });
+  worker.onmessage = ({ data }) => resolve(data);
+  worker.postMessage(given);
+})"""
+SERVICE_WORKER = """async (given) => {
+  const { installing, active } = await navigator.serviceWorker.register("/web/visit.mjs", { type: "module" });
+  const channel = new MessageChannel();
+  const answer = new Promise((resolve) => (channel.port1.onmessage = ({ data }) => resolve(data)));
+  (installing ?? active).postMessage(given, [channel.port2]);
+  return answer;
+}"""
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
+    require("pyodide")
+    require("browser")
+    site = tmp_path_factory.mktemp("site")
+    write(site, assemble())
+    with open_chromium({"site": site, "web": HERE}) as chromium:
+        yield chromium
+
+
+@pytest.fixture(autouse=True)
+def _nothing_of_other_tests(chromium: Chromium) -> Iterator[None]:
+    yield
+    chromium.site.data.clear()
+    chromium.site.policy = ""
+
+
+def digits() -> tuple[bytes, Arrays]:
+    return (assets() / "digits.onnx").read_bytes(), {
+        "image": np.random.default_rng(0).random((2, 1, 28, 28), np.float32)
+    }
+
+
+def relu() -> tuple[bytes, Arrays]:
+    return model_of("Relu", x=(TensorProto.FLOAT, ["N"]), y=(TensorProto.FLOAT, ["N"])), {"x": np.float32([-1, 0, 2])}
+
+
+def model_of(operator: str, **ports: tuple[int, list[str | int]]) -> bytes:
+    """A node of these inputs and, last, its output."""
+    *given, result = (helper.make_tensor_value_info(name, *kind) for name, kind in ports.items())
+    node = helper.make_node(operator, [value.name for value in given], [result.name])
+    graph = helper.make_graph([node], "g", given, [result])
+    opset = helper.make_opsetid("", 20)
+    return bytes(helper.make_model(graph, ir_version=10, opset_imports=[opset]).SerializeToString())
+
+
+def sizes(feeds: Arrays) -> dict[str, Any]:
+    return {"shapes": {name: list(array.shape) for name, array in feeds.items()}}
+
+
+def visit(where: Any, source: str, feeds: Arrays | None = None, script: str = "visit", **more: Any) -> dict[str, Any]:
+    """What `visit.mjs` answers in a page, or by a script in a page."""
+    tensors = {name: [x.dtype.name, x.ravel().tolist(), list(x.shape)] for name, x in (feeds or {}).items()}
+    where.goto(PAGE)
+    given = json.dumps({"source": source, "feeds": tensors, **more})
+    expression = f"ready.then(() => ({script})({given}))"
+    session = where.context.new_cdp_session(where)  # Playwright's own way needs eval, which a policy may forbid
+    told = session.send("Runtime.evaluate", {"expression": expression, "awaitPromise": True, "returnByValue": True})
+    assert "exceptionDetails" not in told, told
+    found: dict[str, Any] = told["result"]["value"]
+    return found
+
+
+def check(answer: dict[str, Any], model: bytes, feeds: Arrays) -> None:
+    assert "error" not in answer, answer["error"]
+    session = onnxruntime.InferenceSession(model)
+    for output, wanted in zip(session.get_outputs(), session.run(None, dict(feeds)), strict=True):
+        elements, dims = answer["outputs"][output.name]
+        assert dims == list(wanted.shape)
+        np.testing.assert_allclose(elements, wanted.ravel(), atol=1e-4 * max(1, np.abs(wanted).max()))
+
+
+def test_a_second_visit_loads_no_python(chromium: Chromium) -> None:
+    site = chromium.site
+    models = {"/data/digits.onnx": digits(), "/data/cls.onnx": (path("ppocr2-cls").read_bytes(), inputs("ppocr2-cls"))}
+    site.data |= {address.removeprefix("/data/"): model for address, (model, _) in models.items()}
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        for address, (model, feeds) in models.items():
+            answer = visit(page, address, feeds, options=sizes(feeds))
+            check(answer, model, feeds)
+            stages = answer["stages"]
+            assert stages["model"] == [len(model), len(model)]
+            assert stages["pyodide"][0] == stages["pyodide"][1]
+            assert stages["compile"] == [1, 1]
+            assert stages["weights"][0] == stages["weights"][1] > 0
+        page.close()
+        page = visitor.new_page()
+        for address, (model, feeds) in models.items():
+            site.requests.clear()
+            answer = visit(page, address, feeds, options=sizes(feeds))
+            check(answer, model, feeds)
+            assert set(answer["stages"]) == {"weights"}  # the model was not sent
+            assert address in site.requests
+            assert not [each for each in site.requests if "pyodide" in each or "compiler" in each]
+        # what is dropped is known by its bytes, and so is what lies at another address
+        model, feeds = models["/data/digits.onnx"]
+        site.requests.clear()
+        answer = visit(page, "/data/digits.onnx", feeds, file="mine.onnx", options=sizes(feeds))
+        check(answer, model, feeds)
+        assert set(answer["stages"]) == {"model", "weights"}
+        assert not [each for each in site.requests if "pyodide" in each or "compiler" in each]
+        site.data["new.onnx"] = model
+        answer = visit(page, "/data/new.onnx", feeds, options=sizes(feeds))
+        check(answer, model, feeds)
+        assert not {"compile"} & set(answer["stages"])
+        # another origin's dates and lengths are as good as ETags
+        headers = {"access-control-allow-origin": "*", "last-modified": "Sat, 21 Nov 2026 00:00:00 GMT"}
+        page.route("https://models.test/*", lambda route: route.fulfill(body=model, headers=headers))
+        for date, stages in [("00", None), ("00", {"weights"}), ("01", {"model", "weights"})]:
+            headers["last-modified"] = f"Sat, 21 Nov 2026 {date}:00:00 GMT"
+            answer = visit(page, "https://models.test/digits.onnx", feeds, options=sizes(feeds))
+            check(answer, model, feeds)
+            assert stages is None or set(answer["stages"]) == stages
+        # where nobody answers, what is there is used
+        page.route("**/data/*", lambda route: route.abort())
+        check(visit(page, "/data/new.onnx", feeds, options=sizes(feeds)), model, feeds)
+
+
+def test_a_file_where_nothing_is_kept(chromium: Chromium) -> None:
+    model, feeds = relu()
+    chromium.site.data["relu.onnx"] = model
+    with chromium.visitor() as visitor:
+        visitor.add_init_script(WITHOUT)
+        answer = visit(visitor.new_page(), "/data/relu.onnx", feeds, file="relu.onnx", options={"shapes": {"x": [3]}})
+        check(answer, model, feeds)
+        assert set(answer["stages"]) == {"model", "pyodide", "compile", "weights"}
+
+
+def test_values_that_decide_on_shapes(chromium: Chromium) -> None:
+    number, integer = TensorProto.FLOAT, TensorProto.INT64
+    made = model_of("Reshape", x=(number, ["N"]), shape=(integer, [2]), y=(number, ["A", "B"]))
+    feeds = {"x": np.arange(6, dtype=np.float32), "shape": np.array([2, 3], np.int64)}
+    chromium.site.data["reshape.onnx"] = made
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        answer = visit(page, "/data/reshape.onnx", feeds, options={"typical": True, "until": "compile"})
+        assert answer["error"] == "enough"
+        options = {"typical": True, "target": ["webgpu", "wasm"]}
+        for _ in range(2):
+            answer = visit(page, "/data/reshape.onnx", feeds, options=options)
+            check(answer, made, feeds)
+        assert set(answer["stages"]) == {"weights"}
+        # what another release made counts no more
+        engine = chromium.site.folders["site"] / "sardonyx" / "engine.json"
+        engine.write_text(json.dumps({**json.loads(engine.read_bytes()), "digest": "another"}))
+        assert visit(page, "/data/reshape.onnx", feeds, options={**options, "until": "pyodide"})["error"] == "enough"
+        assert visit(page, "", script="async () => ({ count: (await caches.keys()).length })") == {"count": 1}
+
+
+def test_errors_are_those_of_python(chromium: Chromium) -> None:
+    site = chromium.site
+    model, feeds = relu()
+    site.data |= {"relu.onnx": model, "note.txt": b"nothing but words", "bad.onnx": model[:-9]}
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        error = visit(page, "/data/note.txt", file="note.onnx")["error"]
+        assert "it is a text that begins with 'nothing but words'" in error
+        assert "Traceback" not in error
+        error = visit(page, "/data/relu.onnx", feeds, options={"shapes": {"x": [2, 2]}})["error"]
+        assert error == "input 'x' is float32[N], and cannot be 2x2"
+        assert "the server answers 404" in visit(page, "/data/absent.onnx")["error"]
+        error = visit(page, "/data/relu.onnx", options={"pyodide": "/nowhere"})["error"]
+        assert f"there is no Pyodide at {site.address}/nowhere/" in error
+        assert "`sardonyx web DIR` puts it there" in error
+
+
+@pytest.mark.parametrize("script", ["visit", WORKER, SERVICE_WORKER], ids=["page", "worker", "service worker"])
+def test_bundles_run_under_a_policy_without_eval(chromium: Chromium, script: str) -> None:
+    model, feeds = digits()
+    chromium.site.data["digits.sdx"] = bundled(model, feeds, ["wasm"])
+    chromium.site.policy = POLICY
+    with chromium.visitor() as visitor:
+        check(visit(visitor.new_page(), "/data/digits.sdx", feeds, script), model, feeds)
+
+
+def test_workers_compile_what_lies_there_now(chromium: Chromium) -> None:
+    model, feeds = relu()
+    chromium.site.data["relu.onnx"] = model
+    chromium.site.policy = POLICY
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        check(visit(page, "/data/relu.onnx", feeds, WORKER), model, feeds)
+        chromium.site.data["relu.onnx"] = b"what lies there now"
+        assert "begins with 'what lies there now'" in visit(page, "/data/relu.onnx", feeds)["error"]
+        assert "there are no workers here" in visit(page, "/data/new.onnx", feeds, SERVICE_WORKER)["error"]
+
+
+def test_from_url(chromium: Chromium, tmp_path: Path) -> None:
+    model, feeds = digits()
+    chromium.site.data["digits.onnx"] = model
+    code = """
+        import numpy as np
+        from js import caches
+        from sardonyx import InferenceSession
+
+        image = np.load("image.npy")
+        for _ in range(2):
+            told = []
+            url = "../data/digits.onnx"
+            session = await InferenceSession.from_url(url, progress=lambda *bytes: told.append(bytes))
+            print(*session.run(None, {"image": image})[0].argmax(1), *told[-1])
+        print(*[request.url for request in await (await caches.open("sardonyx models")).keys()])
+        for url in ("/data/absent.onnx", "http://127.0.0.1:9/x.onnx"):
+            try:
+                await InferenceSession.from_url(url)
+            except Exception as error:
+                print(type(error).__name__, error)
+    """
+    np.save(tmp_path / "image.npy", feeds["image"])
+    chromium.site.requests.clear()
+    printed = chromium.run(code, {"image.npy": (tmp_path / "image.npy").read_bytes()}).splitlines()
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, dict(feeds))
+    assert printed[0] == printed[1] == " ".join(map(str, [*wanted.argmax(1), len(model), len(model)]))
+    assert printed[2] == f"{chromium.site.address}/data/digits.onnx"
+    assert printed[3] == "Fail /data/absent.onnx: the server answers 404 Not Found"
+    assert printed[4].startswith("Fail http://127.0.0.1:9/x.onnx cannot be fetched: ")

@@ -1,0 +1,210 @@
+"""The page runtime: where it runs, what it says, and what it gives back."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sardonyx import InferenceSession
+from sardonyx.bundle import Bundle
+from sardonyx.demo import assets
+from tests.support import require
+from tests.support.browser import Chromium
+from tests.web.pages import RUNTIME, bundled, open_page
+
+pytestmark = pytest.mark.slow
+IMAGE = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Chromium]:
+    require("pyodide")
+    require("browser")
+    with open_page() as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def digits() -> bytes:
+    return bundled(assets() / "digits.onnx", {}, ["wasm", "webgpu"])
+
+
+def ask(chromium: Chromium, digits: bytes, task: str, limit: float = 120, **more: Any) -> Any:
+    chromium.site.data["digits.sdx"] = digits
+    return chromium.call("/web/runtime.mjs", {"task": task, **more}, limit)
+
+
+def test_size() -> None:
+    """Of what a page loads to run a bundle on WebAssembly or a GPU."""
+    files = ("runtime", "bundle", "executor", "sizes", "types", "memory", "wasm", "crew", "webgpu")
+    assert sum((RUNTIME / f"{name}.js").stat().st_size for name in files) <= 60_000
+
+
+def test_bundles_come_from_anywhere(chromium: Chromium, digits: bytes) -> None:
+    told = ask(chromium, digits, "sources")
+    (wanted,) = InferenceSession(digits).run(None, IMAGE)
+    np.testing.assert_array_equal(np.array(told["answers"], np.float32), np.broadcast_to(wanted, (5, 10)))
+    read = Bundle(digits).sections["wasm-simd"].offset
+    assert read - 64 <= told["last"]["loaded"] <= told["size"]
+
+
+def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
+    site = chromium.site
+    weight = Bundle(digits).sections["w0"].offset
+    damaged = bytearray(digits)
+    damaged[weight + 5] ^= 1
+    head = bytearray(digits)
+    head[30] ^= 1
+    site.data |= {"cut": digits[: weight + 9], "short": digits[:20], "damaged": bytes(damaged), "head": bytes(head)}
+    site.data |= {
+        "onnx": (assets() / "digits.onnx").read_bytes(),
+        "empty": b"",
+        "version": digits[:8] + b"\2" + digits[9:],
+    }
+    names = ["cut", "short", "damaged", "head", "onnx", "empty", "version", "nowhere"]
+    told = ask(chromium, digits, "refuse", addresses=[f"/data/{name}" for name in names])
+    wanted = [
+        r"/data/cut is cut off after \d+ bytes; fetch it anew",
+        r"/data/short is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
+        r"/data/damaged is damaged: section w0 does not match its checksum; fetch it anew",
+        r"/data/head is damaged: its manifest does not match its checksum; fetch it anew",
+        r"/data/onnx is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
+        r"/data/empty is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
+        r"/data/version is damaged: its head does not match its checksum; fetch it anew",
+        r"http://\S*/data/nowhere: the server answers 404.*",
+    ]
+    for text, pattern in zip(told, wanted, strict=True):
+        assert re.fullmatch(pattern, text), text
+
+
+def test_wrong_feeds_say_so(chromium: Chromium, digits: bytes) -> None:
+    wanted = [
+        'input "image" (float32[N,1,28,28]) is missing from the feeds',
+        'the model has no input "other"; it has "image"',
+        'input "image" wants float32, not float64',
+        'input "image" wants rank 4 ([N,1,28,28]), not [784]',
+        'input "image" wants [N,1,28,28], but axis 2 is 27, not 28',
+        'the model has no output "none"; it has "probabilities"',
+        "this session was released",
+        'there is no element type "float33"; use one of float32, float64, ',
+        "a tensor of shape [3] has 3 elements, not 2",
+    ]
+    told = ask(chromium, digits, "misfeed")
+    assert [text[: len(want)] for text, want in zip(told, wanted, strict=True)] == wanted
+
+
+def test_runs_wait_for_each_other(chromium: Chromium, digits: bytes) -> None:
+    told = ask(chromium, digits, "queue")
+    assert told["together"] == told["alone"]
+
+
+def test_threads(chromium: Chromium, digits: bytes) -> None:
+    assert ask(chromium, digits, "threads", threads=3) == {"size": 3, "isolated": True, "messages": []}
+
+
+POLICY = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; worker-src 'self'"
+PLAIN = """<!doctype html><title>plain</title><script type="module" src="/data/plain.js"></script>"""
+SCRIPT = """
+const pixels = new Float32Array(784).fill(0.5);
+import { Tensor, load } from "/sardonyx/runtime.js";
+globalThis.ran = (async () => {
+  const session = await load("/data/digits.sdx");
+  const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
+  return [...probabilities.data];
+})();
+"""
+SERVICE = """
+import "/data/plain.js";
+self.addEventListener("install", () => self.skipWaiting());
+self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+self.addEventListener("message", (event) =>
+  event.waitUntil(self.ran.catch(String).then((found) => event.source.postMessage(found))));
+"""
+
+
+def test_under_a_strict_policy_in_a_page_that_is_not_isolated(chromium: Chromium, digits: bytes) -> None:
+    """Without eval, and with a line on threads; the same in a service worker."""
+    site = chromium.site
+    site.data |= {"digits.sdx": digits, "plain.js": SCRIPT.encode(), "service.js": SERVICE.encode()}
+    site.data["plain.html"] = PLAIN.encode()
+    page = chromium.browser.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+
+    def plain(route: Any) -> None:
+        response = route.fetch()
+        kept = {k: v for k, v in response.headers.items() if not k.startswith("cross-origin")}
+        route.fulfill(response=response, headers={**kept, "content-security-policy": POLICY})
+
+    page.route("**/data/plain.html", plain)
+    try:
+        page.goto(f"{site.address}/data/plain.html")
+        page.wait_for_function("globalThis.ran", timeout=60_000)
+        (wanted,) = InferenceSession(digits).run(None, IMAGE)
+        np.testing.assert_array_equal(np.array(page.evaluate("ran"), np.float32), wanted[0])
+        assert [text for text in said if "one thread" in text] == said, said
+        assert len(said) <= 1
+        worker = """async () => {
+            const { serviceWorker } = navigator;
+            const answer = new Promise((resolve) => { serviceWorker.onmessage = ({ data }) => resolve(data); });
+            await serviceWorker.register("/data/service.js", { type: "module", scope: "/data/" });
+            (await serviceWorker.ready).active.postMessage("go");
+            return answer;
+        }"""
+        np.testing.assert_array_equal(np.array(page.evaluate(worker), np.float32), wanted[0])
+    finally:
+        page.close()
+
+
+def resident() -> int:
+    """The bytes that the pages of this process's browser hold in memory."""
+    parents, pages = {}, {}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            parents[process.name] = (process / "stat").read_text().rpartition(")")[2].split()[1]
+            if b"--type=renderer" in (process / "cmdline").read_bytes():
+                pages[process.name] = int((process / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    def is_ours(number: str) -> bool:
+        return number == str(os.getpid()) or (number in parents and is_ours(parents[number]))
+
+    return sum(size for number, size in pages.items() if is_ours(number))
+
+
+ASKING = """() => {
+    const worker = new Worker("/web/runtime.mjs", { type: "module" });
+    globalThis.ask = (message) => new Promise((resolve, reject) => {
+        worker.onmessage = ({ data }) => {
+            if ("error" in data) reject(new Error(data.error));
+            if ("result" in data) resolve(data.result);
+        };
+        worker.postMessage(message);
+    });
+}"""
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("target", ["wasm", "webgpu"])
+def test_sessions_leave_nothing(chromium: Chromium, digits: bytes, target: str) -> None:
+    """300 sessions are loaded, run and released; after the first 50, memory stays within 5 %."""
+    page = chromium.browser.new_page()
+    chromium.site.data["digits.sdx"] = digits
+    try:
+        page.goto(f"{chromium.site.address}/support/page.html")
+        page.evaluate(ASKING)
+        held = []
+        for count in (50, 125, 125):
+            page.evaluate("(message) => ask(message)", {"task": "sessions", "count": count, "target": target})
+            page.wait_for_timeout(3000)
+            held.append(resident())
+        assert held[-1] <= 1.05 * held[0], [number >> 20 for number in held]
+    finally:
+        page.close()

@@ -1,0 +1,204 @@
+/**
+ * Compiles models in the page, and keeps what was made: a second visit loads no Python.
+ *
+ *     import { compile, Tensor } from "./sardonyx/compile.js";
+ *     const session = await compile("model.onnx", { progress: ({ stage, loaded, total }) => ... });
+ *     const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
+ *
+ * `sardonyx web DIR` puts beside each other the folders `sardonyx`, with this script, and `pyodide`, with Python.
+ */
+
+import { Tensor, load } from "./runtime.js";
+import { Store } from "./store.js";
+
+export { Tensor };
+
+/**
+ * A session for an ONNX model: an address, or a File, a Blob or bytes.
+ *
+ * `target` is "wasm" (the default) or "webgpu", or both in the order in which they are wanted; `shapes` tells the sizes
+ * of inputs, `{ image: [1, 3, 224, 224] }`, or several such; what is not given stays open, or is typically 16 as
+ * "?16". `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which
+ * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where Pyodide lies, `threads` and `signal` are as for
+ * `load`.
+ */
+export async function compile(source, options = {}) {
+  const { target = "wasm", threads, signal, progress } = options;
+  const bundle = await bundleOf(source, options);
+  const told = progress && ((bytes) => progress({ stage: "weights", ...bytes }));
+  const session = await load(bundle, { target, threads, signal, progress: told });
+  session.bundle.name = nameOf(source);
+  return session;
+}
+
+/** The bundle that `compile` would run, as something that `load` takes. */
+export async function bundleOf(source, { target = "wasm", shapes = {}, pyodide, signal, progress } = {}) {
+  const tell = (stage, loaded, total) => progress?.({ stage, loaded, total });
+  const engine = await engineOf();
+  const [targets, adapter] = await usable([target].flat());
+  const store = await Store.open(engine.digest);
+  const key = [targets, shapes, adapter];
+  const isRemote = typeof source === "string" || source instanceof URL;
+  const origin = isRemote ? await Origin.find(store, source, key) : null;
+  const compiler = new Compiler(engine, pyodide, tell, signal);
+  try {
+    if (origin && !origin.isKnown) compiler.start(); // while the model is on its way
+    const model = await (isRemote ? origin.fetch(tell, signal) : bytesOf(source, tell));
+    if (model === null) return origin.bundle;
+    const digest = store.isThere ? await digestOf(model) : "";
+    let bundle = digest && (await store.get(digest, ...key));
+    if (!bundle) {
+      bundle = await compiler.compile(model, targets, shapes);
+      await store.put(bundle, digest, ...key);
+    }
+    if (origin) await store.put(JSON.stringify({ ...origin.state, digest }), origin.address, ...key);
+    return bundle;
+  } finally {
+    compiler.close();
+  }
+}
+
+/** A model's address, and what an earlier visit knows of it. */
+class Origin {
+  static async find(store, source, key) {
+    const address = new URL(source, globalThis.document?.baseURI ?? location.href).href;
+    const state = await (await store.get(address, ...key))?.json();
+    return new Origin(address, state, state && (await store.get(state.digest, ...key)));
+  }
+
+  constructor(address, state, bundle) {
+    this.address = address;
+    this.state = state;
+    this.bundle = bundle;
+    this.isKnown = bundle !== undefined;
+  }
+
+  /** The model's bytes, null if they are those from which the bundle was made, or if nobody can be asked. */
+  async fetch(tell, signal) {
+    const { address, state, isKnown } = this;
+    const isOwn = new URL(address).origin === location.origin; // elsewhere these headers would need permission
+    const headers = {};
+    if (isKnown && isOwn && state.etag) headers["If-None-Match"] = state.etag;
+    else if (isKnown && isOwn && state.modified) headers["If-Modified-Since"] = state.modified;
+    let response;
+    try {
+      response = await fetch(address, { signal, headers });
+    } catch (error) {
+      if (isKnown && !signal?.aborted) return null;
+      throw signal?.aborted ? error : new Error(`${address} cannot be fetched: ${error.message}`);
+    }
+    if (isKnown && (response.status === 304 || this.isSame(response.headers))) {
+      response.body?.cancel();
+      return null;
+    }
+    if (!response.ok) throw new Error(`${address}: the server answers ${response.status} ${response.statusText}`);
+    this.state = stateOf(response.headers);
+    const length = response.headers.has("content-encoding") ? 0 : Number(this.state.length);
+    return collected(response.body, length, tell);
+  }
+
+  isSame(headers) {
+    const { etag, modified, length } = stateOf(headers);
+    const { state } = this;
+    return etag ? etag === state.etag : modified !== null && modified === state.modified && length === state.length;
+  }
+}
+
+const stateOf = (headers) => ({
+  etag: headers.get("etag"),
+  modified: headers.get("last-modified"),
+  length: headers.get("content-length"),
+});
+
+/** Python in a worker, which starts when it is needed and ends with its only answer. */
+class Compiler {
+  constructor({ wheel, bytes }, pyodide, tell, signal) {
+    const place = pyodide ? new URL(pyodide, globalThis.document?.baseURI ?? location.href) : new URL("../pyodide/", import.meta.url);
+    this.told = { pyodide: place.href.replace(/\/?$/, "/"), wheel, total: pyodide ? 0 : bytes };
+    this.tell = tell;
+    this.signal = signal;
+  }
+
+  start() {
+    if (!globalThis.Worker) throw new Error("there are no workers here to compile in; compile in a page, or load a bundle");
+    this.worker = new Worker(new URL("./compiler.js", import.meta.url), { type: "module", name: "sardonyx compiler" });
+    this.answer = new Promise((resolve, reject) => {
+      this.worker.onmessage = ({ data: { stage, loaded, total, error, bundle } }) => {
+        if (stage) this.tell(stage, loaded, total);
+        else if (error) reject(new Error(error));
+        else resolve(bundle);
+      };
+      this.worker.onerror = ({ message }) => reject(new Error(`compiler.js cannot run: ${message ?? "the page's policy refuses it"}`));
+      this.signal?.addEventListener("abort", () => reject(this.signal.reason), { once: true });
+    });
+    this.answer.catch(() => {}); // whoever waits for it will hear
+    this.worker.postMessage(this.told);
+  }
+
+  /** The bundle's bytes; the model's go to the worker. */
+  compile(model, targets, shapes) {
+    if (!this.worker) this.start();
+    this.worker.postMessage({ model, targets, shapes }, [model]);
+    return this.answer;
+  }
+
+  close() {
+    this.worker?.terminate();
+  }
+}
+
+/** What `sardonyx web` tells of the engine. */
+async function engineOf() {
+  const address = new URL("./engine.json", import.meta.url);
+  const response = await fetch(address, { cache: "no-cache" });
+  if (!response.ok) throw new Error(`${address} is missing, so there is no compiler: \`sardonyx web DIR\` makes the whole folder`);
+  const engine = await response.json();
+  return { ...engine, wheel: new URL(engine.wheel, address).href };
+}
+
+/** Those of the targets that there is a device for, and the name of the GPU. */
+async function usable(targets) {
+  if (!targets.includes("webgpu")) return [targets, ""];
+  const adapter = await globalThis.navigator?.gpu?.requestAdapter();
+  if (adapter) {
+    const { vendor, architecture, device, description } = adapter.info;
+    return [targets, [vendor, architecture, device, description].join(" ")];
+  }
+  const others = targets.filter((target) => target !== "webgpu");
+  if (!others.length) throw new Error('this browser offers no GPU; use the target "wasm"');
+  return [others, ""];
+}
+
+/** The bytes of a File, a Blob or an array, which stays as it is. */
+async function bytesOf(source, tell) {
+  if (source instanceof Blob) return collected(source.stream(), source.size, tell);
+  if (source instanceof ArrayBuffer) return source.slice();
+  if (ArrayBuffer.isView(source)) return source.buffer.slice(source.byteOffset, source.byteOffset + source.byteLength);
+  throw new TypeError("compile takes an address, a File, a Blob or bytes");
+}
+
+/** All that a stream gives, in place if it is as long as it says. */
+async function collected(stream, length, tell) {
+  let bytes = new Uint8Array(length);
+  let loaded = 0;
+  for (let reader = stream.getReader(); ; ) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    if (loaded + value.length > bytes.length) {
+      const larger = new Uint8Array(Math.max(2 * bytes.length, loaded + value.length));
+      larger.set(bytes.subarray(0, loaded));
+      bytes = larger;
+    }
+    bytes.set(value, loaded);
+    loaded += value.length;
+    tell("model", loaded, length);
+  }
+  return loaded === bytes.length ? bytes.buffer : bytes.buffer.slice(0, loaded);
+}
+
+async function digestOf(bytes) {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+const nameOf = (source) => (typeof source === "string" || source instanceof URL ? String(source) : source.name || "the model");
