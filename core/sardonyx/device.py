@@ -85,9 +85,12 @@ class Executable(Protocol):
 class Device(Protocol):
     """Memory and a compiler. All methods may be called from any thread.
 
-    Two methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
+    Three methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
     binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
     is an array over memory that host and device share, which stays valid as long as the chunk.
+    `async download_async(address, dtype, shape)` is `download` for where Python cannot wait; there `download` raises
+    MustAwait. With `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and
+    nothing waits for what sets up weights.
     """
 
     def allocate(self, nbytes: int) -> Any:
@@ -160,12 +163,12 @@ class Bundler(Protocol):
 class Provider(Protocol):
     """An execution provider, as the partitioner sees it.
 
-    Five methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
+    Six methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
     `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone,
     `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
     and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
     makes plans of earlier processes useless. Without it no plan is kept for other processes. `bundler() -> Bundler`
-    makes bundles.
+    makes bundles. `async open(options)` opens a device that takes waiting where `device` raises MustAwait.
     With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
     `prefers_integers` products of quantized tensors are of integers, where the session's options do not say otherwise.
     """

@@ -50,6 +50,10 @@ class EngineError(SardonyxError):
     """An execution provider's device or compiler failed."""
 
 
+class MustAwait(EngineError):
+    """A device has to be waited for, and only asynchronous Python can wait here."""
+
+
 class RuntimeException(SardonyxError, RuntimeError):
     """A node failed while the model was running."""
 

@@ -192,9 +192,10 @@ class Executor:
         self._is_native = all(dtype.is_native for _, dtype in self._results)
 
     def prepare(self) -> None:
-        """Compile the plan's code, or the first run will."""
-        self._code.weights.prepare(self.plan, self.devices)
-        _ = self._code.executables
+        """Compile the plan's code, or the first run will; it must where the devices are not open yet."""
+        if self.devices:
+            self._code.weights.prepare(self.plan, self.devices)
+            _ = self._code.executables
 
     def arena(self, device: int) -> int:
         """The bytes of a device's memory that the frames at rest hold, those of control flow too."""

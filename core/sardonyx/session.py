@@ -6,24 +6,26 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import Any, Self
+from functools import cached_property, partial
+from typing import Any, NamedTuple, Self, TypeAlias, overload
 
 import numpy as np
 
-from sardonyx import debug, dtypes, memory, plan_cache, providers
+from sardonyx import debug, memory, plan_cache, providers
 from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
-from sardonyx.device import Provider
-from sardonyx.dtypes import DType
-from sardonyx.edge import inward, outward
-from sardonyx.errors import InvalidArgument
+from sardonyx.device import Device, Provider
+from sardonyx.edge import outward
+from sardonyx.errors import InvalidArgument, MustAwait
 from sardonyx.executor import MOST_PLANS, Function
+from sardonyx.feeds import fed_to
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
+from sardonyx.handles import Handle
 from sardonyx.ir import Graph, Model, OptionalType, TensorType, Value
 from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
@@ -33,12 +35,14 @@ from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
 from sardonyx.strings import RunStrings, StaleStringsError
-from sardonyx.structure import Form, Nested, arrange, fill, form, leaves, present, type_name
+from sardonyx.structure import Form, fill, form, leaves, present, type_name
 from sardonyx.termination import governed, is_governed
 from sardonyx.threads import limit_blas
 from sardonyx.weights import Weights
 
 NOTHING: frozenset[str] = frozenset()
+Callback: TypeAlias = Callable[[list[Any], Any, str], Any]
+"""What `run_async` calls with the results, the user's data, and what went wrong or ""."""
 
 
 class _Variant:
@@ -54,6 +58,14 @@ class _Variant:
         """What makes plans; it takes reading and optimizing the model."""
         compiler: Compiler = self._session._compiler(self._fed)
         return compiler
+
+
+class _Call(NamedTuple):
+    """What a run is given: the model as it is fed, tensors, and how they are arranged."""
+
+    variant: _Variant
+    feeds: list[np.ndarray]
+    arguments: list[Form]
 
 
 class InferenceSession:
@@ -91,7 +103,9 @@ class InferenceSession:
             if self._bundle:
                 chosen, self._told = choose(self._bundle, self._chosen)
                 self._chosen = [chosen]
-            self._devices = [provider.device(self._threaded(provider, options)) for provider, options in self._chosen]
+            self._devices: list[Device] = []
+            with suppress(MustAwait):  # `run_async` opens them
+                self._open()
             if self._bundle is None:
                 self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
             self._prepare()
@@ -115,6 +129,11 @@ class InferenceSession:
         from sardonyx.fetch import fetch
 
         return cls(await fetch(url, progress), sess_options, providers, provider_options, **kwargs)
+
+    def _open(self) -> None:
+        """Have the devices, all of them or none."""
+        if not self._devices:
+            self._devices += [provider.device(self._threaded(provider, given)) for provider, given in self._chosen]
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
         count = self._options.intra_op_num_threads
@@ -199,15 +218,75 @@ class InferenceSession:
 
         A sequence is a list, a map is a dict, and an optional without element is None, or not fed at all.
         """
-        names = self._output_names
-        for name in output_names or ():
-            if name not in names:
-                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, names))}")
+        self._check(output_names)
         if run_options is None and not is_governed():
             results = self._outputs(input_feed)
         else:
             with governed(run_options):
                 results = self._outputs(input_feed)
+        return self._pick(results, output_names)
+
+    @overload
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        *,
+        run_options: RunOptions | None = None,
+    ) -> Awaitable[list[Any]]: ...
+
+    @overload
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callback,
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> None: ...
+
+    def run_async(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, Any],
+        callback: Callback | None = None,
+        user_data: Any = None,
+        run_options: RunOptions | None = None,
+    ) -> Awaitable[list[Any]] | None:
+        """Begin a run in a thread or, where there are none as in Pyodide, on the event loop.
+
+        When it is over, `callback(results, user_data, error)` is called in that thread, where `error` is a text, ""
+        if all went well. Without a callback what is given can be awaited: `results = await session.run_async(None,
+        feeds)`. To cancel that ends the run, unless it has `run_options`, whose `terminate` does. What is fed wrongly
+        raises at once.
+        """
+        from sardonyx import asynchronous
+
+        self._check(output_names)
+        call = self._call(input_feed)
+        options = run_options or RunOptions()
+
+        def work() -> list[Any]:
+            with governed(options):
+                return self._pick(self._execute(call), output_names)
+
+        async def awaited() -> list[Any]:
+            return self._pick(await self._execute_async(call, options), output_names)
+
+        if callback is not None:
+            asynchronous.tell(work, awaited, lambda results, error: callback(results, user_data, error))
+            return None
+        stop = None if run_options else partial(setattr, options, "terminate", True)
+        return asynchronous.begin(work, awaited, stop)
+
+    def _check(self, output_names: Sequence[str] | None) -> None:
+        names = self._output_names
+        for name in output_names or ():
+            if name not in names:
+                raise InvalidArgument(f"the model has no output {name!r}; it has {', '.join(map(repr, names))}")
+
+    def _pick(self, results: list[Any], output_names: Sequence[str] | None) -> list[Any]:
+        names = self._output_names
         return results if not output_names else [results[names.index(name)] for name in output_names]
 
     def _outputs(self, input_feed: Mapping[str, Any]) -> list[Any]:
@@ -216,14 +295,39 @@ class InferenceSession:
             found = self._main.function.rerun(input_feed, self._names.strings)
         except (GuardError, StaleStringsError, StalePlanError):
             found = None
-        if found is not None:
-            return found
+        return self._execute(self._call(input_feed)) if found is None else found
+
+    def _call(self, input_feed: Mapping[str, Any]) -> _Call:
+        """What is fed, checked."""
         others = NOTHING if input_feed.keys() <= self._input_names else self._overriding(input_feed)
-        variant = self._variant(others)
-        fed = [_feed(value, input_feed) for value in self._inputs(others)]
+        fed = [fed_to(value, input_feed) for value in self._inputs(others)]
         tensors = [tensor for item in fed for tensor in leaves(item)]
+        return _Call(self._variant(others), tensors, list(map(form, fed)))
+
+    def _execute(self, call: _Call) -> list[Any]:
         with self._profiling.span("run"):
-            return self._run(variant, tensors, list(map(form, fed)))
+            self._open()
+            handles, results, release = self._run(call)
+            try:
+                return results([self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles])
+            finally:
+                release()
+
+    async def _execute_async(self, call: _Call, options: RunOptions) -> list[Any]:
+        """The same, but what can be awaited is: devices that are to be opened, and the outputs."""
+        from sardonyx import asynchronous
+
+        with self._profiling.span("run"):
+            if not self._devices:
+                wanted = ((provider, self._threaded(provider, given)) for provider, given in self._chosen)
+                await asynchronous.opened(wanted)
+            with governed(options):
+                self._open()
+                handles, results, release = self._run(call)
+            try:
+                return results(await asynchronous.downloaded(self._devices, handles))
+            finally:
+                release()
 
     @cached_property
     def _output_names(self) -> list[str]:
@@ -241,7 +345,10 @@ class InferenceSession:
             raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {inputs}")
         return frozenset(others)
 
-    def _run(self, variant: _Variant, feeds: list[np.ndarray], arguments: list[Form]) -> list[Any]:
+    def _run(self, call: _Call) -> tuple[list[Handle], Callable[[list[np.ndarray]], list[Any]], Callable[[], None]]:
+        """The outputs on their devices, what makes results of their arrays, and what releases them."""
+        variant, feeds, arguments = call
+
         def compile_now(hints: Mapping[str, int]) -> Plan:
             if self._bundle:
                 shapes = ", ".join(str(list(feed.shape)) for feed in feeds)
@@ -257,16 +364,16 @@ class InferenceSession:
         try:
             handles, plan, release = variant.function.call(feeds, strings, None, compile_now, arguments)
         except StaleStringsError:
-            return self._run(variant, feeds, arguments)
+            return self._run(call)
         except StalePlanError:
             variant.function.forget()
-            return self._run(variant, feeds, arguments)
-        try:
-            arrays = [self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
-            tensors = [outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True)]
-        finally:
-            release()
-        return [present(item) for item in fill(plan.results, iter(tensors))]
+            return self._run(call)
+
+        def results(arrays: list[np.ndarray]) -> list[Any]:
+            tensors = (outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True))
+            return [present(item) for item in fill(plan.results, tensors)]
+
+        return handles, results, release
 
     @property
     def plans(self) -> list[Plan]:
@@ -297,7 +404,7 @@ class InferenceSession:
                 sum(executor.arena(number) for executor in executors),
                 memory.peak(),
             )
-            for number, ((provider, _), device) in enumerate(zip(self._chosen, self._devices, strict=True))
+            for number, ((provider, _), device) in enumerate(zip(self._chosen, self._devices))
         ]
 
     def get_profiling_start_time_ns(self) -> int:
@@ -331,51 +438,6 @@ class InferenceSession:
 
 def _resolve(names: Any, options: Any) -> list[Any]:
     return providers.resolve(names, options)
-
-
-def _feed(value: Value, feed: Mapping[str, Any]) -> Nested[np.ndarray]:
-    """What is fed to an input, checked against its declared type."""
-    kind, given = value.type, feed.get(value.name)
-    if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
-        return _tensor(value.name, kind, given)
-    if value.name not in feed and not isinstance(kind, OptionalType):
-        raise InvalidArgument(f"input {value.name!r} ({kind}) is missing from the feed")
-    return arrange(value.name, kind, given, _tensor)
-
-
-def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
-    """The array that is given for a tensor of this type."""
-    array = np.asarray(given)
-    want = kind.dtype
-    if want is not None and not want.is_native:
-        array = inward(array, want)
-    elif want is not None and isinstance(given, (list, tuple, int, float)):
-        array = _numbers(name, array, want)
-    stored = object if want is dtypes.string else want.storage if want else None
-    if want is not None and array.dtype != stored:
-        raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
-    if (shape := kind.shape) is not None:
-        if len(shape) != array.ndim:
-            raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(array.shape)}")
-        for axis, (size, found) in enumerate(zip(shape, array.shape, strict=True)):
-            if isinstance(size, int) and size != found:
-                raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
-    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
-
-
-def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
-    """Python's numbers, which have no size of their own, as elements of this type."""
-    if array.size and want.storage.kind not in _TAKES.get(array.dtype.kind, ""):
-        return array
-    with np.errstate(all="ignore"):
-        found = array.astype(want.storage)
-    if want.is_int and (found != array).any():
-        raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, which does not hold all of these numbers")
-    return found
-
-
-_TAKES = {"i": "iuf", "u": "iuf", "f": "f"}
-"""What kinds of elements Python's integers and floats can become without a loss that would surprise."""
 
 
 def _node_arg(value: Value) -> NodeArg:

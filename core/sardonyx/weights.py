@@ -112,7 +112,8 @@ class Weights:
         addresses = [self._address(plan, devices, number) for number in launch.buffers]
         try:
             executable.bind(segment, [addresses], [launch.params])()
-            devices[launch.device].synchronize()
+            if not getattr(devices[launch.device], "in_order", False):
+                devices[launch.device].synchronize()
         except BaseException:
             for number in launch.buffers[len(plan.codes[launch.code]["reads"]) :]:
                 self._give_back(devices[launch.device], str(plan.buffers[number].weight))

@@ -1,7 +1,8 @@
-// Runs a script, with files beside it, and answers what it printed.
+// Runs a script, with files beside it, and answers what it printed. Without `jspi` Python cannot wait for promises.
 import { bytes, python, serve, stage } from "./worker.mjs";
 
-serve(async ({ wheel, code, files }) => {
+serve(async ({ wheel, code, files, jspi }) => {
+  if (!jspi) delete WebAssembly.Suspending;
   stage("loading Pyodide");
   const pyodide = await python(wheel);
   const decoder = new TextDecoder();

@@ -20,12 +20,14 @@ def test_imports_beside_numpy() -> None:
         from importlib.metadata import entry_points, version
         print(sys.platform, numpy.__version__, version("sardonyx"))
         print(*sorted(entry_points(group="sardonyx.execution_providers").names))
+        print(*sardonyx.get_available_providers())
     """)
     from sardonyx.version import __version__
 
     assert printed.splitlines() == [
         f"emscripten 2.0.2 {__version__}",
         "NumpyExecutionProvider WasmExecutionProvider WebGpuExecutionProvider",
+        "CPUExecutionProvider WasmExecutionProvider NumpyExecutionProvider",  # Node has no WebGPU
     ]
 
 

@@ -1,4 +1,4 @@
-"""Samples of operators in Pyodide: both providers say there what the reference says here, in Node and in Chromium."""
+"""Samples of operators in Pyodide: all providers say there what the reference says here, in Node and in Chromium."""
 
 from __future__ import annotations
 
@@ -20,8 +20,9 @@ from tests.support.browser import run_in_browser
 operators = import_module("tests.operators.test_samples")  # which has no strict types
 CASES = operators.CASES
 
-NUMPY, WASM = "NumpyExecutionProvider", "WasmExecutionProvider"
+NUMPY, WASM, WEBGPU = "NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider"
 HOSTS: dict[str, Callable[..., str]] = {"pyodide": run_in_pyodide, "browser": run_in_browser}
+PLACES = [("pyodide", NUMPY), ("pyodide", WASM), ("browser", WASM), ("browser", WEBGPU)]
 PARTS = 4
 """One interpreter runs that part of all samples."""
 
@@ -74,7 +75,7 @@ def check(host: str, provider: str, cases: list[Any]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("host", "provider"), [("pyodide", NUMPY), ("pyodide", WASM), ("browser", WASM)])
+@pytest.mark.parametrize(("host", "provider"), PLACES)
 def test_a_tenth(host: str, provider: str) -> None:
     require("pyodide")
     require(host)
@@ -83,7 +84,7 @@ def test_a_tenth(host: str, provider: str) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
-@pytest.mark.parametrize(("host", "provider"), [("pyodide", NUMPY), ("pyodide", WASM), ("browser", WASM)])
+@pytest.mark.parametrize(("host", "provider"), PLACES)
 def test_all(host: str, provider: str, part: int) -> None:
     require("pyodide")
     require(host)

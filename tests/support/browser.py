@@ -151,10 +151,12 @@ class Chromium:
         with self.browser.new_context(base_url=self.site.address) as context:
             yield context
 
-    def run(self, code: str, files: Mapping[str, bytes] | None = None, *, timeout: float = 300) -> str:
-        """Run `code` in Pyodide: see `run_in_browser`."""
+    def run(
+        self, code: str, files: Mapping[str, bytes] | None = None, *, timeout: float = 300, jspi: bool = True
+    ) -> str:
+        """Run `code` in Pyodide: see `run_in_browser`. Without `jspi`, as in browsers where Python cannot wait."""
         self.site.data.update(files or {})
-        message = {"code": textwrap.dedent(code), "files": [*(files or {})]}
+        message = {"code": textwrap.dedent(code), "files": [*(files or {})], "jspi": jspi}
         return str(self.call("/support/script.mjs", message, timeout))
 
 

@@ -10,13 +10,7 @@ from typing import Any
 
 from sardonyx.errors import EngineError
 from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Dispatch, Shader
-
-ARGUMENTS = [
-    "--enable-unsafe-webgpu",
-    "--use-webgpu-adapter=swiftshader",
-    "--enable-features=Vulkan",
-    "--no-sandbox",
-]
+from tests.support.browser import ARGUMENTS
 
 PAGE = """<!doctype html><script type="module">
 const adapter = await navigator.gpu.requestAdapter();

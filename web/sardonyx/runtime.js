@@ -14,6 +14,7 @@ import { Bundle } from "./bundle.js";
 import { Graph, Mismatch, Weights } from "./executor.js";
 import { Tensor, arrayOf, product, widthOf } from "./types.js";
 import { WasmDevice } from "./wasm.js";
+import { WebGpuDevice } from "./webgpu.js";
 import { threadsFor } from "./crew.js";
 
 export { Tensor };
@@ -43,7 +44,6 @@ async function deviceFor({ manifest, name }, target, threads) {
     if (!told) reasons.push(`${name} has no code for ${each}, only for ${Object.keys(manifest.targets).join(" and ")}`);
     else if (each === "wasm") return { each, told, device: new WasmDevice(told, { threads: threadsFor(threads) }) };
     else {
-      const { WebGpuDevice } = await import("./webgpu.js");
       const found = await WebGpuDevice.open(told).catch((error) => reasons.push(error.message));
       if (found instanceof WebGpuDevice) return { each, told, device: found };
     }

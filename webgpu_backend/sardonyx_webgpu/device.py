@@ -27,6 +27,9 @@ from sardonyx_webgpu.wgsl import shader
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
 
+NO_CHUNK = -1
+"""What stands for a number with buffers that are no chunk's."""
+
 _Key = tuple[tuple[int, int, int], ...]
 
 
@@ -231,10 +234,13 @@ class WebGpuExecutable:
         if not dispatches:
             return lambda: None
         with device.lock:
+            device._bury()
             uniform = device.gpu.buffer(len(table), uniform=True)
             device.gpu.write(uniform, 0, memoryview(table))
             group = device.gpu.params_group(uniform, window)
-        return _Run(device, group, dispatches, buffers)
+        run = _Run(device, group, dispatches, buffers)
+        weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform)).atexit = False
+        return run
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -16,12 +17,13 @@ if TYPE_CHECKING:
     from sardonyx.device import Bundler
     from sardonyx_webgpu.device import WebGpuDevice
 
+IN_BROWSER = sys.platform == "emscripten"
 OPTIONS = {"adapter", "power_preference", "limits"}
 
 
 @dataclass
 class WebGpuProvider:
-    """Runs programs as WGSL compute shaders on the GPU that wgpu finds.
+    """Runs programs as WGSL compute shaders on the GPU that wgpu, or the browser, finds.
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
     `power_preference`, `high-performance` or `low-power`; `limits`, `default` for what every WebGPU device grants or
@@ -36,6 +38,10 @@ class WebGpuProvider:
     _lock: Lock = field(default_factory=Lock)
 
     def available(self) -> bool:
+        if IN_BROWSER:
+            import js
+
+            return bool(getattr(getattr(js, "navigator", None), "gpu", None))
         return find_spec("wgpu") is not None
 
     def supports(
@@ -45,15 +51,29 @@ class WebGpuProvider:
         return all(supported(dtype) for dtype in (*inputs, *outputs))
 
     def device(self, options: Mapping[str, str]) -> WebGpuDevice:
-        """The device for these options; EPFail where there is none."""
-        unknown = sorted(options.keys() - OPTIONS)
-        if unknown:
-            raise EPFail(f"{self.name}: no option {unknown[0]!r}; there are {', '.join(sorted(OPTIONS))}")
+        """The device for these options; EPFail where there is none, MustAwait where only `open` can wait for it."""
+        self._check(options)
+        if IN_BROWSER:
+            from sardonyx_webgpu import browser_device
+
+            return browser_device.device(options)
         with self._lock:
             key = frozenset(options.items())
             if key not in self._devices:
                 self._devices[key] = self._open(options)
             return self._devices[key]
+
+    async def open(self, options: Mapping[str, str]) -> None:
+        """Open the device for these options where that takes waiting; `device` has it then."""
+        self._check(options)
+        if IN_BROWSER:
+            from sardonyx_webgpu import browser_device
+
+            await browser_device.open_(options)
+
+    def _check(self, options: Mapping[str, str]) -> None:
+        if unknown := sorted(options.keys() - OPTIONS):
+            raise EPFail(f"{self.name}: no option {unknown[0]!r}; there are {', '.join(sorted(OPTIONS))}")
 
     def _open(self, options: Mapping[str, str]) -> WebGpuDevice:
         if not self.available():

@@ -1,0 +1,60 @@
+"""What is fed to a model, checked against the types that it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.dtypes import DType
+from sardonyx.edge import inward
+from sardonyx.errors import InvalidArgument
+from sardonyx.ir import OptionalType, TensorType, Value
+from sardonyx.structure import Nested, arrange
+
+
+def fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[np.ndarray]:
+    """What is fed to an input, checked against its declared type."""
+    kind, given = value.type, feed.get(value.name)
+    if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
+        return _tensor(value.name, kind, given)
+    if value.name not in feed and not isinstance(kind, OptionalType):
+        raise InvalidArgument(f"input {value.name!r} ({kind}) is missing from the feed")
+    return arrange(value.name, kind, given, _tensor)
+
+
+def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
+    """The array that is given for a tensor of this type."""
+    array = np.asarray(given)
+    want = kind.dtype
+    if want is not None and not want.is_native:
+        array = inward(array, want)
+    elif want is not None and isinstance(given, (list, tuple, int, float)):
+        array = _numbers(name, array, want)
+    stored = object if want is dtypes.string else want.storage if want else None
+    if want is not None and array.dtype != stored:
+        raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
+    if (shape := kind.shape) is not None:
+        if len(shape) != array.ndim:
+            raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(array.shape)}")
+        for axis, (size, found) in enumerate(zip(shape, array.shape, strict=True)):
+            if isinstance(size, int) and size != found:
+                raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
+    return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
+    """Python's numbers, which have no size of their own, as elements of this type."""
+    if array.size and want.storage.kind not in _TAKES.get(array.dtype.kind, ""):
+        return array
+    with np.errstate(all="ignore"):
+        found = array.astype(want.storage)
+    if want.is_int and (found != array).any():
+        raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, which does not hold all of these numbers")
+    return found
+
+
+_TAKES = {"i": "iuf", "u": "iuf", "f": "f"}
+"""What kinds of elements Python's integers and floats can become without a loss that would surprise."""
