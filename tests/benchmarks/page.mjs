@@ -40,7 +40,7 @@ async function theirs() {
 }
 
 async function session(make) {
-  const { Tensor } = await import("/sardonyx/runtime.js");
+  const { Tensor } = await import("/site/sardonyx/runtime.js");
   const made = await make();
   const feeds = Object.fromEntries(inputs.map(([name, dtype, dims, data]) => [name, new Tensor(dtype, data, dims)]));
   return { run: () => made.run(feeds), names: made.outputs.map(({ name }) => name) };
@@ -48,16 +48,15 @@ async function session(make) {
 
 const STARTS = {
   "onnxruntime-web": theirs,
-  bundle: () => session(async () => (await import("/sardonyx/runtime.js")).load("/data/model.sdx", { threads: 1 })),
+  bundle: () => session(async () => (await import("/site/sardonyx/runtime.js")).load("/data/model.sdx", { threads: 1 })),
   compile: (shapes) =>
     session(async () =>
-      (await import("/sardonyx/compile.js")).compile("/data/model.onnx", { shapes, pyodide: "/pyodide/", threads: 1 }),
+      (await import("/site/sardonyx/compile.js")).compile("/data/model.onnx", { shapes, threads: 1 }),
     ),
 };
 
-// Milliseconds to the first answer, bytes that came for it, and the outputs' types and shapes; elements are posted.
+// Milliseconds to the first answer, bytes of memory, and the outputs' types and shapes; elements are posted.
 export async function cold(side, shapes) {
-  performance.clearResourceTimings();
   memories = [];
   const begun = performance.now();
   sides[side] = await STARTS[side](shapes);
@@ -70,8 +69,7 @@ export async function cold(side, shapes) {
     outputs.push([type, dims]);
     await fetch(`/${side}/${k}`, { method: "POST", body: new Uint8Array(data.buffer, data.byteOffset, data.byteLength) });
   }
-  const files = performance.getEntriesByType("resource").map(({ name, encodedBodySize }) => [new URL(name).pathname, encodedBodySize]);
-  return { time, memory, outputs, files };
+  return { time, memory, outputs };
 }
 
 // Milliseconds of a run of each side, in turns.

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import statistics
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sardonyx.bundle import Bundle
+from sardonyx.web.folder import write
 from tests.benchmarks.browser import MISDECLARED, VERSION, onnxruntime_web, without_shapes
 from tests.benchmarks.report import processor, publish, table
 from tests.benchmarks.table import number
 from tests.models import assert_close, inputs, path, reference
+from tests.pyodide.assemble import assemble
 from tests.support.browser import Chromium, open_chromium
-from tests.web.pages import RUNTIME, bundled
+from tests.web.pages import bundled
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
 MODELS = ("ppocr2-cls", "silero-vad", "ppocr4-det", "light-squeezenet", "ppocr5-cls", "magika", "light-resnet50")
 THEIRS, BUNDLE, FIRST, SECOND = "onnxruntime-web", "bundle", "first visit", "second visit"
 SIDES = (THEIRS, BUNDLE, FIRST, SECOND)
+ENGINES = ("/onnxruntime/", "/site/")
 MIB = 1 << 20
 
 Figures = dict[str, Any]
@@ -43,6 +47,7 @@ class Visit:
     def __init__(self, chromium: Chromium, mbit: float) -> None:
         self.address = f"{chromium.site.address}/support/page.html"
         self.context: BrowserContext = chromium.browser.new_context()
+        self.site = chromium.site
         self.mbit = mbit
         self.page = self.open()
 
@@ -61,13 +66,13 @@ class Visit:
         self.page.evaluate("(kinds) => bench.feed(kinds)", kinds)
 
     def cold(self, side: str, shapes: Mapping[str, Sequence[int]]) -> Figures:
-        """The figures of a side that starts here, with the network as slow as it is said to be."""
-        session = self.context.new_cdp_session(self.page)
-        slow = {"offline": False, "latency": 20, "uploadThroughput": -1, "downloadThroughput": self.mbit * 1e6 / 8}
-        session.send("Network.enable")
-        session.send("Network.emulateNetworkConditions", slow)
-        figures: Figures = self.page.evaluate("(given) => bench.cold(...given)", [side, shapes])
-        session.send("Network.emulateNetworkConditions", {**slow, "latency": 0, "downloadThroughput": -1})
+        """The figures of a side that starts here, with the network as slow as it is said to be, for workers too."""
+        self.site.rate = self.mbit * 1e6 / 8
+        self.site.sent.clear()
+        try:
+            figures: Figures = self.page.evaluate("(given) => bench.cold(...given)", [side, shapes])
+        finally:
+            self.site.rate = 0
         return figures
 
 
@@ -126,15 +131,14 @@ def _note(
         return
     figures["cold"].append(told["time"])
     figures["memory"].append(told["memory"])
-    sizes = dict(told["files"])
-    figures["model"] = sizes.pop("/data/model.onnx", 0)
-    engine = sum(sizes.values()) - sizes.pop("/data/model.sdx", 0)
-    if side == BUNDLE:  # which is left unread behind the last weight, so that the browser does not know its size
+    sizes = {path: count for path, count in chromium.site.sent.items() if path.startswith(ENGINES)}
+    figures["model"] = chromium.site.sent["/data/model.onnx"]
+    figures["engine"] = sum(sizes.values())
+    if side == BUNDLE:  # where more is sent than is read, as the end is not wanted
         content = Bundle(bundle)
         weights = [content.sections[name] for name in content.manifest["weights"]]
         figures["model"] = sum(section.nbytes for section in weights)
-        engine += max(section.offset + section.nbytes for section in weights) - figures["model"]
-    figures["engine"] = engine
+        figures["engine"] += max(section.offset + section.nbytes for section in weights) - figures["model"]
     outputs = [
         np.frombuffer(chromium.site.posted[f"{side}/{k}"], dtype).reshape(shape)
         for k, (dtype, shape) in enumerate(told["outputs"])
@@ -196,22 +200,25 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as site:
+        write(Path(site), assemble())
+        rows, about = _rows(arguments, Path(site))
+    if arguments.json:
+        print(json.dumps(rows, indent=1))
+        return
+    publish("page", [*rendered(rows), "", about, *complaints(rows)], arguments.write)
+
+
+def _rows(arguments: argparse.Namespace, site: Path) -> tuple[dict[str, Figures], str]:
     rows: dict[str, Figures] = {}
-    folders: dict[str, Path] = {
-        "benchmarks": Path(__file__).parent,
-        "onnxruntime": onnxruntime_web(),
-        "sardonyx": RUNTIME,
-    }
+    folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(), "site": site}
     with open_chromium(folders) as chromium:
         for id in arguments.models:
             rows[id] = measure(chromium, id, arguments.rounds, arguments.mbit)
             if not arguments.json:
                 print(f"{id}: {json.dumps(rows[id])}", flush=True)
         about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}; {arguments.mbit:g} Mbit/s."
-    if arguments.json:
-        print(json.dumps(rows, indent=1))
-        return
-    publish("page", [*rendered(rows), "", about, *complaints(rows)], arguments.write)
+    return rows, about
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 import { bytes, python, serve, stage } from "./worker.mjs";
 
 serve(async ({ wheel, code, files, jspi }) => {
-  if (!jspi) delete WebAssembly.Suspending;
+  if (jspi === false) delete WebAssembly.Suspending;
   stage("loading Pyodide");
   const pyodide = await python(wheel);
   const decoder = new TextDecoder();

@@ -9,7 +9,9 @@ import shutil
 import sys
 import textwrap
 import threading
+import time
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -44,7 +46,8 @@ class Site(ThreadingHTTPServer):
     """Files of `folders`, by the first part of an address, and `data`, which may change; `posted` comes back.
 
     `requests` are the paths that were asked for; `policy` is the Content-Security-Policy of every answer. What did not
-    change since its ETag was given is not sent again.
+    change since its ETag was given is not sent again. `rate` is how many bytes a second all answers share, 0 for no
+    limit; `sent` counts those of each path.
     """
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
@@ -54,6 +57,10 @@ class Site(ThreadingHTTPServer):
         self.posted: dict[str, bytes] = {}
         self.requests: list[str] = []
         self.policy = ""
+        self.rate = 0.0
+        self.sent: Counter[str] = Counter()
+        self._pacing = threading.Lock()
+        self._free = 0.0
         self.address = f"http://127.0.0.1:{self.server_port}"
 
     def find(self, path: str) -> bytes | Path | None:
@@ -70,6 +77,13 @@ class Site(ThreadingHTTPServer):
             return None
         file = self.folders[folder] / name
         return file if file.is_file() else None
+
+    def wait(self, nbytes: int) -> None:
+        """Return when it is time to send so many bytes more."""
+        with self._pacing:
+            start = max(self._free, time.monotonic())
+            self._free = start + nbytes / self.rate
+        time.sleep(max(0.0, start - time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that is closed may leave its requests."""
@@ -106,10 +120,21 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in ISOLATED.items():
             self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        for piece in _pieces(body) if self.server.rate else [body]:
+            if self.server.rate:
+                self.server.wait(len(piece))
+            self.wfile.write(piece)
+            self.server.sent[self.path.partition("?")[0]] += len(piece)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nothing: tests are quiet."""
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    return (body[k : k + _PIECE] for k in range(0, len(body), _PIECE))
+
+
+_PIECE = 1 << 14
 
 
 class Chromium:

@@ -39,18 +39,18 @@ COMPUTE = 0x4
 async def request(options: Mapping[str, str]) -> BrowserGpu:
     """The GPU that provider options ask for, as `native.request` has them.
 
-    A browser chooses among the machine's GPUs itself: an `adapter` is the one of this preference, or the software one,
-    if its name has that part. Raises EPFail where there is none.
+    A browser offers one GPU for each preference, and a software one: `adapter` is part of the name of one of these.
+    Raises EPFail where there is none.
     """
     adapter = await _adapter(options)
-    limits = DEFAULT_LIMITS
+    more = {}
     if options.get("limits", "default") == "max":
-        limits = {name: int(getattr(adapter.limits, name)) for name in DEFAULT_LIMITS}
+        more = {name: int(getattr(adapter.limits, name)) for name in DEFAULT_LIMITS}
     try:
-        device = await adapter.requestDevice(_object(requiredLimits=limits))
+        device = await adapter.requestDevice(_object(requiredLimits=more))
     except JsException as error:
         raise EPFail(f"WebGpuExecutionProvider: the browser gives no device: {error}") from None
-    return BrowserGpu(device, describe(adapter), limits)
+    return BrowserGpu(device, describe(adapter), {**DEFAULT_LIMITS, **more})
 
 
 async def _adapter(options: Mapping[str, str]) -> Any:
