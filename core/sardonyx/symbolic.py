@@ -19,7 +19,7 @@ s != 1
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, TypeAlias
 
@@ -139,6 +139,11 @@ def same(a: Size, b: Size) -> bool:
     if isinstance(a, Dim):
         return isinstance(b, Dim) and a.poly == b.poly
     return not isinstance(b, Dim) and int(a) == int(b)
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes are equal whatever the symbols are: no guard is left."""
+    return len(a) == len(b) and all(map(same, a, b))
 
 
 def product(sizes: Any) -> Size:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sardonyx import InferenceSession
@@ -141,6 +141,7 @@ def test_what_makes_no_sense_is_refused() -> None:
 # ---- the format
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1 << 20))
 def test_no_byte_is_lost_unnoticed(cut: int) -> None:
     data = made(ADD)
@@ -148,6 +149,7 @@ def test_no_byte_is_lost_unnoticed(cut: int) -> None:
         Bundle(data[: cut % len(data)], "x.sdx")
 
 
+@settings(deadline=None)
 @given(st.integers(0, 1 << 20), st.integers(1, 255))
 def test_no_byte_is_changed_unnoticed(place: int, change: int) -> None:
     """But for the zeros between sections."""

@@ -15,7 +15,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
-from sardonyx.symbolic import Size, hint, product
+from sardonyx.symbolic import Size, hint, product, same_shape
 
 from . import blas, unpacked
 from . import primitives as own
@@ -177,7 +177,7 @@ def dequantized(x: Array) -> Dequantized | None:
             axes = merged
     for difference, scales in (x.equation.inputs, x.equation.inputs[::-1]):
         found = _difference(difference)
-        if found is not None and found[0].shape == x.shape:
+        if found is not None and same_shape(found[0].shape, x.shape):
             return Dequantized(*found, scales, axes)
     return None
 

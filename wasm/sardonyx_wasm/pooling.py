@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx.array import Array, Equation, Trace
-from sardonyx.symbolic import Size, hint
+from sardonyx.symbolic import Size, hint, same_shape
 
 from .legalizer import Legalizer
 
@@ -47,7 +47,7 @@ class Pooling:
             return list(equation.inputs) if equation.params["axis"] < outer else []
         if equation.primitive.name != "elementwise" or equation.params["function"] not in _RISING:
             return []
-        moving = [y for y in equation.inputs if y.shape == x.shape and y.dtype == x.dtype]
+        moving = [y for y in equation.inputs if same_shape(y.shape, x.shape) and y.dtype == x.dtype]
         others = [y for y in equation.inputs if _is_even(y, len(x.shape) - outer)]
         return moving if len(moving) == 1 and len(moving) + len(others) == len(equation.inputs) else []
 

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from sardonyx import dtypes
 from sardonyx.array import Array, constant
+from sardonyx.symbolic import same_shape
 
 from .legalizer import Legalizer
 from .routines.requantize import STEP
@@ -88,7 +89,7 @@ class _Reader:
         x, self.x = self.x, None
         if x is not None and x.equation is not None and _function(x) == function:
             for one, other in (x.equation.inputs, x.equation.inputs[::-1]):
-                if other.value is not None and one.value is None and one.shape == x.shape:
+                if other.value is not None and one.value is None and same_shape(one.shape, x.shape):
                     self.x = one
                     return other.value
         elif default is not None:

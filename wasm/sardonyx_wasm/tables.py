@@ -17,7 +17,7 @@ import numpy as np
 from sardonyx import dtypes, scalar
 from sardonyx.array import Array, Equation, Trace, constant
 from sardonyx.dtypes import DType
-from sardonyx.symbolic import Size
+from sardonyx.symbolic import Size, same_shape
 
 from . import primitives as own
 from .legalizer import Legalizer
@@ -88,7 +88,7 @@ class Tables:
             if _is_number(x):
                 continue
             root = self._roots.get(id(x), x if _is_bytes(x) else None)
-            if root is None or x.shape != equation.outputs[0].shape or found not in (None, root):
+            if root is None or not same_shape(x.shape, equation.outputs[0].shape) or found not in (None, root):
                 return None
             found = root
         return found
