@@ -5,13 +5,16 @@ BIN = .venv/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTEST = $(BIN)/python -m pytest
 
-.PHONY: help demo pages check test test-all lint system format wheel clean
+.PHONY: help demo web pages check test test-all lint system format wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.demo ## recognise handwritten digits on every device of this machine
 	@$(BIN)/sardonyx demo
+
+web: .venv/.web ## draw digits and drop models in a page of your own browser
+	@$(BIN)/python web/demo/app.py
 
 pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/pages, for any web server
 	@$(BIN)/sardonyx web build/pages
@@ -56,6 +59,11 @@ clean: ## remove everything that make made
 			$(PIP) install -qq --only-binary :all: -e ".[$$extra]" 2>/dev/null || \
 			echo "Going on without sardonyx[$$extra], which has no wheel for this machine."; \
 		done; }
+	@touch $@
+
+.venv/.web: pyproject.toml | $(BIN)/python
+	@echo "Installing Sardonyx and Flask into .venv"
+	@$(PIP) install -qq -e '.[serve]'
 	@touch $@
 
 $(BIN)/python:

@@ -1,0 +1,152 @@
+"""Serves the demonstration: its page, the page runtime, Pyodide, and the digits model as a bundle.
+
+`make web` starts it; by hand, with the extra `serve` installed:
+
+    python web/demo/app.py [--port 8000] [--folder build/demo] [--pyodide DIR]
+
+What the page needs is made at the start and kept in the folder. A page of any other server does with the same files
+and the same headers; nothing here is particular to Flask.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from flask import Flask, Response, send_from_directory
+
+from sardonyx.bundle.make import bundle_of
+from sardonyx.cli.compile import write as write_file
+from sardonyx.demo import MODEL, assets
+from sardonyx.errors import SardonyxError
+from sardonyx.plan_cache import Source
+from sardonyx.web import folder as web_folder
+from sardonyx.web.distribution import LOCK, VERSION
+
+HERE = Path(__file__).resolve().parent
+FOLDER = HERE.parents[1] / "build" / "demo"
+TARGETS = ("wasm", "webgpu")
+PLACES = ("sardonyx", "pyodide", "models")
+"""The parts of the folder that are served, each at its name."""
+TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".json": "application/json",
+    ".wasm": "application/wasm",
+}
+"""Of the files; all others are bytes. The system's own table may be wrong, and browsers refuse modules of that type."""
+PAGES = (".html", ".css", ".js", ".svg")
+POLICY = {
+    "default-src": "'none'",
+    "script-src": "'self' 'wasm-unsafe-eval'",
+    "worker-src": "'self'",
+    "connect-src": "'self'",
+    "style-src": "'self'",
+    "img-src": "'self' blob:",
+    "base-uri": "'none'",
+    "form-action": "'none'",
+    "frame-ancestors": "'none'",
+}
+HEADERS = {
+    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in POLICY.items()),
+    # these three let the page have shared memory, and so threads
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Embedder-Policy": "require-corp",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-cache",  # kept by the browser, and asked for again by its ETag
+}
+
+
+def prepare(folder: Path, pyodide: Path | None = None) -> None:
+    """Put into `folder` what the page loads: `sardonyx/`, `pyodide/` and `models/`.
+
+    `pyodide` is a distribution to take; else the one that is there from the last time, else one is downloaded.
+    Raises SardonyxError or ValueError where there is none: then the page runs bundles, and cannot compile models.
+    """
+    model = (assets() / MODEL).read_bytes()
+    write_file(folder / "models" / MODEL, [model])
+    for target in TARGETS:
+        parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}])
+        write_file(folder / "models" / f"digits.{target}.sdx", parts)
+    try:
+        web_folder.write(folder, pyodide or _earlier(folder))
+    except (SardonyxError, ValueError):
+        web_folder.write(folder, compiler=False)
+        raise
+
+
+def _earlier(folder: Path) -> Path | None:
+    """The Pyodide that an earlier start left whole, if it is the one that would be downloaded."""
+    if not (folder / "sardonyx" / "engine.json").is_file():  # which is written last
+        return None
+    lock = json.loads((folder / "pyodide" / LOCK).read_bytes())
+    return folder / "pyodide" if lock["info"]["version"] == VERSION else None
+
+
+def create_app(folder: Path) -> Flask:
+    """The site whose parts `prepare` put into `folder`."""
+    app = Flask(__name__, static_folder=None)
+
+    @app.get("/")
+    def index() -> Response:
+        return answer(HERE, "index.html")
+
+    @app.get("/<name>")
+    def page(name: str) -> Response:
+        return answer(HERE, name if Path(name).suffix in PAGES else "")
+
+    @app.get("/<any(" + ", ".join(PLACES) + "):place>/<name>")
+    def part(place: str, name: str) -> Response:
+        return answer(folder / place, name)
+
+    @app.after_request
+    def complete(response: Response) -> Response:
+        response.headers.update(HEADERS)
+        return response
+
+    return app
+
+
+def answer(folder: Path, name: str) -> Response:
+    """A file with its type and its ETag; 404 where there is none."""
+    kind = TYPES.get(Path(name).suffix, "application/octet-stream")
+    return send_from_directory(folder.resolve(), name, mimetype=kind, etag=True, conditional=True)
+
+
+def serve(app: Flask, port: int) -> None:
+    """Answer requests of this machine until the process is ended; by waitress where it is installed."""
+    try:
+        from waitress import serve as run
+    except ImportError:
+        app.run("127.0.0.1", port, threaded=True)
+    else:
+        run(app, host="127.0.0.1", port=port, threads=8, _quiet=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Serve Sardonyx's demonstration to the browsers of this machine.")
+    parser.add_argument("--port", type=int, default=8000, help="of 127.0.0.1 (8000)")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="where what the page needs is kept (build/demo)")
+    parser.add_argument("--pyodide", type=Path, metavar="DIR", help="take this Pyodide instead of downloading one")
+    args = parser.parse_args()
+    try:
+        prepare(args.folder, args.pyodide)
+    except (SardonyxError, ValueError) as error:
+        print(f"Dropped models cannot be compiled: {error}", file=sys.stderr)
+    print(f"Sardonyx {version('sardonyx')} at http://127.0.0.1:{args.port} (Ctrl-C ends it)", flush=True)
+    try:
+        serve(create_app(args.folder), args.port)
+    except OSError as error:
+        sys.exit(f"Port {args.port} cannot be had ({error}); give another one: --port 8001")
+
+
+if __name__ == "__main__":
+    main()
