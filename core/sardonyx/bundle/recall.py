@@ -26,6 +26,8 @@ def open_bundle(given: str | os.PathLike[str] | bytes | bytearray | memoryview) 
     if isinstance(given, (bytes, bytearray, memoryview)):
         data = memoryview(given).cast("B")
         return Bundle(data) if is_bundle(data) else None
+    if not os.path.isfile(given):  # opening a pipe would wait
+        return None
     try:
         with open(given, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
