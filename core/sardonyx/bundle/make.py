@@ -99,8 +99,8 @@ class _Maker:
         if bad := sorted({label for plan in plans for label in foreign(plan)}):
             more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
             raise NotImplemented(
-                f"these nodes cannot be part of a bundle for {target}, they need Python: {', '.join(bad[:5])}{more};"
-                " run the model in Pyodide instead, or cut it there"
+                f"these nodes need Python, and cannot be part of a bundle for {target}: {', '.join(bad[:5])}{more};"
+                f" {'' if target == 'wasm' else 'compile for wasm, or '}run the model in Pyodide"
             )
         for plan in plans:
             self._collect(plan)
