@@ -123,7 +123,7 @@ def test_nodes_for_the_host_are_named() -> None:
     text = model(
         'g (string[2] x) => (string[2] y) { [cleaner] y = StringNormalizer <case_change_action = "LOWER"> (x) }'
     )
-    with pytest.raises(NotImplemented, match="need Python, and .* a bundle for wasm: StringNormalizer 'cleaner'"):
+    with pytest.raises(NotImplemented, match=r"need Python, and .* a bundle for wasm: StringNormalizer 'cleaner'"):
         made(text)
 
 
