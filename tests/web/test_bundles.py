@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
@@ -16,9 +15,8 @@ from sardonyx.edge import inward
 from sardonyx.errors import NotImplemented
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.pyodide.storage import typed
-from tests.support import require
 from tests.support.browser import Chromium
-from tests.web.pages import Case, bundled, open_page, run
+from tests.web.pages import Case, bundled, run
 
 operators = import_module("tests.operators.test_samples")  # which has no strict types
 PARTS = 4
@@ -30,14 +28,6 @@ HOSTED = {"wasm": {"skl-tfidf-text"}, "webgpu": {"skl-tfidf-text", "lgbm-decode-
 LONG = {id for id in MODELS if id.startswith("smollm2")}
 LONG |= {"light-resnet50", "light-densenet121", "opennsfw-resnet", "eeg-spindle-unet", "ppocr4-det"}
 """Models that take minutes on a processor that plays a GPU: they run on the native one (`tests.engine.test_models`)."""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
-    with open_page() as page:
-        yield page
 
 
 def check_samples(chromium: Chromium, target: str, samples: list[Any]) -> None:

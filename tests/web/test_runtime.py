@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,11 @@ import pytest
 from sardonyx import InferenceSession
 from sardonyx.bundle import Bundle
 from sardonyx.demo import assets
-from tests.support import require
 from tests.support.browser import Chromium
-from tests.web.pages import RUNTIME, bundled, open_page
+from tests.web.pages import RUNTIME, bundled
 
 pytestmark = pytest.mark.slow
 IMAGE = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
-    with open_page() as page:
-        yield page
 
 
 @pytest.fixture(scope="module")
