@@ -1,0 +1,226 @@
+"""The examples for browsers, as they are: what they get from the network is answered from this machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sardonyx.cli import main
+from sardonyx.demo import assets
+from sardonyx.version import __version__
+from sardonyx.web.distribution import LOCK
+from tests.pyodide.assemble import assemble
+from tests.support import require
+from tests.support.browser import TYPES, Chromium, open_chromium
+from tests.support.cache import CACHE, cached, downloaded, verified
+from tests.support.wheel import ROOT
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = ROOT / "examples"
+INSTALLER = {
+    "micropip": ("0.7.2", "d2b63ea316a2a9dcbfeadd4f855d8cec7d54f65b3849e638a7cc627e6d35e4d5", ["packaging"]),
+    "packaging": ("24.2", "09abb1bccd265c01f4a3aa3f7a7db064b36514d2cba19a2f694fe6150451a759", []),
+}
+"""What installs packages in Pyodide: versions, digests, and what each needs."""
+PYSCRIPT = ("0.6.66", "973182bd45a4d615c436a45a442a6fffc3a6acb170ea755ff30071b16ef5fe82")
+"""One whose own Pyodide is that of the tests, and its digest."""
+MARIMO = "0.25.2"
+INDEX = "application/vnd.pypi.simple.v1+json"
+LIMIT = 120_000  # milliseconds for Python to start, on a machine that is busy
+NOTEBOOK = """async (cells) => {
+  const { loadPyodide } = await import("/pyodide/pyodide.mjs");
+  const printed = [];
+  const pyodide = await loadPyodide({ stdout: (line) => printed.at(-1).push(line) });
+  await pyodide.loadPackage("micropip", { messageCallback() {} });
+  for (const cell of cells) {
+    printed.push([]);
+    const result = await pyodide.runPythonAsync(cell);
+    if (result !== undefined) printed.at(-1).push(String(result));
+  }
+  return printed;
+}"""
+"""What a notebook does with its cells; a list of lines for each."""
+
+
+def fetched(name: str, make: Callable[[Path], None]) -> Path:
+    """The folder of this name in the cache, which `make(folder)` fills; the test is skipped where it cannot."""
+
+    def fill(scratch: Path) -> None:
+        (scratch / name).mkdir()
+        make(scratch / name)
+
+    try:
+        return cached(CACHE / name, fill)
+    except subprocess.CalledProcessError as error:
+        pytest.skip(f"{name} cannot be fetched: {error}")
+
+
+def fetch_installer(folder: Path) -> None:
+    for name, (version, digest, _) in INSTALLER.items():
+        with downloaded("pypi", name, version) as wheel:
+            (folder / wheel.name).write_bytes(verified(wheel.read_bytes(), digest, wheel.name))
+
+
+def fetch_pyscript(folder: Path) -> None:
+    version, digest = PYSCRIPT
+    with downloaded("npm", "@pyscript/core", version) as archive:
+        verified(archive.read_bytes(), digest, archive.name)
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+
+
+def fetch_marimo(folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "install", "-qq", "--disable-pip-version-check", f"marimo=={MARIMO}"]
+    subprocess.run([*command, "--target", str(folder)], check=True)
+
+
+@pytest.fixture(scope="module")
+def pyodide(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Pyodide with NumPy and micropip."""
+    require("pyodide")
+    wheels = fetched(f"micropip-{INSTALLER['micropip'][0]}", fetch_installer)
+    folder = tmp_path_factory.mktemp("pyodide")
+    for file in (*assemble().iterdir(), *wheels.iterdir()):
+        (folder / file.name).symlink_to(file)
+    lock = json.loads((folder / LOCK).read_bytes())
+    for name, (version, digest, depends) in INSTALLER.items():
+        lock["packages"][name] = {
+            "name": name,
+            "version": version,
+            "file_name": f"{name}-{version}-py3-none-any.whl",
+            "sha256": digest,
+            "depends": depends,
+            "imports": [name],
+            "install_dir": "site",
+            "package_type": "package",
+            "unvendored_tests": False,
+        }
+    (folder / LOCK).unlink()
+    (folder / LOCK).write_text(json.dumps(lock))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The smallest page, with what the commands of examples/README.md put beside it."""
+    folder = tmp_path_factory.mktemp("bundle")
+    model, target = str(assets() / "digits.onnx"), str(folder / "digits.sdx")
+    assert main(["web", str(folder), "--bundles-only"]) == 0
+    assert main(["compile", model, "--out", target, "--shape", "image=1x1x28x28"]) == 0
+    shutil.copy(EXAMPLES / "page" / "index.html", folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def chromium(pyodide: Path, bundle: Path) -> Iterator[Chromium]:
+    require("browser")
+    with open_chromium({"pyodide": pyodide, "examples": EXAMPLES, "bundle": bundle}) as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def page(chromium: Chromium, pyodide: Path, wheel: Path) -> Iterator[Any]:
+    """A page at the site, for which this machine answers as the package index and as Pyodide's place."""
+    release = {
+        "filename": wheel.name,
+        "url": f"{chromium.site.address}/wheel/{wheel.name}",
+        "hashes": {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()},
+        "requires-python": ">=3.11",
+    }
+    project = {"meta": {"api-version": "1.0"}, "name": "sardonyx", "versions": [__version__], "files": [release]}
+    with chromium.visitor() as visitor:
+        visitor.route("**/simple/*/", lambda route: answer(route, INDEX, status=404))
+        visitor.route("**/simple/sardonyx/", lambda route: answer(route, INDEX, body=json.dumps(project)))
+        visitor.route("**/pyodide/v*/full/*", lambda route: answer_file(route, pyodide))
+        yield visitor.new_page()
+
+
+def answer_file(route: Any, folder: Path) -> None:
+    """Fulfil a request with the file of its name."""
+    file = folder / route.request.url.rpartition("/")[2]
+    answer(route, {**TYPES, ".css": "text/css"}.get(file.suffix, "application/octet-stream"), path=file)
+
+
+def answer(route: Any, kind: str, **what: Any) -> None:
+    """Fulfil a request to another origin, so that an isolated page may have it."""
+    headers = {"access-control-allow-origin": "*", "cross-origin-resource-policy": "cross-origin"}
+    route.fulfill(headers={**headers, "content-type": kind}, **what)
+
+
+def read_digit(lines: list[str]) -> int:
+    """The likeliest digit, from the bars that every example draws."""
+    shares = [float(line.split()[1].rstrip("%")) for line in lines]
+    assert [line.split()[0] for line in lines] == [*"0123456789"]
+    assert abs(sum(shares) - 100) < 0.1
+    assert all(abs(line.count("█") - 0.3 * share) <= 1 for line, share in zip(lines, shares, strict=True))
+    return shares.index(max(shares))
+
+
+def test_notebook(page: Any) -> None:
+    notebook = json.loads((EXAMPLES / "notebook" / "digits.ipynb").read_text())
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert not any(cell["outputs"] for cell in cells)
+    page.goto("/support/page.html")
+    printed = page.evaluate(NOTEBOOK, ["".join(cell["source"]) for cell in cells])
+    _, providers, picture, bars = printed
+    assert "WasmExecutionProvider" in providers[0]
+    assert len(picture) == 11
+    assert read_digit(bars) == 7
+
+
+def test_pyscript(page: Any) -> None:
+    from playwright.sync_api import expect
+
+    scripts = fetched(f"pyscript-{PYSCRIPT[0]}", fetch_pyscript) / "package" / "dist"
+    page.context.route("https://pyscript.net/**", lambda route: answer_file(route, scripts))
+    page.goto("/examples/pyscript/index.html")
+    bars = page.locator("#answer")
+    expect(bars).to_contain_text("%", timeout=LIMIT)
+    assert read_digit(bars.inner_text().splitlines()) == 0
+    for name in ("7_drawn.png", "4_heldout.png"):
+        page.locator("#pictures").select_option(name)
+        expect(bars).to_contain_text(re.compile(rf"\b{name[0]} +\d\d\.\d\d%"))
+        assert read_digit(bars.inner_text().splitlines()) == int(name[0])
+
+
+def test_page(page: Any) -> None:
+    from playwright.sync_api import expect
+
+    page.goto("/bundle/index.html")
+    bars = page.locator("#answer")
+    expect(bars).to_contain_text("%")
+    assert read_digit(bars.inner_text().splitlines()) == 1
+
+
+READ = """
+import digits, marimo
+from sardonyx.demo import picture
+
+print(digits.app.run()[1]["bars"])
+choice = marimo.ui.dropdown({"4": picture("4_drawn.png")}, value="4")
+print(digits.app.run(defs={"choice": choice})[1]["bars"])
+"""
+
+
+@pytest.mark.nightly
+def test_marimo() -> None:
+    """Without a browser; marimo with all that it needs is too large for every day."""
+    packages = fetched(f"marimo-{MARIMO}", fetch_marimo)
+    places = map(str, (EXAMPLES / "marimo", *sys.path, packages))
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
+    done = subprocess.run([sys.executable, "-c", READ], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert [read_digit(lines[:10]), read_digit(lines[10:])] == [7, 4]
