@@ -352,7 +352,9 @@ class InferenceSession:
         def compile_now(hints: Mapping[str, int]) -> Plan:
             if self._bundle:
                 shapes = ", ".join(str(list(feed.shape)) for feed in feeds)
-                raise InvalidArgument(f"{self._bundle.name} is not for {shapes}; it takes{accepts(self._told)}")
+                raise InvalidArgument(
+                    f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{accepts(self._told)}"
+                )
             start = time.perf_counter()
             with self._profiling.span("compile"), paused():
                 plan = variant.compiler.compile(feeds, hints, arguments)

@@ -105,7 +105,10 @@ def test_several_shapes_in_one_bundle() -> None:
     for n in (4, 2, 4):
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(session.run(None, {"x": x, "y": x})[0], 2 * x)
-    with pytest.raises(InvalidArgument, match=r"not for \[3, 3\], \[3, 3\]; it takes\n  x float32\[2, 3\], y float32"):
+    with pytest.raises(
+        InvalidArgument,
+        match=r"not for \[3, 3\], \[3, 3\]; compile it for them, as it takes\n  x float32\[2, 3\], y float32",
+    ):
         session.run(None, {name: np.zeros((3, 3), np.float32) for name in "xy"})
 
 

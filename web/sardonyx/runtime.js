@@ -122,7 +122,8 @@ class Session {
   refusal(tensors) {
     const { plans } = this.bundle.manifest.targets[this.target];
     const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
-    return `${this.bundle.name} is not for ${shapes}; it takes ${plans.map(({ accepts }) => accepts).join(", or ")}`;
+    const accepted = plans.map(({ accepts }) => accepts).join(", or ");
+    return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other shapes (--shape, or shapes)`;
   }
 
   /** Give all memory back. */
