@@ -19,7 +19,7 @@ from sardonyx.primitives.control import branch, loop
 from sardonyx.structure import Map, leaves
 from sardonyx.symbolic import Size
 
-MOST_TURNS = 10_000
+MOST_TURNS = 5_000
 """Iterations up to which a Loop that carries sequences or optionals is unrolled."""
 
 

@@ -88,9 +88,9 @@ ATTENTION = primitive(Attention)
 
 def _check(q: Array, k: Array, v: Array) -> None:
     """Raises ValueError where sizes do not fit each other."""
-    if q.shape[1] % k.shape[1] != 0:
+    fits = q.rank == k.rank == v.rank == 4 and q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3]
+    if fits and q.shape[1] % k.shape[1] != 0:
         raise ValueError(f"{q.shape[1]} heads of queries do not share {k.shape[1]} heads of keys and values evenly")
-    fits = q.shape[0] == k.shape[0] and q.shape[3] == k.shape[3]
     if not (fits and all(k.shape[axis] == v.shape[axis] for axis in range(3))):
         shapes = ", ".join(show(x.shape) for x in (q, k, v))
         raise ValueError(f"queries, keys and values {shapes} are not [B, H, S, D], [B, G, T, D], [B, G, T, E]")
