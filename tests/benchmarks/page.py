@@ -13,7 +13,7 @@ import argparse
 import json
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +65,12 @@ class Visit:
         kinds = [[name, array.dtype.name, list(array.shape)] for name, array in feeds.items()]
         self.page.evaluate("(kinds) => bench.feed(kinds)", kinds)
 
-    def cold(self, side: str, shapes: Mapping[str, Sequence[int]]) -> Figures:
+    def cold(self, side: str) -> Figures:
         """The figures of a side that starts here, with the network as slow as it is said to be, for workers too."""
         self.site.rate = self.mbit * 1e6 / 8
         self.site.sent.clear()
         try:
-            figures: Figures = self.page.evaluate("(given) => bench.cold(...given)", [side, shapes])
+            figures: Figures = self.page.evaluate("(side) => bench.cold(side)", side)
         finally:
             self.site.rate = 0
         return figures
@@ -85,20 +85,19 @@ def measure(chromium: Chromium, id: str, rounds: int, mbit: float) -> Figures:
     site.data.clear()
     site.data.update({"model.onnx": model, "model.sdx": bundle})
     site.data.update({f"input{k}": array.tobytes() for k, array in enumerate(feeds.values())})
-    shapes = {name: list(array.shape) for name, array in feeds.items()}
     found: Figures = {side: {"cold": [], "memory": []} for side in SIDES}
     for _ in range(rounds):
         for side in (THEIRS, BUNDLE, FIRST):
             visit = Visit(chromium, mbit)
-            _note(chromium, id, found[side], visit, "compile" if side == FIRST else side, feeds, shapes, bundle)
+            _note(chromium, id, found[side], visit, "compile" if side == FIRST else side, feeds, bundle)
             if side == FIRST:
                 visit.again()
-                _note(chromium, id, found[SECOND], visit, "compile", feeds, shapes, bundle)
+                _note(chromium, id, found[SECOND], visit, "compile", feeds, bundle)
             visit.context.close()
     visit = Visit(chromium, mbit)
     visit.feed(feeds)
     for side in (THEIRS, BUNDLE):
-        visit.page.evaluate("(given) => bench.cold(...given)", [side, shapes])
+        visit.page.evaluate("(side) => bench.cold(side)", side)
     slow = statistics.median(found[BUNDLE]["cold"]) > 20_000
     times = visit.page.evaluate("(given) => bench.steady(...given)", [[THEIRS, BUNDLE], 7 if slow else 15])
     visit.context.close()
@@ -117,7 +116,6 @@ def _note(
     visit: Visit,
     side: str,
     feeds: Mapping[str, np.ndarray],
-    shapes: Mapping[str, Sequence[int]],
     bundle: bytes,
 ) -> None:
     from playwright.sync_api import Error
@@ -125,7 +123,7 @@ def _note(
     visit.feed(feeds)
     chromium.site.posted.clear()
     try:
-        told = visit.cold(side, shapes)
+        told = visit.cold(side)
     except Error as error:
         figures["failed"] = error.message.splitlines()[0]
         return
