@@ -9,13 +9,13 @@ import hashlib
 import mmap
 import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from sardonyx.disk import PART, replacing
 from sardonyx.version import __version__
 
 IN_MEMORY = sys.platform == "emscripten"
@@ -27,7 +27,7 @@ MOST = 4096
 SELDOM = 16
 """One write of so many looks through the folder, which takes 10 us for each entry."""
 _DIGEST = hashlib.sha256().digest_size
-_SUFFIX, _PART = ".entry", ".part"
+_SUFFIX = ".entry"
 
 
 def directory() -> Path | None:
@@ -88,14 +88,8 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
         digest.update(part)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, temporary = tempfile.mkstemp(_PART, dir=path.parent)
-        try:
-            with open(descriptor, "wb") as output:
-                output.writelines((digest.digest(), *parts))
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with replacing(path) as file:
+            file.writelines((digest.digest(), *parts))
         if digest.digest()[0] % SELDOM == 0:
             _make_room(path.parent)
     except OSError:
@@ -105,7 +99,7 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
 def _make_room(folder: Path) -> None:
     """Remove the entries that were not used for longest, and what processes that died left unfinished."""
     with os.scandir(folder) as listed:
-        entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, _PART))]
+        entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, PART))]
     left = ROOM
     for number, (stat, path) in enumerate(sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True)):
         left -= stat.st_size

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import re
-import tempfile
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from sardonyx import cache
+from sardonyx.disk import replacing
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.version import __version__
 
@@ -134,14 +134,8 @@ class _Copy:
     def write(self, response: Any, url: str, told: dict[str, str], progress: Progress) -> str:
         """Replace the file when all has come, and give its path."""
         digest = hashlib.sha256()
-        descriptor, temporary = tempfile.mkstemp(".part", dir=self.path.parent)
-        try:
-            with open(descriptor, "wb") as output:
-                _receive(response, url, progress, partial(_take, output, digest.update))
-            os.replace(temporary, self.path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
+        with replacing(self.path) as file:
+            _receive(response, url, progress, partial(_take, file, digest.update))
         self._told.write_text(json.dumps({"url": url, "sha256": digest.hexdigest(), **told}))
         self._make_room()
         return str(self.path)

@@ -13,6 +13,7 @@ import pytest
 
 from sardonyx.version import __version__
 from sardonyx.web.wheel import PACKAGES
+from tests.support import absent
 from tests.support.cache import CACHE, cached
 from tests.support.wheel import ROOT
 
@@ -40,7 +41,7 @@ def test_the_build_tool_accepts_it() -> None:
     try:
         tool = cached(CACHE / TOOL, install)
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"pyodide-build cannot be installed: {error}")
+        absent(f"pyodide-build cannot be installed: {error}")
     environment = {**os.environ, "PYTHONPATH": str(tool)}
     command = [sys.executable, "-c", READ, str(RECIPE)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,20 +10,11 @@ import onnxruntime
 import pytest
 
 from tests.pyodide import arrays
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 
 pytestmark = pytest.mark.slow
 
 MODEL = Path(__file__).parents[2] / "examples" / "digits" / "digits.onnx"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
-    with open_chromium() as chromium:
-        yield chromium
 
 
 def test_the_page_is_isolated_and_prints(chromium: Chromium) -> None:

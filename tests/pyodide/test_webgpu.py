@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ import pytest
 from tests.engine.graphs import CONTROL_FLOW, model
 from tests.pyodide import arrays
 from tests.pyodide.test_digits import MODEL
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 
 pytestmark = pytest.mark.slow
 
@@ -37,14 +35,6 @@ def complaint(kind, work, *arguments):
     except kind as error:
         return str(error)
 """
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
-    with open_chromium() as chromium:
-        yield chromium
 
 
 def run(chromium: Chromium, code: str, *, jspi: bool = True) -> list[Any]:

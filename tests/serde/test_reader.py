@@ -69,6 +69,7 @@ class TestSources:
             (b"version https://git-lfs.github.com/spec/v1\noid sha256:0", "a Git LFS pointer"),
             (b"PK\x03\x04abc", "a ZIP archive"),
             (b"\x1f\x8babc", "a gzip archive"),
+            (b"\x89SDX\r\n\x1a\n", "a compiled bundle"),
             (b"abcdORTM", "onnxruntime's own format"),
             (b"<ir_version: 10>", "parse_model"),
             (b"\x08\x0a", "no graph is in it"),

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -31,9 +32,14 @@ def require(name: str) -> None:
     `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser` or `pyodide`. May be called at module level.
     """
     if reason := lacks(name):
-        if CI:
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason, allow_module_level=True)
+        absent(reason)
+
+
+def absent(reason: str) -> NoReturn:
+    """Skip the running test, or the module being read; under CI, fail it."""
+    if CI:
+        pytest.fail(reason, pytrace=False)
+    pytest.skip(reason, allow_module_level=True)
 
 
 @cache

@@ -7,6 +7,11 @@ from collections.abc import Iterator
 import pytest
 
 
+@pytest.fixture
+def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SARDONYX_CACHE", "0")
+
+
 @pytest.fixture(params=[["relaxed-simd", "simd", "threads"], ["simd", "threads"], []], ids="+".join)
 def features(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
     """The features that the host seems to have, one step of the ladder after the other."""

@@ -26,11 +26,7 @@ NEAR = 2.0**-12
 FAR = {"exp": 105, "log": 8, "tanh": 10, "sigmoid": 106, "erf": 4, "sin": 1e4, "cos": 1e4}
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def floats(start: int, stop: int, step: int) -> Iterator[Array]:

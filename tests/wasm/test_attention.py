@@ -19,21 +19,13 @@ from sardonyx_wasm.legalize import legalize, takes
 from sardonyx_wasm.routines import attention as routine
 from sardonyx_wasm.routines import tile
 from tests.support import require
-from tests.wasm.compiled import PLAIN, Array, Compiled, run
+from tests.wasm.compiled import PLAIN, Array, Compiled, random, run
 
 TARGETS = pytest.mark.parametrize("target", sorted(tile.SHAPES))
 NEVER = float("-inf")
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
-
-
-def random(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape).astype("f4")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def reference(q: Array, k: Array, v: Array, bias: Array | None = None, causal: int | None = None) -> Array:

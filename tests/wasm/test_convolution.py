@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 
 from sardonyx_wasm.routines import tile
 from tests.support import require
-from tests.wasm.compiled import PLAIN, RELAXED, Array, run
+from tests.wasm.compiled import PLAIN, RELAXED, Array, random, run
 
 TARGETS = sorted(tile.SHAPES)
 # kernel, strides, dilations
@@ -24,15 +24,7 @@ WINDOWS = [
 ]  # fmt: skip
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
-
-
-def random(*shape: int) -> Array:
-    return np.random.default_rng(shape).standard_normal(shape).astype("f4")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def source(batch: int, counts: Sequence[int], channels: int, window: Any) -> Array:

@@ -27,11 +27,7 @@ INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uin
 DTYPES = [*FLOATS, *INTEGERS, "bool"]
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def execute(programs: Sequence[Program], arrays: Sequence[Sequence[Array]], params: Sequence[int] = ()) -> None:

@@ -18,11 +18,7 @@ TARGETS = sorted(tile.SHAPES)
 SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 16, 17, 33)
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def matmul(primitive: str, target: str, inputs: Shapes, outputs: Shapes, params: int = 0, **more: Any) -> Product:

@@ -27,11 +27,7 @@ RELAXED = frozenset({"simd", "relaxed-simd"})
 ONE, TWO = (False,), (False, True)
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def panels(columns: Array, target: str) -> Array:

@@ -29,11 +29,7 @@ BITS = ["float8e4m3fn", "uint4", "int4"]
 ALL_BOOLS = np.array([False, True] * 8)
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def edges(dtype: str) -> Array:

@@ -14,13 +14,9 @@ import sardonyx
 from tests.support import require
 
 require("wasm")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 Array = np.ndarray[Any, Any]
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
 
 
 def correlated(x: Array, w: Array, strides: Any, pads: Any, dilations: Any, groups: int) -> Array:

@@ -41,11 +41,7 @@ BOUND = 4e-6
 """Largest error, as a part of the largest result."""
 
 require("wasm")
-
-
-@pytest.fixture(autouse=True)
-def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("SARDONYX_CACHE", "0")
+pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def attributes(lines: Lines) -> dict[str, Any]:

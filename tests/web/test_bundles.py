@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from importlib import import_module
 from typing import Any
@@ -37,8 +38,10 @@ def check_samples(chromium: Chromium, target: str, samples: list[Any]) -> None:
         model, feeds = operators.model_of(*sample.values)
         try:
             bundle = bundled(model.SerializeToString(), feeds, [target])
-        except NotImplemented:
-            continue
+        except NotImplemented as error:
+            if re.search("need Python|bundles (take|give) tensors", str(error)):
+                continue
+            raise
         cases.append(Case(bundle, feeds))
         known.append(sample)
     assert len(known) >= 0.8 * len(samples)

@@ -9,7 +9,6 @@ import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +22,7 @@ from sardonyx.serde.reader import read
 from tests.models import path
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
-
-pytest.importorskip("flask")
-demo = import_module("web.demo.app")
+from web.demo import app as demo
 
 DIGITS = assets() / "digits.onnx"
 MODELS = ("ppocr2-cls", "silero-vad", "skl-logreg-digits")

@@ -21,7 +21,7 @@ from sardonyx.demo import assets
 from sardonyx.version import __version__
 from sardonyx.web.distribution import LOCK
 from tests.pyodide.assemble import assemble
-from tests.support import require
+from tests.support import absent, require
 from tests.support.browser import TYPES, Chromium, open_chromium
 from tests.support.cache import CACHE, cached, downloaded, verified
 from tests.support.wheel import ROOT
@@ -55,7 +55,7 @@ NOTEBOOK = """async (cells) => {
 
 
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
-    """The folder of this name in the cache, which `make(folder)` fills; the test is skipped where it cannot."""
+    """The folder of this name in the cache, which `make(folder)` fills; without which the test says so."""
 
     def fill(scratch: Path) -> None:
         (scratch / name).mkdir()
@@ -64,7 +64,7 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
     try:
         return cached(CACHE / name, fill)
     except subprocess.CalledProcessError as error:
-        pytest.skip(f"{name} cannot be fetched: {error}")
+        absent(f"{name} cannot be fetched: {error}")
 
 
 def fetch_installer(folder: Path) -> None:

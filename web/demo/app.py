@@ -13,14 +13,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
 from flask import Flask, Response, send_from_directory
 
 from sardonyx.bundle.make import bundle_of
-from sardonyx.cli.compile import write as write_file
 from sardonyx.demo import MODEL, assets
+from sardonyx.disk import replacing
 from sardonyx.errors import SardonyxError
 from sardonyx.plan_cache import Source
 from sardonyx.web import folder as web_folder
@@ -72,15 +73,22 @@ def prepare(folder: Path, pyodide: Path | None = None) -> None:
     Raises SardonyxError or ValueError where there is none: then the page runs bundles, and cannot compile models.
     """
     model = (assets() / MODEL).read_bytes()
-    write_file(folder / "models" / MODEL, [model])
+    models = folder / "models"
+    models.mkdir(parents=True, exist_ok=True)
+    _write(models / MODEL, [model])
     for target in TARGETS:
         parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}])
-        write_file(folder / "models" / f"digits.{target}.sdx", parts)
+        _write(models / f"digits.{target}.sdx", parts)
     try:
         web_folder.write(folder, pyodide or _earlier(folder))
     except (SardonyxError, ValueError):
         web_folder.write(folder, compiler=False)
         raise
+
+
+def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
+    with replacing(path, 0o644) as file:  # a page may be reading the old one
+        file.writelines(parts)
 
 
 def _earlier(folder: Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 import { instantiate } from "./wasm.js";
 
+const NAME = "sardonyx crew"; // which tells a worker of the crew from one of the page that imports this
 const WORDS = 8;
 const [TURN, START, SIZE, OPEN, BUSY, END] = [0, 1, 2, 3, 4, 5]; // of the words by which they agree
 
@@ -32,7 +33,7 @@ export class Crew {
       started.push(
         new Promise((resolve) => {
           try {
-            const worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: "sardonyx" });
+            const worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: NAME });
             worker.onmessage = () => resolve(worker);
             worker.onerror = () => resolve(null);
             worker.postMessage({ words, module, memory, told, thread });
@@ -84,4 +85,4 @@ async function help({ data: { words, module, memory, told, thread } }) {
   }
 }
 
-if (globalThis.WorkerGlobalScope && globalThis.name === "sardonyx") globalThis.onmessage = help;
+if (globalThis.WorkerGlobalScope && globalThis.name === NAME) globalThis.onmessage = help;

@@ -1,7 +1,7 @@
 """compile a model for pages: one file that runs without Python
 
 The bundle holds plans, WebGPU shaders or WebAssembly, and weights; web/sardonyx/runtime.js runs it in a browser, and
-`sardonyx run` and InferenceSession do so here. Shapes of inputs are fixed by --shape, image=1x3x224x224; an input may
+InferenceSession does so here. Shapes of inputs are fixed by --shape, image=1x3x224x224; an input may
 be given several shapes, and the bundle takes them all. A size with a question mark stays open, tokens=1x?16 being a
 sequence of any length, typically 16. So do sizes that neither the model nor --shape tells. Where the elements of an
 input decide on shapes or branches, --value gives typical ones, --value rate=16000.
@@ -12,8 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +47,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.bundle import Bundle
     from sardonyx.bundle.make import bundle_of
     from sardonyx.cli.feeds import inputs_of
+    from sardonyx.disk import replacing
     from sardonyx.errors import InvalidArgument
     from sardonyx.plan_cache import Source
 
@@ -58,7 +58,9 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         raise InvalidArgument(f"--out {args.out} is the model itself; give another file")
     source = Source(args.model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
-    write(args.out, bundle_of(source, targets, buckets))
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(args.out, 0o644) as file:
+        file.writelines(bundle_of(source, targets, buckets))
     return {"model": args.model, "out": str(args.out), **facts(Bundle(args.out.read_bytes()))}
 
 
@@ -96,20 +98,6 @@ def _size(text: str, where: str) -> int | str:
     if not (text.removeprefix("?") or "1").isdecimal():
         raise InvalidArgument(f"--shape {where}: write sizes with x between them, as in 1x3x224x224 or 1x?16")
     return text if text.startswith("?") else int(text)
-
-
-def write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
-    """Write a file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, delete=False) as file:
-        try:
-            file.writelines(parts)
-            file.close()
-            os.chmod(file.name, 0o644)
-            os.replace(file.name, path)
-        except BaseException:
-            os.unlink(file.name)
-            raise
 
 
 def facts(bundle: Bundle) -> dict[str, Any]:

@@ -23,6 +23,7 @@ _STRANGERS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"PK\x03\x04", "a ZIP archive (PyTorch saves those), not an ONNX model"),
     (0, b"\x1f\x8b", "a gzip archive; unpack it first"),
     (0, b"\x93NUMPY", "a NumPy array, not an ONNX model"),
+    (0, b"\x89SDX", "a compiled bundle; InferenceSession and pages run it, but the model itself is needed here"),
     (0, b"\x89HDF", "an HDF5 file (Keras saves those), not an ONNX model"),
     (0, b"GGUF", "a GGUF file, not an ONNX model"),
     (0, b"\x80\x02", "a pickle (older PyTorch saves those), not an ONNX model"),
