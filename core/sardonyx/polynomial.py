@@ -8,6 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from math import gcd
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
@@ -74,6 +75,14 @@ class Poly:
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
+
+    def multiple_of(self, most: int) -> int:
+        """The largest divisor of `most` that divides this whatever the symbols are.
+
+        >>> (symbol("n").scaled(8) + constant(6)).multiple_of(4)
+        2
+        """
+        return gcd(most, *(factor for _, factor in self.terms))
 
     def symbols(self) -> frozenset[str]:
         found: set[str] = set()

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sardonyx.compiler.kernel import Routine
+from sardonyx.legalization.filtering import filters
 from sardonyx_wasm import blas
-from sardonyx_wasm.filtering import filters
 
 
 def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from sardonyx.legalization.filtering import Filter
 from sardonyx_wasm import blas
-from sardonyx_wasm.filtering import Filter
 from sardonyx_wasm.tiling import Way, Window, fastest
 
 THREE, FIVE = Window((3, 3), (1, 1), (1, 1)), Window((5, 1), (1, 1), (1, 1))

@@ -8,11 +8,12 @@ from math import prod
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation
+from sardonyx.legalization.channels_last import are_floats
 from sardonyx.primitives.attention import NEVER
 from sardonyx.symbolic import Size, hint, same
 
 from . import primitives as own
-from .legalizer import Legalizer, are_floats
+from .legalizer import Legalizer
 from .routines import attention as routine
 from .routines.tile import panel_width
 

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from sardonyx.compiler.kernel import Routine
+from sardonyx.legalization.filtering import filters
 
 from .driver import HOSTED
-from .filtering import filters
 
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""

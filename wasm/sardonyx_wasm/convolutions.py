@@ -15,16 +15,17 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
+from sardonyx.legalization.channels_last import are_floats
+from sardonyx.legalization.filtering import Filter, weight_transform
+from sardonyx.legalization.volumes import is_plane, is_small, planes
 from sardonyx.symbolic import Size, hint, maximum, product
 
 from . import blas
 from . import primitives as own
-from .filtering import Filter, weight_transform
-from .legalizer import Legalizer, are_floats
+from .legalizer import Legalizer
 from .products import in_panels, matmul, panel_width
 from .routines import depthwise, grouped
 from .tiling import Way, Window, fastest
-from .volumes import is_plane, is_small, planes
 
 
 def conv_general(legalizer: Legalizer, equation: Equation) -> bool:

@@ -15,12 +15,13 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
+from sardonyx.legalization.channels_last import are_floats
 from sardonyx.symbolic import Size, hint, product, same_shape
 
 from . import blas, unpacked
 from . import primitives as own
 from .driver import FEW, HOSTED, SCRATCH
-from .legalizer import Legalizer, are_floats
+from .legalizer import Legalizer
 from .products import in_panels
 from .ranges import bounds
 from .routines.nbits import DEEPEST, LONGEST

@@ -58,7 +58,7 @@ def legalize(trace: Trace, origins: Collection[int], target: str) -> None:
     """Rewrite the equations of these ONNX nodes for a host's compiler: "wasmtime" or "v8"."""
     legalizer = Legalizer(trace, target)
     if any(equation.primitive.name == "reduce_window" for equation in trace.equations):
-        from .pooling import Pooling
+        from sardonyx.legalization.pooling import Pooling
 
         pooling = Pooling(trace)
         legalizer.run(lambda equation: equation.origin in origins and pooling.write(legalizer, equation))

@@ -12,8 +12,9 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from sardonyx.legalization.filtering import Filter
+
 from . import blas
-from .filtering import Filter
 
 
 class _Costs(NamedTuple):

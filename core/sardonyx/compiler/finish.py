@@ -15,30 +15,30 @@ if TYPE_CHECKING:
     from sardonyx.compiler.lower import KernelBuilder
 
 
-def finish(b: KernelBuilder, name: str) -> tuple[Kernel, list[Poly]]:
-    """The kernel that a builder describes, and its parameters as polynomials of sizes."""
+def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Kernel:
+    """The kernel that a builder describes; its parameters are those of the table, which gets those that it lacks."""
     polys = [detail if function == "index" else detail[1] for function, _, _, detail in b.nodes if function in _INDEXED]
     polys += [place for _, place, _ in b.stores]
     parts = _Parts(b, polys)
     space, renamed = _merge(parts.axes["i"], "i", parts.polys)
     reduce, inner = _merge(parts.axes["r"], "r", parts.polys)
-    writer = _Writer(b, parts, renamed | inner, len(space))
-    extents = [writer.table.size(extent) for extent in space]
-    inner_extents = [writer.table.size(extent) for extent in reduce]
+    writer = _Writer(b, parts, renamed | inner, len(space), table)
+    extents = [table.size(extent) for extent in space]
+    inner_extents = [table.size(extent) for extent in reduce]
     folds = [[function, dtype, writer.node(value)] for function, dtype, value in b.folds]
     stores = [[len(b.reads) + buffer, writer.index(place), writer.node(value)] for buffer, place, value in b.stores]
-    kernel = Kernel(
+    return Kernel(
         name,
         tuple(array.dtype.lowered.name for array in b.reads),
         tuple(array.dtype.lowered.name for array in b.writes),
-        len(writer.table.params),
+        len(table.params),
         tuple(extents),
         tuple(inner_extents),
         tuple(folds),
         tuple(writer.nodes),
         tuple(stores),
+        table.multiples(lanes),
     )
-    return kernel, writer.table.params
 
 
 _INDEXED = ("index", "load")
@@ -162,12 +162,12 @@ def _is_loop(atom: Atom) -> bool:
 class _Writer:
     """Copies nodes in the order in which they are needed, so that unused ones vanish."""
 
-    def __init__(self, b: KernelBuilder, parts: _Parts, renamed: dict[str, Poly], inner: int) -> None:
+    def __init__(self, b: KernelBuilder, parts: _Parts, renamed: dict[str, Poly], inner: int, table: SizeTable) -> None:
         self.b = b
         self.parts = parts
         self.renamed = renamed
         self.inner = inner
-        self.table = SizeTable()
+        self.table = table
         self.nodes: list[list[Any]] = []
         self._done: dict[int, int] = {}
         self._interned: dict[Any, int] = {}

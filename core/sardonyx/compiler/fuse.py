@@ -1,17 +1,18 @@
 """Fusion: which Arrays are written to memory, and which vanish into the kernels that read them.
 
 An Array is written if something needs it whole (an output, a Routine, another device, control flow), if it is the
-result of a reduction that its reader cannot take as an epilogue, or if computing it again for each of its readers
-would cost more than reading it back. Movement is never written for its own sake: it is index arithmetic.
+result of a reduction, or of a Routine, that its reader cannot take as an epilogue, or if computing it again for each of
+its readers would cost more than reading it back. Movement is never written for its own sake: it is index arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.lower import ELEMENT, FOLD
+from sardonyx.device import Provider
 from sardonyx.symbolic import count
 
 MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "concat", "flip"})
@@ -30,7 +31,8 @@ MOST_NODES = 48
 
 @dataclass
 class Fusion:
-    """`written` are the Arrays with buffers; `core` maps the Array that a kernel writes to the reduction it folds."""
+    """`written` are the Arrays with buffers; `core` maps an Array that has one to the result, of a reduction or a
+    Routine, from which the same launch computes it."""
 
     written: set[int] = field(default_factory=set)
     core: dict[int, Array] = field(default_factory=dict)
@@ -41,7 +43,8 @@ class Fusion:
 
 @dataclass
 class _Work:
-    """What it takes to compute an element from written Arrays: cost, operations, buffers, a reduction to fold."""
+    """What it takes to compute an element from written Arrays: cost, operations, buffers, the result that is the core
+    of the launch."""
 
     cost: int
     operations: int
@@ -53,12 +56,11 @@ def fuse(
     equations: list[Equation],
     outputs: Iterable[Array],
     device_of: dict[int, int],
-    routines: list[frozenset[str]],
-    most_buffers: list[int],
+    providers: Sequence[Provider],
     laid: Collection[int] = (),
 ) -> Fusion:
-    """Decide for every Array. `device_of` gives an equation's device, `laid` is the trace's; lists are by device."""
-    return _Fuser(equations, device_of, routines, most_buffers, laid).run(outputs)
+    """Decide for every Array. `device_of` numbers the provider of an equation, `laid` is the trace's."""
+    return _Fuser(equations, device_of, providers, laid).run(outputs)
 
 
 class _Fuser:
@@ -66,20 +68,23 @@ class _Fuser:
         self,
         equations: list[Equation],
         device_of: dict[int, int],
-        routines: list[frozenset[str]],
-        most_buffers: list[int],
+        providers: Sequence[Provider],
         laid: Collection[int],
     ) -> None:
         self.laid = laid
         self.equations = equations
         self.device_of = device_of
-        self.routines = routines
-        self.most_buffers = most_buffers
+        self.routines = [provider.routines for provider in providers]
+        self.epilogues: list[frozenset[str]] = [getattr(provider, "epilogues", frozenset()) for provider in providers]
+        self.most_buffers = [provider.max_buffers for provider in providers]
         self.result = Fusion()
         self.work: dict[int, _Work] = {}
         self.constants: set[int] = set()
+        self.inside: set[int] = set()
+        """Arrays between the result of a reduction or a Routine and the one Array that is computed from all of them."""
         self.counts: dict[int, int] = {}
         self.readers: dict[int, list[Equation]] = {}
+        self.order = {id(equation): number for number, equation in enumerate(equations)}
         for equation in equations:
             for array in equation.inputs:
                 self.readers.setdefault(id(array), []).append(equation)
@@ -89,12 +94,17 @@ class _Fuser:
             self.result.written.add(id(array))
         for equation in self.equations:
             if not self._generated(equation):
-                self.result.written.update(map(id, equation.outputs))
+                if not self._has_epilogue(equation):
+                    self.result.written.update(map(id, equation.outputs))
                 self.result.written.update(id(array) for array in equation.inputs)
         for equation in self.equations:
-            if self._generated(equation):
+            if self._generated(equation) or self._has_epilogue(equation):
                 self._visit(equation)
         return self.result
+
+    def _has_epilogue(self, equation: Equation) -> bool:
+        """Whether a Routine may go on with what is done to each element of its result."""
+        return equation.primitive.name in self.epilogues[self.device_of[id(equation)]]
 
     def _generated(self, equation: Equation) -> bool:
         name = equation.primitive.name
@@ -119,9 +129,11 @@ class _Fuser:
             sum(part.cost for part in parts) + _cost(equation),
             sum(part.operations for part in parts) + (name not in MOVEMENT),
             buffers,
-            output if name in FOLD else core,
+            output if name in FOLD or self._has_epilogue(equation) else core,
         )
         self.work[id(output)] = work
+        if work.core is not None and id(output) not in self.inside and self._uses(output) > 1:
+            self.inside |= self._between(output)
         if self._must_write(output, work, device, name):
             self._store(output, work)
 
@@ -148,16 +160,49 @@ class _Fuser:
     def _fits(self, array: Array, work: _Work, reader: Equation) -> bool:
         name = reader.primitive.name
         if work.core is not None:
-            one_to_one = name in ("elementwise", "cast", "bitcast", "reshape", "transpose")
-            same_count = self._count(array) == self._count(reader.outputs[0])
             others = [x for x in reader.inputs if x is not array and id(x) in self.work]
-            alone = all(self.result.is_written(x) or self.work[id(x)].core is None for x in others)
-            return one_to_one and same_count and alone and reader.inputs.count(array) == 1
+            alone = all(self.result.is_written(x) or self.work[id(x)].core in (None, work.core) for x in others)
+            return alone and (id(array) in self.inside or (self._keeps_count(array, reader) and self._uses(array) == 1))
         if name in REREAD and not (name == "gather" and array is not reader.inputs[0]):
             return work.cost <= (id(array) not in self.constants)  # what depends on weights alone is computed once
         if name == "broadcast" or (name == "elementwise" and self._is_stretched(array, reader.outputs[0])):
             return work.cost <= COST_OF_MEMORY
         return work.operations < MOST_NODES
+
+    def _keeps_count(self, array: Array, reader: Equation) -> bool:
+        """Whether a reader makes one element of each element of an Array."""
+        one_to_one = reader.primitive.name in ("elementwise", "cast", "bitcast", "reshape", "transpose")
+        return one_to_one and self._count(array) == self._count(reader.outputs[0])
+
+    def _uses(self, array: Array) -> int:
+        return len(self.readers.get(id(array), ()))
+
+    def _between(self, first: Array) -> set[int]:
+        """The Arrays from one with several readers up to where all of that comes together again, without the last;
+        nothing if something else needs one of them."""
+        if self.result.is_written(first):
+            return set()
+        found: dict[int, Array] = {id(first): first}
+        waiting = {id(reader): reader for reader in self.readers[id(first)]}
+        left = self._uses(first)
+        while waiting and len(found) < MOST_NODES:
+            reader = min(waiting.values(), key=lambda equation: self.order[id(equation)])
+            del waiting[id(reader)]
+            if not self._generated(reader) or self.device_of[id(reader)] != self.device_of[id(first.equation)]:
+                return set()
+            inside = [x for x in reader.inputs if id(x) in found]
+            if not all(self._keeps_count(x, reader) for x in inside):
+                return set()
+            (output,) = reader.outputs
+            left -= len(inside)
+            if left == 0:
+                return set(found)
+            if self.result.is_written(output):
+                return set()
+            found[id(output)] = output
+            left += self._uses(output)
+            waiting |= {id(other): other for other in self.readers.get(id(output), ())}
+        return set()
 
     def _is_stretched(self, array: Array, result: Array) -> bool:
         """Whether each element of an operand is used more than once."""
@@ -176,7 +221,7 @@ class _Fuser:
         if any(self.device_of[id(reader)] != device for reader in readers):
             return True
         if work.core is not None:
-            return len(readers) != 1
+            return self._uses(output) != 1 and id(output) not in self.inside
         return len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
 
     def _write(self, array: Array, work: _Work) -> None:

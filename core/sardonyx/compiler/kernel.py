@@ -41,7 +41,10 @@ def _digest(code: Kernel | Routine) -> str:
 
 @dataclass(frozen=True)
 class Kernel:
-    """`stores` are `[buffer, Index, node]`; what depends on reduction axes may reach a store only through a fold."""
+    """`stores` are `[buffer, Index, node]`; what depends on reduction axes may reach a store only through a fold.
+
+    `multiples` has for each parameter a divisor, 1, 2 or 4, if the provider asks for that (`Provider.lanes`).
+    """
 
     name: str
     reads: tuple[str, ...]
@@ -52,6 +55,7 @@ class Kernel:
     folds: tuple[Any, ...]
     nodes: tuple[Any, ...]
     stores: tuple[Any, ...]
+    multiples: tuple[int, ...] = ()
 
     def json(self) -> dict[str, Any]:
         return {"kind": "kernel", **_fields(self)}
@@ -88,6 +92,10 @@ class Routine:
 
     `attributes` are the primitive's parameters and `inputs` and `outputs` the shapes of its operands; sizes in them are
     "p3" for the fourth parameter where they are not integers.
+
+    The `epilogue`, if any, is what is done to each element of the result: the fields of a Kernel without folds, whose
+    node `acc` is the element, and whose space counts the elements in row-major order. The first buffer that it reads
+    comes after those of `inputs`, and what it stores is written instead of the result.
     """
 
     name: str
@@ -98,6 +106,8 @@ class Routine:
     attributes: Any
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]
+    multiples: tuple[int, ...] = ()
+    epilogue: Any = None
 
     def json(self) -> dict[str, Any]:
         return {"kind": "routine", **_fields(self)}

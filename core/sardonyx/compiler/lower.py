@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from sardonyx import dtypes, scalar
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.kernel import Kernel
+from sardonyx.compiler.sizes import SizeTable
 from sardonyx.dtypes import DType
 from sardonyx.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, symbol
 from sardonyx.primitives.reduction import identity
@@ -24,7 +25,8 @@ Indices: TypeAlias = tuple[Poly, ...]
 
 
 class KernelBuilder:
-    """Builds one kernel. `is_buffer` says which Arrays are read from memory, `core` is the reduction to fold here."""
+    """Builds one kernel. `is_buffer` says which Arrays are read from memory, `core` is the reduction to fold here, or
+    the result of a Routine, if this is the epilogue."""
 
     def __init__(self, is_buffer: Callable[[Array], bool], core: Array | None = None) -> None:
         self.is_buffer = is_buffer
@@ -39,6 +41,9 @@ class KernelBuilder:
         self.writes: list[Array] = []
         self.stores: list[tuple[int, Poly, int]] = []
         self.origins: set[int] = set()
+        self.place = ZERO
+        self.in_order = True
+        """Whether elements of a Routine's result stay at their places in row-major order."""
         self._known: dict[Any, int] = {}
         self._elements: dict[Any, int] = {}
 
@@ -171,6 +176,9 @@ class KernelBuilder:
     def _fold(self, array: Array, index: Indices) -> int:
         equation = array.equation
         assert equation is not None
+        if equation.primitive.name not in FOLD:
+            self.in_order &= flat_index(array.shape, index) == self.place
+            return self.add("acc", array.dtype, (), 0)
         if not self.folds:
             self.origins.add(equation.origin)
             function, node = FOLD[equation.primitive.name](self, equation, index)
@@ -190,17 +198,19 @@ class KernelBuilder:
     def store(self, array: Array, source: Array, axis: int = 0, start: Poly = ZERO) -> None:
         """Write all of `source` to the buffer of `array`, from `start` on along an axis."""
         index = tuple(self.axis(size) for size in source.shape)
-        value = self.element(source, index)
         moved = tuple(at + start if k == axis else at for k, at in enumerate(index))
+        self.place = flat_index(array.shape, moved)
+        value = self.element(source, index)
         if array not in self.writes:
             self.writes.append(array)
-        self.stores.append((self.writes.index(array), flat_index(array.shape, moved), value))
+        self.stores.append((self.writes.index(array), self.place, value))
 
-    def kernel(self, name: str) -> tuple[Kernel, list[Poly]]:
+    def kernel(self, name: str, table: SizeTable | None = None, lanes: int = 1) -> tuple[Kernel, list[Poly]]:
         """The finished kernel and its parameters, as polynomials of sizes."""
         from sardonyx.compiler.finish import finish
 
-        return finish(self, name)
+        table = SizeTable() if table is None else table
+        return finish(self, name, table, lanes), table.params
 
 
 def flat_index(shape: Sequence[Size], index: Indices) -> Poly:

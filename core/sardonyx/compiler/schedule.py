@@ -65,8 +65,7 @@ class Scheduler:
             self.equations,
             trace.outputs,
             device_of,
-            [provider.routines for provider in providers],
-            [provider.max_buffers for provider in providers],
+            providers,
             trace.laid,
         )
         self.steps: list[plans.Step] = []
@@ -206,7 +205,8 @@ class Scheduler:
         if name in STEPS:
             STEPS[name](self, equation, device)
         elif name in self.providers[device].routines:
-            self._routine(equation, device)
+            if self.fusion.is_written(equation.outputs[0]):
+                self._routine(equation, device)
         elif name in ELEMENT or name in FOLD:
             if self.fusion.is_written(equation.outputs[0]):
                 self._kernel(equation, device)
@@ -216,6 +216,15 @@ class Scheduler:
     def _kernel(self, equation: Equation, device: int) -> None:
         (output,) = equation.outputs
         core = self.fusion.core.get(id(output))
+        if core is not None and core.equation is not None and core.equation.primitive.name not in FOLD:
+            epilogue = KernelBuilder(self._is_buffer, core)
+            epilogue.store_root(output)
+            if epilogue.in_order:
+                self._routine(core.equation, device, epilogue)
+                return
+            self._routine(core.equation, device)
+            self.fusion.written.add(id(core))
+            core = None
         target = self.output_buffer(output, device)
         if equation.primitive.name == "concat":
             axis, start = equation.params["axis"], ZERO
@@ -230,9 +239,10 @@ class Scheduler:
         self._launch(b, kernel_name(b, equation), device, [target], equation.origin)
 
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
-        kernel, params = b.kernel(name)
+        provider = self.providers[device]
+        kernel, params = b.kernel(name, lanes=getattr(provider, "lanes", 1))
         code: Any = kernel
-        if self.providers[device].form == "program":
+        if provider.form == "program":
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
         self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
@@ -249,29 +259,38 @@ class Scheduler:
     def _is_buffer(self, array: Array) -> bool:
         return array.equation is None or self.fusion.is_written(array)
 
-    def _routine(self, equation: Equation, device: int) -> None:
-        table = SizeTable(literal=1 << 62)
+    def _routine(self, equation: Equation, device: int, epilogue: KernelBuilder | None = None) -> None:
+        """Launch a Routine, with what is done to its result."""
+        provider = self.providers[device]
+        table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
         reads = [self.buffer(array, device) for array in equation.inputs]
         rooms = OUTPUT_ROOM.get(equation.primitive.name)
         shapes = [[poly(size) for size in array.shape] for array in equation.outputs]
         if rooms:
             shapes = [[rooms(equation, k)] for k in range(len(shapes))]
+        outputs = equation.outputs if epilogue is None else epilogue.writes
+        others = () if epilogue is None else epilogue.reads
+        reads += [self.buffer(array, device) for array in others]
         writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None)
-            for k, array in enumerate(equation.outputs)
+            self.output_buffer(array, device, rooms(equation, k) if rooms else None) for k, array in enumerate(outputs)
         ]
         code = Routine(
+            equation.primitive.name if epilogue is None else kernel_name(epilogue, equation),
             equation.primitive.name,
-            equation.primitive.name,
-            tuple(array.dtype.lowered.name for array in equation.inputs),
-            tuple(array.dtype.lowered.name for array in equation.outputs),
+            tuple(array.dtype.lowered.name for array in (*equation.inputs, *others)),
+            tuple(array.dtype.lowered.name for array in outputs),
             0,
             encode(equation.params, table),
             tuple([table.size(poly(size)) for size in array.shape] for array in equation.inputs),
             tuple([table.size(size) for size in shape] for shape in shapes),
         )
-        code = replace(code, params=len(table.params))
-        self.launch(code, reads + writes, table.params, [equation.origin], device)
+        lanes, origins = getattr(provider, "lanes", 1), {equation.origin}
+        if epilogue is not None:
+            kernel, _ = epilogue.kernel(code.name, table, lanes)
+            code = replace(code, epilogue=kernel.json())
+            origins |= epilogue.origins
+        code = replace(code, params=len(table.params), multiples=table.multiples(lanes))
+        self.launch(code, reads + writes, table.params, sorted(origins), device)
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)

@@ -17,6 +17,10 @@ class SizeTable:
         self._literal = literal
         self._known: dict[Poly, str] = {}
 
+    def multiples(self, most: int) -> tuple[int, ...]:
+        """What each parameter is a multiple of, up to `most`; nothing if that is 1."""
+        return tuple(param.multiple_of(most) for param in self.params) if most > 1 else ()
+
     def size(self, value: Poly) -> int | str:
         """The integer, or the parameter's name (`p3`)."""
         number = value.constant

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from sardonyx.legalization.filtering import Matrix
+
 from ..assembler import Expr, Function, Variable, f32, f32x4
-from ..filtering import Matrix
 from .channels import multiply_add
 
 if TYPE_CHECKING:

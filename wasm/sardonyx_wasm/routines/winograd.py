@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sardonyx.compiler.kernel import Routine
+from sardonyx.legalization.filtering import Filter, filters
 
 from ..assembler import Expr, Function, Operand, f32x4, i32
 from ..code import Code
-from ..filtering import Filter, filters
 from . import frame
 from .channels import channels
 from .multiplier import Multiplier

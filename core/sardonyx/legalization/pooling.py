@@ -11,9 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx.array import Array, Equation, Trace
+from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.symbolic import Size, hint, same_shape
-
-from .legalizer import Legalizer
 
 _RISING = frozenset({"add", "max", "min"})
 """Functions that never fall where one operand grows, if the other is finite."""
@@ -26,16 +25,16 @@ class Pooling:
         self._uses = Counter(id(x) for equation in trace.equations for x in equation.inputs)
         self._uses.update(id(x) for x in trace.outputs)
 
-    def write(self, legalizer: Legalizer, equation: Equation) -> bool:
+    def write(self, rewriter: Rewriter, equation: Equation) -> bool:
         """reduce_window of rising functions and joined channels -> those of reduce_window"""
         if equation.primitive.name != "reduce_window" or not _applies(equation):
             return False
         (x,), (output,) = equation.inputs, equation.outputs
         if not self._inside(x, output.rank - len(equation.params["window"])):
             return False
-        made = self._pooled(legalizer, x, equation)
+        made = self._pooled(rewriter, x, equation)
         assert made.equation is not None
-        legalizer.define(output, made.equation.primitive, made.equation.inputs, made.equation.params)
+        rewriter.define(output, made.equation.primitive, made.equation.inputs, made.equation.params)
         return True
 
     def _inside(self, x: Array, outer: int) -> list[Array]:
@@ -51,19 +50,19 @@ class Pooling:
         others = [y for y in equation.inputs if _is_even(y, len(x.shape) - outer)]
         return moving if len(moving) == 1 and len(moving) + len(others) == len(equation.inputs) else []
 
-    def _pooled(self, legalizer: Legalizer, x: Array, window: Equation) -> Array:
+    def _pooled(self, rewriter: Rewriter, x: Array, window: Equation) -> Array:
         """The window's result for x instead of its own operand."""
         (result,) = window.outputs
         outer = result.rank - len(window.params["window"])
         inner = self._inside(x, outer)
         shape = (*x.shape[:outer], *result.shape[outer:])
         if not inner:
-            return legalizer.record(window.primitive, [x], window.params, x.dtype, shape)
-        below = {id(y): self._pooled(legalizer, y, window) for y in inner}
+            return rewriter.record(window.primitive, [x], window.params, x.dtype, shape)
+        below = {id(y): self._pooled(rewriter, y, window) for y in inner}
         equation = x.equation
         assert equation is not None
         operands = [below.get(id(y), y) for y in equation.inputs]
-        return legalizer.record(equation.primitive, operands, equation.params, x.dtype, shape)
+        return rewriter.record(equation.primitive, operands, equation.params, x.dtype, shape)
 
 
 def _applies(equation: Equation) -> bool:

@@ -1,0 +1,1 @@
+"""What the legalizations of several providers share: a trace put into the form that tuned routines want."""
