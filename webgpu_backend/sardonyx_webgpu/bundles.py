@@ -13,13 +13,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sardonyx.errors import EPFail
+from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.gpu import Shader
+from sardonyx_webgpu.kernels import lower
 from sardonyx_webgpu.provider import WebGpuProvider
-from sardonyx_webgpu.turns import turns_of
-from sardonyx_webgpu.wgsl import shader
 
 if TYPE_CHECKING:
     from sardonyx.bundle import Bundle
@@ -43,45 +43,28 @@ class Bundler:
 
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         stored = []
-        for program, same in codes:
-            made = shader(program, same)
+        for source, same in codes:
+            code = lower(source)
             order = sorted(set(same))
             bindings = [order.index(first) for first in same]
-            stored.append([made.wgsl, bindings, program.params, program.grid, turns_of(program)])
-        listed = [[program.name, len(program.reads), len(program.writes)] for program, _ in codes]
+            stored.append([code.shader(same).wgsl, bindings, code.params, code.grid, code.turns])
+        listed = [[source.name, len(source.reads), len(source.writes)] for source, _ in codes]
         text = json.dumps(stored, separators=(",", ":"), ensure_ascii=False).encode()
         return {"codes": listed, "section": SECTION}, {SECTION: text}
 
-    def read(self, bundle: Bundle, told: Mapping[str, Any]) -> list[StoredProgram]:
+    def read(self, bundle: Bundle, told: Mapping[str, Any]) -> list[Code]:
         stored = json.loads(bytes(bundle.section(told["section"])))
-        return [
-            StoredProgram(name, (None,) * reads, (None,) * writes, *code)
-            for (name, reads, writes), code in zip(told["codes"], stored, strict=True)
-        ]
+        return [_stored(name, *code) for (name, _, _), code in zip(told["codes"], stored, strict=True)]
 
 
-@dataclass(frozen=True, eq=False)
-class StoredProgram:
-    """A code of a bundle, which a device takes instead of a Program."""
+def _stored(name: str, wgsl: str, bindings: list[int], params: int, grid: list[Any], turns: list[Any]) -> Code:
+    """A code of a bundle."""
+    expected = tuple(map(bindings.index, bindings))
+    made = Shader(name, wgsl, len(set(bindings)))
 
-    name: str
-    reads: tuple[None, ...]
-    writes: tuple[None, ...]
-    wgsl: str
-    bindings: list[int]
-    params: int
-    grid: list[Any]
-    turns: list[Any]
+    def shader(same: Sequence[int]) -> Shader:
+        if tuple(same) != expected:
+            raise EPFail(f"WebGpuExecutionProvider: the bundle's {name!r} is for other buffers than these")
+        return made
 
-    @property
-    def key(self) -> str:
-        return hashlib.sha256(self.wgsl.encode()).hexdigest()
-
-    @property
-    def same(self) -> tuple[int, ...]:
-        """For each buffer the first that is the same."""
-        return tuple(map(self.bindings.index, self.bindings))
-
-    @property
-    def shader(self) -> Shader:
-        return Shader(self.name, self.wgsl, len(set(self.bindings)))
+    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader)

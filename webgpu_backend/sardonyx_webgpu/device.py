@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
 from sardonyx import debug
-from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline, Shader
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
 from sardonyx_webgpu.grid import evaluate, workgroups
-from sardonyx_webgpu.turns import turns
-from sardonyx_webgpu.wgsl import shader
+from sardonyx_webgpu.kernels import lower
 
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
@@ -50,6 +50,7 @@ class WebGpuDevice:
         self.gpu = gpu
         self.lock = Lock()
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
+        self._codes: WeakValueDictionary[tuple[str, str], Code] = WeakValueDictionary()
         self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
         self._keys: dict[int, set[_Key]] = {}
         self._numbers = count()
@@ -59,7 +60,7 @@ class WebGpuDevice:
         self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
 
     def allocate(self, nbytes: int) -> Chunk:
-        room = max(16, _padded(nbytes))
+        room = max(16, _padded(nbytes, 16))
         most = self.gpu.limits["maxBufferSize"]
         if room > most:
             raise EPFail(f"WebGpuExecutionProvider: a buffer of {nbytes:,} bytes exceeds {most:,}{self._remedy()}")
@@ -133,37 +134,43 @@ class WebGpuDevice:
             wait = self.gpu.read(self._empty, 0, 4)
         wait(memoryview(bytearray(4)))
 
-    def load(self, codes: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
         used = sorted({launch.code for segment in segments for launch in segment})
-        keys = {k: codes[k].key for k in used}
+        lowered = {k: self._lowered(codes[k]) for k in used}
         with self.lock:
-            self._compile({(keys[k], getattr(codes[k], "same", _apart(codes[k]))): codes[k] for k in used})
-        return WebGpuExecutable(self, codes, keys, segments)
+            self._compile({(code.key, code.same): code for code in lowered.values()})
+        return WebGpuExecutable(self, lowered, segments)
 
-    def _compile(self, programs: Mapping[tuple[str, tuple[int, ...]], Program]) -> None:
-        new = {key: _shader(program, key[1]) for key, program in programs.items() if key not in self._pipelines}
+    def _lowered(self, code: Any) -> Code:
+        key = (type(code).__name__, code.key)
+        found = self._codes.get(key)
+        if found is None:
+            found = self._codes[key] = lower(code)
+        return found
+
+    def _compile(self, codes: Mapping[tuple[str, tuple[int, ...]], Code]) -> None:
+        new = {key: code.shader(key[1]) for key, code in codes.items() if key not in self._pipelines}
         if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)
         self._pipelines.update(zip(new, self.gpu.pipelines(list(new.values())), strict=True))
 
-    def prepare(self, key: str, program: Program, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
-        """The pipeline of a program, whose key this is, and the bind group for these buffers."""
+    def prepare(self, code: Code, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
+        """The pipeline of a code, and the bind group for these buffers."""
         with self.lock:
             same, group = self._group(buffers)
-            if (key, same) not in self._pipelines:
-                self._compile({(key, same): program})
-            return self._pipelines[key, same], group
+            if (code.key, same) not in self._pipelines:
+                self._compile({(code.key, same): code})
+            return self._pipelines[code.key, same], group
 
-    def check_loops(self, program: Program, label: str, params: Sequence[Any]) -> None:
-        """Raise EPFail where this driver would end the loops of a program before they are through."""
+    def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> None:
+        """Raise EPFail where this driver would end the loops of a code before they are through."""
         adapter = self.gpu.adapter
         if adapter.most_turns == math.inf:
             return
-        stored = getattr(program, "turns", None)
-        if (count := evaluate(stored, params) if stored else turns(program, params)) > adapter.most_turns + 1:
+        if (count := evaluate(code.turns, params)) > adapter.most_turns + 1:
             raise EPFail(
-                f"WebGpuExecutionProvider: {label or program.name} may turn loops {count:,} times in a thread, and"
+                f"WebGpuExecutionProvider: {label or code.name} may turn loops {count:,} times in a thread, and"
                 f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
             )
 
@@ -185,7 +192,7 @@ class WebGpuDevice:
         found: dict[int, Binding] = {}
         most = self.gpu.limits["maxStorageBufferBindingSize"]
         for k, address in enumerate(buffers):
-            nbytes = _padded(address.nbytes)
+            nbytes = _padded(address.nbytes, 16)
             if nbytes > most:
                 raise EPFail(
                     f"WebGpuExecutionProvider: a tensor of {address.nbytes:,} bytes exceeds {most:,}{self._remedy()}"
@@ -206,11 +213,10 @@ class WebGpuDevice:
 
 @dataclass(frozen=True)
 class WebGpuExecutable:
-    """The programs of one plan."""
+    """The codes of one plan."""
 
     device: WebGpuDevice
-    codes: Sequence[Program]
-    keys: Mapping[int, str]
+    codes: Mapping[int, Code]
     segments: Sequence[Sequence[Launch]]
 
     def bind(
@@ -224,11 +230,11 @@ class WebGpuExecutable:
         dispatches: list[Dispatch] = []
         most = device.gpu.limits["maxComputeWorkgroupsPerDimension"]
         for launch, addresses, numbers in zip(self.segments[segment], buffers, params, strict=True):
-            program = self.codes[launch.code]
-            x, y = workgroups(program, numbers, most)
+            code = self.codes[launch.code]
+            x, y = workgroups(code, numbers, most)
             if x:
-                device.check_loops(program, launch.label, numbers)
-                pipeline, group = device.prepare(self.keys[launch.code], program, addresses)
+                device.check_loops(code, launch.label, numbers)
+                pipeline, group = device.prepare(code, addresses)
                 dispatches.append(Dispatch(pipeline, group, len(table), x, y))
                 table += struct.pack(f"<{len(numbers)}i", *numbers).ljust(stride, b"\0")
         if not dispatches:
@@ -257,24 +263,12 @@ class _Run:
             self.device.gpu.submit(self.params, self.dispatches)
 
 
-def _padded(nbytes: int) -> int:
-    return (nbytes + 3) & ~3
+def _padded(nbytes: int, unit: int = 4) -> int:
+    return -(-nbytes // unit) * unit
 
 
 def _bytes(array: np.ndarray) -> memoryview:
     return memoryview(array.reshape(-1).view(np.uint8).data)
-
-
-def _shader(program: Any, same: tuple[int, ...]) -> Shader:
-    """The shader of a Program, or of a `bundles.StoredProgram`."""
-    if getattr(program, "same", same) != same:
-        raise EPFail(f"WebGpuExecutionProvider: the bundle's {program.name!r} is for other buffers than these")
-    stored: Shader | None = getattr(program, "shader", None)
-    return stored or shader(program, same)
-
-
-def _apart(program: Program) -> tuple[int, ...]:
-    return tuple(range(len(program.reads) + len(program.writes)))
 
 
 def _meet(a: Binding, b: Binding) -> bool:

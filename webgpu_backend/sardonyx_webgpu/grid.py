@@ -8,7 +8,7 @@ from typing import Any
 
 from sardonyx.compiler.program import Expression, Program
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.wgsl import WORKGROUP
+from sardonyx_webgpu.code import WORKGROUP, Code
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
@@ -35,16 +35,16 @@ def evaluate(code: Expression, params: Sequence[Any]) -> int:
     return _FUNCTIONS[function](*(evaluate(part, params) for part in details))
 
 
-def workgroups(program: Program, params: Sequence[Any], most: int) -> tuple[int, int]:
+def workgroups(code: Program | Code, params: Sequence[Any], most: int) -> tuple[int, int]:
     """The dispatch in two dimensions, of at most `most` workgroups each; (0, 0) where the grid is empty."""
-    if not program.grid:
+    if not code.grid:
         return 1, 1
     points = 1
-    for extent in program.grid:
+    for extent in code.grid:
         points *= max(0, evaluate(extent, params))
     groups = -(-points // WORKGROUP)
     rows = -(-groups // most)
     columns = -(-groups // rows) if rows else 0
     if rows * columns * WORKGROUP >= 1 << 32:
-        raise EPFail(f"WebGpuExecutionProvider: {program.name!r} has {points:,} points; a dispatch has 2^32 threads")
+        raise EPFail(f"WebGpuExecutionProvider: {code.name!r} has {points:,} points; a dispatch has 2^32 threads")
     return columns, rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from threading import Lock
@@ -14,10 +14,15 @@ from sardonyx.errors import EPFail
 from sardonyx_webgpu.values import supported
 
 if TYPE_CHECKING:
+    from sardonyx.array import Trace
     from sardonyx.device import Bundler
     from sardonyx_webgpu.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
+ROUTINES = frozenset({"matmul"})
+"""The primitives of `primitives`, and the composite ones of core that there is a routine for."""
+EPILOGUES = ROUTINES
+"""Those that go on with what is done to each element of their result."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 
 
@@ -31,9 +36,12 @@ class WebGpuProvider:
     """
 
     name: str = "WebGpuExecutionProvider"
-    form: str = "program"
+    form: str = "kernel"
     max_buffers: int = 8
-    routines: frozenset[str] = frozenset()
+    routines: frozenset[str] = ROUTINES
+    epilogues: frozenset[str] = EPILOGUES
+    lanes: int = 4
+    literal: int = 4
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -49,6 +57,12 @@ class WebGpuProvider:
     ) -> bool:
         """Whether WGSL has the element types: it lacks float64, complex and string, and float8 has no arithmetic."""
         return all(supported(dtype) for dtype in (*inputs, *outputs))
+
+    def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
+        """Have all be routines that there is one for."""
+        from sardonyx_webgpu.legalize import legalize
+
+        legalize(trace, origins)
 
     def device(self, options: Mapping[str, str]) -> WebGpuDevice:
         """The device for these options; EPFail where there is none, MustAwait where only `open` can wait for it."""

@@ -1,0 +1,56 @@
+"""What the device runs: shaders that cover a grid with threads, whatever they were made from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sardonyx.compiler.program import Expression
+from sardonyx_webgpu.gpu import Shader
+
+WORKGROUP = 64
+"""Threads of a workgroup; a code without a grid has one thread."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A code for this device.
+
+    `grid` holds an expression over constants and parameters per axis, of which there are `params`; `turns` is how often
+    the loops of a thread turn at most. `shader` gives the text for buffers of which, for each, the first one at the
+    same place is known; `same` is that for the buffers that are expected.
+    """
+
+    name: str
+    key: str
+    params: int
+    grid: Sequence[Expression]
+    turns: Expression
+    same: tuple[int, ...]
+    shader: Callable[[Sequence[int]], Shader]
+
+
+def constant(number: int) -> Expression:
+    return ["const", "int32", number]
+
+
+def size(value: int | str) -> Expression:
+    """A size of a Kernel or Routine: an integer, or "p3" for the fourth parameter.
+
+    >>> size("p3"), size(8)
+    (['param', 'int32', 3], ['const', 'int32', 8])
+    """
+    return ["param", "int32", int(value[1:])] if isinstance(value, str) else constant(value)
+
+
+def call(function: str, a: Expression, b: Expression) -> Expression:
+    """An expression of int32; of constants, the number."""
+    from sardonyx_webgpu.grid import evaluate
+
+    code = [function, "int32", a, b]
+    return constant(evaluate(code, ())) if a[0] == b[0] == "const" else code
+
+
+def divided_up(value: Expression, number: int) -> Expression:
+    """value / number, rounded up."""
+    return call("div", call("add", value, constant(number - 1)), constant(number)) if number > 1 else value

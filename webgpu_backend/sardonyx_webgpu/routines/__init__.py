@@ -1,0 +1,25 @@
+"""Routines: primitives with shaders of their own, written by hand in .wgsl files.
+
+A writer takes a `Routine` and returns its `Code`. Files are templates (`template`); what they call to load operands and
+to put results, with the epilogue, is written around them (`frame.Frame`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+
+from sardonyx.compiler.kernel import Routine
+from sardonyx_webgpu.code import Code
+
+WRITERS = {
+    "matmul": "matmul.matmul",
+}
+"""The primitive's name -> module and name of what writes its code."""
+
+
+def of_routine(routine: Routine) -> Code:
+    """The code of a routine."""
+    module, _, name = WRITERS[routine.primitive].partition(".")
+    writer: Callable[[Routine], Code] = getattr(import_module(f"{__name__}.{module}"), name)
+    return writer(routine)

@@ -1,0 +1,79 @@
+"""WGSL with repetition and choice, for shaders that name what other languages would index.
+
+    #for r in ROWS      lines are repeated, $r being 0, 1, ... below a number; ends with #end
+    #if WHOLE           lines stay if a name is true; may have an #else; ends with #end
+    $ROWS               a name's value
+
+Names are letters alone, so that x$r_$c are two of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sardonyx.errors import EngineError
+
+_NAME = re.compile(r"\$([A-Za-z]+)")
+
+
+def fill(text: str, **values: Any) -> str:
+    """The text with its repetitions written out, and names replaced.
+
+    >>> print(fill("#for r in ROWS\\nlet a$r = load($r * $N);\\n#end\\n", ROWS=2, N="p0"), end="")
+    let a0 = load(0 * p0);
+    let a1 = load(1 * p0);
+    """
+    return "".join(f"{line}\n" for line in _expand(text.splitlines(), values))
+
+
+@cache
+def source(name: str) -> str:
+    """The template of this name, in routines/."""
+    return (Path(__file__).parent / "routines" / f"{name}.wgsl").read_text(encoding="utf-8")
+
+
+def _expand(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[str]:
+    k = 0
+    while k < len(lines):
+        words = lines[k].split()
+        if not words or words[0] not in ("#for", "#if"):
+            yield _NAME.sub(lambda found: str(_value(found[1], values)), lines[k])
+            k += 1
+            continue
+        middle, end = _parts(lines, k)
+        if words[0] == "#for":
+            for number in range(int(_value(words[3], values))):
+                yield from _expand(lines[k + 1 : end], {**values, words[1]: number})
+        elif _value(words[1], values):
+            yield from _expand(lines[k + 1 : middle], values)
+        else:
+            yield from _expand(lines[middle + 1 : end], values)
+        k = end + 1
+
+
+def _value(name: str, values: Mapping[str, Any]) -> Any:
+    if name.isdecimal():
+        return int(name)
+    if name not in values:
+        raise EngineError(f"a template has no {name!r}")
+    return values[name]
+
+
+def _parts(lines: Sequence[str], start: int) -> tuple[int, int]:
+    """Where the #else and the #end of a block are; without an #else both are the #end."""
+    depth, middle = 0, None
+    for k in range(start + 1, len(lines)):
+        word = lines[k].split(maxsplit=1)[0] if lines[k].strip() else ""
+        if word in ("#for", "#if"):
+            depth += 1
+        elif word == "#else" and depth == 0:
+            middle = k
+        elif word == "#end":
+            if depth == 0:
+                return k if middle is None else middle, k
+            depth -= 1
+    raise EngineError(f"a template has no #end for {lines[start].strip()!r}")
