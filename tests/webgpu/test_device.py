@@ -155,7 +155,7 @@ def test_what_is_bound_outlives_its_chunk(native: WebGpuDevice) -> None:
 
 def test_the_provider() -> None:
     assert provider.name == "WebGpuExecutionProvider"
-    assert (provider.form, provider.max_buffers, provider.routines) == ("program", 8, frozenset())
+    assert (provider.form, provider.max_buffers, provider.lanes) == ("kernel", 8, 4)
     runs = {dtype.name for dtype in dtypes.ALL if provider.supports("reshape", [dtype], [dtypes.float32], {})}
     assert runs == {
         *("float32", "float16", "bfloat16", "bool", "int8", "int16", "int32", "int64"),

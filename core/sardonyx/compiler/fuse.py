@@ -32,10 +32,12 @@ MOST_NODES = 48
 @dataclass
 class Fusion:
     """`written` are the Arrays with buffers; `core` maps an Array that has one to the result, of a reduction or a
-    Routine, from which the same launch computes it."""
+    Routine, from which the same launch computes it. `views` are Arrays that Routines read, which lie in memory as others
+    do, under another shape."""
 
     written: set[int] = field(default_factory=set)
     core: dict[int, Array] = field(default_factory=dict)
+    views: dict[int, Array] = field(default_factory=dict)
 
     def is_written(self, array: Array) -> bool:
         return id(array) in self.written
@@ -96,11 +98,21 @@ class _Fuser:
             if not self._generated(equation):
                 if not self._has_epilogue(equation):
                     self.result.written.update(map(id, equation.outputs))
-                self.result.written.update(id(array) for array in equation.inputs)
+                is_routine = equation.primitive.name in self.routines[self.device_of[id(equation)]]
+                for array in equation.inputs:
+                    self.result.written.add(id(self._view(array) if is_routine else array))
         for equation in self.equations:
             if self._generated(equation) or self._has_epilogue(equation):
                 self._visit(equation)
         return self.result
+
+    def _view(self, array: Array) -> Array:
+        """The Array that has the elements of another one, in the same order."""
+        source = array
+        while source.equation is not None and source.equation.primitive.name == "reshape":
+            (source,) = source.equation.inputs
+        self.result.views[id(array)] = source
+        return source
 
     def _has_epilogue(self, equation: Equation) -> bool:
         """Whether a Routine may go on with what is done to each element of its result."""
@@ -116,13 +128,16 @@ class _Fuser:
         device = self.device_of[id(equation)]
         if equation.inputs and all(x.value is not None or id(x) in self.constants for x in equation.inputs):
             self.constants.add(id(output))
-        parts = [self._operand(array, equation) for array in equation.inputs]
+        inputs = equation.inputs
+        if not self._generated(equation):
+            inputs = tuple(self.result.views[id(array)] for array in inputs)
+        parts = [self._operand(array, equation) for array in inputs]
         buffers = frozenset().union(*(part.buffers for part in parts))
         if len(buffers) >= self.most_buffers[device] and name != "concat":
-            for array, part in zip(equation.inputs, parts, strict=True):
+            for array, part in zip(inputs, parts, strict=True):
                 if len(part.buffers) > 1:
                     self._write(array, part)
-            parts = [self._operand(array, equation) for array in equation.inputs]
+            parts = [self._operand(array, equation) for array in inputs]
             buffers = frozenset().union(*(part.buffers for part in parts))
         core = next((part.core for part in parts if part.core is not None), None)
         work = _Work(

@@ -263,7 +263,7 @@ class Scheduler:
         """Launch a Routine, with what is done to its result."""
         provider = self.providers[device]
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
-        reads = [self.buffer(array, device) for array in equation.inputs]
+        reads = [self.buffer(self.fusion.views.get(id(array), array), device) for array in equation.inputs]
         rooms = OUTPUT_ROOM.get(equation.primitive.name)
         shapes = [[poly(size) for size in array.shape] for array in equation.outputs]
         if rooms:
