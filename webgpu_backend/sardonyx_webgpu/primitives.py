@@ -6,7 +6,7 @@ from sardonyx.array import Primitive
 
 
 class _Matmul(Primitive):
-    """a [*batch, M, K] x b [*batch or none, K, N] to [*batch, M, N], in tiles of `tile` rows and fours of columns."""
+    """a [B, M, K] x b [B, K, N] to [B, M, N], in tiles of `tile` rows and fours of columns."""
 
     name = "matmul"
 

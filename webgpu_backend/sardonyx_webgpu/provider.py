@@ -23,6 +23,8 @@ ROUTINES = frozenset({"matmul"})
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
 EPILOGUES = ROUTINES
 """Those that go on with what is done to each element of their result."""
+STRIDED = {"matmul": (1, 2)}
+"""Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 
 
@@ -40,6 +42,7 @@ class WebGpuProvider:
     max_buffers: int = 8
     routines: frozenset[str] = ROUTINES
     epilogues: frozenset[str] = EPILOGUES
+    strided: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: STRIDED)
     lanes: int = 4
     literal: int = 4
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
