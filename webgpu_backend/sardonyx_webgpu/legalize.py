@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from math import prod
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, Trace
+from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.symbolic import hint, product
+from sardonyx_webgpu import attention
 from sardonyx_webgpu import primitives as own
+from sardonyx_webgpu.projections import Projections
 
 FEWEST = 512
 """Products of fewer multiplications stay generated kernels."""
@@ -18,14 +21,21 @@ FEWEST = 512
 
 def legalize(trace: Trace, origins: Collection[int]) -> None:
     """Rewrite the equations of these ONNX nodes."""
+    expand_composites(trace, lambda equation: equation.origin not in origins or takes(equation))
+    Projections(trace, origins).merge()
     legalizer = ChannelsLast(trace)
 
     def rewrite(equation: Equation) -> bool:
-        return (
-            equation.origin in origins and equation.primitive.name == "dot_general" and dot_general(legalizer, equation)
-        )
+        rule = _RULES.get(equation.primitive.name)
+        return rule is not None and equation.origin in origins and rule(legalizer, equation)
 
     legalizer.run(rewrite)
+
+
+def takes(equation: Equation) -> bool:
+    """Whether there is a routine for this composite primitive with these operands."""
+    rule = _TAKES.get(equation.primitive.name)
+    return rule is None or rule(equation)
 
 
 def dot_general(legalizer: ChannelsLast, equation: Equation) -> bool:
@@ -60,3 +70,10 @@ def matmul(legalizer: ChannelsLast, a: Array, b: Array, dtype: dtypes.DType) -> 
     tile = (min(8, 1 << (rows - 1).bit_length()), 2 if columns > 4 else 1)
     made = legalizer.record(own.MATMUL, [a, b], {"tile": tile}, dtypes.float32, shape)
     return p.cast(made, dtype)
+
+
+_RULES: dict[str, Callable[[ChannelsLast, Equation], bool]] = {
+    "attention": attention.attend,
+    "dot_general": dot_general,
+}
+_TAKES: dict[str, Callable[[Equation], bool]] = {"attention": attention.takes}

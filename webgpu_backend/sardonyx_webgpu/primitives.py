@@ -5,10 +5,18 @@ from __future__ import annotations
 from sardonyx.array import Primitive
 
 
+class _Attend(Primitive):
+    """q [B, H, S, D], k [B, G, T, D] and v [B, G, T, E], then a bias if `biased` and a condition if `masked`, both
+    [B, H, S, T], to float32 [B, H, S, E], as core's `attention`. `share` heads of queries are with each of keys, D is
+    `depth` and E `width`; a thread takes `rows` queries at most."""
+
+    name = "attend"
+
+
 class _Matmul(Primitive):
     """a [B, M, K] x b [B, K, N] to [B, M, N], in tiles of `tile` rows and fours of columns."""
 
     name = "matmul"
 
 
-MATMUL = _Matmul()
+ATTEND, MATMUL = _Attend(), _Matmul()

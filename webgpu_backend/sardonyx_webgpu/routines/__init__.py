@@ -13,6 +13,7 @@ from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {
+    "attend": "attend.attend",
     "matmul": "matmul.matmul",
 }
 """The primitive's name -> module and name of what writes its code."""

@@ -66,11 +66,19 @@ class Frame:
         return self.is_multiple(offset, *others, *(stride for _, stride in extra))
 
     def code(
-        self, name: str, grid: Sequence[Expression], turns: Expression, whole: bool, fours: Sequence[int], **values: Any
+        self,
+        name: str,
+        grid: Sequence[Expression],
+        turns: Expression,
+        whole: bool,
+        fours: Sequence[int],
+        functions: Sequence[str] = (),
+        **values: Any,
     ) -> Code:
         """The code of a template, with this grid and so many turns of loops.
 
-        Inputs in `fours` lie in fours, and so do results if they are `whole`.
+        Inputs in `fours` lie in fours, and so do results if they are `whole`. The template may call these `functions`
+        of `sardonyx.scalar` by names such as `exp_float32`.
         """
         routine = self.routine
         buffers = (*routine.reads, *routine.writes)
@@ -82,6 +90,7 @@ class Frame:
         def write(same: Sequence[int]) -> Shader:
             bindings = Bindings(routine.name, buffers, len(routine.reads), same, wide)
             shading = Shading(routine.name, routine.params, bindings)
+            shading.bring(functions)
             names = {key: _text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
             places = ", ".join(f"g{axis}" for axis in range(len(grid)))
