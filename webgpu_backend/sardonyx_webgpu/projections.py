@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, Trace
@@ -47,7 +49,7 @@ class Projection:
     def vector(self) -> Array:
         """What is added to all rows [N]."""
         if self.bias is None:
-            return p.full((self.columns,), 0.0, self.result.dtype)
+            return Array(self.result.dtype, (self.columns,), np.zeros(int(self.columns), self.result.dtype.storage))
         return self.bias if self.scale == 1.0 else self.bias * self.scale
 
 
