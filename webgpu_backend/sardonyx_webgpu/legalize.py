@@ -11,7 +11,7 @@ from sardonyx.array import Array, Equation, Trace
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.symbolic import hint, product
-from sardonyx_webgpu import attention
+from sardonyx_webgpu import attention, recurrent
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.projections import Projections
 
@@ -75,5 +75,9 @@ def matmul(legalizer: ChannelsLast, a: Array, b: Array, dtype: dtypes.DType) -> 
 _RULES: dict[str, Callable[[ChannelsLast, Equation], bool]] = {
     "attention": attention.attend,
     "dot_general": dot_general,
+    "recurrent": recurrent.recur,
 }
-_TAKES: dict[str, Callable[[Equation], bool]] = {"attention": attention.takes}
+_TAKES: dict[str, Callable[[Equation], bool]] = {
+    "attention": attention.takes,
+    "recurrent": recurrent.takes,
+}

@@ -19,4 +19,11 @@ class _Matmul(Primitive):
     name = "matmul"
 
 
-ATTEND, MATMUL = _Attend(), _Matmul()
+class _Recur(Primitive):
+    """Core's `recurrent` with weights [directions, H, H * gates], the gates of a unit side by side, filled up to four;
+    `hidden` is H."""
+
+    name = "recur"
+
+
+ATTEND, MATMUL, RECUR = _Attend(), _Matmul(), _Recur()

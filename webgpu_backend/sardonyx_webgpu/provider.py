@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from sardonyx_webgpu.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
-ROUTINES = frozenset({"attend", "attention", "matmul"})
+ROUTINES = frozenset({"attend", "attention", "matmul", "recur", "recurrent"})
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = ROUTINES
+EPILOGUES = frozenset({"attend", "matmul"})
 """Those that go on with what is done to each element of their result."""
-STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2)}
+STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "recur": (1,)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 

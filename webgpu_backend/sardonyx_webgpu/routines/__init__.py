@@ -15,6 +15,7 @@ from sardonyx_webgpu.code import Code
 WRITERS = {
     "attend": "attend.attend",
     "matmul": "matmul.matmul",
+    "recur": "recur.recur",
 }
 """The primitive's name -> module and name of what writes its code."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Expression
 from sardonyx_webgpu import template
 from sardonyx_webgpu.bindings import Bindings
-from sardonyx_webgpu.code import Code, constant, size
+from sardonyx_webgpu.code import WORKGROUP, Code, constant, size
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.lanes import LANES, Lanes
 from sardonyx_webgpu.shading import Shading, points
@@ -25,7 +25,8 @@ class Frame:
     It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours, from where `at_a`
     of an index says; from there a template may go by steps along axes in which views are linear. It puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
-    what there is no `room` for. Sizes are what it is told by names.
+    what there is no `room` for; those of a second and third output by `put_b` and `put_c`. Sizes are what it is told
+    by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -72,13 +73,14 @@ class Frame:
         turns: Expression,
         whole: bool,
         fours: Sequence[int],
-        functions: Sequence[str] = (),
+        functions: Callable[[Shading], Sequence[str]] = lambda _: (),
+        threads: int = 0,
         **values: Any,
     ) -> Code:
         """The code of a template, with this grid and so many turns of loops.
 
-        Inputs in `fours` lie in fours, and so do results if they are `whole`. The template may call these `functions`
-        of `sardonyx.scalar` by names such as `exp_float32`.
+        Inputs in `fours` lie in fours, and so do results if they are `whole`. `functions` are what else the template
+        calls. With `threads`, a workgroup of so many has a place in the grid, and `unit` gets the number of each.
         """
         routine = self.routine
         buffers = (*routine.reads, *routine.writes)
@@ -90,16 +92,17 @@ class Frame:
         def write(same: Sequence[int]) -> Shader:
             bindings = Bindings(routine.name, buffers, len(routine.reads), same, wide)
             shading = Shading(routine.name, routine.params, bindings)
-            shading.bring(functions)
             names = {key: _text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
             places = ", ".join(f"g{axis}" for axis in range(len(grid)))
-            lines = [*shading.params(grid), *points(shading.printer(), grid), f"unit({places});"]
+            lines = [*shading.params(grid), *points(shading.printer(), grid, threads=threads)]
+            lines.append(f"unit({places}{', i32(thread)' if threads else ''});")
             own = [*self._places(shading), *self._loads(bindings, fours), *self._puts(shading, whole)]
-            return shading.finish(*own, body, shading.entry(lines))
+            return shading.finish(*own, *functions(shading), body, shading.entry(lines, threads=threads or WORKGROUP))
 
         same = routine.same or tuple(range(len(buffers)))
-        return Code(routine.name, routine.key, routine.params, list(grid), turns, same, write)
+        points_ = [*grid, constant(WORKGROUP)] if threads else list(grid)
+        return Code(routine.name, routine.key, routine.params, points_, turns, same, write)
 
     def _places(self, shading: Shading) -> list[str]:
         """The functions `at_a`, ... from indices to places in buffers."""
@@ -138,6 +141,10 @@ class Frame:
             parts.append(f"fn put4(at: i32, x: {vector}) {block(lanes)}\n")
         inside = [f"if ({lane} < room) {{ {text} }}" for lane, text in enumerate(lanes)]
         some = ["if (0 < room) { put4(at, x); }"] if whole else inside
+        for number in range(1, len(self.routine.writes)):
+            store = shading.bindings.store(self.output + number, "at", "x")
+            wgsl = shading.bindings.kinds[self.output + number].wgsl
+            parts.append(f"fn put_{'abcdefgh'[number]}(at: i32, x: {wgsl}) {block([store])}\n")
         parts.append(f"fn put_row(at: i32, room: i32, x: {vector}) {block(some)}\n")
         return parts
 
