@@ -22,7 +22,7 @@ _PLACES = ("first", "second", "third")
 
 def recur(routine: Routine) -> Code:
     """What the inputs give to gates [steps, directions, batch, gates * H] and weights [directions, H, H * gates] to the
-    hidden states [steps, directions, batch, H] and the last states."""
+    hidden states [steps, batch, directions, H] and the last states."""
     given = decode(routine.attributes, ())
     hidden: int = given.pop("hidden")
     layer = Layer(**given)

@@ -59,14 +59,14 @@ fn unit(direction: i32, sequence: i32, thread: i32) {
     let weights = direction * $SQUARE;
     let backward = $BACKWARD;
     #if LENGTHS
-    let length = load_$LENGTH(sequence);
+    let length = load_$LENGTH(at_$LENGTH(sequence));
     #else
     let length = $STEPS;
     #end
     for (var u = thread; u < $H; u += $THREADS) {
         var h = 0.0;
         #if STARTH
-        h = load_$HIDDEN(place + u);
+        h = load_$HIDDEN(at_$HIDDEN(direction, sequence, u));
         #end
         #if LENGTHS
         h = select(0.0, h, length > 0);
@@ -75,7 +75,7 @@ fn unit(direction: i32, sequence: i32, thread: i32) {
         #if LSTM
         var c = 0.0;
         #if STARTC
-        c = load_$CELL(place + u);
+        c = load_$CELL(at_$CELL(direction, sequence, u));
         #end
         #if LENGTHS
         c = select(0.0, c, length > 0);
@@ -88,7 +88,7 @@ fn unit(direction: i32, sequence: i32, thread: i32) {
         let old = (step & 1) * $H;
         let t = select(step, $STEPS - 1 - step, backward);
         let x = at_a(t, direction, sequence, 0);
-        let y = ((t * $DIRECTIONS + direction) * $BATCH + sequence) * $H;
+        let y = ((t * $BATCH + sequence) * $DIRECTIONS + direction) * $H;
         #if GATED
         for (var u = thread; u < $H; u += $THREADS) {
             let sum = state_product(old, weights + u);
@@ -111,7 +111,7 @@ fn unit(direction: i32, sequence: i32, thread: i32) {
             let z = first(direction, load_a(x + u * $STEP) + sum.x);
             let r = first(direction, load_a(x + ($H + u) * $STEP) + sum.y);
             #if BIASED
-            let added = sum.z + load_$BIAS(direction * $H + u);
+            let added = sum.z + load_$BIAS(at_$BIAS(direction, u));
             #else
             let added = sum.z;
             #end
@@ -125,9 +125,8 @@ fn unit(direction: i32, sequence: i32, thread: i32) {
             var f = load_a(x + (2 * $H + u) * $STEP) + sum.z;
             let c = cell[u];
             #if PEEPHOLES
-            let peephole = 3 * $H * direction + u;
-            i += load_$PEEPHOLE(peephole) * c;
-            f += load_$PEEPHOLE(peephole + 2 * $H) * c;
+            i += load_$PEEPHOLE(at_$PEEPHOLE(direction, u)) * c;
+            f += load_$PEEPHOLE(at_$PEEPHOLE(direction, 2 * $H + u)) * c;
             #end
             let into = first(direction, i);
             #if COUPLED
@@ -137,7 +136,7 @@ fn unit(direction: i32, sequence: i32, thread: i32) {
             #end
             let fresh = forget * c + into * second(direction, load_a(x + (3 * $H + u) * $STEP) + sum.w);
             #if PEEPHOLES
-            o += load_$PEEPHOLE(peephole + $H) * fresh;
+            o += load_$PEEPHOLE(at_$PEEPHOLE(direction, $H + u)) * fresh;
             #end
             let after = first(direction, o) * third(direction, fresh);
             cell[u] = select(c, fresh, t < length);
