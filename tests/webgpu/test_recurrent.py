@@ -55,6 +55,7 @@ def check(layer: Layer, steps: int, batch: int, hidden: int, opened: Any = ()) -
 @pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.cell)
 def test_cells(layer: Layer) -> None:
     check(layer, 5, 3, 5)
+    check(layer, 2, 9, 12)
 
 
 @pytest.mark.parametrize("cell", USUAL)
@@ -63,7 +64,7 @@ def test_units(cell: str, hidden: int) -> None:
     check(layer_of(cell, TWO, operands=("h",)), 3, 2, hidden)
 
 
-@pytest.mark.parametrize(("steps", "batch"), [(0, 2), (1, 1), (4, 1), (11, 3)])
+@pytest.mark.parametrize(("steps", "batch"), [(0, 2), (1, 1), (4, 1), (11, 3), (3, 5), (2, 9)])
 def test_open_sizes(steps: int, batch: int) -> None:
     check(layer_of("lstm", TWO), steps, batch, 8, [(0, 0), (0, 2)])
 

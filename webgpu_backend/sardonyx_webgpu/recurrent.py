@@ -8,10 +8,13 @@ from sardonyx.array import Array, Equation
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.views import SHIFTS
 from sardonyx.primitives.recurrent import GATES, Layer
+from sardonyx.symbolic import hint
 from sardonyx_webgpu import primitives as own
 
 LARGEST = 1024
 """The most units whose states are in a workgroup's memory."""
+ROWS = 4
+"""The most sequences that share the weights which a workgroup reads."""
 MOST_BUFFERS = 8
 
 
@@ -41,7 +44,8 @@ def recur(rewriter: Rewriter, equation: Equation) -> bool:
     order = [0, 2, 1, 3]
     shape = tuple(rows.shape[axis] for axis in order)
     types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
-    params = {**equation.params, "operands": tuple(given), "hidden": hidden}
+    together = max(1, min(ROWS, LARGEST // hidden, hint(inputs.shape[2]) // 2))
+    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": 1 << (together.bit_length() - 1)}
     (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed, *given.values()), params, types)
     assert made.equation is not None
     made.equation.outputs = (made, *last)

@@ -10,7 +10,7 @@ from sardonyx.compiler.program import call as call_
 from sardonyx.numpy_backend.routines import decode
 from sardonyx.primitives.recurrent import Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS, Activation
-from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, size
+from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame
 from sardonyx_webgpu.shading import Shading
 from sardonyx_webgpu.statements import block
@@ -24,7 +24,7 @@ def recur(routine: Routine) -> Code:
     """What the inputs give to gates [steps, directions, batch, gates * H] and weights [directions, H, H * gates] to the
     hidden states [steps, batch, directions, H] and the last states."""
     given = decode(routine.attributes, ())
-    hidden: int = given.pop("hidden")
+    hidden, rows = int(given.pop("hidden")), int(given.pop("rows"))
     layer = Layer(**given)
     frame = Frame(routine)
     steps, directions, batch, _ = routine.inputs[0]
@@ -41,10 +41,11 @@ def recur(routine: Routine) -> Code:
     values |= {"RNN": layer.cell == "rnn", "LSTM": layer.cell == "lstm", "GATED": gated, "COUPLED": layer.input_forget}
     values |= {"LINEAR": layer.cell == "gru" and layer.linear_before_reset}
     values |= {"H": hidden, "TWICE": 2 * hidden, "SQUARE": hidden * hidden, "WHOLE": whole, "RAGGED": whole < hidden}
+    values |= {"ROWS": rows, "ALL": rows * hidden, "PAIRS": 2 * rows * hidden}
     values |= {"STEPS": steps, "BATCH": batch, "DIRECTIONS": directions, "THREADS": threads, "STEP": frame.step(0)}
     backwards = [f"direction == {k}" for k, back in enumerate(layer.backwards) if back]
     values["BACKWARD"] = " || ".join(backwards) or "false"
-    grid = [size(directions), size(batch)]
+    grid = [size(directions), divided_up(size(batch), rows)]
     fours = [] if layer.cell == "rnn" else [1]
 
     def functions(shading: Shading) -> list[str]:
