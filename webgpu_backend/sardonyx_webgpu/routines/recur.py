@@ -17,6 +17,8 @@ from sardonyx_webgpu.statements import block
 
 THREADS = 256
 """Threads of a workgroup at most."""
+UNITS = 4
+"""Units at most whose sums a thread makes at once."""
 _PLACES = ("first", "second", "third")
 
 
@@ -28,11 +30,13 @@ def recur(routine: Routine) -> Code:
     layer = Layer(**given)
     frame = Frame(routine)
     steps, directions, batch, _ = routine.inputs[0]
-    threads = min(THREADS, -(-hidden // WORKGROUP) * WORKGROUP)
-    whole = hidden // 8 * 8
+    units = min(UNITS, max(1, hidden // WORKGROUP))
+    threads = min(THREADS, -(-hidden // (units * WORKGROUP)) * WORKGROUP)
+    units = min(units, -(-hidden // threads))
+    whole = hidden // 4 * 4
     gated = layer.cell == "gru" and not layer.linear_before_reset
-    products = (2 if gated else 1) * (hidden // 8 + hidden % 8 + 2) + 2
-    a_step = (-(-hidden // threads)) * products + 4
+    products = (2 if gated else 1) * (hidden // 4 + hidden % 4 + 2) + 2
+    a_step = (-(-hidden // (units * threads))) * products + 4
     turns = call("add", call("mul", size(steps), constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
     names = {"h": "HIDDEN", "c": "CELL", "bias": "BIAS", "peephole": "PEEPHOLE", "lengths": "LENGTH"}
     values: dict[str, Any] = {names[name]: "abcdefgh"[k] for k, name in enumerate(layer.operands, 2)}
@@ -41,7 +45,7 @@ def recur(routine: Routine) -> Code:
     values |= {"RNN": layer.cell == "rnn", "LSTM": layer.cell == "lstm", "GATED": gated, "COUPLED": layer.input_forget}
     values |= {"LINEAR": layer.cell == "gru" and layer.linear_before_reset}
     values |= {"H": hidden, "TWICE": 2 * hidden, "SQUARE": hidden * hidden, "WHOLE": whole, "RAGGED": whole < hidden}
-    values |= {"ROWS": rows, "ALL": rows * hidden, "PAIRS": 2 * rows * hidden}
+    values |= {"ROWS": rows, "UNITS": units, "ALL": rows * hidden, "PAIRS": 2 * rows * hidden}
     values |= {"STEPS": steps, "BATCH": batch, "DIRECTIONS": directions, "THREADS": threads, "STEP": frame.step(0)}
     backwards = [f"direction == {k}" for k, back in enumerate(layer.backwards) if back]
     values["BACKWARD"] = " || ".join(backwards) or "false"

@@ -20,6 +20,68 @@ fn weight(at: i32) -> vec4f {
 }
 #end
 
+#if GATED
+fn set_gates(s: i32, direction: i32, u: i32, old: i32, row: i32, sum: vec4f) {
+    if (u < $H) {
+        update[s * $H + u] = first(direction, load_a(row + u * $STEP) + sum.x);
+        let reset = first(direction, load_a(row + ($H + u) * $STEP) + sum.y);
+        gated[s * $H + u] = reset * hidden[old + u];
+    }
+}
+
+fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32, inside: bool, sum: f32) {
+#else
+fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32, inside: bool, sum: vec4f) {
+#end
+    if (u >= $H) {
+        return;
+    }
+    let x = row + u * $STEP;
+    let before = hidden[old + u];
+    #if RNN
+    let after = first(direction, load_a(x) + sum.x);
+    #end
+    #if GATED
+    let fresh = second(direction, load_a(x + 2 * $H * $STEP) + sum);
+    let after = fresh + update[s * $H + u] * (before - fresh);
+    #end
+    #if LINEAR
+    let z = first(direction, load_a(x) + sum.x);
+    let r = first(direction, load_a(x + $H * $STEP) + sum.y);
+    #if BIASED
+    let added = sum.z + load_$BIAS(at_$BIAS(direction, u));
+    #else
+    let added = sum.z;
+    #end
+    let fresh = second(direction, load_a(x + 2 * $H * $STEP) + r * added);
+    let after = fresh + z * (before - fresh);
+    #end
+    #if LSTM
+    var i = load_a(x) + sum.x;
+    var o = load_a(x + $H * $STEP) + sum.y;
+    var f = load_a(x + 2 * $H * $STEP) + sum.z;
+    let c = cell[s * $H + u];
+    #if PEEPHOLES
+    i += load_$PEEPHOLE(at_$PEEPHOLE(direction, u)) * c;
+    f += load_$PEEPHOLE(at_$PEEPHOLE(direction, 2 * $H + u)) * c;
+    #end
+    let into = first(direction, i);
+    #if COUPLED
+    let forget = 1.0 - into;
+    #else
+    let forget = first(direction, f);
+    #end
+    let fresh = forget * c + into * second(direction, load_a(x + 3 * $H * $STEP) + sum.w);
+    #if PEEPHOLES
+    o += load_$PEEPHOLE(at_$PEEPHOLE(direction, $H + u)) * fresh;
+    #end
+    let after = first(direction, o) * third(direction, fresh);
+    cell[s * $H + u] = select(c, fresh, inside);
+    #end
+    put(y + u, select(0.0, after, inside));
+    hidden[next + u] = select(before, after, inside);
+}
+
 fn unit(direction: i32, down: i32, thread: i32) {
     let weights = direction * $SQUARE;
     let backward = $BACKWARD;
@@ -60,129 +122,112 @@ fn unit(direction: i32, down: i32, thread: i32) {
         let t = select(step, $STEPS - 1 - step, backward);
         #for s in ROWS
         let old$s = $s * $TWICE + now;
-        let new$s = $s * $TWICE + $H - now;
+        let next$s = $s * $TWICE + $H - now;
         let x$s = at_a(t, direction, sequence$s, 0);
         let y$s = ((t * $BATCH + sequence$s) * $DIRECTIONS + direction) * $H;
         #end
         #if GATED
-        for (var u = thread; u < $H; u += $THREADS) {
+        for (var u = thread; u < $H; u += $UNITS * $THREADS) {
+            #for n in UNITS
+            let w$n = weights + min(u + $n * $THREADS, $H - 1);
             #for s in ROWS
-            var sum$s = vec4f();
+            var sum$s_$n = vec4f();
             #end
-            for (var k = 0; k < $WHOLE; k += 8) {
-                #for j in 8
-                let w$j = weight(weights + (k + $j) * $H + u);
+            #end
+            for (var k = 0; k < $WHOLE; k += 4) {
+                #for j in 4
                 #for s in ROWS
-                sum$s = fma(vec4f(hidden[old$s + k + $j]), w$j, sum$s);
+                let h$j_$s = vec4f(hidden[old$s + k + $j]);
+                #end
+                #for n in UNITS
+                let w$j_$n = weight(w$n + (k + $j) * $H);
+                #for s in ROWS
+                sum$s_$n = fma(h$j_$s, w$j_$n, sum$s_$n);
+                #end
                 #end
                 #end
             }
             #if RAGGED
             for (var k = $WHOLE; k < $H; k++) {
-                let w = weight(weights + k * $H + u);
+                #for n in UNITS
                 #for s in ROWS
-                sum$s = fma(vec4f(hidden[old$s + k]), w, sum$s);
+                sum$s_$n = fma(vec4f(hidden[old$s + k]), weight(w$n + k * $H), sum$s_$n);
+                #end
                 #end
             }
             #end
+            #for n in UNITS
             #for s in ROWS
-            update[$s * $H + u] = first(direction, load_a(x$s + u * $STEP) + sum$s.x);
-            let reset$s = first(direction, load_a(x$s + ($H + u) * $STEP) + sum$s.y);
-            gated[$s * $H + u] = reset$s * hidden[old$s + u];
+            set_gates($s, direction, u + $n * $THREADS, old$s, x$s, sum$s_$n);
+            #end
             #end
         }
         workgroupBarrier();
         #end
-        for (var u = thread; u < $H; u += $THREADS) {
+        for (var u = thread; u < $H; u += $UNITS * $THREADS) {
             #if GATED
+            #for n in UNITS
+            let w$n = weights + min(u + $n * $THREADS, $H - 1);
             #for s in ROWS
-            var sum$s = 0.0;
+            var sum$s_$n = 0.0;
             #end
-            for (var k = 0; k < $WHOLE; k += 8) {
-                #for j in 8
-                let w$j = weight(weights + (k + $j) * $H + u).z;
+            #end
+            for (var k = 0; k < $WHOLE; k += 4) {
+                #for j in 4
                 #for s in ROWS
-                sum$s = fma(gated[$s * $H + k + $j], w$j, sum$s);
+                let h$j_$s = gated[$s * $H + k + $j];
+                #end
+                #for n in UNITS
+                let w$j_$n = weight(w$n + (k + $j) * $H).z;
+                #for s in ROWS
+                sum$s_$n = fma(h$j_$s, w$j_$n, sum$s_$n);
+                #end
                 #end
                 #end
             }
             #if RAGGED
             for (var k = $WHOLE; k < $H; k++) {
-                let w = weight(weights + k * $H + u).z;
+                #for n in UNITS
                 #for s in ROWS
-                sum$s = fma(gated[$s * $H + k], w, sum$s);
+                sum$s_$n = fma(gated[$s * $H + k], weight(w$n + k * $H).z, sum$s_$n);
+                #end
                 #end
             }
             #end
             #else
+            #for n in UNITS
+            let w$n = weights + min(u + $n * $THREADS, $H - 1);
             #for s in ROWS
-            var sum$s = vec4f();
+            var sum$s_$n = vec4f();
             #end
-            for (var k = 0; k < $WHOLE; k += 8) {
-                #for j in 8
-                let w$j = weight(weights + (k + $j) * $H + u);
+            #end
+            for (var k = 0; k < $WHOLE; k += 4) {
+                #for j in 4
                 #for s in ROWS
-                sum$s = fma(vec4f(hidden[old$s + k + $j]), w$j, sum$s);
+                let h$j_$s = vec4f(hidden[old$s + k + $j]);
+                #end
+                #for n in UNITS
+                let w$j_$n = weight(w$n + (k + $j) * $H);
+                #for s in ROWS
+                sum$s_$n = fma(h$j_$s, w$j_$n, sum$s_$n);
+                #end
                 #end
                 #end
             }
             #if RAGGED
             for (var k = $WHOLE; k < $H; k++) {
-                let w = weight(weights + k * $H + u);
+                #for n in UNITS
                 #for s in ROWS
-                sum$s = fma(vec4f(hidden[old$s + k]), w, sum$s);
+                sum$s_$n = fma(vec4f(hidden[old$s + k]), weight(w$n + k * $H), sum$s_$n);
+                #end
                 #end
             }
             #end
             #end
+            #for n in UNITS
             #for s in ROWS
-            {
-                let x = x$s + u * $STEP;
-                let before = hidden[old$s + u];
-                let inside = t < length$s;
-                #if RNN
-                let after = first(direction, load_a(x) + sum$s.x);
-                #end
-                #if GATED
-                let fresh = second(direction, load_a(x + 2 * $H * $STEP) + sum$s);
-                let after = fresh + update[$s * $H + u] * (before - fresh);
-                #end
-                #if LINEAR
-                let z = first(direction, load_a(x) + sum$s.x);
-                let r = first(direction, load_a(x + $H * $STEP) + sum$s.y);
-                #if BIASED
-                let added = sum$s.z + load_$BIAS(at_$BIAS(direction, u));
-                #else
-                let added = sum$s.z;
-                #end
-                let fresh = second(direction, load_a(x + 2 * $H * $STEP) + r * added);
-                let after = fresh + z * (before - fresh);
-                #end
-                #if LSTM
-                var i = load_a(x) + sum$s.x;
-                var o = load_a(x + $H * $STEP) + sum$s.y;
-                var f = load_a(x + 2 * $H * $STEP) + sum$s.z;
-                let c = cell[$s * $H + u];
-                #if PEEPHOLES
-                i += load_$PEEPHOLE(at_$PEEPHOLE(direction, u)) * c;
-                f += load_$PEEPHOLE(at_$PEEPHOLE(direction, 2 * $H + u)) * c;
-                #end
-                let into = first(direction, i);
-                #if COUPLED
-                let forget = 1.0 - into;
-                #else
-                let forget = first(direction, f);
-                #end
-                let fresh = forget * c + into * second(direction, load_a(x + 3 * $H * $STEP) + sum$s.w);
-                #if PEEPHOLES
-                o += load_$PEEPHOLE(at_$PEEPHOLE(direction, $H + u)) * fresh;
-                #end
-                let after = first(direction, o) * third(direction, fresh);
-                cell[$s * $H + u] = select(c, fresh, inside);
-                #end
-                put(y$s + u, select(0.0, after, inside));
-                hidden[new$s + u] = select(before, after, inside);
-            }
+            advance($s, direction, u + $n * $THREADS, old$s, next$s, x$s, y$s, t < length$s, sum$s_$n);
+            #end
             #end
         }
         workgroupBarrier();
