@@ -17,7 +17,7 @@ from typing import Any
 import js
 from pyodide.ffi import JsException, can_run_sync, create_once_callable, create_proxy, run_sync, to_js
 
-from sardonyx.errors import EngineError, EPFail, MustAwait
+from sardonyx.errors import DeviceLost, EngineError, EPFail, MustAwait
 from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
 
 REMEDY = (
@@ -196,6 +196,10 @@ class BrowserGpu:
         compute.end()
         self._submit(to_js([encoder.finish()]))
 
+    @property
+    def is_lost(self) -> bool:
+        return bool(self.lost)
+
     def is_settled(self) -> bool:
         """Whether all that came before a read, which has arrived, went well."""
         if self._refused or self.lost:
@@ -204,11 +208,11 @@ class BrowserGpu:
         return True
 
     async def complain(self, otherwise: str = "") -> None:
-        """Raise EngineError for what WebGPU refused, or for why a read failed."""
+        """Raise EngineError for what WebGPU refused, or for why a read failed; DeviceLost if there is no device."""
         if otherwise and not self.lost:
             await asyncio.sleep(0.1)  # that the device is lost may be told after what comes of it
         if self.lost:
-            raise EngineError(f"WebGPU lost its device ({self.lost}); make a new session")
+            raise DeviceLost(f"WebGpuExecutionProvider: the browser took the GPU away ({self.lost})")
         told = [*self._refused, otherwise][0]
         shaders = self._unproven
         self._refused, self._unproven = [], []

@@ -1,7 +1,8 @@
 """What the backend asks of WebGPU; wgpu-py gives it natively (`native`), a browser's `navigator.gpu` can too.
 
 Buffers, pipelines and groups are opaque. Nothing here is thread-safe but waiting in what `Gpu.read` returns: the device
-holds one lock around the rest. What WebGPU refuses is raised as `errors.EngineError`, never printed.
+holds one lock around the rest. What WebGPU refuses is raised as `errors.EngineError`, never printed, and `DeviceLost`
+where the device is gone.
 """
 
 from __future__ import annotations
@@ -90,6 +91,11 @@ class Gpu(Protocol):
 
     adapter: Adapter
     limits: Mapping[str, int]
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device is gone, so that another one must be opened."""
+        ...
 
     def buffer(self, nbytes: int, uniform: bool = False) -> Buffer:
         """A new buffer of a multiple of 4 bytes."""

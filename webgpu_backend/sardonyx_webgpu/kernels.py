@@ -25,9 +25,9 @@ def lower(code: Any) -> Code:
     if isinstance(code, Kernel):
         return of_kernel(code)
     if isinstance(code, Routine):
-        from sardonyx_webgpu import routines
+        from sardonyx_webgpu.routines import of_routine
 
-        return routines.of_routine(code)
+        return of_routine(code)
     return of_program(code)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import wgpu
 
-from sardonyx.errors import EngineError, EPFail
+from sardonyx.errors import DeviceLost, EngineError, EPFail
 from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
 
 REMEDY = (
@@ -83,8 +83,12 @@ def _dashed(name: str) -> str:
 def _errors(what: str) -> Iterator[None]:
     try:
         yield
+    except wgpu.GPUOutOfMemoryError as error:
+        raise EPFail(f"WebGpuExecutionProvider: the GPU has no memory for {what}; use CPUExecutionProvider") from error
     except wgpu.GPUError as error:
         message = str(error).removeprefix("Validation Error\n\nCaused by:\n")
+        if "device is lost" in message:
+            raise DeviceLost("WebGpuExecutionProvider: the GPU was lost") from error
         raise EngineError(f"WebGPU refused {what}: {message.strip()}") from error
 
 
@@ -101,6 +105,7 @@ class NativeGpu:
         self._params_layout = self._layout([entry])
         self._pipeline_layout = cache(self._make_pipeline_layout)
         self._staged = 0
+        self._word = self.buffer(4)
 
     def _layout(self, entries: Sequence[Mapping[str, Any]]) -> Any:
         visibility = wgpu.ShaderStage.COMPUTE
@@ -113,6 +118,19 @@ class NativeGpu:
     def _make_pipeline_layout(self, buffers: int) -> Any:
         layouts = [self._storage_layout(buffers), self._params_layout]
         return self._device.create_pipeline_layout(bind_group_layouts=layouts)
+
+    @property
+    def is_lost(self) -> bool:
+        try:
+            self._probe()
+        except DeviceLost:
+            return True
+        return False
+
+    def _probe(self) -> None:
+        """Raise DeviceLost if the device is gone: wgpu ends the process that submits to it, but not one that writes."""
+        with _errors("a write"):
+            self._queue.write_buffer(self._word, 0, b"\0\0\0\0")
 
     def buffer(self, nbytes: int, uniform: bool = False) -> Buffer:
         kind = wgpu.BufferUsage.UNIFORM if uniform else wgpu.BufferUsage.STORAGE
@@ -151,6 +169,7 @@ class NativeGpu:
         return wait
 
     def copy(self, source: Binding, target: Binding) -> None:
+        self._probe()
         with _errors(f"a copy of {source.nbytes} bytes"):
             encoder = self._device.create_command_encoder()
             encoder.copy_buffer_to_buffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
@@ -179,6 +198,7 @@ class NativeGpu:
             return self._device.create_bind_group(layout=layout, entries=entries)
 
     def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+        self._probe()
         with _errors("a compute pass"):
             encoder = self._device.create_command_encoder()
             compute = encoder.begin_compute_pass()

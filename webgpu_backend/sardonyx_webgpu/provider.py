@@ -73,7 +73,7 @@ class WebGpuProvider:
             return browser_device.device(options)
         with self._lock:
             key = frozenset(options.items())
-            if key not in self._devices:
+            if key not in self._devices or self._devices[key].gpu.is_lost:
                 self._devices[key] = self._open(options)
             return self._devices[key]
 
