@@ -85,12 +85,13 @@ class Executable(Protocol):
 class Device(Protocol):
     """Memory and a compiler. All methods may be called from any thread.
 
-    Three methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
+    Four methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
     binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
     is an array over memory that host and device share, which stays valid as long as the chunk.
     `async download_async(address, dtype, shape)` is `download` for where Python cannot wait; there `download` raises
-    MustAwait. With `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and
-    nothing waits for what sets up weights.
+    MustAwait. `timed(run)` runs a bound segment, waits, and gives the seconds that it took on the device, or None. With
+    `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and nothing waits for
+    what sets up weights.
     """
 
     def allocate(self, nbytes: int) -> Any:

@@ -27,7 +27,7 @@ from tests.models import assert_close, inputs, path, reference
 from tests.support.browser import Chromium, open_chromium
 from tests.web.pages import bundled
 
-MODELS = ("light-resnet50", "light-mobilenetv2", "light-squeezenet", "minilm-l3", "ppocr4-rec")
+MODELS = ("light-resnet50", "ppocr5-cls", "light-squeezenet", "minilm-l3", "ppocr4-rec")
 OURS = "bundle"
 SIDES = (THEIRS, OURS)
 

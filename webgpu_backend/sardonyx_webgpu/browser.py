@@ -181,7 +181,7 @@ class BrowserGpu:
         entries = [{"binding": k, "resource": resource} for k, resource in enumerate(resources)]
         return self._make_group(_object(layout=layout, entries=entries))
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: None = None) -> None:
         encoder = self._make_encoder()
         compute = encoder.beginComputePass()
         set_pipeline, set_group, dispatch = compute.setPipeline, compute.setBindGroup, compute.dispatchWorkgroups

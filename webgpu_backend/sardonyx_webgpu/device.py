@@ -134,6 +134,21 @@ class WebGpuDevice:
             wait = self.gpu.read(self._empty, 0, 4)
         wait(memoryview(bytearray(4)))
 
+    def timed(self, run: Callable[[], None]) -> float | None:
+        """Run a bound segment, and wait; the seconds that it took on the GPU, None where that has no clock."""
+        clock = getattr(self.gpu, "clock", None)
+        if clock is None or not isinstance(run, _Run):
+            run()
+            self.synchronize()
+            return None
+        ticks = bytearray(16)
+        with self.lock:
+            self.gpu.submit(run.params, run.dispatches, clock)
+            wait = self.gpu.read(clock.ticks, 0, 16)
+        wait(memoryview(ticks))
+        begin, end = struct.unpack("<2Q", ticks)
+        return float((end - begin) * clock.period)
+
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
         used = sorted({launch.code for segment in segments for launch in segment})
         lowered = {k: self._lowered(codes[k]) for k in used}

@@ -129,6 +129,6 @@ class Gpu(Protocol):
         """Group 1: a window of `nbytes` into a uniform buffer, which `Dispatch.params` moves."""
         ...
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
-        """Queue dispatches, in order, as one compute pass."""
+    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: Any = None) -> None:
+        """Queue dispatches, in order, as one compute pass; times it where the device has that `clock`."""
         ...

@@ -8,8 +8,8 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import wgpu
 
@@ -21,6 +21,7 @@ REMEDY = (
     " those of Intel, AMD, Raspberry Pi and a software one), or use CPUExecutionProvider"
 )
 
+CLOCK = "timestamp-query"
 SLICE = 1 << 24
 """Bytes written at once: the driver holds a copy of them until the next submission."""
 
@@ -42,8 +43,10 @@ def request(options: Mapping[str, str]) -> NativeGpu:
             name: (max if name.startswith("min") else min)(default, granted[name])
             for name, default in DEFAULT_LIMITS.items()
         }
+    features = [CLOCK] if CLOCK in adapter.features else []
+    limits_ = {_dashed(name): n for name, n in granted.items()}
     with _errors("the device"):
-        device = adapter.request_device_sync(required_limits={_dashed(name): n for name, n in granted.items()})
+        device = adapter.request_device_sync(required_features=features, required_limits=limits_)
     return NativeGpu(device, describe(adapter), granted)
 
 
@@ -90,6 +93,25 @@ def _errors(what: str) -> Iterator[None]:
         if "device is lost" in message:
             raise DeviceLost("WebGpuExecutionProvider: the GPU was lost") from error
         raise EngineError(f"WebGPU refused {what}: {message.strip()}") from error
+
+
+class Clock(NamedTuple):
+    """Two timestamps, the buffer that gets them, and the seconds of a tick."""
+
+    queries: Any
+    ticks: Buffer
+    period: float
+
+    @property
+    def writes(self) -> dict[str, Any]:
+        return {"query_set": self.queries, "beginning_of_pass_write_index": 0, "end_of_pass_write_index": 1}
+
+
+def _period(queue: Any) -> float:
+    """The seconds of a tick, which wgpu-py does not tell."""
+    from wgpu.backends.wgpu_native import lib
+
+    return float(lib.wgpuQueueGetTimestampPeriod(queue._internal)) * 1e-9
 
 
 class NativeGpu:
@@ -197,11 +219,11 @@ class NativeGpu:
         with _errors("a bind group"):
             return self._device.create_bind_group(layout=layout, entries=entries)
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: Clock | None = None) -> None:
         self._probe()
         with _errors("a compute pass"):
             encoder = self._device.create_command_encoder()
-            compute = encoder.begin_compute_pass()
+            compute = encoder.begin_compute_pass(timestamp_writes=clock and clock.writes)
             current = None
             for pipeline, group, offset, x, y in dispatches:
                 if pipeline is not current:
@@ -211,4 +233,15 @@ class NativeGpu:
                 compute.set_bind_group(1, params, [offset])
                 compute.dispatch_workgroups(x, y)
             compute.end()
+            if clock:
+                encoder.resolve_query_set(clock.queries, 0, 2, clock.ticks, 0)
             self._queue.submit([encoder.finish()])
+
+    @cached_property
+    def clock(self) -> Clock | None:
+        """What times a pass; None if this GPU cannot."""
+        if CLOCK not in self._device.features:
+            return None
+        queries = self._device.create_query_set(type="timestamp", count=2)
+        usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
+        return Clock(queries, self._device.create_buffer(size=16, usage=usage), _period(self._queue))
