@@ -164,7 +164,7 @@ class Bundler(Protocol):
 class Provider(Protocol):
     """An execution provider, as the partitioner sees it.
 
-    Six methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
+    Seven methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
     `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone,
     `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
     and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
@@ -173,7 +173,8 @@ class Provider(Protocol):
     With `epilogues`, names of routines of one result, what is done to each element of that result is part of the launch
     (`compiler.kernel.Routine`). With `lanes`, 2 or 4, code tells which of its parameters are multiples of so many.
     With `literal` larger sizes are parameters of routines; without it all sizes that are known are written into them.
-    With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
+    `largest()` tells how many bytes a tensor may have, None for any number: nodes with larger ones go to the next
+    provider. With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
     `prefers_integers` products of quantized tensors are of integers, where the session's options do not say otherwise.
     """
 

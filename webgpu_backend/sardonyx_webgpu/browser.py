@@ -18,7 +18,7 @@ import js
 from pyodide.ffi import JsException, can_run_sync, create_once_callable, create_proxy, run_sync, to_js
 
 from sardonyx.errors import DeviceLost, EngineError, EPFail, MustAwait
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader, wants_most
 
 REMEDY = (
     "use a browser that has it (Chrome, Edge, Safari 26, Firefox 141; on Linux they may want it to be enabled) on a"
@@ -44,7 +44,7 @@ async def request(options: Mapping[str, str]) -> BrowserGpu:
     """
     adapter = await _adapter(options)
     more = {}
-    if options.get("limits", "default") == "max":
+    if wants_most(options):
         more = {name: int(getattr(adapter.limits, name)) for name in DEFAULT_LIMITS}
     try:
         device = await adapter.requestDevice(_object(requiredLimits=more))

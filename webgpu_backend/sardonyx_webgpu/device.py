@@ -222,8 +222,7 @@ class WebGpuDevice:
         return tuple(same), [found[k] for k in sorted(found)]
 
     def _remedy(self) -> str:
-        limits = " (the provider option limits=max asks this GPU for more)"
-        return f" on {self.gpu.adapter.name}{limits}; split it, or use CPUExecutionProvider"
+        return f" on {self.gpu.adapter.name} (with the limits that it was asked for); use CPUExecutionProvider"
 
 
 @dataclass(frozen=True)

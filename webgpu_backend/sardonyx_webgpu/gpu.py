@@ -8,9 +8,12 @@ where the device is gone.
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from sardonyx.errors import EPFail
 
 Buffer: TypeAlias = Any
 Pipeline: TypeAlias = Any
@@ -36,6 +39,14 @@ DEFAULT_LIMITS: Mapping[str, int] = {
     "minUniformBufferOffsetAlignment": 256,
 }
 """What every WebGPU device grants unasked (https://www.w3.org/TR/webgpu/#limits), as far as it matters here."""
+
+
+def wants_most(options: Mapping[str, str]) -> bool:
+    """Whether a device is to have the limits of its adapter: the option `limits`, or the variable SARDONYX_LIMITS."""
+    wanted = options.get("limits") or os.environ.get("SARDONYX_LIMITS") or "max"
+    if wanted not in ("default", "max"):
+        raise EPFail(f"WebGpuExecutionProvider: limits are 'default' or 'max', not {wanted!r}")
+    return wanted == "max"
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import wgpu
 
 from sardonyx.errors import DeviceLost, EngineError, EPFail
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader, wants_most
 
 REMEDY = (
     "install a Vulkan, Metal or Direct3D 12 driver (on Debian the packages mesa-vulkan-drivers and libvulkan1 bring"
@@ -30,15 +30,15 @@ def request(options: Mapping[str, str]) -> NativeGpu:
     """The GPU that provider options and the environment ask for.
 
     `adapter` (or the variable SARDONYX_ADAPTER): part of the adapter's name, in any case; `power_preference`:
-    `high-performance` (the default) or `low-power`; `limits`: `default` for what every WebGPU device grants, `max` for
-    all that this adapter has. Raises EPFail where there is no such adapter.
+    `high-performance` (the default) or `low-power`; `limits` (or the variable SARDONYX_LIMITS): `max` for all that this
+    adapter has, `default` for what every WebGPU device grants. Raises EPFail where there is no such adapter.
     """
     if sys.platform == "linux":
         # Mesa's drivers complain on standard error where this is not set.
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     adapter = _adapter(options)
     granted = {name: int(adapter.limits[_dashed(name)]) for name in DEFAULT_LIMITS}
-    if options.get("limits", "default") != "max":
+    if not wants_most(options):
         granted = {
             name: (max if name.startswith("min") else min)(default, granted[name])
             for name, default in DEFAULT_LIMITS.items()

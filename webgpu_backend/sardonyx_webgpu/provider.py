@@ -31,8 +31,8 @@ class WebGpuProvider:
     """Runs programs as WGSL compute shaders on the GPU that wgpu, or the browser, finds.
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
-    `power_preference`, `high-performance` or `low-power`; `limits`, `default` for what every WebGPU device grants or
-    `max` for all that this one has.
+    `power_preference`, `high-performance` or `low-power`; `limits`, `max` for all that this device has, or
+    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS).
     """
 
     name: str = "WebGpuExecutionProvider"
@@ -63,6 +63,11 @@ class WebGpuProvider:
         from sardonyx_webgpu.legalize import legalize
 
         legalize(trace, origins)
+
+    def largest(self) -> int | None:
+        """The bytes that a tensor may have on all devices that are open."""
+        devices = list(self._devices.values())
+        return min((device.gpu.limits["maxStorageBufferBindingSize"] for device in devices), default=None)
 
     def device(self, options: Mapping[str, str]) -> WebGpuDevice:
         """The device for these options; EPFail where there is none, MustAwait where only `open` can wait for it."""
@@ -103,8 +108,8 @@ class WebGpuProvider:
         return WebGpuDevice(native.request(options))
 
     def fingerprint(self) -> str:
-        """Nothing but the sources says what its plans are: they keep to what every WebGPU device grants."""
-        return ""
+        """What plans depend on besides the sources: how large tensors may be."""
+        return str(self.largest())
 
     def bundler(self) -> Bundler:
         """What makes its code part of bundles."""

@@ -452,11 +452,25 @@ def supports(provider: Provider, equation: Equation) -> bool:
     if name in STEPS:
         return name != "host" or provider.name == NUMPY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params)
+    return provider.supports(name, inputs, outputs, equation.params) and not _is_giant(provider, equation)
+
+
+def _is_giant(provider: Provider, equation: Equation) -> bool:
+    """Whether an operand or a result is larger than what a provider can hold in one tensor."""
+    largest = getattr(provider, "largest", None)
+    most = largest and largest()
+    return most is not None and any(
+        count(array.shape) * array.dtype.itemsize > most for array in (*equation.inputs, *equation.outputs)
+    )
 
 
 def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     """The provider of every equation, after each provider has put its share of them into the form that it likes."""
+    largest = getattr(providers[0], "largest", None)
+    if largest and (most := largest()):
+        from sardonyx.legalization.giants import split
+
+        split(trace, most)
     chosen = partition(trace, providers)
     expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
     for number, provider in enumerate(providers):
