@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -41,12 +44,14 @@ def test_sessions_run_once_more() -> None:
 
 @pytest.mark.filterwarnings("ignore:.*the GPU was lost")
 def test_runs_that_are_awaited() -> None:
-    import asyncio
-
     require("webgpu")
     session = InferenceSession(DIGITS, providers=[("WebGpuExecutionProvider", OPTIONS)])
     image = np.zeros((1, 1, 28, 28), np.float32)
     (expected,) = session.run(None, {"image": image})
     lose()
-    (found,) = asyncio.run(session.run_async(None, {"image": image}))
+
+    async def run() -> Any:
+        return await session.run_async(None, {"image": image})
+
+    (found,) = asyncio.run(run())
     np.testing.assert_array_equal(found, expected)
