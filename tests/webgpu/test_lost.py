@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -53,5 +54,6 @@ def test_runs_that_are_awaited() -> None:
     async def run() -> Any:
         return await session.run_async(None, {"image": image})
 
-    (found,) = asyncio.run(run())
+    with ThreadPoolExecutor() as pool:  # this thread may have a loop of playwright's
+        (found,) = pool.submit(asyncio.run, run()).result()
     np.testing.assert_array_equal(found, expected)
