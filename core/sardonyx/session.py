@@ -23,7 +23,7 @@ from sardonyx.device import Device, Provider
 from sardonyx.edge import outward
 from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
 from sardonyx.executor import MOST_PLANS, Function
-from sardonyx.feeds import fed_to
+from sardonyx.feeds import blank, fed_to
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
 from sardonyx.handles import Handle
@@ -284,6 +284,17 @@ class InferenceSession:
             return None
         stop = None if run_options else partial(setattr, options, "terminate", True)
         return asynchronous.begin(work, awaited, stop)
+
+    def warm_up(self, *shapes: Mapping[str, Sequence[int]]) -> None:
+        """Run once, on zeros, for inputs of each of these sets of shapes, so that later runs have no plan to make, no
+        code to compile and no weights to upload. Inputs whose sizes the model tells may be left out.
+
+        >>> from sardonyx.demo import assets
+        >>> session = InferenceSession(assets() / "digits.onnx")
+        >>> session.warm_up({"image": (1, 1, 28, 28)}, {"image": (8, 1, 28, 28)})
+        """
+        for each in shapes or ({},):
+            self.run(None, blank(self._facts.inputs, each))
 
     def _check(self, output_names: Sequence[str] | None) -> None:
         names = self._output_names
