@@ -77,8 +77,5 @@ def blank(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> dict[
             raise InvalidArgument(f"the model leaves the sizes of input {value.name!r} open; give its shape")
         dtype = value.dtype or dtypes.float32
         memory.refuse(f"input {value.name!r}", prod(shape) * dtype.itemsize)
-        is_text = dtype is dtypes.string
-        feeds[value.name] = (
-            np.array("").repeat(prod(shape)).reshape(shape) if is_text else np.zeros(shape, dtype.storage)
-        )
+        feeds[value.name] = np.zeros(shape, "U1" if dtype is dtypes.string else dtype.storage)
     return feeds
