@@ -197,7 +197,7 @@ def _by_winograd(
         dtypes.float32,
         (places, product(tiles), width),
     )
-    kernels = _filled(_filled(p.reshape(w, [made, channels, prod(taps)]), 0), 1)
+    kernels = _filled(_filled(p.reshape(p.cast(w, dtypes.float32), [made, channels, prod(taps)]), 0), 1)
     transform = constant(weight_transform(*lines, repeated=True), dtypes.float32)
     u = p.transpose(p.dot_general(transform, kernels, ([1], [2])), [0, 2, 1])
     y = matmul(legalizer, v, u, dtypes.float32)
