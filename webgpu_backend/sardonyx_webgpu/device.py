@@ -20,7 +20,7 @@ from sardonyx import debug
 from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import Code
-from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
+from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline, Shader
 from sardonyx_webgpu.grid import evaluate, workgroups
 from sardonyx_webgpu.kernels import lower
 
@@ -50,6 +50,7 @@ class WebGpuDevice:
         self.gpu = gpu
         self.lock = Lock()
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
+        self._compiled: dict[Shader, Pipeline] = {}
         self._codes: WeakValueDictionary[tuple[str, str], Code] = WeakValueDictionary()
         self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
         self._keys: dict[int, set[_Key]] = {}
@@ -168,7 +169,9 @@ class WebGpuDevice:
         if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)
-        self._pipelines.update(zip(new, self.gpu.pipelines(list(new.values())), strict=True))
+        unknown = [shader for shader in dict.fromkeys(new.values()) if shader not in self._compiled]
+        self._compiled.update(zip(unknown, self.gpu.pipelines(unknown), strict=True))
+        self._pipelines.update({key: self._compiled[shader] for key, shader in new.items()})
 
     def prepare(self, code: Code, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
         """The pipeline of a code, and the bind group for these buffers."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sardonyx_webgpu.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
-ROUTINES = frozenset({"matmul"})
+ROUTINES = frozenset({"conv", "depthwise", "matmul", "winograd_input", "winograd_output"})
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
 EPILOGUES = ROUTINES
 """Those that go on with what is done to each element of their result."""

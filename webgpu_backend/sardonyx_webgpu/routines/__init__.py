@@ -13,7 +13,11 @@ from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {
+    "conv": "convolution.conv",
+    "depthwise": "convolution.depthwise",
     "matmul": "matmul.matmul",
+    "winograd_input": "winograd.winograd_input",
+    "winograd_output": "winograd.winograd_output",
 }
 """The primitive's name -> module and name of what writes its code."""
 

@@ -123,7 +123,13 @@ def _text(value: Any) -> Any:
     """What a template gets: of a size that is a parameter, where that lies."""
     if isinstance(value, str) and value[:1] == "p" and value[1:].isdecimal():
         return f"params[{int(value[1:]) // 4}].{'xyzw'[int(value[1:]) % 4]}"
-    return value
+    return [_text(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def told(value: Any) -> Size:
+    """A size among the attributes of a routine."""
+    found: Size = value["size"] if isinstance(value, dict) else value
+    return found
 
 
 def product(*sizes: Size) -> Expression:
