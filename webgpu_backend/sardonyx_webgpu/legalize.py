@@ -1,16 +1,21 @@
-"""What becomes of a trace before it is fused: products turn into routines."""
+"""What becomes of a trace before it is fused: products turn into routines, and so does what sorts, selects and scatters."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping
 from math import prod
+from typing import TypeAlias
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, Trace
+from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
+from sardonyx_webgpu import scanning, selection
+
+Rule: TypeAlias = Callable[[Rewriter, Equation], bool]
 
 FEWEST = 512
 """Products of fewer multiplications stay generated kernels."""
@@ -18,6 +23,8 @@ FEWEST = 512
 
 def legalize(trace: Trace, origins: Collection[int]) -> None:
     """Rewrite the equations of these ONNX nodes."""
+    for rules in (selection.RULES, scanning.RULES):
+        _apply(trace, origins, rules)
     legalizer = ChannelsLast(trace)
 
     def rewrite(equation: Equation) -> bool:
@@ -26,6 +33,18 @@ def legalize(trace: Trace, origins: Collection[int]) -> None:
         )
 
     legalizer.run(rewrite)
+
+
+def _apply(trace: Trace, origins: Collection[int], rules: Mapping[str, Rule]) -> None:
+    """Rewrite the equations that there is a rule for."""
+    if any(equation.primitive.name in rules for equation in trace.equations):
+        rewriter = Rewriter(trace)
+
+        def rewrite(equation: Equation) -> bool:
+            rule = rules.get(equation.primitive.name)
+            return equation.origin in origins and rule is not None and rule(rewriter, equation)
+
+        rewriter.run(rewrite)
 
 
 def dot_general(legalizer: ChannelsLast, equation: Equation) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sardonyx.array import Primitive
+from sardonyx.primitives.indexing import NonZero
 
 
 class _Matmul(Primitive):
@@ -11,4 +12,47 @@ class _Matmul(Primitive):
     name = "matmul"
 
 
+class _SortRuns(Primitive):
+    """Keys [lines, n] of unsigned integers, and int32 [lines, n] where they come from, or not: then from their places.
+    The first `keep` in order of every `group` along a line, [lines, groups * keep] or [lines, n] if all are kept; where
+    a group has fewer, keys are the largest. Equal keys stay in order."""
+
+    name = "sort_runs"
+
+
+class _MergeRuns(Primitive):
+    """Keys [lines, n] and where they come from, in order in runs of `run`, to the same in runs of four times that."""
+
+    name = "merge_runs"
+
+
+class _FindNonZero(NonZero):
+    """The primitive `nonzero`, given x and for all blocks of 64 elements how many are not zero up to its end, int32."""
+
+    name = "find_nonzero"
+
+
+class _CombineUpdates(Primitive):
+    """x [slots, width], updates [count, width], and the slots of the updates in order, uint32 [count], with int32 [count]
+    the numbers of these updates: x with the updates, one after the other, or the last one if `reduction` is none.
+    `most` updates or fewer have the same slot."""
+
+    name = "combine_updates"
+
+
+class _Suppress(Primitive):
+    """Sides [images, 4, boxes], scores [images, classes, boxes] and the boxes in falling order of their scores, int32
+    [images, classes, boxes], then two numbers of `suppression`, most and overlap; its result. A score of -inf is out."""
+
+    name = "suppress"
+
+
+class _WalkTrees(Primitive):
+    """x, roots, feature, split and next of `tree_ensemble` to the leaves, int32 [trees, rows], after `depth` steps."""
+
+    name = "walk_trees"
+
+
 MATMUL = _Matmul()
+SORT_RUNS, MERGE_RUNS, FIND_NONZERO = _SortRuns(), _MergeRuns(), _FindNonZero()
+COMBINE_UPDATES, SUPPRESS, WALK_TREES = _CombineUpdates(), _Suppress(), _WalkTrees()

@@ -19,9 +19,22 @@ if TYPE_CHECKING:
     from sardonyx_webgpu.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
-ROUTINES = frozenset({"matmul"})
+ROUTINES = frozenset(
+    {
+        "combine_updates",
+        "find_nonzero",
+        "matmul",
+        "merge_runs",
+        "sort_runs",
+        "suppress",
+        "suppression",
+        "top_k",
+        "tree_ensemble",
+        "walk_trees",
+    }
+)
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = ROUTINES
+EPILOGUES = frozenset({"combine_updates", "matmul"})
 """Those that go on with what is done to each element of their result."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 

@@ -13,7 +13,13 @@ from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {
+    "combine_updates": "scatter.combine",
+    "find_nonzero": "nonzero.find",
     "matmul": "matmul.matmul",
+    "merge_runs": "sorting.merge_runs",
+    "sort_runs": "sorting.sort_runs",
+    "suppress": "suppression.suppress",
+    "walk_trees": "trees.walk",
 }
 """The primitive's name -> module and name of what writes its code."""
 
