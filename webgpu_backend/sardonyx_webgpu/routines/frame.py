@@ -25,7 +25,7 @@ class Frame:
     It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours; it puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
     what there is no `room` for. Further results have `put_1(at, x)`, ..., and
-    `get(at)` is what lies there of the first one. Sizes are what it is told by names.
+    `made(at)` is what lies there of the first one. Sizes are what it is told by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -76,9 +76,9 @@ class Frame:
                 places, where = [*places, "i32(thread)"], groups
             lines = [*shading.params(grid), *where(shading.printer(), grid), f"unit({', '.join(places)});"]
             loads = self._loads(bindings, fours)
-            if "get(" in body:
+            if "made(" in body:
                 load = f"return {bindings.load(self.output, 'at')};"
-                loads.append(f"fn get(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
+                loads.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
             return shading.finish(*loads, *self._puts(shading, whole), body, shading.entry(lines))
 
         same = tuple(range(len(buffers)))

@@ -14,9 +14,9 @@ fn area(x: vec4f) -> f32 {
 fn drives_out(x: vec4f, y: vec4f) -> bool {
     let height = max(min(x.z, y.z) - max(x.x, y.x), 0.0);
     let width = max(min(x.w, y.w) - max(x.y, y.y), 0.0);
-    let common = height * width;
-    let both = area(x) + area(y) - common;
-    return select(false, common / both > overlap, both > 0.0);
+    let inside = height * width;
+    let both = area(x) + area(y) - inside;
+    return select(false, inside / both > overlap, both > 0.0);
 }
 
 fn sides(image: i32, box: i32) -> vec4f {
@@ -56,7 +56,7 @@ fn unit(image: i32, kind: i32, thread: i32) {
         for (var k = 0; k < before; k += $STEPS) {
             if (!open) { break; }
             #for j in STEPS
-            open = open & !drives_out(sides(image, get(result + min(k + $j, before - 1))), own);
+            open = open & !drives_out(sides(image, made(result + min(k + $j, before - 1))), own);
             #end
         }
         block_sides[thread] = own;
