@@ -16,18 +16,19 @@ def find(routine: Routine) -> Code:
     shape, (blocks,) = routine.inputs
     dtype = routine.reads[0]
     differs = functions.apply("ne", "bool", dtype, ["x", literal(dtype, 0)])
+    sizes = [text(extent or 1) for extent in shape]
     lines = []
     for axis in reversed(range(len(shape))):
-        place = f"rest % {text(shape[axis])}" if axis else "rest"
+        place = f"rest % {sizes[axis]}" if axis else "rest"
         lines.append(f"put_1({axis} * count + found, vec2<u32>(u32({place}), 0u));")
-        lines += [f"rest = rest / {text(shape[axis])};"] if axis else []
+        lines += [f"rest = rest / {sizes[axis]};"] if axis else []
     return Frame(routine).code(
         "nonzero",
         [call("max", size(blocks), constant(1))],
         constant(_BLOCK + 1),
         BLOCK=_BLOCK,
         BLOCKS=blocks,
-        N=" * ".join(str(text(extent)) for extent in shape) or 1,
+        N=" * ".join(map(str, sizes)) or 1,
         DIFFERS=differs,
         PUT=" ".join(lines),
     )

@@ -41,7 +41,8 @@ fn unit(image: i32, kind: i32, thread: i32) {
     let first = line * $BOXES;
     let result = line * $ROOM;
     overlap = load_e(0);
-    if (thread == 0) {
+    if (thread == 0) {  // some drivers leave to a workgroup what the one before had
+        chosen = 0;
         done = select(0u, 1u, limit() == 0);
     }
     for (var start = 0; start < $BOXES; start += $THREADS) {
