@@ -83,9 +83,7 @@ def _hold(n: Size, most: int) -> None:
         raise AssertionError(f"{n} exceeds {most}")
 
 
-def _sort_runs(
-    rewriter: Rewriter, found: Array, places: Array | None, keep: int, length: Size
-) -> tuple[Array, Array]:
+def _sort_runs(rewriter: Rewriter, found: Array, places: Array | None, keep: int, length: Size) -> tuple[Array, Array]:
     shape = (found.shape[0], length)
     inputs = (found,) if places is None else (found, places)
     params = {"group": GROUP, "keep": keep}
