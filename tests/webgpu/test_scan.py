@@ -31,7 +31,7 @@ def check(x: Array, axis: int = -1, **details: Any) -> None:
     (found,) = run("CumSum", x, constants={1: np.array(axis, np.int64)}, **details)
     details.pop("open_sizes", None)
     wanted = summed(x, axis, **details)
-    assert found.dtype == x.dtype and found.shape == x.shape
+    assert (found.dtype, found.shape) == (x.dtype, x.shape)
     if x.dtype.kind != "f":
         assert_array_equal(found, wanted)
         return

@@ -1,4 +1,4 @@
-"""What becomes of a trace before it is fused: products turn into routines, and so does what sorts, selects and scatters."""
+"""What becomes of a trace before it is fused: products become routines, and so does what sorts or scatters."""
 
 from __future__ import annotations
 

@@ -32,17 +32,30 @@ class _FindNonZero(NonZero):
     name = "find_nonzero"
 
 
+class _FirstUpdates(Primitive):
+    """The slots of updates in order, uint32 [count], to where the first update of each slot, or of a later one, is
+    among them, int32 [slots]."""
+
+    name = "first_updates"
+
+
+class _LastUpdates(Primitive):
+    """The slots of updates in order, uint32 [count], and the numbers of these updates, int32 [count], to the number of
+    the last update of each slot, int32 [slots], or -1."""
+
+    name = "last_updates"
+
+
 class _CombineUpdates(Primitive):
-    """x [slots, width], updates [count, width], and the slots of the updates in order, uint32 [count], with int32 [count]
-    the numbers of these updates: x with the updates, one after the other, or the last one if `reduction` is none.
-    `most` updates or fewer have the same slot."""
+    """x [slots, width] and updates [count, width], combined by `reduction`, one after the other, in the order of numbers,
+    int32 [count]. Those of a slot, `most` at most, begin at its place in int32 [slots + 1], and end at the next one's."""
 
     name = "combine_updates"
 
 
 class _Suppress(Primitive):
-    """Sides [images, 4, boxes], scores [images, classes, boxes] and the boxes in falling order of their scores, int32
-    [images, classes, boxes], then two numbers of `suppression`, most and overlap; its result. A score of -inf is out."""
+    """Sides [images, 4, boxes], scores [images, classes, boxes], the boxes in falling order of their scores, int32
+    [images, classes, boxes], and two numbers of `suppression`, most and overlap; its result. A score of -inf is out."""
 
     name = "suppress"
 
@@ -55,4 +68,5 @@ class _WalkTrees(Primitive):
 
 MATMUL = _Matmul()
 SORT_RUNS, MERGE_RUNS, FIND_NONZERO = _SortRuns(), _MergeRuns(), _FindNonZero()
-COMBINE_UPDATES, SUPPRESS, WALK_TREES = _CombineUpdates(), _Suppress(), _WalkTrees()
+FIRST_UPDATES, LAST_UPDATES, COMBINE_UPDATES = _FirstUpdates(), _LastUpdates(), _CombineUpdates()
+SUPPRESS, WALK_TREES = _Suppress(), _WalkTrees()

@@ -23,6 +23,8 @@ ROUTINES = frozenset(
     {
         "combine_updates",
         "find_nonzero",
+        "first_updates",
+        "last_updates",
         "matmul",
         "merge_runs",
         "sort_runs",

@@ -15,7 +15,7 @@ from sardonyx.symbolic import Dim, Size, hint, poly, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.sorting import keys, order, take
 
-FEWEST_UPDATES = 64
+FEWEST_UPDATES = 256
 """Updates that a thread may write one after the other before sorting them is better."""
 MOST_SCORES = 1 << 16
 """Scores up to which all are sorted; of more, those of boxes that no class may choose are left out first."""
@@ -64,19 +64,18 @@ def scatter(rewriter: Rewriter, equation: Equation) -> bool:
     count, width = product(shape), product([x.shape[axis] for axis in kept])
     slots = product([x.shape[axis] for axis in axes])
     places, numbers = order(rewriter, p.reshape(_slots(x, indices, axes), (1, count)))
-    made = rewriter.record(
-        own.COMBINE_UPDATES,
-        [
-            p.reshape(p.transpose(x, [*axes, *kept]), (slots, width)),
-            p.reshape(updates, (count, width)),
-            p.reshape(places, (count,)),
-            p.reshape(numbers, (count,)),
-        ],
+    target = p.reshape(p.transpose(x, [*axes, *kept]), (slots, width))
+    values = p.reshape(updates, (count, width))
+    found = [p.reshape(places, (count,)), p.reshape(numbers, (count,))]
+    if equation.params["reduction"] == "none":
+        last = rewriter.record(own.LAST_UPDATES, found, {}, dtypes.int32, (slots,))
+        taken = p.gather(values, [p.maximum(last, 0)], [0])
+        made = p.where(p.unsqueeze(last, [1]) < 0, target, taken)
+    else:
+        first = rewriter.record(own.FIRST_UPDATES, found[:1], {}, dtypes.int32, (slots + 1,))
         # A Dim, so that it is a parameter of the code.
-        {"reduction": equation.params["reduction"], "most": Dim(poly(turns))},
-        x.dtype,
-        (slots, width),
-    )
+        params = {"reduction": equation.params["reduction"], "most": Dim(poly(turns))}
+        made = rewriter.record(own.COMBINE_UPDATES, [target, values, found[1], first], params, x.dtype, (slots, width))
     result = p.reshape(made, [x.shape[axis] for axis in (*axes, *kept)])
     back = [[*axes, *kept].index(axis) for axis in range(x.rank)]
     rewriter.define_transposed(output, result, back)
@@ -91,7 +90,8 @@ def _slots(x: Array, indices: Sequence[Array], axes: Sequence[int]) -> Array:
         place = p.cast(index, dtypes.int32)
         total = place if total is None else total * x.shape[axis] + place
         inside = fits if inside is None else inside & fits
-    assert total is not None and inside is not None
+    assert total is not None
+    assert inside is not None
     return p.where(inside, p.cast(total, dtypes.uint32), 0xFFFFFFFF)
 
 
@@ -121,6 +121,7 @@ def tree_ensemble(rewriter: Rewriter, equation: Equation) -> bool:
     (output,), params = equation.outputs, equation.params
     shape = (roots.shape[0], x.shape[0])
     if product(shape) > MOST_LEAVES:
+        assert equation.primitive.expand is not None
         (result,) = equation.primitive.expand(*equation.inputs, **params)
     else:
         steps = {"depth": Dim(poly(params["depth"]))}

@@ -49,7 +49,7 @@ def order(rewriter: Rewriter, found: Array, few: Size | None = None) -> tuple[Ar
     """
     if isinstance(few, int) and 0 < few <= FEW:
         return _first(rewriter, found, few)
-    lines, n = found.shape
+    n = found.shape[1]
     found, places = _sort_runs(rewriter, found, None, GROUP, n)
     run = GROUP
     while run < hint(n):

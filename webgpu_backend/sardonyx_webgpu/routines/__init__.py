@@ -15,6 +15,8 @@ from sardonyx_webgpu.code import Code
 WRITERS = {
     "combine_updates": "scatter.combine",
     "find_nonzero": "nonzero.find",
+    "first_updates": "scatter.first",
+    "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
     "merge_runs": "sorting.merge_runs",
     "sort_runs": "sorting.sort_runs",

@@ -24,8 +24,8 @@ class Frame:
 
     It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours; it puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
-    what there is no `room` for. Further results have `put_1(at, x)`, ..., and
-    `made(at)` is what lies there of the first one. Sizes are what it is told by names.
+    what there is no `room` for. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
+    first one. Sizes are what it is told by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -70,11 +70,9 @@ class Frame:
             shading = Shading(routine.name, routine.params, bindings)
             names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
-            places = [f"g{axis}" for axis in range(len(grid))]
-            where = points
-            if workgroups:
-                places, where = [*places, "i32(thread)"], groups
-            lines = [*shading.params(grid), *where(shading.printer(), grid), f"unit({', '.join(places)});"]
+            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if workgroups else [])]
+            where = groups(shading.printer(), grid) if workgroups else points(shading.printer(), grid)
+            lines = [*shading.params(grid), *where, f"unit({', '.join(places)});"]
             loads = self._loads(bindings, fours)
             if "made(" in body:
                 load = f"return {bindings.load(self.output, 'at')};"

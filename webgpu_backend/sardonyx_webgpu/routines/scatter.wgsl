@@ -1,43 +1,16 @@
-// An element of x [slots, $WIDTH] with its updates, which are in the order of their slots.
-
-// The first update of this slot or a later one.
-fn first(slot: u32) -> i32 {
-    var low = 0;
-    var high = $COUNT;
-    while (low < high) {
-        let middle = (low + high) >> 1u;
-        if (load_c(middle) < slot) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
+// An element of x [slots, $WIDTH] with its updates.
 
 fn unit(slot: i32, k: i32) {
     let at = slot * $WIDTH + k;
+    let end = load_d(slot + 1);
     var x = load_a(at);
-    #if LAST
-    let last = first(u32(slot) + 1u) - 1;
-    if (last >= 0) {
-        if (load_c(last) == u32(slot)) {
-            x = load_b(load_d(last) * $WIDTH + k);
-        }
-    }
-    #else
-    var next = first(u32(slot));
-    loop {
+    for (var next = load_d(slot); next < end; next += $STEPS) {
         #for j in STEPS
-        if (next >= $COUNT) { break; }
-        if (load_c(next) != u32(slot)) { break; }
-        {
-            let y = load_b(load_d(next) * $WIDTH + k);
+        if (next + $j < end) {
+            let update = load_c(next + $j) * $WIDTH + k;
             x = $COMBINED;
         }
-        next++;
         #end
     }
-    #end
     put(at, x);
 }

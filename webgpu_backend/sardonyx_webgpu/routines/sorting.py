@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sardonyx.compiler.kernel import Routine
+from sardonyx.compiler.program import Expression
 from sardonyx_webgpu.code import Code, call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame
 
@@ -29,6 +32,6 @@ def merge_runs(routine: Routine) -> Code:
     return _code(routine, "merge_runs", [size(lines), size(n)], _RUNS * _SEARCH, **values)
 
 
-def _code(routine: Routine, name: str, grid: list[list[object]], turns: int, **values: object) -> Code:
+def _code(routine: Routine, name: str, grid: list[Expression], turns: int, **values: Any) -> Code:
     wide = routine.reads[0] == "uint64"
     return Frame(routine).code(name, grid, constant(turns), KEY="vec2<u32>" if wide else "u32", WIDE=wide, **values)
