@@ -1,6 +1,7 @@
-"""What becomes of a trace before it is fused: products and convolutions turn into routines, images into channels last.
+"""What becomes of a trace before it is fused: what there are routines for turns into them, images into channels last.
 
-Each rule says what an equation becomes, or that it is none of its own: then it is kept.
+Each rule says what an equation becomes, or that it is none of its own: then it is kept. Stages come one after another,
+since what selects becomes scans, and scans become products.
 """
 
 from __future__ import annotations
@@ -20,10 +21,23 @@ _FOLLOWING: dict[str, Rule] = {
     **dict.fromkeys(["elementwise", "cast", "pad", "slice", "reduce_window", "gather"], ChannelsLast.follow),
     "concat": ChannelsLast.concat,
 }
-_RULES = {
-    "conv_general": "convolutions.conv_general",
-    "dot_general": "products.dot_general",
-}
+_STAGES = (
+    {
+        "scatter": "selection.scatter",
+        "sort": "selection.sort",
+        "suppression": "selection.suppression",
+        "top_k": "selection.top_k",
+        "tree_ensemble": "selection.tree_ensemble",
+    },
+    {
+        "cumulative": "scanning.cumulative",
+        "nonzero": "scanning.nonzero",
+    },
+    {
+        "conv_general": "convolutions.conv_general",
+        "dot_general": "products.dot_general",
+    },
+)
 """The primitive's name -> module and name of its rule: most models need few of these modules."""
 
 
@@ -45,8 +59,11 @@ def legalize(trace: Trace, origins: Collection[int]) -> None:
         name = equation.primitive.name
         if equation.origin not in origins:
             return False
-        if name in _FOLLOWING:
-            return _FOLLOWING[name](legalizer, equation)
-        return name in _RULES and _named(_RULES[name])(legalizer, equation)
+        if name in following:
+            return following[name](legalizer, equation)
+        return name in rules and _named(rules[name])(legalizer, equation)
 
-    legalizer.run(rewrite)
+    for rules in _STAGES:
+        following = _FOLLOWING if rules is _STAGES[-1] else {}
+        if following or any(equation.primitive.name in rules for equation in trace.equations):
+            legalizer.run(rewrite)

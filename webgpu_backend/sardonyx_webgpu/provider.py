@@ -19,9 +19,28 @@ if TYPE_CHECKING:
     from sardonyx_webgpu.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
-ROUTINES = frozenset({"conv", "depthwise", "matmul", "winograd_input", "winograd_output"})
+ROUTINES = frozenset(
+    {
+        "combine_updates",
+        "conv",
+        "depthwise",
+        "find_nonzero",
+        "first_updates",
+        "last_updates",
+        "matmul",
+        "merge_runs",
+        "sort_runs",
+        "suppress",
+        "suppression",
+        "top_k",
+        "tree_ensemble",
+        "walk_trees",
+        "winograd_input",
+        "winograd_output",
+    }
+)
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = ROUTINES
+EPILOGUES = frozenset({"combine_updates", "conv", "depthwise", "matmul", "winograd_output"})
 """Those that go on with what is done to each element of their result."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 

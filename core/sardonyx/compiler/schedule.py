@@ -264,16 +264,15 @@ class Scheduler:
         provider = self.providers[device]
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
         reads = [self.buffer(self.fusion.views.get(id(array), array), device) for array in equation.inputs]
-        rooms = OUTPUT_ROOM.get(equation.primitive.name)
-        shapes = [[poly(size) for size in array.shape] for array in equation.outputs]
-        if rooms:
-            shapes = [[rooms(equation, k)] for k in range(len(shapes))]
+        rooms = _rooms(equation)
+        shapes = [
+            [poly(size) for size in array.shape] if room is None else [room]
+            for array, room in zip(equation.outputs, rooms, strict=True)
+        ]
         outputs = equation.outputs if epilogue is None else epilogue.writes
         others = () if epilogue is None else epilogue.reads
         reads += [self.buffer(array, device) for array in others]
-        writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None) for k, array in enumerate(outputs)
-        ]
+        writes = [self.output_buffer(array, device, room) for array, room in zip(outputs, rooms, strict=True)]
         code = Routine(
             equation.primitive.name if epilogue is None else kernel_name(epilogue, equation),
             equation.primitive.name,
@@ -294,10 +293,9 @@ class Scheduler:
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)
-        rooms = OUTPUT_ROOM.get(equation.primitive.name)
         writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None)
-            for k, array in enumerate(equation.outputs)
+            self.output_buffer(array, device, room)
+            for array, room in zip(equation.outputs, _rooms(equation), strict=True)
         ]
         if equation.primitive.name in IN_PLACE:
             b = KernelBuilder(self._is_buffer)
@@ -321,13 +319,10 @@ def _port(name: str, array: Array, buffers: list[int], symbols: list[str]) -> pl
     return plans.Port(name, array.dtype.name, [poly(size).json() for size in array.shape], buffers, symbols)
 
 
-def _nonzero_room(equation: Equation, k: int) -> Poly:
-    (x,) = equation.inputs
-    return poly(product(x.shape) * x.rank) if k else poly(1)
-
-
-OUTPUT_ROOM = {"nonzero": _nonzero_room}
-"""Elements that outputs may need, where their shapes tell only what the run finds."""
+def _rooms(equation: Equation) -> list[Poly | None]:
+    """The elements that outputs may need, where their shapes tell only what the run finds."""
+    room = equation.primitive.room
+    return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
 
 
 def encode(value: Any, table: SizeTable) -> Any:
