@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sardonyx.compiler import loops
-from sardonyx.compiler.kernel import Kernel, Routine
+from sardonyx.compiler.kernel import Kernel, Routine, Rows
 from sardonyx.compiler.program import Program
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import Code, constant, divided_up, size
@@ -24,6 +24,8 @@ def lower(code: Any) -> Code:
         return code
     if isinstance(code, Kernel):
         return of_kernel(code)
+    if isinstance(code, Rows):
+        return of_program(loops.program(code))
     if isinstance(code, Routine):
         from sardonyx_webgpu import routines
 
