@@ -106,9 +106,9 @@ class _Loops:
         b, kernel = self.b, self.kernel
         best: list[Value] = []
         for function, dtype, _ in kernel.folds:
-            start = identity(_ELEMENT.get(function, function), dtypes.by_name(dtype))
+            start = identity(ELEMENT.get(function, function), dtypes.by_name(dtype))
             best.append(b.let(const(dtype, start)))
-            self.accumulators.append(b.let(const("int32", 0)) if function in _ELEMENT else best[-1])
+            self.accumulators.append(b.let(const("int32", 0)) if function in ELEMENT else best[-1])
         self._loop(list(kernel.reduce), const("int32", 0), best)
 
     def _loop(self, extents: list[Any], position: Value, best: list[Value]) -> None:
@@ -122,10 +122,10 @@ class _Loops:
         self._store(1)
         for (function, _, node), value, found in zip(self.kernel.folds, best, self.accumulators, strict=True):
             element = self.values[node]
-            if function in _ELEMENT:
+            if function in ELEMENT:
                 self._keep_best(function, element, value, found, position)
             else:
-                self.b.set(value, call(_COMBINE[function], value, element))
+                self.b.set(value, call(COMBINE[function], value, element))
 
     def _keep_best(self, function: str, element: Value, value: Value, found: Value, position: Value) -> None:
         b = self.b
@@ -140,5 +140,7 @@ class _Loops:
 
 
 _SIMPLE = frozenset({"const", "param", "grid", "var"})
-_ELEMENT = {"argmax": "max", "argmin": "min"}
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+ELEMENT = {"argmax": "max", "argmin": "min"}
+"""What folds that give a place keep of the elements."""
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+"""The scalar function that folds two results into one."""
