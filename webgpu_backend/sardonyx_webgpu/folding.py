@@ -73,14 +73,14 @@ class Fold:
         return lines, text
 
 
-def element(dtype: str, name: str) -> Value:
+def variable_of(dtype: str, name: str) -> Value:
     """A variable."""
     return Value(["var", dtype, name])
 
 
 def place(axes: Sequence[int], extents: Sequence[Value], moved: int = 0) -> Value:
     """Where along the reduction axes, in row-major order, the last of them `moved` on."""
-    total = Value(["grid", "int32", axes[0]])
+    total = Value(["grid", "int32", axes[0]]) if axes else const("int32", 0)
     for axis, extent in zip(axes[1:], extents[1:], strict=True):
         total = total * extent + Value(["grid", "int32", axis])
     return total + moved if moved else total

@@ -10,9 +10,10 @@ from sardonyx.compiler.kernel import Kernel, Routine, Rows
 from sardonyx.compiler.program import Program
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import Code, constant, divided_up, size
+from sardonyx_webgpu.folds import of_fold
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.lanes import LANES, Lanes
-from sardonyx_webgpu.rows import of_fold, of_rows
+from sardonyx_webgpu.rows import of_rows
 from sardonyx_webgpu.shading import Shading, points
 from sardonyx_webgpu.turns import turns_of
 from sardonyx_webgpu.values import WGSL, kind
@@ -50,7 +51,7 @@ def of_program(program: Program) -> Code:
 def of_kernel(kernel: Kernel) -> Code:
     """The code of a kernel."""
     if kernel.folds:
-        return of_rows(of_fold(kernel), shared=False)
+        return of_fold(kernel)
     if len(kernel.stores) != 1 or not (lanes := Lanes(kernel)).is_aligned:
         return of_program(loops.program(kernel))
     grid = [size(extent) for extent in kernel.space]

@@ -22,7 +22,7 @@ LANES = 4
 
 
 class Line:
-    """The nodes `roots` of a kernel along an axis. `first` is added to the numbers of buffers.
+    """The nodes `roots` of a kernel along an axis, -1 where there is none. `first` is added to the numbers of buffers.
 
     Statements around the functions know the places along all axes as g0, g1, ..., results of routines and folds as the
     variables v0, v1, ... of their nodes, and what earlier kernels of Rows made as `row_variable` says.
@@ -110,7 +110,7 @@ class Line:
 
     def _axes(self) -> list[int]:
         """The axes that the functions know."""
-        found = {self.axis}
+        found = {self.axis} if self.axis >= 0 else set()
         for number in self._used():
             function, _, _, detail = self.kernel.nodes[number]
             if function in ("index", "load"):

@@ -6,14 +6,13 @@ Elements go by fours where they lie side by side: so do the partial results of a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from sardonyx.compiler.kernel import Kernel, Rows
 from sardonyx.compiler.program import Expression, Value
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, size
 from sardonyx_webgpu.expression import Printer, variable
-from sardonyx_webgpu.folding import Fold, element, place
+from sardonyx_webgpu.folding import Fold, place, variable_of
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.line import LANES, Line, expressions, row_variable
 from sardonyx_webgpu.shading import Shading, points
@@ -57,13 +56,6 @@ def of_rows(rows: Rows, shared: bool) -> Code:
     key = f"{rows.key} shared" if shared else rows.key
     extents = [*grid, constant(WORKGROUP)] if shared else grid
     return Code(rows.name, key, rows.params, extents, turns, tuple(range(len(buffers))), write)
-
-
-def of_fold(kernel: Kernel) -> Rows:
-    """A kernel with a fold, each element of its space being a row."""
-    code = [list(part) for part in (kernel.space, kernel.reduce, kernel.folds, kernel.nodes, kernel.stores)]
-    head = kernel.name, kernel.reads, kernel.writes, kernel.params
-    return Rows(*head, kernel.space, (code,), False, kernel.multiples)
 
 
 def _parts(rows: Rows, shared: bool, plain: bool = False) -> list[_Part]:
@@ -180,7 +172,11 @@ class _Part:
         for number, fold in enumerate(self.folds):
             for lane in range(self.lanes):
                 lines += fold.start(printer, self._state(number, lane))
-        lines += self._loops(shading, printer, self.axes) if self.axes else []
+        if self.axes:
+            lines += self._loops(shading, printer, self.axes)
+        elif self.folds:
+            element = [*self.line.shares(printer), *self._elements(shading, printer, 1)]
+            lines.append(f"if (thread == 0u) {block(element)}" if self.shared else block(element))
         for number, fold in enumerate(self.folds):
             lines += self._merged(printer, number, fold)
         for number, node in enumerate(self.kernel.nodes):
@@ -240,7 +236,7 @@ class _Part:
                 lines += [shading.bindings.store(buffer, at, value) for at, value in zip(moved, values, strict=True)]
         for number, (fold, (_, dtype, node)) in enumerate(zip(self.folds, self.kernel.folds, strict=True)):
             for lane in range(count):
-                other = [element(dtype, f"e{self.roots.index(node)}_{lane}")]
+                other = [variable_of(dtype, f"e{self.roots.index(node)}_{lane}")]
                 if fold.finds:
                     other.append(place(self.axes, [Value(self.extents[axis]) for axis in self.axes], lane))
                 lines += fold.merge(printer, self._state(number, lane), other)
@@ -273,6 +269,6 @@ class _Part:
     ) -> list[str]:
         names = [f"v_part_{k}" for k in range(len(arrays))]
         body = [f"let {name} = {array}[j];" for name, array in zip(names, arrays, strict=True)]
-        other: list[Any] = [element(dtype, f"part_{k}") for k, dtype in enumerate(fold.dtypes)]
+        other = [variable_of(dtype, f"part_{k}") for k, dtype in enumerate(fold.dtypes)]
         body += fold.merge(printer, state, other)
         return [f"for (var j = {first}; j < {count}u; j += {step}u) {block(body)}"]
