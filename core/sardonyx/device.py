@@ -171,17 +171,18 @@ class Provider(Protocol):
     makes plans of earlier processes useless. Without it no plan is kept for other processes. `bundler() -> Bundler`
     makes bundles. `async open(options)` opens a device that takes waiting where `device` raises MustAwait.
     With `epilogues`, names of routines of one result, what is done to each element of that result is part of the launch
-    (`compiler.kernel.Routine`). With `lanes`, 2 or 4, code tells which of its parameters are multiples of so many.
-    With `literal` larger sizes are parameters of routines; without it all sizes that are known are written into them.
-    `largest()` tells how many bytes a tensor may have, None for any number: nodes with larger ones go to the next
-    provider. With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
-    `prefers_integers` products of quantized tensors are of integers, where the session's options do not say otherwise.
+    (`compiler.kernel.Routine`). With `rows`, launches over the same rows become one (`compiler.kernel.Rows`). With
+    `lanes`, 2 or 4, code tells which of its parameters are multiples of so many. With `literal` larger sizes are
+    parameters of routines; without it all sizes that are known are written into them. `largest()` tells how many bytes
+    a tensor may have, None for any number: nodes with larger ones go to the next provider. With `takes_threads` its
+    options have `intra_op_num_threads`, where the session's options set it. With `prefers_integers` products of
+    quantized tensors are of integers, where the session's options do not say otherwise.
     """
 
     name: str
     form: str
     """`program` where the device takes `compiler.program.Program` alone, `kernel` where it takes `Kernel` and `Routine`
-    as well."""
+    as well, and `Rows` if it says so."""
     max_buffers: int
     """How many buffers one launch may bind."""
     routines: frozenset[str]

@@ -48,6 +48,7 @@ class WebGpuDevice:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
+        self.is_software = gpu.adapter.is_software
         self.lock = Lock()
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
         self._compiled: dict[Shader, Pipeline] = {}
@@ -161,7 +162,7 @@ class WebGpuDevice:
         key = (type(code).__name__, code.key)
         found = self._codes.get(key)
         if found is None:
-            found = self._codes[key] = lower(code)
+            found = self._codes[key] = lower(code, self.is_software)
         return found
 
     def _compile(self, codes: Mapping[tuple[str, tuple[int, ...]], Code]) -> None:

@@ -61,6 +61,7 @@ class WebGpuProvider:
     epilogues: frozenset[str] = EPILOGUES
     lanes: int = 4
     literal: int = 4
+    rows: bool = True
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 

@@ -63,14 +63,17 @@ class Shading:
         return Shader(self.name, "\n".join(parts), self.bindings.count)
 
 
-def points(printer: Printer, grid: Sequence[Expression], step: int = 1) -> list[str]:
+def points(printer: Printer, grid: Sequence[Expression], step: int = 1, threads: int = 1) -> list[str]:
     """The statements that give a thread its place g0, g1, ... in the grid, and send those beyond it home.
 
-    Along the last axis places are so many elements apart.
+    Along the last axis places are so many elements apart. One thread has each of them, or all those of a workgroup.
     """
     lines, extents = printer.print(*grid)
     lines += [f"let n{axis} = u32({extent});" for axis, extent in enumerate(extents)]
-    lines.append(f"let point = (group.y * groups.x + group.x) * {WORKGROUP}u + thread;")
+    if threads == 1:
+        lines.append(f"let point = (group.y * groups.x + group.x) * {WORKGROUP}u + thread;")
+    else:
+        lines.append("let point = group.y * groups.x + group.x;")
     lines.append(f"if (point >= {' * '.join(f'n{axis}' for axis in range(len(grid)))}) {{ return; }}")
     return lines + _places("point", len(grid), step)
 

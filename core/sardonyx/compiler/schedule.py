@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx import memory
 from sardonyx import plan as plans
 from sardonyx.array import PRIMITIVES, Array, Equation, Trace
-from sardonyx.compiler import layout, loops
+from sardonyx.compiler import layout, loops, rows
 from sardonyx.compiler.fuse import Fusion, fuse
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
@@ -78,6 +78,7 @@ class Scheduler:
         self._numbers: dict[tuple[int, int], int] = {}
         self._homes: dict[int, int] = {}
         self._keep: list[Array] = []
+        self._calls: list[dict[int, rows.Call]] = [{} for _ in providers]
         self.epoch = 0
         self.used_weights: dict[str, np.ndarray] = {}
         self.functions: list[list[plans.Plan]] = []
@@ -154,6 +155,9 @@ class Scheduler:
         for number in results:
             self.lives[number][1] = LAST
         setup, steps = take_out(self.steps, self.buffers, self.codes, self._keys(), results)
+        for device, calls in enumerate(self._calls):
+            steps = self._join_rows(steps, device, calls, results)
+        self._drop_codes([*setup, *steps])
         self._layout()
         homes = [
             [
@@ -245,16 +249,60 @@ class Scheduler:
         if provider.form == "program":
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
-        self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+        step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+        if getattr(provider, "rows", False):
+            self._calls[device][id(step)] = rows.Call(kernel, params)
 
-    def launch(self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int) -> None:
+    def launch(
+        self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
+    ) -> plans.Launch:
+        step = self._made_launch(code, buffers, params, origins, device)
+        for number in buffers:
+            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
+        self.steps.append(step)
+        return step
+
+    def _made_launch(
+        self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
+    ) -> plans.Launch:
         key = (device, type(code).__name__, code.key)
         if key not in self._code_numbers:
             self._code_numbers[key] = len(self.codes)
             self.codes.append({"device": device, **code.json()})
-        for number in buffers:
-            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
-        self.steps.append(plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device))
+        return plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device)
+
+    def _join_rows(
+        self, steps: list[plans.Step], device: int, calls: Mapping[int, rows.Call], outputs: Collection[int]
+    ) -> list[plans.Step]:
+        """The steps, with Rows instead of launches over the same rows."""
+        if not calls:
+            return steps
+        provider = self.providers[device]
+        places = {id(step): k for k, step in enumerate(self.steps)}
+        result = list(steps)
+        joined = rows.join(steps, calls, outputs, provider.max_buffers, getattr(provider, "lanes", 1))
+        for item in reversed(joined):
+            old = steps[item.first : item.first + item.count]
+            launches = [step for step in old if isinstance(step, plans.Launch)]
+            origins = sorted({origin for step in launches for origin in step.origins})
+            written = item.buffers[len(item.code.reads) :]
+            step = self._made_launch(item.code, item.buffers, item.params, origins, device)
+            result[item.first : item.first + item.count] = [step]
+            first, last = places[id(old[0])], places[id(old[-1])]
+            for number in item.buffers:
+                life = self.lives[number]
+                life[:] = min(life[0], first) if number in written else life[0], max(life[1], last)
+            for number in item.dropped:
+                self.buffers[number].shape, self.buffers[number].elements, self.room[number] = [0], 0, 0
+        return result
+
+    def _drop_codes(self, steps: Sequence[plans.Step]) -> None:
+        """Keep the codes that are launched."""
+        launches = [step for step in steps if isinstance(step, plans.Launch)]
+        used = sorted({step.code for step in launches})
+        self.codes = [self.codes[number] for number in used]
+        for step in launches:
+            step.code = used.index(step.code)
 
     def _is_buffer(self, array: Array) -> bool:
         return array.equation is None or self.fusion.is_written(array)
