@@ -105,8 +105,8 @@ def _as_product(
     else:
         return None
     depth = prod(map(int, w.shape[1:]))
-    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [depth, made])
-    return p.reshape(matmul(legalizer, p.reshape(image, [rows, depth]), matrix, dtypes.float32), shape)
+    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [1, depth, made])
+    return p.reshape(matmul(legalizer, p.reshape(image, [1, rows, depth]), matrix, dtypes.float32), shape)
 
 
 def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[Size], window: _Window) -> Array | None:

@@ -12,8 +12,10 @@ from importlib import import_module
 from typing import TypeAlias
 
 from sardonyx.array import Equation, Trace
+from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.legalization.channels_last import ChannelsLast
 from sardonyx.legalization.pooling import Pooling
+from sardonyx_webgpu.projections import Projections
 
 Rule: TypeAlias = Callable[[ChannelsLast, Equation], bool]
 
@@ -23,6 +25,7 @@ _FOLLOWING: dict[str, Rule] = {
 }
 _STAGES = (
     {
+        "attention": "attention.attend",
         "scatter": "selection.scatter",
         "sort": "selection.sort",
         "suppression": "selection.suppression",
@@ -39,17 +42,20 @@ _STAGES = (
     },
 )
 """The primitive's name -> module and name of its rule: most models need few of these modules."""
+_TAKES = {"attention": "attention.takes"}
 
 
 @cache
-def _named(name: str) -> Rule:
+def _named(name: str) -> Callable[..., bool]:
     module, _, function = name.partition(".")
-    found: Rule = getattr(import_module(f"{__package__}.{module}"), function)
+    found: Callable[..., bool] = getattr(import_module(f"{__package__}.{module}"), function)
     return found
 
 
 def legalize(trace: Trace, origins: Collection[int]) -> None:
     """Rewrite the equations of these ONNX nodes."""
+    expand_composites(trace, lambda equation: equation.origin not in origins or takes(equation))
+    Projections(trace, origins).merge()
     legalizer = ChannelsLast(trace)
     pooling = Pooling(trace)
     if any(equation.primitive.name == "reduce_window" for equation in trace.equations):
@@ -67,3 +73,9 @@ def legalize(trace: Trace, origins: Collection[int]) -> None:
         following = _FOLLOWING if rules is _STAGES[-1] else {}
         if following or any(equation.primitive.name in rules for equation in trace.equations):
             legalizer.run(rewrite)
+
+
+def takes(equation: Equation) -> bool:
+    """Whether there is a routine for this composite primitive with these operands."""
+    rule = _TAKES.get(equation.primitive.name)
+    return rule is None or _named(rule)(equation)

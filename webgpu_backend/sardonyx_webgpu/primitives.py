@@ -6,8 +6,16 @@ from sardonyx.array import Primitive
 from sardonyx.primitives.indexing import NonZero
 
 
+class _Attend(Primitive):
+    """q [B, H, S, D], k [B, G, T, D] and v [B, G, T, E], then a bias if `biased` and a condition if `masked`, both
+    [B, H, S, T], to float32 [B, H, S, E], as core's `attention`. `share` heads of queries are with each of keys, D is
+    `depth` and E `width`; a thread takes `rows` queries at most."""
+
+    name = "attend"
+
+
 class _Matmul(Primitive):
-    """a [*batch, M, K] x b [*batch or none, K, N] to [*batch, M, N], in tiles of `tile` rows and fours of columns."""
+    """a [B, M, K] x b [B, K, N] to [B, M, N], in tiles of `tile` rows and fours of columns."""
 
     name = "matmul"
 
@@ -45,7 +53,7 @@ class _WinogradOutput(Primitive):
     name = "winograd_output"
 
 
-MATMUL, CONV, DEPTHWISE = _Matmul(), _Conv(), _Depthwise()
+ATTEND, MATMUL, CONV, DEPTHWISE = _Attend(), _Matmul(), _Conv(), _Depthwise()
 WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
 
 

@@ -29,19 +29,19 @@ def dot_general(legalizer: ChannelsLast, equation: Equation) -> bool:
     sizes = [hint(product([x.shape[k] for k in axes])) for x, axes in ((a, left), (a, rows), (b, columns))]
     if prod(sizes) * hint(product(depth)) < FEWEST or 0 in sizes:
         return False
-    batch = [a.shape[axis] for axis in left]
+    batch = product([a.shape[axis] for axis in left])
     m, n = (product([x.shape[axis] for axis in axes]) for x, axes in ((a, rows), (b, columns)))
     if isinstance(n, int) and n == 1 and contract[0] == (a.rank - 1,):
         return False  # sums along lines, which fusion joins with what surrounds them
     k = product(depth)
-    first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, m, k])
-    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, k, n])
+    first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [batch, m, k])
+    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [batch, k, n])
     legalizer.define_reshaped(output, matmul(legalizer, first, second, output.dtype))
     return True
 
 
 def matmul(legalizer: ChannelsLast, a: Array, b: Array, dtype: dtypes.DType) -> Array:
-    """The product of two matrices, or of stacks of them."""
+    """The product of two stacks of matrices."""
     shape = (*a.shape[:-1], b.shape[-1])
     params = {"tile": tile(hint(a.shape[-2]), hint(b.shape[-1]))}
     made = legalizer.record(own.MATMUL, [a, b], params, dtypes.float32, shape)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 IN_BROWSER = sys.platform == "emscripten"
 ROUTINES = frozenset(
     {
+        "attend",
+        "attention",
         "combine_updates",
         "conv",
         "depthwise",
@@ -40,8 +42,10 @@ ROUTINES = frozenset(
     }
 )
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = frozenset({"combine_updates", "conv", "depthwise", "matmul", "winograd_output"})
+EPILOGUES = frozenset({"attend", "combine_updates", "conv", "depthwise", "matmul", "winograd_output"})
 """Those that go on with what is done to each element of their result."""
+STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2)}
+"""Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 
 
@@ -59,6 +63,7 @@ class WebGpuProvider:
     max_buffers: int = 8
     routines: frozenset[str] = ROUTINES
     epilogues: frozenset[str] = EPILOGUES
+    strided: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: STRIDED)
     lanes: int = 4
     literal: int = 4
     rows: bool = True

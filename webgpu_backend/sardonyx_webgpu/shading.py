@@ -16,6 +16,7 @@ from sardonyx_webgpu import prelude
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import WORKGROUP
 from sardonyx_webgpu.expression import Printer, variable
+from sardonyx_webgpu.functions import written
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.statements import Body, block, walk
 from sardonyx_webgpu.values import WGSL, kind
@@ -39,6 +40,13 @@ class Shading:
     def printer(self) -> Printer:
         """What prints the expressions of one function."""
         return Printer(self.bindings.load, self._written)
+
+    def bring(self, functions: Iterable[str]) -> None:
+        """Have functions of float32 that WGSL lacks, or whose accuracy it leaves open."""
+        for name in functions:
+            own = written(name, "float32")
+            assert own is not None
+            self._written[own.name] = own
 
     def params(self, codes: Iterable[Expression]) -> list[str]:
         """The statements that name the parameters which these expressions use."""

@@ -96,6 +96,10 @@ class Routine:
     The `epilogue`, if any, is what is done to each element of the result: the fields of a Kernel without folds, whose
     node `acc` is the element, and whose space counts the elements in row-major order. The first buffer that it reads
     comes after those of `inputs`, and what it stores is written instead of the result.
+
+    `views` has for each operand None where it lies in row-major order, or `[nodes, Index]`, where in the buffer its
+    elements are: over its axes, with nodes as a Kernel's. It is empty if all are None. `same` gives for each buffer the
+    first one that is the same, and is empty if all differ.
     """
 
     name: str
@@ -108,6 +112,8 @@ class Routine:
     outputs: tuple[Any, ...]
     multiples: tuple[int, ...] = ()
     epilogue: Any = None
+    views: tuple[Any, ...] = ()
+    same: tuple[int, ...] = ()
 
     def json(self) -> dict[str, Any]:
         return {"kind": "routine", **_fields(self)}

@@ -18,10 +18,9 @@ from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
-from sardonyx.compiler.sizes import SizeTable
+from sardonyx.compiler.sizes import SizeTable, encode
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
-from sardonyx.dtypes import DType
 from sardonyx.errors import NotImplemented, RuntimeException
 from sardonyx.polynomial import ZERO, Poly
 from sardonyx.primitives.control import Body
@@ -221,9 +220,7 @@ class Scheduler:
         (output,) = equation.outputs
         core = self.fusion.core.get(id(output))
         if core is not None and core.equation is not None and core.equation.primitive.name not in FOLD:
-            epilogue = KernelBuilder(self._is_buffer, core)
-            epilogue.store_root(output)
-            if epilogue.in_order:
+            if (epilogue := self._epilogue(core, output)) is not None:
                 self._routine(core.equation, device, epilogue)
                 return
             self._routine(core.equation, device)
@@ -241,6 +238,15 @@ class Scheduler:
         b = KernelBuilder(self._is_buffer, core)
         b.store_root(output)
         self._launch(b, kernel_name(b, equation), device, [target], equation.origin)
+
+    def _epilogue(self, core: Array, output: Array) -> KernelBuilder | None:
+        """What makes an Array of a Routine's result, element by element; None where movement is in the way."""
+        b = KernelBuilder(self._is_buffer, core)
+        b.store_root(output)
+        if b.in_order:
+            return b
+        b = KernelBuilder(self._is_buffer, core)
+        return b if b.store_core(output) else None
 
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
         provider = self.providers[device]
@@ -311,7 +317,8 @@ class Scheduler:
         """Launch a Routine, with what is done to its result."""
         provider = self.providers[device]
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
-        reads = [self.buffer(self.fusion.views.get(id(array), array), device) for array in equation.inputs]
+        views = self.fusion.views[id(equation)]
+        reads = [self.buffer(operand.source, device) for operand in views]
         rooms = _rooms(equation)
         shapes = [
             [poly(size) for size in array.shape] if room is None else [room]
@@ -336,8 +343,16 @@ class Scheduler:
             kernel, _ = epilogue.kernel(code.name, table, lanes)
             code = replace(code, epilogue=kernel.json())
             origins |= epilogue.origins
-        code = replace(code, params=len(table.params), multiples=table.multiples(lanes))
-        self.launch(code, reads + writes, table.params, sorted(origins), device)
+        placed = tuple(operand.data(table) for operand in views)
+        buffers = [*reads, *writes]
+        code = replace(
+            code,
+            params=len(table.params),
+            multiples=table.multiples(lanes),
+            views=placed if any(placed) else (),
+            same=tuple(map(buffers.index, buffers)) if len(set(buffers)) < len(buffers) else (),
+        )
+        self.launch(code, buffers, table.params, sorted(origins), device)
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)
@@ -371,21 +386,6 @@ def _rooms(equation: Equation) -> list[Poly | None]:
     """The elements that outputs may need, where their shapes tell only what the run finds."""
     room = equation.primitive.room
     return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
-
-
-def encode(value: Any, table: SizeTable) -> Any:
-    """A primitive's parameters as JSON; `Routine` says how."""
-    if isinstance(value, DType):
-        return {"dtype": value.lowered.name}
-    if isinstance(value, Dim):
-        return {"size": table.size(value.poly)}
-    if isinstance(value, dict):
-        return {name: encode(item, table) for name, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [encode(item, table) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return {"float": str(value)}
-    return value
 
 
 def kernel_name(b: KernelBuilder, equation: Equation) -> str:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sardonyx.dtypes import DType
 from sardonyx.polynomial import Poly
+from sardonyx.symbolic import Dim
 
 LITERAL = 4
 """Integers up to this one are written into code, larger ones become parameters: kernels that differ only in their
@@ -30,3 +34,18 @@ class SizeTable:
             self._known[value] = f"p{len(self.params)}"
             self.params.append(value)
         return self._known[value]
+
+
+def encode(value: Any, table: SizeTable) -> Any:
+    """A primitive's parameters as JSON; `Routine` says how."""
+    if isinstance(value, DType):
+        return {"dtype": value.lowered.name}
+    if isinstance(value, Dim):
+        return {"size": table.size(value.poly)}
+    if isinstance(value, dict):
+        return {name: encode(item, table) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item, table) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return {"float": str(value)}
+    return value

@@ -13,6 +13,7 @@ from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {
+    "attend": "attend.attend",
     "conv": "convolution.conv",
     "depthwise": "convolution.depthwise",
     "winograd_input": "winograd.winograd_input",
