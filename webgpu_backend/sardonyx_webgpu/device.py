@@ -201,7 +201,7 @@ class WebGpuDevice:
             self._groups[key] = same, self.gpu.storage_group(bindings)
             for number, _, _ in key:
                 self._keys.setdefault(number, set()).add(key)
-            if len(self._groups) > GROUPS:
+            while len(self._groups) > GROUPS:
                 self._forget(next(iter(self._groups)))
         self._groups.move_to_end(key)
         return self._groups[key]
