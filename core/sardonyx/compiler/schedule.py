@@ -18,7 +18,7 @@ from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
-from sardonyx.compiler.sizes import SizeTable
+from sardonyx.compiler.sizes import Parameter, SizeTable
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
 from sardonyx.dtypes import DType
@@ -334,8 +334,8 @@ def encode(value: Any, table: SizeTable) -> Any:
     """A primitive's parameters as JSON; `Routine` says how."""
     if isinstance(value, DType):
         return {"dtype": value.lowered.name}
-    if isinstance(value, Dim):
-        return {"size": table.size(value.poly)}
+    if isinstance(value, (Dim, Parameter)):
+        return {"size": table.size(poly(value))}
     if isinstance(value, dict):
         return {name: encode(item, table) for name, item in value.items()}
     if isinstance(value, (tuple, list)):

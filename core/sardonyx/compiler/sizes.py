@@ -9,6 +9,14 @@ LITERAL = 4
 sizes are then one kernel."""
 
 
+class Parameter(int):
+    """An integer among those that a primitive is told, which reaches code as a size: codes that differ in it are one.
+
+    >>> Parameter(7) + 1
+    8
+    """
+
+
 class SizeTable:
     """Gives each polynomial a parameter, the same to equal ones."""
 
