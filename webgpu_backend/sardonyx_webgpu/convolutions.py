@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
+from sardonyx.compiler.sizes import Parameter
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.legalization.filtering import POINTS, Filter, choices, moved, weight_transform
 from sardonyx.symbolic import Size, hint, product, same, same_shape
@@ -79,9 +80,15 @@ def _convolved(
     kind = "one" if groups == 1 else "whole" if made // groups % 4 == 0 else "mixed"
     places = product([shape[0], *((size + step - 1) // step for size, step in zip(shape[1:-1], window.spread))])
     rows, quads = tile(hint(places), made // groups)
-    params: dict[str, Any] = {**window._asdict(), "groups": kind, "tile": (rows, 1 if kind == "mixed" else quads)}
+    params: dict[str, Any] = {name: _parameters(sizes) for name, sizes in window._asdict().items()}
+    params |= {"spread": window.spread, "groups": kind, "tile": (rows, 1 if kind == "mixed" else quads)}
     weights = _filled(p.transpose(w, [*range(2, w.rank), 1, 0]), w.rank - 1)
     return legalizer.record(own.CONV, [image, weights], params, dtypes.float32, tuple(shape))
+
+
+def _parameters(sizes: Sequence[Size]) -> list[Size]:
+    """Sizes that code does not depend on."""
+    return [Parameter(size) if isinstance(size, int) else size for size in sizes]
 
 
 def _filled(x: Array, axis: int) -> Array:
@@ -127,7 +134,7 @@ def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[
         "kernel": (*flat, *taps),
         "strides": (*flat, *window.strides),
         "dilations": (*flat, *window.dilations),
-        "low": (*([0] * len(flat)), *window.low),
+        "low": _parameters([*[0] * len(flat), *window.low]),
         "tile": fits[0],
         "multiplier": made // int(image.shape[-1]),
     }
@@ -140,29 +147,29 @@ def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[
 def _lines(legalizer: ChannelsLast, w: Array, shape: Sequence[Size], window: _Window) -> tuple[Filter, Filter] | None:
     """The filters with which a convolution is fastest, if any."""
     made, channels, *taps = map(int, w.shape)
-    if prod(window.spread) > 1 or prod(window.dilations) > 1 or not legalizer.is_constant(w):
+    if prod(window.spread) > 1 or not legalizer.is_constant(w):
         return None
     flat = [1] * (2 - len(taps))
-    axes = tuple(zip((*taps, *flat), (*window.strides, *flat), strict=True))
+    axes = tuple(zip((*taps, *flat), (*window.strides, *flat), (*window.dilations, *flat), strict=True))
     sizes = [*map(hint, shape[:-1]), *flat]
     return _fastest((sizes[0], sizes[1], sizes[2]), channels, made, axes)
 
 
 @cache
 def _fastest(
-    places: tuple[int, int, int], channels: int, made: int, axes: tuple[tuple[int, int], ...]
+    places: tuple[int, int, int], channels: int, made: int, axes: tuple[tuple[int, int, int], ...]
 ) -> tuple[Filter, Filter] | None:
-    """The filters for axes of so many taps and such strides.
+    """The filters for axes of so many taps, with such strides and dilations.
 
-    >>> _fastest((1, 56, 56), 64, 64, ((3, 1), (3, 1)))
+    >>> _fastest((1, 56, 56), 64, 64, ((3, 1, 1), (3, 1, 1)))
     (Filter(outputs=4, taps=3, stride=1, dilation=1), Filter(outputs=4, taps=3, stride=1, dilation=1))
-    >>> _fastest((1, 56, 56), 3, 64, ((3, 1), (3, 1)))
+    >>> _fastest((1, 56, 56), 3, 64, ((3, 1, 1), (3, 1, 1)))
     """
-    kernel = [taps for taps, _ in axes]
+    kernel = [taps for taps, _, _ in axes]
     if prod(kernel) == 1 or min(channels, made) < 4:
         return None
     best: tuple[float, tuple[Filter, Filter] | None] = (prod(places) * prod(kernel) * channels * made, None)
-    for down, across in combinations(*(choices(taps, stride, 1, POINTS[1 in kernel]) for taps, stride in axes)):
+    for down, across in combinations(*(choices(*axis, POINTS[1 in kernel]) for axis in axes)):
         if 1 not in kernel and down.outputs != across.outputs:
             continue
         count, products = places[0] * down.tiles(places[1]) * across.tiles(places[2]), down.places * across.places
@@ -186,14 +193,15 @@ def _by_winograd(
     flat = [1] * (2 - len(taps))
     x = p.reshape(image, [*image.shape[:-1], *flat, image.shape[-1]])
     tiles = (shape[0], *(line.tiles(size) for line, size in zip(lines, [*shape[1:-1], *flat], strict=True)))
-    names = ("tile", "kernel", "strides", "dilations")
+    names = ("tile", "kernel", "strides", "apart")
     params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
+    params |= {"apart": _parameters(params["apart"]), "dilations": (1, 1), "tiles": tiles}
     places = lines[0].places * lines[1].places
     width = channels + -channels % 4
     v = legalizer.record(
         own.WINOGRAD_INPUT,
         [x],
-        {**params, "low": (*window.low, *([0] * len(flat))), "tiles": tiles},
+        {**params, "low": _parameters([*window.low, *[0] * len(flat)])},
         dtypes.float32,
         (places, product(tiles), width),
     )
@@ -202,5 +210,5 @@ def _by_winograd(
     u = p.transpose(p.dot_general(transform, kernels, ([1], [2])), [0, 2, 1])
     y = matmul(legalizer, v, u, dtypes.float32)
     wide = (*shape[:-1], *flat, shape[-1])
-    result = legalizer.record(own.WINOGRAD_OUTPUT, [y], {**params, "tiles": tiles}, dtypes.float32, wide)
+    result = legalizer.record(own.WINOGRAD_OUTPUT, [y], params, dtypes.float32, wide)
     return p.reshape(result, shape)

@@ -40,8 +40,8 @@ class _Depthwise(Primitive):
 class _WinogradInput(Primitive):
     """x [B, H, W, C] to [places, tiles, N], N being C filled up to fours.
 
-    `tiles` counts images, and tiles along both axes; `tile`, `kernel`, `strides`, `dilations` are those of
-    `legalization.filtering.filters`.
+    `tiles` counts images, and tiles along both axes, whose elements are `apart`; `tile`, `kernel`, `strides` and
+    `dilations` of 1 are those of `legalization.filtering.filters`.
     """
 
     name = "winograd_input"

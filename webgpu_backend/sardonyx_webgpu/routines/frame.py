@@ -192,10 +192,9 @@ def text(value: Any) -> Any:
     return [text(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def told(value: Any) -> Size:
-    """A size among the attributes of a routine."""
-    found: Size = value["size"] if isinstance(value, dict) else value
-    return found
+def told(values: Sequence[Any]) -> list[Size]:
+    """Sizes among the attributes of a routine."""
+    return [value["size"] if isinstance(value, dict) else value for value in values]
 
 
 def add(a: Expression, b: Expression) -> Expression:

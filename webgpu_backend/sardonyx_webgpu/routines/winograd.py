@@ -16,13 +16,15 @@ def winograd_input(routine: Routine) -> Code:
     ((_, high, wide, channels),) = routine.inputs
     n = routine.outputs[0][-1]
     frame = Frame(routine)
-    lines, counts = filters(routine.attributes), [told(count) for count in routine.attributes["tiles"]]
+    lines, counts = filters(routine.attributes), told(routine.attributes["tiles"])
     whole = frame.is_multiple(channels)
     values: dict[str, Any] = {
         "span": [line.span for line in lines],
         "places": [line.places for line in lines],
-        "block": [line.outputs * line.stride for line in lines],
-        "low": [told(border) for border in routine.attributes["low"]],
+        "outputs": [line.outputs for line in lines],
+        "stride": [line.stride for line in lines],
+        "apart": told(routine.attributes["apart"]),
+        "low": told(routine.attributes["low"]),
         "down": _first(lines[0].matrices()[0], "x"),
         "across": _second(lines[1].matrices()[0]),
         "H": high,
@@ -39,10 +41,11 @@ def winograd_output(routine: Routine) -> Code:
     ((_, _, n),) = routine.inputs
     _, rows, columns, m = routine.outputs[0]
     frame = Frame(routine)
-    lines, counts = filters(routine.attributes), [told(count) for count in routine.attributes["tiles"]]
+    lines, counts = filters(routine.attributes), told(routine.attributes["tiles"])
     values: dict[str, Any] = {
         "outputs": [line.outputs for line in lines],
         "places": [line.places for line in lines],
+        "apart": told(routine.attributes["apart"]),
         "down": _first(lines[0].matrices()[2], "y"),
         "across": _second(lines[1].matrices()[2]),
         "HIGH": rows,

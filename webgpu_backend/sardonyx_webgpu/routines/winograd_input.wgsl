@@ -14,14 +14,17 @@ fn seen(at: i32, inside: bool, quad: i32) -> vec4f {
 
 fn unit(tile: i32, quad: i32) {
     let tiles = $BATCH * $DOWN * $ACROSS;
-    let top = tile / $ACROSS % $DOWN * $(block[0]) - $(low[0]);
-    let left = tile % $ACROSS * $(block[1]) - $(low[1]);
+    let high = tile / $ACROSS % $DOWN;
+    let wide = tile % $ACROSS;
+    let top = (high + high / $(apart[0]) * $(apart[0]) * $(outputs[0] - 1)) * $(stride[0]) - $(low[0]);
+    let left = (wide + wide / $(apart[1]) * $(apart[1]) * $(outputs[1] - 1)) * $(stride[1]) - $(low[1]);
     let image = tile / $ACROSS / $DOWN * $H;
     #for y in span[0]
-    let in$y = u32(top + $y) < u32($H);
-    let at$y = (image + top + $y) * $W + left;
+    let y$y = top + $y * $(apart[0]);
+    let in$y = u32(y$y) < u32($H);
+    let at$y = (image + y$y) * $W + left;
     #for x in span[1]
-    let x$y_$x = seen(at$y + $x, in$y & (u32(left + $x) < u32($W)), quad);
+    let x$y_$x = seen(at$y + $x * $(apart[1]), in$y & (u32(left + $x * $(apart[1])) < u32($W)), quad);
     #end
     #end
     #for x in span[1]

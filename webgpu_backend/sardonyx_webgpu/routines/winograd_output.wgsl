@@ -2,8 +2,10 @@
 
 fn unit(tile: i32, quad: i32) {
     let tiles = $BATCH * $DOWN * $ACROSS;
-    let row = tile / $ACROSS % $DOWN * $(outputs[0]);
-    let column = tile % $ACROSS * $(outputs[1]);
+    let high = tile / $ACROSS % $DOWN;
+    let wide = tile % $ACROSS;
+    let row = high + high / $(apart[0]) * $(apart[0]) * $(outputs[0] - 1);
+    let column = wide + wide / $(apart[1]) * $(apart[1]) * $(outputs[1] - 1);
     let image = tile / $ACROSS / $DOWN * $HIGH;
     #for p in places[0]
     #for q in places[1]
@@ -16,11 +18,12 @@ fn unit(tile: i32, quad: i32) {
     #end
     #end
     #for r in outputs[0]
-    if (row + $r < $HIGH) {
-        let to$r = (image + row + $r) * $WIDE + column;
+    let row$r = row + $r * $(apart[0]);
+    if (row$r < $HIGH) {
+        let to$r = (image + row$r) * $WIDE + column;
         #for c in outputs[1]
-        if (column + $c < $WIDE) {
-            put_row((to$r + $c) * $M + 4 * quad, $M - 4 * quad, $(across(r, c)));
+        if (column + $c * $(apart[1]) < $WIDE) {
+            put_row((to$r + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, $(across(r, c)));
         }
         #end
     }
