@@ -32,9 +32,9 @@ def lower(code: Any, software: bool = False) -> Code:
     if isinstance(code, Rows):
         return of_rows(code, code.wide and not software)
     if isinstance(code, Routine):
-        from sardonyx_webgpu import routines
+        from sardonyx_webgpu.routines import of_routine
 
-        return routines.of_routine(code)
+        return of_routine(code)
     return of_program(code)
 
 

@@ -32,8 +32,8 @@ MOST_NODES = 48
 @dataclass
 class Fusion:
     """`written` are the Arrays with buffers; `core` maps an Array that has one to the result, of a reduction or a
-    Routine, from which the same launch computes it. `views` are Arrays that Routines read, which lie in memory as others
-    do, under another shape."""
+    Routine, from which the same launch computes it. `views` are Arrays that Routines read, which lie in memory as
+    others do, under another shape."""
 
     written: set[int] = field(default_factory=set)
     core: dict[int, Array] = field(default_factory=dict)

@@ -312,16 +312,15 @@ class Scheduler:
         provider = self.providers[device]
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
         reads = [self.buffer(self.fusion.views.get(id(array), array), device) for array in equation.inputs]
-        rooms = OUTPUT_ROOM.get(equation.primitive.name)
-        shapes = [[poly(size) for size in array.shape] for array in equation.outputs]
-        if rooms:
-            shapes = [[rooms(equation, k)] for k in range(len(shapes))]
+        rooms = _rooms(equation)
+        shapes = [
+            [poly(size) for size in array.shape] if room is None else [room]
+            for array, room in zip(equation.outputs, rooms, strict=True)
+        ]
         outputs = equation.outputs if epilogue is None else epilogue.writes
         others = () if epilogue is None else epilogue.reads
         reads += [self.buffer(array, device) for array in others]
-        writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None) for k, array in enumerate(outputs)
-        ]
+        writes = [self.output_buffer(array, device, room) for array, room in zip(outputs, rooms, strict=True)]
         code = Routine(
             equation.primitive.name if epilogue is None else kernel_name(epilogue, equation),
             equation.primitive.name,
@@ -342,10 +341,9 @@ class Scheduler:
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)
-        rooms = OUTPUT_ROOM.get(equation.primitive.name)
         writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None)
-            for k, array in enumerate(equation.outputs)
+            self.output_buffer(array, device, room)
+            for array, room in zip(equation.outputs, _rooms(equation), strict=True)
         ]
         if equation.primitive.name in IN_PLACE:
             b = KernelBuilder(self._is_buffer)
@@ -369,13 +367,10 @@ def _port(name: str, array: Array, buffers: list[int], symbols: list[str]) -> pl
     return plans.Port(name, array.dtype.name, [poly(size).json() for size in array.shape], buffers, symbols)
 
 
-def _nonzero_room(equation: Equation, k: int) -> Poly:
-    (x,) = equation.inputs
-    return poly(product(x.shape) * x.rank) if k else poly(1)
-
-
-OUTPUT_ROOM = {"nonzero": _nonzero_room}
-"""Elements that outputs may need, where their shapes tell only what the run finds."""
+def _rooms(equation: Equation) -> list[Poly | None]:
+    """The elements that outputs may need, where their shapes tell only what the run finds."""
+    room = equation.primitive.room
+    return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
 
 
 def encode(value: Any, table: SizeTable) -> Any:
@@ -500,11 +495,25 @@ def supports(provider: Provider, equation: Equation) -> bool:
     if name in STEPS:
         return name != "host" or provider.name == NUMPY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params)
+    return provider.supports(name, inputs, outputs, equation.params) and not _is_giant(provider, equation)
+
+
+def _is_giant(provider: Provider, equation: Equation) -> bool:
+    """Whether an operand or a result is larger than what a provider can hold in one tensor."""
+    largest = getattr(provider, "largest", None)
+    most = largest and largest()
+    return most is not None and any(
+        count(array.shape) * array.dtype.itemsize > most for array in (*equation.inputs, *equation.outputs)
+    )
 
 
 def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     """The provider of every equation, after each provider has put its share of them into the form that it likes."""
+    largest = getattr(providers[0], "largest", None)
+    if largest and (most := largest()):
+        from sardonyx.legalization.giants import split
+
+        split(trace, most)
     chosen = partition(trace, providers)
     expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
     for number, provider in enumerate(providers):

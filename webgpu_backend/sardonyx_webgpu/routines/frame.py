@@ -9,10 +9,10 @@ from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.compiler.program import Expression
 from sardonyx_webgpu import template
 from sardonyx_webgpu.bindings import Bindings
-from sardonyx_webgpu.code import Code, constant, size
+from sardonyx_webgpu.code import WORKGROUP, Code, constant, size
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.lanes import LANES, Lanes
-from sardonyx_webgpu.shading import Shading, points
+from sardonyx_webgpu.shading import Shading, groups, points
 from sardonyx_webgpu.statements import block
 from sardonyx_webgpu.values import WGSL, kind
 
@@ -24,7 +24,8 @@ class Frame:
 
     It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours; it puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
-    what there is no `room` for. Sizes are what it is told by names.
+    what there is no `room` for. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
+    first one. Sizes are what it is told by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -42,11 +43,20 @@ class Frame:
         return not any((value if isinstance(value, int) else multiples[int(value[1:])]) % LANES for value in sizes)
 
     def code(
-        self, name: str, grid: Sequence[Expression], turns: Expression, whole: bool, fours: Sequence[int], **values: Any
+        self,
+        name: str,
+        grid: Sequence[Expression],
+        turns: Expression,
+        whole: bool = False,
+        fours: Sequence[int] = (),
+        workgroups: bool = False,
+        **values: Any,
     ) -> Code:
         """The code of a template, with this grid and so many turns of loops.
 
-        Inputs in `fours` lie in fours, and so do results if they are `whole`.
+        Inputs in `fours` lie in fours, and so do results if they are `whole`. With `workgroups` a place in the grid
+        is that of a workgroup: all its threads call `unit`, whose last parameter then is the thread's number, in
+        uniform control flow.
         """
         routine = self.routine
         buffers = (*routine.reads, *routine.writes)
@@ -58,15 +68,20 @@ class Frame:
         def write(same: Sequence[int]) -> Shader:
             bindings = Bindings(routine.name, buffers, len(routine.reads), same, wide)
             shading = Shading(routine.name, routine.params, bindings)
-            names = {key: _text(value) for key, value in values.items()}
+            names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
-            places = ", ".join(f"g{axis}" for axis in range(len(grid)))
-            lines = [*shading.params(grid), *points(shading.printer(), grid), f"unit({places});"]
+            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if workgroups else [])]
+            where = groups(shading.printer(), grid) if workgroups else points(shading.printer(), grid)
+            lines = [*shading.params(grid), *where, f"unit({', '.join(places)});"]
             loads = self._loads(bindings, fours)
+            if "made(" in body:
+                load = f"return {bindings.load(self.output, 'at')};"
+                loads.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
             return shading.finish(*loads, *self._puts(shading, whole), body, shading.entry(lines))
 
         same = tuple(range(len(buffers)))
-        return Code(routine.name, routine.key, routine.params, list(grid), turns, same, write)
+        threads = [*grid, constant(WORKGROUP)] if workgroups else [*grid]
+        return Code(routine.name, routine.key, routine.params, threads, turns, same, write)
 
     def _loads(self, bindings: Bindings, fours: Sequence[int]) -> list[str]:
         parts = []
@@ -80,16 +95,23 @@ class Frame:
         return parts
 
     def _puts(self, shading: Shading, whole: bool) -> list[str]:
-        vector = f"vec4<{WGSL[kind(self.dtype).family]}>"
+        bindings, outputs = shading.bindings, range(self.output, self.output + len(self.routine.writes))
         parts = [] if self.lanes is None else [self.lanes.element(shading, "element")]
-        lanes = [f"put(at + {lane}, x[{lane}]);" for lane in range(LANES)]
         parts.append(self._put(shading, whole))
-        if not whole:
-            parts.append(f"fn put4(at: i32, x: {vector}) {block(lanes)}\n")
+        if kind(self.dtype).stored < 64:
+            parts += self._puts_of_four(whole)
+        for number, k in enumerate(outputs[1:], 1):
+            store = bindings.store(k, "at", "x")
+            parts.append(f"fn put_{number}(at: i32, x: {bindings.kinds[k].wgsl}) {block([store])}\n")
+        return parts
+
+    def _puts_of_four(self, whole: bool) -> list[str]:
+        vector = f"vec4<{WGSL[kind(self.dtype).family]}>"
+        lanes = [f"put(at + {lane}, x[{lane}]);" for lane in range(LANES)]
+        parts = [] if whole else [f"fn put4(at: i32, x: {vector}) {block(lanes)}\n"]
         inside = [f"if ({lane} < room) {{ {text} }}" for lane, text in enumerate(lanes)]
         some = ["if (0 < room) { put4(at, x); }"] if whole else inside
-        parts.append(f"fn put_row(at: i32, room: i32, x: {vector}) {block(some)}\n")
-        return parts
+        return [*parts, f"fn put_row(at: i32, room: i32, x: {vector}) {block(some)}\n"]
 
     def _put(self, shading: Shading, whole: bool) -> str:
         """`put4` where results are `whole`, else `put`."""
@@ -119,11 +141,17 @@ class Frame:
         return shading.bindings.store(self.output, place, value)
 
 
-def _text(value: Any) -> Any:
+def text(value: Any) -> Any:
     """What a template gets: of a size that is a parameter, where that lies."""
     if isinstance(value, str) and value[:1] == "p" and value[1:].isdecimal():
         return f"params[{int(value[1:]) // 4}].{'xyzw'[int(value[1:]) % 4]}"
-    return value
+    return [text(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def told(value: Any) -> Size:
+    """A size among the attributes of a routine."""
+    found: Size = value["size"] if isinstance(value, dict) else value
+    return found
 
 
 def product(*sizes: Size) -> Expression:

@@ -2,7 +2,7 @@
 
 fn right(row: i32, quad: i32) -> vec4f {
     #if WHOLE
-    return load4_b((row * $N >> 2u) + quad);
+    return load4_b(row * $N / 4 + quad);
     #else
     let last = $N - 1;
     let at = row * $N;
