@@ -11,7 +11,9 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import sardonyx
+from sardonyx import providers
 from sardonyx.plan import Plan
+from sardonyx.verify import verify
 from tests.webgpu.folds import SCHEDULES, apply, model, run, use
 
 SIZES = [(1, 1), (3, 1), (2, 3), (5, 4), (7, 64), (3, 197), (2, 256), (70, 65), (1, 5000)]
@@ -218,3 +220,11 @@ def test_masked_scores(rng: np.random.Generator) -> None:
     (y,), plan = run(model(nodes, inputs, {"y": TensorProto.FLOAT}), scores, mask)
     close(y, softmax(scores * 0.125 + mask), 3e-5)
     assert kinds(plan) == ["rows"]
+
+
+def test_verification_runs_them_elsewhere(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((6, 130)).astype(np.float32)
+    _, plan = apply("LayerNormalization", x, x[0], x[1])
+    devices = [providers.load(name).device({}) for name in plan.devices]
+    feeds = dict(zip((port.name for port in plan.inputs), (x, x[0], x[1]), strict=True))
+    assert verify(plan, feeds, devices, providers.load("WasmExecutionProvider").device({})) == []
