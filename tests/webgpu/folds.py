@@ -15,14 +15,14 @@ from sardonyx_webgpu import WebGpuProvider
 from sardonyx_webgpu.device import WebGpuDevice
 
 OPSET = 23
-SCHEDULES = {"threads": True, "groups": False}
-"""Whether the device says that it is software: a thread has a row then, else a workgroup."""
+SCHEDULES = ["threads", "groups", pytest.param("browser", marks=pytest.mark.slow)]
+"""A thread has a row, or where there are enough elements a workgroup; this also in a browser."""
 
 
-def use(monkeypatch: pytest.MonkeyPatch, native: WebGpuDevice, schedule: str) -> None:
-    """Have sessions use a device with this schedule."""
-    device = WebGpuDevice(native.gpu)
-    device.is_software = SCHEDULES[schedule]
+def use(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have sessions use a device with the schedule that is this fixture's parameter."""
+    device = WebGpuDevice(request.getfixturevalue("browser" if request.param == "browser" else "native").gpu)
+    device.is_software = request.param == "threads"
     monkeypatch.setattr(WebGpuProvider, "device", lambda self, options: device)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from sardonyx_webgpu.device import WebGpuDevice
 from tests.webgpu.folds import INT64, SCHEDULES, apply, model, run, use
 
 LENGTHS = [1, 3, 4, 7, 63, 64, 256, 257, 1000]
@@ -26,9 +25,8 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
 
 
 @pytest.fixture(params=SCHEDULES, autouse=True)
-def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, native: WebGpuDevice) -> str:
-    use(monkeypatch, native, request.param)
-    return str(request.param)
+def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(request, monkeypatch)
 
 
 def reduced(operator: str, x: np.ndarray, axes: tuple[int, ...], **attributes: Any) -> np.ndarray:
@@ -144,3 +142,27 @@ def test_epilogues(rng: np.random.Generator) -> None:
     (y,), plan = run(data, x, bias)
     assert len(plan.steps) == 1
     close(y, np.maximum(x.astype(np.float64).mean((2, 3), keepdims=True) + bias, 0), 1.0)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int64])
+@pytest.mark.parametrize("operator", ["ReduceSum", "ReduceMax", "ReduceMean"])
+def test_long_lines_are_reduced_in_two_steps(rng: np.random.Generator, dtype: Any, operator: str) -> None:
+    x = (rng.uniform(0, 8, (2, 300, 1000))).astype(dtype)
+    inputs = {"x": (x.dtype, x.shape)}
+    constant = helper.make_node("Constant", [], ["axes"], value_ints=[1, 2])
+    data = model(
+        [constant, helper.make_node(operator, ["x", "axes"], ["y"], keepdims=0)],
+        inputs,
+        {"y": helper.np_dtype_to_tensor_dtype(x.dtype)},
+    )
+    if operator == "ReduceSum" and dtype is np.float16:
+        x /= 64
+    (y,), plan = run(data, x)
+    assert len(plan.steps) == 2
+    if dtype is np.int64:
+        expected = {"ReduceSum": x.sum, "ReduceMax": x.max, "ReduceMean": x.mean}[operator]((1, 2)).astype(np.int64)
+        np.testing.assert_array_equal(y, expected)
+    else:
+        wide = x.astype(np.float64)
+        expected = {"ReduceSum": wide.sum, "ReduceMax": wide.max, "ReduceMean": wide.mean}[operator]((1, 2))
+        np.testing.assert_allclose(y, expected, rtol=1e-6 if dtype is np.float32 else 2e-3)

@@ -11,17 +11,17 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import sardonyx
+from sardonyx import providers
 from sardonyx.plan import Plan
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx.verify import verify
 from tests.webgpu.folds import SCHEDULES, apply, model, run, use
 
-SIZES = [(1, 1), (3, 1), (2, 3), (5, 4), (7, 64), (3, 197), (2, 256), (70, 65), (1, 4096)]
+SIZES = [(1, 1), (3, 1), (2, 3), (5, 4), (7, 64), (3, 197), (2, 256), (70, 65), (1, 5000)]
 
 
 @pytest.fixture(params=SCHEDULES, autouse=True)
-def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, native: WebGpuDevice) -> str:
-    use(monkeypatch, native, request.param)
-    return str(request.param)
+def schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(request, monkeypatch)
 
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -220,3 +220,11 @@ def test_masked_scores(rng: np.random.Generator) -> None:
     (y,), plan = run(model(nodes, inputs, {"y": TensorProto.FLOAT}), scores, mask)
     close(y, softmax(scores * 0.125 + mask), 3e-5)
     assert kinds(plan) == ["rows"]
+
+
+def test_verification_runs_them_elsewhere(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((6, 130)).astype(np.float32)
+    _, plan = apply("LayerNormalization", x, x[0], x[1])
+    devices = [providers.load(name).device({}) for name in plan.devices]
+    feeds = dict(zip((port.name for port in plan.inputs), (x, x[0], x[1]), strict=True))
+    assert verify(plan, feeds, devices, providers.load("WasmExecutionProvider").device({})) == []

@@ -39,6 +39,7 @@ _STAGES = (
     {
         "conv_general": "convolutions.conv_general",
         "dot_general": "products.dot_general",
+        "reduce": "reductions.reduce",
     },
 )
 """The primitive's name -> module and name of its rule: most models need few of these modules."""

@@ -19,7 +19,7 @@ from sardonyx.polynomial import ONE, Poly
 
 WIDE = 64
 """Elements of a row from which on several threads share it, where threads are many."""
-SHORT = 4096
+SHORT = 8192
 """Rows with more elements must be many: else their elements keep more threads busy as launches of their own."""
 ROWS_PER_SHORT = 64
 CHEAP = 16
