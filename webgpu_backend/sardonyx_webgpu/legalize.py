@@ -26,6 +26,7 @@ _FOLLOWING: dict[str, Rule] = {
 _STAGES = (
     {
         "attention": "attention.attend",
+        "recurrent": "recurrent.recur",
         "scatter": "selection.scatter",
         "sort": "selection.sort",
         "suppression": "selection.suppression",
@@ -43,7 +44,7 @@ _STAGES = (
     },
 )
 """The primitive's name -> module and name of its rule: most models need few of these modules."""
-_TAKES = {"attention": "attention.takes"}
+_TAKES = {"attention": "attention.takes", "recurrent": "recurrent.takes"}
 
 
 @cache

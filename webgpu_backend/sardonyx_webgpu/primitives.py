@@ -20,6 +20,13 @@ class _Matmul(Primitive):
     name = "matmul"
 
 
+class _Recur(Primitive):
+    """Core's `recurrent` with weights [directions, H, H * gates], the gates of a unit side by side, filled up to four;
+    `hidden` is H."""
+
+    name = "recur"
+
+
 class _Conv(Primitive):
     """x [B, *size, C] * w [*taps, C / groups, N] to [B, *out, M], N being M filled up to fours.
 
@@ -53,7 +60,7 @@ class _WinogradOutput(Primitive):
     name = "winograd_output"
 
 
-ATTEND, MATMUL, CONV, DEPTHWISE = _Attend(), _Matmul(), _Conv(), _Depthwise()
+ATTEND, MATMUL, RECUR, CONV, DEPTHWISE = _Attend(), _Matmul(), _Recur(), _Conv(), _Depthwise()
 WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
 
 

@@ -38,7 +38,7 @@ def of_rows(rows: Rows, shared: bool) -> Code:
         printer = shading.printer()
         lines = shading.params([*grid, *(code for part in parts for code in part.codes())])
         if grid:
-            lines += points(printer, grid, threads=WORKGROUP if shared else 1)
+            lines += points(printer, grid, together=shared)
         stored: set[int] = set()
         for part in parts:
             if shared and stored & part.loaded():

@@ -24,6 +24,7 @@ WRITERS = {
     "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
     "merge_runs": "sorting.merge_runs",
+    "recur": "recur.recur",
     "sort_runs": "sorting.sort_runs",
     "suppress": "suppression.suppress",
     "walk_trees": "trees.walk",

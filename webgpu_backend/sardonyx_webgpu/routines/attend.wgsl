@@ -46,10 +46,16 @@ fn four_v(at: i32, quad: i32) -> vec4f {
 }
 #end
 
+// Of the largest weight, which is 1, errors are as small as those of exp near 0. A comparison keeps what is not a number.
+fn powers(x: vec4f) -> vec4f {
+    return exp(select(x, vec4f(-200.0), x < vec4f(-200.0)));
+}
+
 fn unit(batch: i32, group: i32, down: i32, across: i32) {
     let rows = $SHARE * $S;
     let keys = at_b(batch, group, 0, 0);
     let values = at_c(batch, group, 0, 0);
+    let quad = across * $QUADS;
     var last = $T;
     #if CAUSAL
     last = 0;
@@ -81,7 +87,6 @@ fn unit(batch: i32, group: i32, down: i32, across: i32) {
         #for j in 4
         let key$j = min(t + $j, $T - 1);
         let b$j = keys + key$j * $DOWNB;
-        let c$j = values + key$j * $DOWNC;
         #for r in ROWS
         var dot$r_$j = 0.0;
         #end
@@ -113,25 +118,26 @@ fn unit(batch: i32, group: i32, down: i32, across: i32) {
         #end
         let peak$r = select(vec4f(-0x1.fffffep127f), score$r, seen$r);
         let more$r = max(max(most$r, peak$r.x), max(max(peak$r.y, peak$r.z), peak$r.w));
-        let keep$r = exp_float32(most$r - more$r);
-        let away$r = peak$r - more$r;
-        let power$r = select(vec4f(), vec4f(exp_float32(away$r.x), exp_float32(away$r.y), exp_float32(away$r.z), exp_float32(away$r.w)), seen$r);
+        let keep$r = exp(max(most$r - more$r, -200.0));
+        let power$r = select(vec4f(), powers(peak$r - more$r), seen$r);
         total$r = total$r * keep$r + dot(power$r, vec4f(1.0));
         most$r = more$r;
         #end
+        #for r in ROWS
         #for c in QUADS
-        {
-            let quad = across * $QUADS + $c;
-            #for j in 4
-            let y$j = four_v(c$j, quad);
-            #end
+        sum$r_$c *= keep$r;
+        #end
+        #end
+        for (var j = 0; j < 4; j++) {
+            let value = values + min(t + j, $T - 1) * $DOWNC;
+            #for c in QUADS
+            let y$c = four_v(value, quad + $c);
             #for r in ROWS
-            sum$r_$c = fma(vec4f(power$r.x), y0, fma(vec4f(power$r.y), y1, fma(vec4f(power$r.z), y2, fma(vec4f(power$r.w), y3, sum$r_$c * keep$r))));
+            sum$r_$c = fma(vec4f(power$r[j]), y$c, sum$r_$c);
+            #end
             #end
         }
-        #end
     }
-    let quad = across * $QUADS;
     #for r in ROWS
     if (down * $ROWS + $r < rows) {
         let place = ((batch * $SHARE * $G + head$r) * $S + query$r) * $E + 4 * quad;

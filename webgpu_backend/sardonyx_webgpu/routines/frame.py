@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx.compiler.kernel import Kernel, Routine
@@ -12,7 +12,7 @@ from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import WORKGROUP, Code, constant, size
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.lanes import LANES, Lanes
-from sardonyx_webgpu.shading import Shading, groups, points
+from sardonyx_webgpu.shading import Shading, points
 from sardonyx_webgpu.statements import block
 from sardonyx_webgpu.values import WGSL, kind
 
@@ -73,16 +73,15 @@ class Frame:
         turns: Expression,
         whole: bool = False,
         fours: Sequence[int] = (),
-        workgroups: bool = False,
-        functions: Sequence[str] = (),
+        functions: Callable[[Shading], Sequence[str]] = lambda _: (),
+        threads: int = 0,
         **values: Any,
     ) -> Code:
         """The code of a template, with this grid and so many turns of loops.
 
-        Inputs in `fours` lie in fours, and so do results if they are `whole`. With `workgroups` a place in the grid
-        is that of a workgroup: all its threads call `unit`, whose last parameter then is the thread's number, in
-        uniform control flow. The template may call these `functions` of `sardonyx.scalar` by names such as
-        `exp_float32`.
+        Inputs in `fours` lie in fours, and so do results if they are `whole`. `functions` are what else the template
+        calls. With `threads` a workgroup of so many has a place in the grid: all of them call `unit`, in uniform
+        control flow, and its last parameter is the thread's number.
         """
         routine = self.routine
         buffers = (*routine.reads, *routine.writes)
@@ -94,21 +93,21 @@ class Frame:
         def write(same: Sequence[int]) -> Shader:
             bindings = Bindings(routine.name, buffers, len(routine.reads), same, wide)
             shading = Shading(routine.name, routine.params, bindings)
-            shading.bring(functions)
             names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
-            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if workgroups else [])]
-            where = groups(shading.printer(), grid) if workgroups else points(shading.printer(), grid)
-            lines = [*shading.params(grid), *where, f"unit({', '.join(places)});"]
+            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if threads else [])]
+            lines = [*shading.params(grid), *points(shading.printer(), grid, together=threads > 0)]
+            lines.append(f"unit({', '.join(places)});")
             own = [*self._places(shading), *self._loads(bindings, fours)]
             if "made(" in body:
                 load = f"return {bindings.load(self.output, 'at')};"
                 own.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
-            return shading.finish(*own, *self._puts(shading, whole), body, shading.entry(lines))
+            own += [*self._puts(shading, whole), *functions(shading)]
+            return shading.finish(*own, body, shading.entry(lines, threads=threads or WORKGROUP))
 
         same = routine.same or tuple(range(len(buffers)))
-        threads = [*grid, constant(WORKGROUP)] if workgroups else [*grid]
-        return Code(routine.name, routine.key, routine.params, threads, turns, same, write)
+        units = [*grid, constant(WORKGROUP)] if threads else [*grid]
+        return Code(routine.name, routine.key, routine.params, units, turns, same, write)
 
     def _places(self, shading: Shading) -> list[str]:
         """The functions `at_a`, ... from indices to places in buffers."""

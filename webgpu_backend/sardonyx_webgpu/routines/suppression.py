@@ -20,4 +20,4 @@ def suppress(routine: Routine) -> Code:
     turns = call("add", call("mul", blocks, each), divided_up(size(room), WORKGROUP))
     values = {"CLASSES": classes, "BOXES": boxes, "ROOM": room, "STEPS": _STEPS, "THREADS": WORKGROUP}
     grid = [size(images), size(classes)]
-    return Frame(routine).code("suppression", grid, call("add", turns, constant(4)), workgroups=True, **values)
+    return Frame(routine).code("suppression", grid, call("add", turns, constant(4)), threads=WORKGROUP, **values)
