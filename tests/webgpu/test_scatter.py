@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx import InferenceSession
 from sardonyx.plan import Launch
-from sardonyx_webgpu.selection import FEWEST_UPDATES
+from sardonyx_webgpu.scattering import FEWEST_UPDATES
 from tests.engine.graphs import model
 from tests.engine.providers import WEBGPU
 from tests.webgpu.nodes import Array, on_device, run
@@ -138,3 +138,27 @@ def test_what_reads_the_result(reduction: str, rng: np.random.Generator) -> None
     assert_array_equal(found, np.maximum(combined(x, i, u, reduction) * v, 0).T)
     (plan,) = made.plans
     assert [step.origins for step in plan.steps if isinstance(step, Launch)][-1] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_stretched_indices(axis: int, reduction: str, rng: np.random.Generator) -> None:
+    """Elements whose indices are the same along an axis are slices: few indices are sorted."""
+    places = (700, 1) if axis == 0 else (1, 700)
+    counts = (700, 8) if axis == 0 else (8, 700)
+    shape = (30, 8) if axis == 0 else (8, 30)
+    text = f"""g (float[{shape[0]}, {shape[1]}] x, int64[{places[0]}, {places[1]}] i, float[{counts[0]}, {counts[1]}] u)
+        => (float[{shape[0]}, {shape[1]}] y) {{
+        c = Constant <value = int64[2] {{{counts[0]}, {counts[1]}}}> ()
+        e = Expand (i, c)
+        y = ScatterElements <axis = {axis}, reduction = "{reduction}"> (x, e, u)
+    }}"""
+    made = InferenceSession(model(text), providers=[WEBGPU])
+    x, u = (rng.normal(size=size).astype(np.float32) for size in (shape, counts))
+    i = rng.integers(-30, 30, places)
+    (found,) = made.run(None, {"x": x, "i": i, "u": u})
+    if axis:
+        x, i, u, found = x.T, i.T, u.T, found.T
+    assert_array_equal(found, combined(x, i, u, reduction))
+    keys = {buffer.elements for buffer in made.plans[0].buffers if buffer.dtype == "uint32"}
+    assert keys == {700}

@@ -13,7 +13,7 @@ from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
-from sardonyx_webgpu import scanning, selection
+from sardonyx_webgpu import scanning, scattering, selection
 
 Rule: TypeAlias = Callable[[Rewriter, Equation], bool]
 
@@ -23,7 +23,7 @@ FEWEST = 512
 
 def legalize(trace: Trace, origins: Collection[int]) -> None:
     """Rewrite the equations of these ONNX nodes."""
-    for rules in (selection.RULES, scanning.RULES):
+    for rules in (selection.RULES | scattering.RULES, scanning.RULES):
         _apply(trace, origins, rules)
     legalizer = ChannelsLast(trace)
 

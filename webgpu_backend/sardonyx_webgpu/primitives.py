@@ -47,8 +47,9 @@ class _LastUpdates(Primitive):
 
 
 class _CombineUpdates(Primitive):
-    """x [slots, width] and updates [count, width], combined by `reduction`, one after the other, in the order of numbers,
-    int32 [count]. Those of a slot, `most` at most, begin at its place in int32 [slots + 1], and end at the next one's."""
+    """x [slots, width] and updates [count, width], combined by `reduction` one after the other, in the order of their
+    numbers, int32 [count], in which those of a slot, `most` at most, are from its place, int32 [slots + 1], to the next
+    one's."""
 
     name = "combine_updates"
 
