@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sardonyx_webgpu.selection import FEWEST_UPDATES
+from sardonyx import InferenceSession
+from sardonyx.plan import Launch
+from sardonyx_webgpu.scattering import FEWEST_UPDATES
+from tests.engine.graphs import model
+from tests.engine.providers import WEBGPU
 from tests.webgpu.nodes import Array, on_device, run
 
 __all__ = ["on_device"]
@@ -116,3 +120,45 @@ def test_nothing() -> None:
     x, updates = np.zeros((0, 4), np.float32), np.zeros((0, 4), np.float32)
     (found,) = run("ScatterND", x, np.zeros((0, 1), np.int64), updates)
     assert found.shape == (0, 4)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_what_reads_the_result(reduction: str, rng: np.random.Generator) -> None:
+    """It is in the same dispatch."""
+    text = f"""g (float[30, 5] x, int64[999, 1] i, float[999, 5] u, float[5] v) => (float[5, 30] y) {{
+        s = ScatterND <reduction = "{reduction}"> (x, i, u)
+        m = Mul (s, v)
+        t = Transpose <perm = [1, 0]> (m)
+        y = Relu (t)
+    }}"""
+    made = InferenceSession(model(text), providers=[WEBGPU])
+    x, u, v = (rng.normal(size=size).astype(np.float32) for size in ((30, 5), (999, 5), 5))
+    i = rng.integers(0, 30, (999, 1))
+    (found,) = made.run(None, {"x": x, "i": i, "u": u, "v": v})
+    assert_array_equal(found, np.maximum(combined(x, i, u, reduction) * v, 0).T)
+    (plan,) = made.plans
+    assert [step.origins for step in plan.steps if isinstance(step, Launch)][-1] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_stretched_indices(axis: int, reduction: str, rng: np.random.Generator) -> None:
+    """Elements whose indices are the same along an axis are slices: few indices are sorted."""
+    places = (700, 1) if axis == 0 else (1, 700)
+    counts = (700, 8) if axis == 0 else (8, 700)
+    shape = (30, 8) if axis == 0 else (8, 30)
+    text = f"""g (float[{shape[0]}, {shape[1]}] x, int64[{places[0]}, {places[1]}] i, float[{counts[0]}, {counts[1]}] u)
+        => (float[{shape[0]}, {shape[1]}] y) {{
+        c = Constant <value = int64[2] {{{counts[0]}, {counts[1]}}}> ()
+        e = Expand (i, c)
+        y = ScatterElements <axis = {axis}, reduction = "{reduction}"> (x, e, u)
+    }}"""
+    made = InferenceSession(model(text), providers=[WEBGPU])
+    x, u = (rng.normal(size=size).astype(np.float32) for size in (shape, counts))
+    i = rng.integers(-30, 30, places)
+    (found,) = made.run(None, {"x": x, "i": i, "u": u})
+    if axis:
+        x, i, u, found = x.T, i.T, u.T, found.T
+    assert_array_equal(found, combined(x, i, u, reduction))
+    keys = {buffer.elements for buffer in made.plans[0].buffers if buffer.dtype == "uint32"}
+    assert keys == {700}

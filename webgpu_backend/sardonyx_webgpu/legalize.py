@@ -27,7 +27,7 @@ _STAGES = (
     {
         "attention": "attention.attend",
         "recurrent": "recurrent.recur",
-        "scatter": "selection.scatter",
+        "scatter": "scattering.scatter",
         "sort": "selection.sort",
         "suppression": "selection.suppression",
         "top_k": "selection.top_k",

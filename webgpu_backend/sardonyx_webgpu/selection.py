@@ -1,22 +1,17 @@
-"""What sorts, selects, scatters and follows trees, on its way to routines."""
+"""What sorts, selects and follows trees, on its way to routines."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
+from sardonyx.array import Equation
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.compiler.routines import counts_along
 from sardonyx.primitives.ensemble import combined
 from sardonyx.primitives.suppression import LOWEST
 from sardonyx.symbolic import Dim, Size, hint, poly, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.sorting import keys, order, take
 
-FEWEST_UPDATES = 256
-"""Updates that a thread may write one after the other before sorting them is better."""
 MOST_SCORES = 1 << 16
 """Scores up to which all are sorted; of more, those of boxes that no class may choose are left out first."""
 MOST_LEAVES = 1 << 24
@@ -49,50 +44,6 @@ def _ordered(rewriter: Rewriter, equation: Equation, k: Size, descending: bool) 
     results = [take(p.reshape(lines, flat), places), p.cast(places, dtypes.int64)]
     for output, result in zip(equation.outputs, results, strict=True):
         rewriter.define_transposed(output, p.reshape(result, (*lines.shape[:-1], k)), back)
-
-
-def scatter(rewriter: Rewriter, equation: Equation) -> bool:
-    """scatter -> the updates in the order of their places, and a thread for each element that looks for its own"""
-    x, updates, *indices = equation.inputs
-    (output,), axes = equation.outputs, equation.params["axes"]
-    shape = indices[0].shape
-    own_lines = {line for index in indices if (line := counts_along(index)) is not None}
-    turns = product([size for k, size in enumerate(shape) if k not in own_lines])
-    if hint(turns) <= FEWEST_UPDATES:
-        return False
-    kept = [axis for axis in range(x.rank) if axis not in axes]
-    count, width = product(shape), product([x.shape[axis] for axis in kept])
-    slots = product([x.shape[axis] for axis in axes])
-    places, numbers = order(rewriter, p.reshape(_slots(x, indices, axes), (1, count)))
-    target = p.reshape(p.transpose(x, [*axes, *kept]), (slots, width))
-    values = p.reshape(updates, (count, width))
-    found = [p.reshape(places, (count,)), p.reshape(numbers, (count,))]
-    if equation.params["reduction"] == "none":
-        last = rewriter.record(own.LAST_UPDATES, found, {}, dtypes.int32, (slots,))
-        taken = p.gather(values, [p.maximum(last, 0)], [0])
-        made = p.where(p.unsqueeze(last, [1]) < 0, target, taken)
-    else:
-        first = rewriter.record(own.FIRST_UPDATES, found[:1], {}, dtypes.int32, (slots + 1,))
-        # A Dim, so that it is a parameter of the code.
-        params = {"reduction": equation.params["reduction"], "most": Dim(poly(turns))}
-        made = rewriter.record(own.COMBINE_UPDATES, [target, values, found[1], first], params, x.dtype, (slots, width))
-    result = p.reshape(made, [x.shape[axis] for axis in (*axes, *kept)])
-    back = [[*axes, *kept].index(axis) for axis in range(x.rank)]
-    rewriter.define_transposed(output, result, back)
-    return True
-
-
-def _slots(x: Array, indices: Sequence[Array], axes: Sequence[int]) -> Array:
-    """The row-major position of updates along the axes, uint32; those out of range come last."""
-    total, inside = None, None
-    for axis, index in zip(axes, indices, strict=True):
-        fits = (index >= 0) & (index < x.shape[axis])
-        place = p.cast(index, dtypes.int32)
-        total = place if total is None else total * x.shape[axis] + place
-        inside = fits if inside is None else inside & fits
-    assert total is not None
-    assert inside is not None
-    return p.where(inside, p.cast(total, dtypes.uint32), 0xFFFFFFFF)
 
 
 def suppression(rewriter: Rewriter, equation: Equation) -> bool:
