@@ -161,6 +161,8 @@ class Primitive:
     numpy: Callable[..., Sequence[np.ndarray]]
     expand: Callable[..., Sequence[Array]] | None = None
     """The results in other primitives, for providers that have no routine for this one."""
+    room: Callable[..., Size] | None = None
+    """The elements that output k may need, of k and the inputs, where its shape tells only what the run finds."""
 
 
 PRIMITIVES: dict[str, Primitive] = {}

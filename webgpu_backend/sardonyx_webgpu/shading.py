@@ -63,23 +63,29 @@ class Shading:
         return Shader(self.name, "\n".join(parts), self.bindings.count)
 
 
-def points(printer: Printer, grid: Sequence[Expression], step: int = 1, threads: int = 0) -> list[str]:
+def points(printer: Printer, grid: Sequence[Expression], step: int = 1, together: bool = False) -> list[str]:
     """The statements that give a thread its place g0, g1, ... in the grid, and send those beyond it home.
 
-    Along the last axis places are so many elements apart. With `threads` all of a workgroup have the same place.
+    Along the last axis places are so many elements apart. The threads of a workgroup may be `together` at one place:
+    then all of them stay, or go, and what follows is in uniform control flow.
     """
     lines, extents = printer.print(*grid)
     lines += [f"let n{axis} = u32({extent});" for axis, extent in enumerate(extents)]
-    each = "" if threads else f" * {WORKGROUP}u + thread"
+    each = "" if together else f" * {WORKGROUP}u + thread"
     lines.append(f"let point = (group.y * groups.x + group.x){each};")
     lines.append(f"if (point >= {' * '.join(f'n{axis}' for axis in range(len(grid)))}) {{ return; }}")
-    rest = "point"
-    for axis in range(len(grid) - 1, 0, -1):
-        scale = f" * {step}" if step > 1 and axis == len(grid) - 1 else ""
+    return lines + _places("point", len(grid), step)
+
+
+def _places(number: str, rank: int, step: int = 1) -> list[str]:
+    """The statements that name the coordinates of a number, of which the last axis' are so many elements apart."""
+    lines, rest = [], number
+    for axis in range(rank - 1, 0, -1):
+        scale = f" * {step}" if step > 1 and axis == rank - 1 else ""
         lines.append(f"let g{axis} = i32({rest} % n{axis}){scale};")
         lines.append(f"let rest{axis} = {rest} / n{axis};")
         rest = f"rest{axis}"
-    return [*lines, f"let g0 = i32({rest}){f' * {step}' if step > 1 and len(grid) == 1 else ''};"]
+    return [*lines, f"let g0 = i32({rest}){f' * {step}' if step > 1 and rank == 1 else ''};"]
 
 
 def _functions(wanted: dict[str, Function]) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,8 +11,9 @@ import numpy as np
 from sardonyx import memory
 from sardonyx import plan as plans
 from sardonyx.array import PRIMITIVES, Array, Equation, Trace
-from sardonyx.compiler import layout, loops
+from sardonyx.compiler import layout, loops, rows
 from sardonyx.compiler.fuse import Fusion, fuse
+from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.rewriting import expand_composites
@@ -77,6 +78,7 @@ class Scheduler:
         self._numbers: dict[tuple[int, int], int] = {}
         self._homes: dict[int, int] = {}
         self._keep: list[Array] = []
+        self._calls: list[dict[int, rows.Call]] = [{} for _ in providers]
         self.epoch = 0
         self.used_weights: dict[str, np.ndarray] = {}
         self.functions: list[list[plans.Plan]] = []
@@ -153,6 +155,9 @@ class Scheduler:
         for number in results:
             self.lives[number][1] = LAST
         setup, steps = take_out(self.steps, self.buffers, self.codes, self._keys(), results)
+        for device, calls in enumerate(self._calls):
+            steps = self._join_rows(steps, device, calls, results)
+        self._drop_codes([*setup, *steps])
         self._layout()
         homes = [
             [
@@ -251,16 +256,60 @@ class Scheduler:
         if provider.form == "program":
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
-        self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+        step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+        if getattr(provider, "rows", False):
+            self._calls[device][id(step)] = rows.Call(kernel, params)
 
-    def launch(self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int) -> None:
+    def launch(
+        self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
+    ) -> plans.Launch:
+        step = self._made_launch(code, buffers, params, origins, device)
+        for number in buffers:
+            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
+        self.steps.append(step)
+        return step
+
+    def _made_launch(
+        self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
+    ) -> plans.Launch:
         key = (device, type(code).__name__, code.key)
         if key not in self._code_numbers:
             self._code_numbers[key] = len(self.codes)
             self.codes.append({"device": device, **code.json()})
-        for number in buffers:
-            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
-        self.steps.append(plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device))
+        return plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device)
+
+    def _join_rows(
+        self, steps: list[plans.Step], device: int, calls: Mapping[int, rows.Call], outputs: Collection[int]
+    ) -> list[plans.Step]:
+        """The steps, with Rows instead of launches over the same rows."""
+        if not calls:
+            return steps
+        provider = self.providers[device]
+        places = {id(step): k for k, step in enumerate(self.steps)}
+        result = list(steps)
+        joined = rows.join(steps, calls, outputs, provider.max_buffers, getattr(provider, "lanes", 1))
+        for item in reversed(joined):
+            old = steps[item.first : item.first + item.count]
+            launches = [step for step in old if isinstance(step, plans.Launch)]
+            origins = sorted({origin for step in launches for origin in step.origins})
+            written = item.buffers[len(item.code.reads) :]
+            step = self._made_launch(item.code, item.buffers, item.params, origins, device)
+            result[item.first : item.first + item.count] = [step]
+            first, last = places[id(old[0])], places[id(old[-1])]
+            for number in item.buffers:
+                life = self.lives[number]
+                life[:] = min(life[0], first) if number in written else life[0], max(life[1], last)
+            for number in item.dropped:
+                self.buffers[number].shape, self.buffers[number].elements, self.room[number] = [0], 0, 0
+        return result
+
+    def _drop_codes(self, steps: Sequence[plans.Step]) -> None:
+        """Keep the codes that are launched."""
+        launches = [step for step in steps if isinstance(step, plans.Launch)]
+        used = sorted({step.code for step in launches})
+        self.codes = [self.codes[number] for number in used]
+        for step in launches:
+            step.code = used.index(step.code)
 
     def _is_buffer(self, array: Array) -> bool:
         return array.equation is None or self.fusion.is_written(array)
@@ -271,16 +320,15 @@ class Scheduler:
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
         views = self.fusion.views[id(equation)]
         reads = [self.buffer(operand.source, device) for operand in views]
-        rooms = OUTPUT_ROOM.get(equation.primitive.name)
-        shapes = [[poly(size) for size in array.shape] for array in equation.outputs]
-        if rooms:
-            shapes = [[rooms(equation, k)] for k in range(len(shapes))]
+        rooms = _rooms(equation)
+        shapes = [
+            [poly(size) for size in array.shape] if room is None else [room]
+            for array, room in zip(equation.outputs, rooms, strict=True)
+        ]
         outputs = equation.outputs if epilogue is None else epilogue.writes
         others = () if epilogue is None else epilogue.reads
         reads += [self.buffer(array, device) for array in others]
-        writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None) for k, array in enumerate(outputs)
-        ]
+        writes = [self.output_buffer(array, device, room) for array, room in zip(outputs, rooms, strict=True)]
         code = Routine(
             equation.primitive.name if epilogue is None else kernel_name(epilogue, equation),
             equation.primitive.name,
@@ -309,10 +357,9 @@ class Scheduler:
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)
-        rooms = OUTPUT_ROOM.get(equation.primitive.name)
         writes = [
-            self.output_buffer(array, device, rooms(equation, k) if rooms else None)
-            for k, array in enumerate(equation.outputs)
+            self.output_buffer(array, device, room)
+            for array, room in zip(equation.outputs, _rooms(equation), strict=True)
         ]
         if equation.primitive.name in IN_PLACE:
             b = KernelBuilder(self._is_buffer)
@@ -336,13 +383,10 @@ def _port(name: str, array: Array, buffers: list[int], symbols: list[str]) -> pl
     return plans.Port(name, array.dtype.name, [poly(size).json() for size in array.shape], buffers, symbols)
 
 
-def _nonzero_room(equation: Equation, k: int) -> Poly:
-    (x,) = equation.inputs
-    return poly(product(x.shape) * x.rank) if k else poly(1)
-
-
-OUTPUT_ROOM = {"nonzero": _nonzero_room}
-"""Elements that outputs may need, where their shapes tell only what the run finds."""
+def _rooms(equation: Equation) -> list[Poly | None]:
+    """The elements that outputs may need, where their shapes tell only what the run finds."""
+    room = equation.primitive.room
+    return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
 
 
 def kernel_name(b: KernelBuilder, equation: Equation) -> str:
@@ -354,68 +398,6 @@ def kernel_name(b: KernelBuilder, equation: Equation) -> str:
         if function not in words:
             words.append(function)
     return "_".join(words[:5]) or equation.primitive.name
-
-
-def _read(s: Scheduler, equation: Equation, device: int) -> None:
-    (x,) = equation.inputs
-    s.steps.append(plans.Read(s.at_home(x), list(equation.params["symbols"])))
-    s.epoch += 1
-
-
-def _host(s: Scheduler, equation: Equation, device: int) -> None:
-    params = equation.params
-    inputs = [s.at_home(array) for array in equation.inputs]
-    step = plans.Host(params["function"], params["attributes"], inputs, [], params["symbols"], equation.origin)
-    if plans.halts(step):
-        s.epoch += 1
-    step.results = [s.output_buffer(array, device) for array in equation.outputs]
-    s.steps.append(step)
-
-
-def _branch(s: Scheduler, equation: Equation, device: int) -> None:
-    condition, operands = s.at_home(equation.inputs[0]), []
-    functions, homes = [], []
-    for body, trace in equation.bodies:
-        functions.append(s.function(body, trace))
-        homes.append(_output_devices(s.functions[-1][0]))
-        operands.append([s.at_home(s.trace.materialise(array)) for array in body.captured])
-    step = plans.Branch(condition, functions, operands, [], [])
-    _finish(s, step, equation, homes[0])
-
-
-def _loop(s: Scheduler, equation: Equation, device: int) -> None:
-    ((body, trace),) = equation.bodies
-    params = equation.params
-    inputs = [s.at_home(array) for array in equation.inputs]
-    first = params["trips"] + params["condition"]
-    trips = inputs[0] if params["trips"] else -1
-    condition = inputs[first - 1] if params["condition"] else -1
-    last = first + params["carried"]
-    function = s.function(body, trace)
-    step = plans.Loop(trips, condition, function, inputs[first:last], inputs[last:], [], [])
-    _finish(s, step, equation, _output_devices(s.functions[-1][0])[1:])
-
-
-def _output_devices(plan: plans.Plan) -> list[int]:
-    return [plan.buffers[port.buffers[0]].device for port in plan.outputs]
-
-
-def _finish(s: Scheduler, step: plans.HostStep, equation: Equation, homes: list[int]) -> None:
-    """Append a step that halts; its results are the first buffers of the next epoch."""
-    s.steps.append(step)
-    s.epoch += 1
-    defined: set[str] = set()
-    for k, (array, home) in enumerate(zip(equation.outputs, homes, strict=True)):
-        step.results.append(s.output_buffer(array, home))
-        for axis, size in enumerate(array.shape):
-            name = str(size)
-            if isinstance(size, Dim) and name in s.trace.fresh and name not in defined:
-                defined.add(name)
-                step.symbols.append([name, k, axis])
-
-
-STEPS = {"read": _read, "host": _host, "branch": _branch, "loop": _loop}
-"""Primitives that are steps of the plan itself."""
 
 
 def schedule(
@@ -452,11 +434,25 @@ def supports(provider: Provider, equation: Equation) -> bool:
     if name in STEPS:
         return name != "host" or provider.name == NUMPY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params)
+    return provider.supports(name, inputs, outputs, equation.params) and not _is_giant(provider, equation)
+
+
+def _is_giant(provider: Provider, equation: Equation) -> bool:
+    """Whether an operand or a result is larger than what a provider can hold in one tensor."""
+    largest = getattr(provider, "largest", None)
+    most = largest and largest()
+    return most is not None and any(
+        count(array.shape) * array.dtype.itemsize > most for array in (*equation.inputs, *equation.outputs)
+    )
 
 
 def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     """The provider of every equation, after each provider has put its share of them into the form that it likes."""
+    largest = getattr(providers[0], "largest", None)
+    if largest and (most := largest()):
+        from sardonyx.legalization.giants import split
+
+        split(trace, most)
     chosen = partition(trace, providers)
     expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
     for number, provider in enumerate(providers):

@@ -48,7 +48,7 @@ def take_out(
             digest = hashlib.sha256(repr((whole, k)).encode()).hexdigest()
             buffers[number].weight = f"~{digest[:16]}"
     others = [step for step in steps if id(step) not in taken]
-    used = {number for step in others for number in _touched(step)} | set(outputs)
+    used = {number for step in others for number in touched(step)} | set(outputs)
     for launch in setup:
         for number in launch.buffers:
             buffers[number].once = number not in used
@@ -78,7 +78,7 @@ def _written(step: plans.Step, codes: Sequence[Mapping[str, Any]]) -> list[int]:
     return [] if isinstance(step, plans.Read) else step.results
 
 
-def _touched(step: plans.Step) -> list[int]:
+def touched(step: plans.Step) -> list[int]:
     """All buffers that a step reads or writes."""
     match step:
         case plans.Launch():

@@ -11,7 +11,7 @@ from sardonyx import dtypes
 from sardonyx.array import Array, Primitive, active_trace, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, normalize_axes
-from sardonyx.symbolic import hint, product
+from sardonyx.symbolic import Size, hint, product
 
 
 class Gather(Primitive):
@@ -86,6 +86,9 @@ class NonZero(Primitive):
     def numpy(self, x: np.ndarray) -> Values:
         found = np.stack(np.nonzero(x)) if x.ndim else np.zeros((0, int(x != 0)), np.int64)
         return [np.array([found.shape[1]], np.int64), found.astype(np.int64)]
+
+    def room(self, k: int, x: Array, *others: Array) -> Size:
+        return product(x.shape) * x.rank if k else 1
 
 
 class Read(Primitive):

@@ -25,8 +25,8 @@ class Frame:
     It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours, from where `at_a`
     of an index says; from there a template may go by steps along axes in which views are linear. It puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
-    what there is no `room` for; those of a second and third output by `put_b` and `put_c`. Sizes are what it is told
-    by names.
+    what there is no `room` for. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
+    first one. Sizes are what it is told by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -71,8 +71,8 @@ class Frame:
         name: str,
         grid: Sequence[Expression],
         turns: Expression,
-        whole: bool,
-        fours: Sequence[int],
+        whole: bool = False,
+        fours: Sequence[int] = (),
         functions: Callable[[Shading], Sequence[str]] = lambda _: (),
         threads: int = 0,
         **values: Any,
@@ -80,7 +80,8 @@ class Frame:
         """The code of a template, with this grid and so many turns of loops.
 
         Inputs in `fours` lie in fours, and so do results if they are `whole`. `functions` are what else the template
-        calls. With `threads`, a workgroup of so many has a place in the grid, and `unit` gets the number of each.
+        calls. With `threads` a workgroup of so many has a place in the grid: all of them call `unit`, in uniform
+        control flow, and its last parameter is the thread's number.
         """
         routine = self.routine
         buffers = (*routine.reads, *routine.writes)
@@ -92,17 +93,21 @@ class Frame:
         def write(same: Sequence[int]) -> Shader:
             bindings = Bindings(routine.name, buffers, len(routine.reads), same, wide)
             shading = Shading(routine.name, routine.params, bindings)
-            names = {key: _text(value) for key, value in values.items()}
+            names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
-            places = ", ".join(f"g{axis}" for axis in range(len(grid)))
-            lines = [*shading.params(grid), *points(shading.printer(), grid, threads=threads)]
-            lines.append(f"unit({places}{', i32(thread)' if threads else ''});")
-            own = [*self._places(shading), *self._loads(bindings, fours), *self._puts(shading, whole)]
-            return shading.finish(*own, *functions(shading), body, shading.entry(lines, threads=threads or WORKGROUP))
+            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if threads else [])]
+            lines = [*shading.params(grid), *points(shading.printer(), grid, together=threads > 0)]
+            lines.append(f"unit({', '.join(places)});")
+            own = [*self._places(shading), *self._loads(bindings, fours)]
+            if "made(" in body:
+                load = f"return {bindings.load(self.output, 'at')};"
+                own.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
+            own += [*self._puts(shading, whole), *functions(shading)]
+            return shading.finish(*own, body, shading.entry(lines, threads=threads or WORKGROUP))
 
         same = routine.same or tuple(range(len(buffers)))
-        points_ = [*grid, constant(WORKGROUP)] if threads else list(grid)
-        return Code(routine.name, routine.key, routine.params, points_, turns, same, write)
+        units = [*grid, constant(WORKGROUP)] if threads else [*grid]
+        return Code(routine.name, routine.key, routine.params, units, turns, same, write)
 
     def _places(self, shading: Shading) -> list[str]:
         """The functions `at_a`, ... from indices to places in buffers."""
@@ -133,20 +138,23 @@ class Frame:
         return parts
 
     def _puts(self, shading: Shading, whole: bool) -> list[str]:
-        vector = f"vec4<{WGSL[kind(self.dtype).family]}>"
+        bindings, outputs = shading.bindings, range(self.output, self.output + len(self.routine.writes))
         parts = [] if self.lanes is None else [self.lanes.element(shading, "element")]
-        lanes = [f"put(at + {lane}, x[{lane}]);" for lane in range(LANES)]
         parts.append(self._put(shading, whole))
-        if not whole:
-            parts.append(f"fn put4(at: i32, x: {vector}) {block(lanes)}\n")
+        if kind(self.dtype).stored < 64:
+            parts += self._puts_of_four(whole)
+        for number, k in enumerate(outputs[1:], 1):
+            store = bindings.store(k, "at", "x")
+            parts.append(f"fn put_{number}(at: i32, x: {bindings.kinds[k].wgsl}) {block([store])}\n")
+        return parts
+
+    def _puts_of_four(self, whole: bool) -> list[str]:
+        vector = f"vec4<{WGSL[kind(self.dtype).family]}>"
+        lanes = [f"put(at + {lane}, x[{lane}]);" for lane in range(LANES)]
+        parts = [] if whole else [f"fn put4(at: i32, x: {vector}) {block(lanes)}\n"]
         inside = [f"if ({lane} < room) {{ {text} }}" for lane, text in enumerate(lanes)]
         some = ["if (0 < room) { put4(at, x); }"] if whole else inside
-        for number in range(1, len(self.routine.writes)):
-            store = shading.bindings.store(self.output + number, "at", "x")
-            wgsl = shading.bindings.kinds[self.output + number].wgsl
-            parts.append(f"fn put_{'abcdefgh'[number]}(at: i32, x: {wgsl}) {block([store])}\n")
-        parts.append(f"fn put_row(at: i32, room: i32, x: {vector}) {block(some)}\n")
-        return parts
+        return [*parts, f"fn put_row(at: i32, room: i32, x: {vector}) {block(some)}\n"]
 
     def _put(self, shading: Shading, whole: bool) -> str:
         """`put4` where results are `whole`, else `put`."""
@@ -176,11 +184,16 @@ class Frame:
         return shading.bindings.store(self.output, place, value)
 
 
-def _text(value: Any) -> Any:
+def text(value: Any) -> Any:
     """What a template gets: of a size that is a parameter, where that lies."""
     if isinstance(value, str) and value[:1] == "p" and value[1:].isdecimal():
         return f"params[{int(value[1:]) // 4}].{'xyzw'[int(value[1:]) % 4]}"
-    return value
+    return [text(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def told(values: Sequence[Any]) -> list[Size]:
+    """Sizes among the attributes of a routine."""
+    return [value["size"] if isinstance(value, dict) else value for value in values]
 
 
 def add(a: Expression, b: Expression) -> Expression:

@@ -234,9 +234,9 @@ fn unit(direction: i32, down: i32, thread: i32) {
     }
     for (var u = thread; u < $H; u += $THREADS) {
         #for s in ROWS
-        put_b(place$s + u, hidden[$s * $TWICE + ($STEPS & 1) * $H + u]);
+        put_1(place$s + u, hidden[$s * $TWICE + ($STEPS & 1) * $H + u]);
         #if LSTM
-        put_c(place$s + u, cell[$s * $H + u]);
+        put_2(place$s + u, cell[$s * $H + u]);
         #end
         #end
     }

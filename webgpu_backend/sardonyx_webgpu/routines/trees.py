@@ -1,0 +1,26 @@
+"""Tree ensembles: a thread follows one tree for one row."""
+
+from __future__ import annotations
+
+from sardonyx.compiler.kernel import Routine
+from sardonyx_webgpu import functions
+from sardonyx_webgpu.code import Code, call, constant, size
+from sardonyx_webgpu.routines.frame import Frame
+
+
+def walk(routine: Routine) -> Code:
+    """x, roots, feature, split and next to the leaves [trees, rows]: see `primitives`."""
+    (rows, features), (trees,), (nodes,), _, (following,) = routine.inputs
+    dtype = routine.reads[0]
+    depth = routine.attributes["depth"]["size"]
+    values = {
+        "FEATURES": features,
+        "ROWS": rows,
+        "DEPTH": depth,
+        "NODES": nodes,
+        "NEXT": following,
+        "AGREES": functions.apply("le", "bool", dtype, ["x", "load_d(node)"]),
+        "MISSING": functions.apply("isnan", "bool", dtype, ["x"]) if routine.reads[0].startswith("float") else "false",
+    }
+    turns = call("add", size(depth), constant(1))
+    return Frame(routine).code("trees", [size(trees), size(rows)], turns, **values)
