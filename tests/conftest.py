@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,7 @@ from tests.support import build_wheel
 from tests.support.needs import quieten_vulkan
 
 quieten_vulkan()
+os.environ["SARDONYX_LIMITS"] = "default"  # what a browser grants
 
 
 @pytest.fixture(scope="session", autouse=True)

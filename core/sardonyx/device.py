@@ -85,12 +85,13 @@ class Executable(Protocol):
 class Device(Protocol):
     """Memory and a compiler. All methods may be called from any thread.
 
-    Three methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
+    Four methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
     binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
     is an array over memory that host and device share, which stays valid as long as the chunk.
     `async download_async(address, dtype, shape)` is `download` for where Python cannot wait; there `download` raises
-    MustAwait. With `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and
-    nothing waits for what sets up weights.
+    MustAwait. `timed(run)` runs a bound segment, waits, and gives the seconds that it took on the device, or None. With
+    `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and nothing waits for
+    what sets up weights.
     """
 
     def allocate(self, nbytes: int) -> Any:
@@ -163,23 +164,25 @@ class Bundler(Protocol):
 class Provider(Protocol):
     """An execution provider, as the partitioner sees it.
 
-    Six methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
+    Seven methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
     `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone,
     `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
     and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
     makes plans of earlier processes useless. Without it no plan is kept for other processes. `bundler() -> Bundler`
     makes bundles. `async open(options)` opens a device that takes waiting where `device` raises MustAwait.
     With `epilogues`, names of routines of one result, what is done to each element of that result is part of the launch
-    (`compiler.kernel.Routine`). With `lanes`, 2 or 4, code tells which of its parameters are multiples of so many.
-    With `literal` larger sizes are parameters of routines; without it all sizes that are known are written into them.
-    With `takes_threads` its options have `intra_op_num_threads`, where the session's options set it. With
-    `prefers_integers` products of quantized tensors are of integers, where the session's options do not say otherwise.
+    (`compiler.kernel.Routine`). With `rows`, launches over the same rows become one (`compiler.kernel.Rows`). With
+    `lanes`, 2 or 4, code tells which of its parameters are multiples of so many. With `literal` larger sizes are
+    parameters of routines; without it all sizes that are known are written into them. `largest()` tells how many bytes
+    a tensor may have, None for any number: nodes with larger ones go to the next provider. With `takes_threads` its
+    options have `intra_op_num_threads`, where the session's options set it. With `prefers_integers` products of
+    quantized tensors are of integers, where the session's options do not say otherwise.
     """
 
     name: str
     form: str
     """`program` where the device takes `compiler.program.Program` alone, `kernel` where it takes `Kernel` and `Routine`
-    as well."""
+    as well, and `Rows` if it says so."""
     max_buffers: int
     """How many buffers one launch may bind."""
     routines: frozenset[str]

@@ -9,7 +9,7 @@ from typing import Any
 
 from sardonyx import dtypes
 from sardonyx import plan as plans
-from sardonyx.compiler.kernel import Kernel, Routine
+from sardonyx.compiler.kernel import Kernel, Routine, Rows
 from sardonyx.compiler.program import Program
 from sardonyx.device import ALIGNMENT
 from sardonyx.sizecode import Evaluator, compile_all, symbols_of
@@ -49,11 +49,11 @@ class Epoch:
         return [item for item in self.items if isinstance(item, Segment)]
 
 
-_FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "program": Program}
+_FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "rows": Rows, "program": Program}
 
 
 def code_of(data: dict[str, Any]) -> Any:
-    """The Kernel, Routine or Program that a plan stores, or what stands for one in a bundle."""
+    """The Kernel, Routine, Rows or Program that a plan stores, or what stands for one in a bundle."""
     if "bundled" in data:
         return data["bundled"]
     kind = data.get("kind", "program")

@@ -50,6 +50,10 @@ class EngineError(SardonyxError):
     """An execution provider's device or compiler failed."""
 
 
+class DeviceLost(EngineError):
+    """A device is gone, with all that lay on it: its driver was reset, or the system took it away."""
+
+
 class MustAwait(EngineError):
     """A device has to be waited for, and only asynchronous Python can wait here."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, memory
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward
 from sardonyx.errors import InvalidArgument
@@ -58,3 +59,23 @@ def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
 
 _TAKES = {"i": "iuf", "u": "iuf", "f": "f"}
 """What kinds of elements Python's integers and floats can become without a loss that would surprise."""
+
+
+def blank(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:
+    """Zeros, or empty strings, for every input. Shapes may be left out where the model tells them.
+
+    Raises InvalidArgument where there is no input of a name, and where a size is not told.
+    """
+    if unknown := shapes.keys() - {value.name for value in inputs}:
+        known = ", ".join(repr(value.name) for value in inputs)
+        raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {known}")
+    feeds: dict[str, np.ndarray] = {}
+    for value in inputs:
+        told = shapes.get(value.name, value.shape)
+        shape = [size for size in told or () if isinstance(size, int)]
+        if told is None or len(shape) < len(told):
+            raise InvalidArgument(f"the model leaves the sizes of input {value.name!r} open; give its shape")
+        dtype = value.dtype or dtypes.float32
+        memory.refuse(f"input {value.name!r}", prod(shape) * dtype.itemsize)
+        feeds[value.name] = np.zeros(shape, "U1" if dtype is dtypes.string else dtype.storage)
+    return feeds

@@ -340,6 +340,30 @@ def within(index: Poly, size: Poly, ranges: Ranges = NO_RANGES) -> bool:
     return high is not None and (size - ONE - high).is_nonnegative(ranges)
 
 
+def joined(value: Poly) -> Poly:
+    """The polynomial with `n * (x // n) + x % n` as x."""
+    for monomial, _ in value.terms:
+        for atom in monomial:
+            if isinstance(atom, str) or atom.name != "mod":
+                continue
+            factor = _factor(value, atom)
+            whole = atom.a - Poly((((atom,), 1),))
+            other = value + factor * (whole - atom.a.floordiv(atom.b) * atom.b)
+            if len(other.terms) < len(value.terms):
+                return joined(other)
+    return value
+
+
+def _factor(value: Poly, atom: Atom) -> Poly:
+    found = ZERO
+    for monomial, factor in value.terms:
+        if atom in monomial:
+            rest = list(monomial)
+            rest.remove(atom)
+            found = found + Poly(((tuple(rest), factor),))
+    return found
+
+
 def constant(number: int) -> Poly:
     return _CONSTANTS[number] if 0 <= number < len(_CONSTANTS) else Poly((((), number),))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
@@ -20,9 +21,9 @@ from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Device, Provider
 from sardonyx.edge import outward
-from sardonyx.errors import InvalidArgument, MustAwait
+from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
 from sardonyx.executor import MOST_PLANS, Function
-from sardonyx.feeds import fed_to
+from sardonyx.feeds import blank, fed_to
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
 from sardonyx.handles import Handle
@@ -185,8 +186,7 @@ class InferenceSession:
 
     def _variant(self, fed: frozenset[str]) -> _Variant:
         if fed not in self._variants:
-            function = Function([], self._devices, self._weights, profiler=self._profiling.profiler)
-            self._variants[fed] = _Variant(self, fed, function)
+            self._variants[fed] = _Variant(self, fed, self._function([]))
         return self._variants[fed]
 
     def _compiler(self, fed: frozenset[str]) -> Compiler:
@@ -220,10 +220,10 @@ class InferenceSession:
         """
         self._check(output_names)
         if run_options is None and not is_governed():
-            results = self._outputs(input_feed)
+            results = self._surviving(lambda: self._outputs(input_feed))
         else:
             with governed(run_options):
-                results = self._outputs(input_feed)
+                results = self._surviving(lambda: self._outputs(input_feed))
         return self._pick(results, output_names)
 
     @overload
@@ -268,16 +268,33 @@ class InferenceSession:
 
         def work() -> list[Any]:
             with governed(options):
-                return self._pick(self._execute(call), output_names)
+                return self._pick(self._surviving(lambda: self._execute(call)), output_names)
 
         async def awaited() -> list[Any]:
-            return self._pick(await self._execute_async(call, options), output_names)
+            devices = self._devices
+            try:
+                results = await self._execute_async(call, options)
+            except DeviceLost as error:
+                self._renounce(error, devices)
+                results = await self._execute_async(call, options)
+            return self._pick(results, output_names)
 
         if callback is not None:
             asynchronous.tell(work, awaited, lambda results, error: callback(results, user_data, error))
             return None
         stop = None if run_options else partial(setattr, options, "terminate", True)
         return asynchronous.begin(work, awaited, stop)
+
+    def warm_up(self, *shapes: Mapping[str, Sequence[int]]) -> None:
+        """Run once, on zeros, for inputs of each of these sets of shapes, so that later runs have no plan to make, no
+        code to compile and no weights to upload. Inputs whose sizes the model tells may be left out.
+
+        >>> from sardonyx.demo import assets
+        >>> session = InferenceSession(assets() / "digits.onnx")
+        >>> session.warm_up({"image": (1, 1, 28, 28)}, {"image": (8, 1, 28, 28)})
+        """
+        for each in shapes or ({},):
+            self.run(None, blank(self._facts.inputs, each))
 
     def _check(self, output_names: Sequence[str] | None) -> None:
         names = self._output_names
@@ -303,6 +320,29 @@ class InferenceSession:
         fed = [fed_to(value, input_feed) for value in self._inputs(others)]
         tensors = [tensor for item in fed for tensor in leaves(item)]
         return _Call(self._variant(others), tensors, list(map(form, fed)))
+
+    def _surviving(self, run: Callable[[], list[Any]]) -> list[Any]:
+        """The outputs, on new devices if one was lost."""
+        devices = self._devices
+        try:
+            return run()
+        except DeviceLost as error:
+            self._renounce(error, devices)
+        return run()
+
+    def _renounce(self, error: DeviceLost, devices: list[Device]) -> None:
+        """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are
+        uploaded again."""
+        with self._reading:
+            if self._devices is not devices:
+                return
+            warnings.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning, stacklevel=4)
+            self._devices, self._weights = [], Weights()
+            for variant in self._variants.values():
+                variant.function = self._function([executor.plan for executor in variant.function.executors])
+
+    def _function(self, plans: Sequence[Plan]) -> Function:
+        return Function(plans, self._devices, self._weights, profiler=self._profiling.profiler)
 
     def _execute(self, call: _Call) -> list[Any]:
         with self._profiling.span("run"):

@@ -13,7 +13,7 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx.compiler import loops
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.compiler.kernel import Kernel, Rows
 from sardonyx.compiler.program import Program
 from sardonyx.device import Address, Device, Executable, Launch
 from sardonyx.executor import Function
@@ -143,7 +143,7 @@ class _Check:
     ) -> None:
         number = self.launches
         self.launches += 1
-        program = loops.program(code) if isinstance(code, Kernel) else code
+        program = loops.program(code) if isinstance(code, (Kernel, Rows)) else code
         if not isinstance(program, Program):
             run()
             return

@@ -41,6 +41,12 @@ FILES = {
     "ort-wasm-simd-threaded.wasm": "3398c10d07d229bd91b364548e130e0e51a8e5704b88c7c083ebbeb78842dee2",
 }
 """What of onnxruntime-web runs on processors, with SHA-256s."""
+GPU_FILES = {
+    "ort.webgpu.min.mjs": "3dffff71811bc13a3a3d9591c57ca5ee5735b8f5f3eaf789510b02bb040ae3a0",
+    "ort-wasm-simd-threaded.asyncify.mjs": "3d1c85995364bb643302fc6fd877a0c3ba5ae72401815e0f24828a53d9191e28",
+    "ort-wasm-simd-threaded.asyncify.wasm": "39f9f0894d478800487ed9f7dbe92618498db320cf55c8e3d89adff8dce658da",
+}
+"""What of it runs on GPUs."""
 
 MODELS = (
     *("opennsfw-resnet", "light-resnet50", "light-densenet121", "light-squeezenet"),
@@ -108,16 +114,17 @@ def of_kernel(kernel: Kernel) -> Case:
     return Case(model, kernel.feeds(), judge, kernel.operations)
 
 
-def onnxruntime_web() -> Path:
-    """Return the folder with onnxruntime-web, downloading it the first time (33 MB)."""
-    return cached(CACHE / f"onnxruntime-web-{VERSION}", _download)
+def onnxruntime_web(files: Mapping[str, str] = FILES) -> Path:
+    """Return a folder with these files of onnxruntime-web, downloading it the first time (33 MB)."""
+    name = f"onnxruntime-web-{VERSION}{'-gpu' if files is GPU_FILES else ''}"
+    return cached(CACHE / name, partial(_download, name, files))
 
 
-def _download(scratch: Path) -> None:
-    folder = scratch / f"onnxruntime-web-{VERSION}"
+def _download(name: str, files: Mapping[str, str], scratch: Path) -> None:
+    folder = scratch / name
     folder.mkdir()
     with downloaded("npm", "onnxruntime-web", VERSION) as archive, tarfile.open(archive) as tar:
-        for name, sha256 in FILES.items():
+        for name, sha256 in files.items():
             file = tar.extractfile(f"package/dist/{name}")
             assert file is not None
             (folder / name).write_bytes(verified(file.read(), sha256, name))

@@ -24,22 +24,22 @@ class Kernel:
     attributes: dict[str, Any] = field(default_factory=dict)
     operations: float = 0
 
-    def model(self) -> onnx.ModelProto:
+    def model(self, dtype: str = "float32") -> onnx.ModelProto:
         """The model; weights are normal with variance 1 / fan-in, from one seed."""
         rng = np.random.default_rng(1)
         names = ["x", *(f"w{number}" for number in range(len(self.weights)))]
         tensors = [
-            numpy_helper.from_array(rng.normal(0, _deviation(self.operator, shape), shape).astype(np.float32), name)
+            numpy_helper.from_array(rng.normal(0, _deviation(self.operator, shape), shape).astype(dtype), name)
             for name, shape in zip(names[1:], self.weights, strict=True)
         ]
         node = helper.make_node(self.operator, names, ["y"], **self.attributes)
-        given = helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, self.shape)
+        given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), self.shape)
         graph = helper.make_graph([node], self.operator, [given], [onnx.ValueInfoProto(name="y")], tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
-    def feeds(self) -> dict[str, npt.NDArray[Any]]:
+    def feeds(self, dtype: str = "float32") -> dict[str, npt.NDArray[Any]]:
         """Normal numbers, from one seed."""
-        return {"x": np.random.default_rng(0).normal(size=self.shape).astype(np.float32)}
+        return {"x": np.random.default_rng(0).normal(size=self.shape).astype(dtype)}
 
 
 def _deviation(operator: str, shape: tuple[int, ...]) -> float:

@@ -18,7 +18,13 @@ WebAssembly.Memory = new Proxy(WebAssembly.Memory, {
 const held = () => memories.reduce((sum, { buffer }) => sum + buffer.byteLength, 0);
 
 let inputs = [];
+let target = "wasm";
 const sides = {};
+
+// Choose the target of both sides, "wasm" or "webgpu".
+export function aim(name) {
+  target = name;
+}
 
 // Fetch what is fed: [[name, dtype, dims]].
 export async function feed(kinds) {
@@ -31,10 +37,10 @@ export async function feed(kinds) {
 }
 
 async function theirs() {
-  const ort = await import("/onnxruntime/ort.wasm.min.mjs");
+  const ort = await import(`/onnxruntime/ort.${target}.min.mjs`);
   Object.assign(ort.env.wasm, { numThreads: 1, proxy: false, wasmPaths: "/onnxruntime/" });
   ort.env.logLevel = "error";
-  const session = await ort.InferenceSession.create("/data/model.onnx");
+  const session = await ort.InferenceSession.create("/data/model.onnx", { executionProviders: [target] });
   const feeds = Object.fromEntries(inputs.map(([name, dtype, dims, data]) => [name, new ort.Tensor(dtype, data, dims)]));
   return { run: () => session.run(feeds), names: session.outputNames };
 }
@@ -58,7 +64,7 @@ async function compiled() {
 
 const STARTS = {
   "onnxruntime-web": theirs,
-  bundle: () => session(async () => (await import("/site/sardonyx/runtime.js")).load("/data/model.sdx", { threads: 1 })),
+  bundle: () => session(async () => (await import("/site/sardonyx/runtime.js")).load("/data/model.sdx", { target, threads: 1 })),
   compile: () => session(compiled),
 };
 
@@ -80,9 +86,9 @@ export async function cold(side) {
 }
 
 // Milliseconds of a run of each side, in turns.
-export async function steady(names, runs) {
+export async function steady(names, runs, warm = 3) {
   const times = Object.fromEntries(names.map((name) => [name, []]));
-  for (const name of names) for (let i = 0; i < 3; i++) await sides[name].run();
+  for (const name of names) for (let i = 0; i < warm; i++) await sides[name].run();
   for (let i = 0; i < runs; i++) {
     for (const name of names) {
       const begun = performance.now();

@@ -114,3 +114,15 @@ def test_an_unknown_operator_is_named() -> None:
     data = model("agent (float[N] x) => (float[N] y) { y = NoSuchThing (x) }")
     with pytest.raises(NotImplemented, match=r"NoSuchThing 'y': no operator 'NoSuchThing'"):
         sardonyx.InferenceSession(data, providers=[NUMPY]).run(None, {"x": X[0]})
+
+
+def test_warm_up() -> None:
+    session = sardonyx.InferenceSession(MODEL, providers=[NUMPY])
+    session.warm_up({"x": (2, 3)}, {"x": (1, 3)})
+    compiled = session.compiled
+    session.run(None, {"x": X})
+    assert session.compiled == compiled
+    with pytest.raises(InvalidArgument, match="no input 'z'; it has 'x'"):
+        session.warm_up({"z": (1,)})
+    with pytest.raises(InvalidArgument, match="leaves the sizes of input 'x' open"):
+        session.warm_up()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from sardonyx import InferenceSession, providers
-from sardonyx.compiler.kernel import Kernel, Routine
+from sardonyx.compiler.kernel import Kernel, Routine, Rows
 from sardonyx.compiler.program import Program
 from sardonyx.device import Launch
 from sardonyx.verify import Difference, verify
@@ -42,7 +42,7 @@ class Faulty:
         return getattr(self.device, name)
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Any:
-        fields = {Program: ["body"], Kernel: ["nodes", "folds"], Routine: []}
+        fields = {Program: ["body"], Kernel: ["nodes", "folds"], Rows: ["kernels"], Routine: []}
         spoilt = [
             replace(code, **{name: self.spoilt(getattr(code, name)) for name in fields[type(code)]}) for code in codes
         ]

@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from sardonyx.legalization.filtering import Filter
+from sardonyx.legalization.filtering import POINTS, Filter, choices, moved
 
 from . import blas
 
@@ -45,10 +45,6 @@ _COSTS = {
     "wasmtime": _Costs(6, 3, lanes=16, single=3, columns=10, copied=15, launched=250_000, read=8, repacked=20),
     "v8": _Costs(2, 7.5, lanes=8, single=8, spilled=12),
 }
-_OUTPUTS = (2, 4, 6)
-"""Of tiles: others gain little, and each has its code."""
-_POINTS = 6, 8
-"""Most points that both axes may have, or one alone: so errors are those of F(4 x 4, 3 x 3), 2e-6 of the results."""
 _FEWEST = 4
 """Channels on both sides, and rows of a product."""
 _WIDEST = 64
@@ -141,15 +137,15 @@ def _tiled(
     """The costs of tiles."""
     if min(channels, made) < _FEWEST or prod(window.kernel) == 1:
         return
-    most = _POINTS[1 in window.kernel]
-    for down, across in product(*(_filters(*line, most) for line in zip(*window, strict=True))):
+    most = POINTS[1 in window.kernel]
+    for down, across in product(*(choices(*line, most) for line in zip(*window, strict=True))):
         if 1 not in window.kernel and down.outputs != across.outputs:
             continue
         count = places[0] * down.tiles(places[1]) * across.tiles(places[2])
         rows, matrices = down.places * across.places * max(count, _FEWEST), down.weights * across.weights
-        moved = sum(size * n for size, n in zip((channels, made), _moved(down, across), strict=True))
+        elements = sum(size * n for size, n in zip((channels, made), moved(down, across), strict=True))
         planes = rows * (channels + made)
-        cost = _multiplied(costs, rows, channels, made, matrices) + costs.moved * count * moved
+        cost = _multiplied(costs, rows, channels, made, matrices) + costs.moved * count * elements
         yield cost + (costs.spilled * planes if planes > _CACHED else 0), (down, across)
 
 
@@ -164,21 +160,3 @@ def _columns(
     copied = costs.copied * prod(places) * down * seen + costs.launched
     for cost, lines in _tiled(costs, places, seen, made, Window((high, 1), (down, 1), (apart, 1))):
         yield cost + copied, lines
-
-
-def _filters(taps: int, stride: int, dilation: int, most: int) -> list[Filter]:
-    if taps == 1:
-        return [Filter(stride=stride)]
-    if stride > 1 and dilation > 1:
-        return []
-    filters = (Filter(outputs, taps, stride, dilation) for outputs in _OUTPUTS)
-    return [line for line in filters if 0 < line.points <= most]
-
-
-def _moved(down: Filter, across: Filter) -> tuple[int, int]:
-    """The elements that transforms of a tile read and write, for each channel of the image and of the results."""
-    before = across.span * (down.span + down.places) * (down.taps > 1)
-    before += down.places * (across.span + across.places) * (across.taps > 1)
-    after = across.places * (down.places + down.outputs) * (down.taps > 1)
-    after += down.outputs * (across.places + across.outputs) * (across.taps > 1)
-    return before, after

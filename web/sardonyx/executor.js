@@ -61,7 +61,8 @@ export class Weights {
       for (const [code, numbers, params] of plan.setup) {
         const buffers = numbers.map((number) => plan.buffers[number]);
         const [read, written] = [buffers.slice(0, codes[code][1]), buffers.slice(codes[code][1])];
-        this.setup.set(written[0].weight, { code, params, buffers, read, written });
+        const key = JSON.stringify([code, params, buffers.map(({ weight }) => weight)]);
+        this.setup.set(key, { code, params, buffers, read, written });
       }
     }
     this.waiting = [...this.setup.values()];
@@ -82,7 +83,9 @@ export class Weights {
     const isThere = ({ weight }) => this.places.has(weight) && !this.wanted.has(weight);
     while (this.device.isLoaded && this.waiting.length && this.waiting[0].read.every(isThere)) {
       const { code, params, buffers, written } = this.waiting.shift();
-      for (const { weight, elements, dtype } of written) this.reserve(weight, evaluate(elements, {}) * widthOf(dtype));
+      for (const { weight, elements, dtype } of written) {
+        if (!this.places.has(weight)) this.reserve(weight, evaluate(elements, {}) * widthOf(dtype));
+      }
       const bound = this.device.bind([{ code, params, addresses: buffers.map(({ weight }) => this.places.get(weight)) }]);
       bound.run();
       bound.release();

@@ -63,8 +63,11 @@ export class WebGpuDevice {
             layout: this.device.createPipelineLayout({ bindGroupLayouts }),
             compute: { module, entryPoint: "main" },
           })
-          .catch((error) => {
-            throw new Error(`the shader ${this.names[k]} does not compile here: ${error.message}`);
+          .catch(async (error) => {
+            const { messages } = await module.getCompilationInfo();
+            const { lineNum, message } = messages.find(({ type }) => type === "error") ?? error;
+            const line = lineNum ? `, line ${lineNum} (${code.split("\n")[lineNum - 1].trim()})` : "";
+            throw new Error(`the shader ${this.names[k]} does not compile here${line}: ${message}`);
           });
         return { pipeline, layout: bindGroupLayouts[0], bindings, words, grid };
       }),
@@ -79,7 +82,7 @@ export class WebGpuDevice {
   }
 
   allocate(nbytes) {
-    return { buffer: this.buffer(Math.max(16, padded(nbytes)), GPUBufferUsage.STORAGE) };
+    return { buffer: this.buffer(Math.max(16, padded(nbytes, 16)), GPUBufferUsage.STORAGE) };
   }
 
   free({ buffer }) {
@@ -166,7 +169,7 @@ export class WebGpuDevice {
       const { chunk, offset, nbytes } = addresses[bindings.indexOf(binding)];
       if (nbytes > most) throw new RangeError(`a tensor of ${nbytes} bytes exceeds ${most} of this GPU; use wasm`);
       const resource = nbytes
-        ? { buffer: chunk.buffer, offset, size: padded(nbytes) }
+        ? { buffer: chunk.buffer, offset, size: padded(nbytes, 16) } // shaders take four elements at a time
         : { buffer: this.empty, offset: binding * ALIGNMENT, size: ALIGNMENT };
       return { binding, resource };
     });
@@ -191,4 +194,4 @@ export class WebGpuDevice {
   }
 }
 
-const padded = (nbytes) => 4 * Math.ceil(nbytes / 4);
+const padded = (nbytes, unit = 4) => unit * Math.ceil(nbytes / unit);

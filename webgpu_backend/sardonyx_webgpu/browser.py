@@ -17,8 +17,8 @@ from typing import Any
 import js
 from pyodide.ffi import JsException, can_run_sync, create_once_callable, create_proxy, run_sync, to_js
 
-from sardonyx.errors import EngineError, EPFail, MustAwait
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
+from sardonyx.errors import DeviceLost, EngineError, EPFail, MustAwait
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader, wants_most
 
 REMEDY = (
     "use a browser that has it (Chrome, Edge, Safari 26, Firefox 141; on Linux they may want it to be enabled) on a"
@@ -44,7 +44,7 @@ async def request(options: Mapping[str, str]) -> BrowserGpu:
     """
     adapter = await _adapter(options)
     more = {}
-    if options.get("limits", "default") == "max":
+    if wants_most(options):
         more = {name: int(getattr(adapter.limits, name)) for name in DEFAULT_LIMITS}
     try:
         device = await adapter.requestDevice(_object(requiredLimits=more))
@@ -181,7 +181,7 @@ class BrowserGpu:
         entries = [{"binding": k, "resource": resource} for k, resource in enumerate(resources)]
         return self._make_group(_object(layout=layout, entries=entries))
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: None = None) -> None:
         encoder = self._make_encoder()
         compute = encoder.beginComputePass()
         set_pipeline, set_group, dispatch = compute.setPipeline, compute.setBindGroup, compute.dispatchWorkgroups
@@ -196,6 +196,10 @@ class BrowserGpu:
         compute.end()
         self._submit(to_js([encoder.finish()]))
 
+    @property
+    def is_lost(self) -> bool:
+        return bool(self.lost)
+
     def is_settled(self) -> bool:
         """Whether all that came before a read, which has arrived, went well."""
         if self._refused or self.lost:
@@ -204,11 +208,11 @@ class BrowserGpu:
         return True
 
     async def complain(self, otherwise: str = "") -> None:
-        """Raise EngineError for what WebGPU refused, or for why a read failed."""
+        """Raise EngineError for what WebGPU refused, or for why a read failed; DeviceLost if there is no device."""
         if otherwise and not self.lost:
             await asyncio.sleep(0.1)  # that the device is lost may be told after what comes of it
         if self.lost:
-            raise EngineError(f"WebGPU lost its device ({self.lost}); make a new session")
+            raise DeviceLost(f"WebGpuExecutionProvider: the browser took the GPU away ({self.lost})")
         told = [*self._refused, otherwise][0]
         shaders = self._unproven
         self._refused, self._unproven = [], []

@@ -57,4 +57,4 @@ async def open_(options: Mapping[str, str]) -> None:
 
 
 def _is_open(key: frozenset[tuple[str, str]]) -> bool:
-    return key in _devices and not _devices[key].gpu.lost
+    return key in _devices and not _devices[key].gpu.is_lost

@@ -20,7 +20,7 @@ from sardonyx import debug
 from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import Code
-from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline
+from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline, Shader
 from sardonyx_webgpu.grid import evaluate, workgroups
 from sardonyx_webgpu.kernels import lower
 
@@ -48,8 +48,10 @@ class WebGpuDevice:
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
+        self.is_software = gpu.adapter.is_software
         self.lock = Lock()
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
+        self._compiled: dict[Shader, Pipeline] = {}
         self._codes: WeakValueDictionary[tuple[str, str], Code] = WeakValueDictionary()
         self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
         self._keys: dict[int, set[_Key]] = {}
@@ -134,6 +136,21 @@ class WebGpuDevice:
             wait = self.gpu.read(self._empty, 0, 4)
         wait(memoryview(bytearray(4)))
 
+    def timed(self, run: Callable[[], None]) -> float | None:
+        """Run a bound segment, and wait; the seconds that it took on the GPU, None where that has no clock."""
+        clock = getattr(self.gpu, "clock", None)
+        if clock is None or not isinstance(run, _Run):
+            run()
+            self.synchronize()
+            return None
+        ticks = bytearray(16)
+        with self.lock:
+            self.gpu.submit(run.params, run.dispatches, clock)
+            wait = self.gpu.read(clock.ticks, 0, 16)
+        wait(memoryview(ticks))
+        begin, end = struct.unpack("<2Q", ticks)
+        return float((end - begin) * clock.period)
+
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
         used = sorted({launch.code for segment in segments for launch in segment})
         lowered = {k: self._lowered(codes[k]) for k in used}
@@ -145,7 +162,7 @@ class WebGpuDevice:
         key = (type(code).__name__, code.key)
         found = self._codes.get(key)
         if found is None:
-            found = self._codes[key] = lower(code)
+            found = self._codes[key] = lower(code, self.is_software)
         return found
 
     def _compile(self, codes: Mapping[tuple[str, tuple[int, ...]], Code]) -> None:
@@ -153,7 +170,9 @@ class WebGpuDevice:
         if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)
-        self._pipelines.update(zip(new, self.gpu.pipelines(list(new.values())), strict=True))
+        unknown = [shader for shader in dict.fromkeys(new.values()) if shader not in self._compiled]
+        self._compiled.update(zip(unknown, self.gpu.pipelines(unknown), strict=True))
+        self._pipelines.update({key: self._compiled[shader] for key, shader in new.items()})
 
     def prepare(self, code: Code, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
         """The pipeline of a code, and the bind group for these buffers."""
@@ -182,7 +201,7 @@ class WebGpuDevice:
             self._groups[key] = same, self.gpu.storage_group(bindings)
             for number, _, _ in key:
                 self._keys.setdefault(number, set()).add(key)
-            if len(self._groups) > GROUPS:
+            while len(self._groups) > GROUPS:
                 self._forget(next(iter(self._groups)))
         self._groups.move_to_end(key)
         return self._groups[key]
@@ -207,8 +226,7 @@ class WebGpuDevice:
         return tuple(same), [found[k] for k in sorted(found)]
 
     def _remedy(self) -> str:
-        limits = " (the provider option limits=max asks this GPU for more)"
-        return f" on {self.gpu.adapter.name}{limits}; split it, or use CPUExecutionProvider"
+        return f" on {self.gpu.adapter.name} (with the limits that it was asked for); use CPUExecutionProvider"
 
 
 @dataclass(frozen=True)

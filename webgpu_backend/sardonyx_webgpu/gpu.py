@@ -1,15 +1,19 @@
 """What the backend asks of WebGPU; wgpu-py gives it natively (`native`), a browser's `navigator.gpu` can too.
 
 Buffers, pipelines and groups are opaque. Nothing here is thread-safe but waiting in what `Gpu.read` returns: the device
-holds one lock around the rest. What WebGPU refuses is raised as `errors.EngineError`, never printed.
+holds one lock around the rest. What WebGPU refuses is raised as `errors.EngineError`, never printed, and `DeviceLost`
+where the device is gone.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from sardonyx.errors import EPFail
 
 Buffer: TypeAlias = Any
 Pipeline: TypeAlias = Any
@@ -35,6 +39,14 @@ DEFAULT_LIMITS: Mapping[str, int] = {
     "minUniformBufferOffsetAlignment": 256,
 }
 """What every WebGPU device grants unasked (https://www.w3.org/TR/webgpu/#limits), as far as it matters here."""
+
+
+def wants_most(options: Mapping[str, str]) -> bool:
+    """Whether a device is to have the limits of its adapter: the option `limits`, or the variable SARDONYX_LIMITS."""
+    wanted = options.get("limits") or os.environ.get("SARDONYX_LIMITS") or "max"
+    if wanted not in ("default", "max"):
+        raise EPFail(f"WebGpuExecutionProvider: limits are 'default' or 'max', not {wanted!r}")
+    return wanted == "max"
 
 
 @dataclass(frozen=True)
@@ -91,6 +103,11 @@ class Gpu(Protocol):
     adapter: Adapter
     limits: Mapping[str, int]
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the device is gone, so that another one must be opened."""
+        ...
+
     def buffer(self, nbytes: int, uniform: bool = False) -> Buffer:
         """A new buffer of a multiple of 4 bytes."""
         ...
@@ -123,6 +140,6 @@ class Gpu(Protocol):
         """Group 1: a window of `nbytes` into a uniform buffer, which `Dispatch.params` moves."""
         ...
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
-        """Queue dispatches, in order, as one compute pass."""
+    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: Any = None) -> None:
+        """Queue dispatches, in order, as one compute pass; times it where the device has that `clock`."""
         ...

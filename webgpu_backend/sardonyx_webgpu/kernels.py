@@ -6,28 +6,35 @@ from collections.abc import Sequence
 from typing import Any
 
 from sardonyx.compiler import loops
-from sardonyx.compiler.kernel import Kernel, Routine
+from sardonyx.compiler.kernel import Kernel, Routine, Rows
 from sardonyx.compiler.program import Program
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import Code, constant, divided_up, size
+from sardonyx_webgpu.folds import of_fold
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.lanes import LANES, Lanes
+from sardonyx_webgpu.rows import of_rows
 from sardonyx_webgpu.shading import Shading, points
 from sardonyx_webgpu.turns import turns_of
 from sardonyx_webgpu.values import WGSL, kind
 from sardonyx_webgpu.wgsl import shader
 
 
-def lower(code: Any) -> Code:
-    """What the device runs for a Program, a Kernel, a Routine, or a Code of a bundle."""
+def lower(code: Any, software: bool = False) -> Code:
+    """What the device runs for a Program, a Kernel, a Routine, Rows, or a Code of a bundle.
+
+    Where threads are those of a processor, each does more on its own: `software` says so.
+    """
     if isinstance(code, Code):
         return code
     if isinstance(code, Kernel):
         return of_kernel(code)
+    if isinstance(code, Rows):
+        return of_rows(code, code.wide and not software)
     if isinstance(code, Routine):
-        from sardonyx_webgpu import routines
+        from sardonyx_webgpu.routines import of_routine
 
-        return routines.of_routine(code)
+        return of_routine(code)
     return of_program(code)
 
 
@@ -43,7 +50,9 @@ def of_program(program: Program) -> Code:
 
 def of_kernel(kernel: Kernel) -> Code:
     """The code of a kernel."""
-    if kernel.folds or len(kernel.stores) != 1 or not (lanes := Lanes(kernel)).is_aligned:
+    if kernel.folds:
+        return of_fold(kernel)
+    if len(kernel.stores) != 1 or not (lanes := Lanes(kernel)).is_aligned:
         return of_program(loops.program(kernel))
     grid = [size(extent) for extent in kernel.space]
     grid[-1] = divided_up(grid[-1], LANES)

@@ -8,19 +8,20 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from typing import Any
+from functools import cache, cached_property
+from typing import Any, NamedTuple
 
 import wgpu
 
-from sardonyx.errors import EngineError, EPFail
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader
+from sardonyx.errors import DeviceLost, EngineError, EPFail
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader, wants_most
 
 REMEDY = (
     "install a Vulkan, Metal or Direct3D 12 driver (on Debian the packages mesa-vulkan-drivers and libvulkan1 bring"
     " those of Intel, AMD, Raspberry Pi and a software one), or use CPUExecutionProvider"
 )
 
+CLOCK = "timestamp-query"
 SLICE = 1 << 24
 """Bytes written at once: the driver holds a copy of them until the next submission."""
 
@@ -29,21 +30,23 @@ def request(options: Mapping[str, str]) -> NativeGpu:
     """The GPU that provider options and the environment ask for.
 
     `adapter` (or the variable SARDONYX_ADAPTER): part of the adapter's name, in any case; `power_preference`:
-    `high-performance` (the default) or `low-power`; `limits`: `default` for what every WebGPU device grants, `max` for
-    all that this adapter has. Raises EPFail where there is no such adapter.
+    `high-performance` (the default) or `low-power`; `limits` (or the variable SARDONYX_LIMITS): `max` for all that this
+    adapter has, `default` for what every WebGPU device grants. Raises EPFail where there is no such adapter.
     """
     if sys.platform == "linux":
         # Mesa's drivers complain on standard error where this is not set.
         os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
     adapter = _adapter(options)
     granted = {name: int(adapter.limits[_dashed(name)]) for name in DEFAULT_LIMITS}
-    if options.get("limits", "default") != "max":
+    if not wants_most(options):
         granted = {
             name: (max if name.startswith("min") else min)(default, granted[name])
             for name, default in DEFAULT_LIMITS.items()
         }
+    features = [CLOCK] if CLOCK in adapter.features else []
+    limits_ = {_dashed(name): n for name, n in granted.items()}
     with _errors("the device"):
-        device = adapter.request_device_sync(required_limits={_dashed(name): n for name, n in granted.items()})
+        device = adapter.request_device_sync(required_features=features, required_limits=limits_)
     return NativeGpu(device, describe(adapter), granted)
 
 
@@ -83,9 +86,32 @@ def _dashed(name: str) -> str:
 def _errors(what: str) -> Iterator[None]:
     try:
         yield
+    except wgpu.GPUOutOfMemoryError as error:
+        raise EPFail(f"WebGpuExecutionProvider: the GPU has no memory for {what}; use CPUExecutionProvider") from error
     except wgpu.GPUError as error:
         message = str(error).removeprefix("Validation Error\n\nCaused by:\n")
+        if "device is lost" in message:
+            raise DeviceLost("WebGpuExecutionProvider: the GPU was lost") from error
         raise EngineError(f"WebGPU refused {what}: {message.strip()}") from error
+
+
+class Clock(NamedTuple):
+    """Two timestamps, the buffer that gets them, and the seconds of a tick."""
+
+    queries: Any
+    ticks: Buffer
+    period: float
+
+    @property
+    def writes(self) -> dict[str, Any]:
+        return {"query_set": self.queries, "beginning_of_pass_write_index": 0, "end_of_pass_write_index": 1}
+
+
+def _period(queue: Any) -> float:
+    """The seconds of a tick, which wgpu-py does not tell."""
+    from wgpu.backends.wgpu_native import lib
+
+    return float(lib.wgpuQueueGetTimestampPeriod(queue._internal)) * 1e-9
 
 
 class NativeGpu:
@@ -101,6 +127,7 @@ class NativeGpu:
         self._params_layout = self._layout([entry])
         self._pipeline_layout = cache(self._make_pipeline_layout)
         self._staged = 0
+        self._word = self.buffer(4)
 
     def _layout(self, entries: Sequence[Mapping[str, Any]]) -> Any:
         visibility = wgpu.ShaderStage.COMPUTE
@@ -113,6 +140,19 @@ class NativeGpu:
     def _make_pipeline_layout(self, buffers: int) -> Any:
         layouts = [self._storage_layout(buffers), self._params_layout]
         return self._device.create_pipeline_layout(bind_group_layouts=layouts)
+
+    @property
+    def is_lost(self) -> bool:
+        try:
+            self._probe()
+        except DeviceLost:
+            return True
+        return False
+
+    def _probe(self) -> None:
+        """Raise DeviceLost if the device is gone: wgpu ends the process that submits to it, but not one that writes."""
+        with _errors("a write"):
+            self._queue.write_buffer(self._word, 0, b"\0\0\0\0")
 
     def buffer(self, nbytes: int, uniform: bool = False) -> Buffer:
         kind = wgpu.BufferUsage.UNIFORM if uniform else wgpu.BufferUsage.STORAGE
@@ -151,6 +191,7 @@ class NativeGpu:
         return wait
 
     def copy(self, source: Binding, target: Binding) -> None:
+        self._probe()
         with _errors(f"a copy of {source.nbytes} bytes"):
             encoder = self._device.create_command_encoder()
             encoder.copy_buffer_to_buffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
@@ -178,10 +219,11 @@ class NativeGpu:
         with _errors("a bind group"):
             return self._device.create_bind_group(layout=layout, entries=entries)
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch]) -> None:
+    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: Clock | None = None) -> None:
+        self._probe()
         with _errors("a compute pass"):
             encoder = self._device.create_command_encoder()
-            compute = encoder.begin_compute_pass()
+            compute = encoder.begin_compute_pass(timestamp_writes=clock and clock.writes)
             current = None
             for pipeline, group, offset, x, y in dispatches:
                 if pipeline is not current:
@@ -191,4 +233,15 @@ class NativeGpu:
                 compute.set_bind_group(1, params, [offset])
                 compute.dispatch_workgroups(x, y)
             compute.end()
+            if clock:
+                encoder.resolve_query_set(clock.queries, 0, 2, clock.ticks, 0)
             self._queue.submit([encoder.finish()])
+
+    @cached_property
+    def clock(self) -> Clock | None:
+        """What times a pass; None if this GPU cannot."""
+        if CLOCK not in self._device.features:
+            return None
+        queries = self._device.create_query_set(type="timestamp", count=2)
+        usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
+        return Clock(queries, self._device.create_buffer(size=16, usage=usage), _period(self._queue))

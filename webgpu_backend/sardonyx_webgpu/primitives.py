@@ -6,10 +6,62 @@ from sardonyx.array import Primitive
 from sardonyx.primitives.indexing import NonZero
 
 
+class _Attend(Primitive):
+    """q [B, H, S, D], k [B, G, T, D] and v [B, G, T, E], then a bias if `biased` and a condition if `masked`, both
+    [B, H, S, T], to float32 [B, H, S, E], as core's `attention`. `share` heads of queries are with each of keys, D is
+    `depth` and E `width`; a thread takes `rows` queries at most."""
+
+    name = "attend"
+
+
 class _Matmul(Primitive):
-    """a [*batch, M, K] x b [*batch or none, K, N] to [*batch, M, N], in tiles of `tile` rows and fours of columns."""
+    """a [B, M, K] x b [B, K, N] to [B, M, N], in tiles of `tile` rows and fours of columns."""
 
     name = "matmul"
+
+
+class _Recur(Primitive):
+    """Core's `recurrent` with weights [directions, H, H * gates], the gates of a unit side by side, filled up to four;
+    `hidden` is H."""
+
+    name = "recur"
+
+
+class _Conv(Primitive):
+    """x [B, *size, C] * w [*taps, C / groups, N] to [B, *out, M], N being M filled up to fours.
+
+    A `tile` has so many places, and fours of channels. There is "one" of `groups`, those of "whole" fours, or "mixed".
+
+    `strides`, `dilations`, `low` and `spread` are as `conv_general` has them.
+    """
+
+    name = "conv"
+
+
+class _Depthwise(Primitive):
+    """x [B, H, W, C] * w [*kernel, N] to [B, *out, M], channel m of x's m / `multiplier`, in tiles of `tile` places."""
+
+    name = "depthwise"
+
+
+class _WinogradInput(Primitive):
+    """x [B, H, W, C] to [places, tiles, N], N being C filled up to fours.
+
+    `tiles` counts images, and tiles along both axes, whose elements are `apart`; `tile`, `kernel`, `strides` and
+    `dilations` of 1 are those of `legalization.filtering.filters`.
+    """
+
+    name = "winograd_input"
+
+
+class _WinogradOutput(Primitive):
+    """y [places, tiles, N] to [B, rows, columns, M]; the last tiles may hang over."""
+
+    name = "winograd_output"
+
+
+ATTEND, MATMUL, RECUR, CONV, DEPTHWISE = _Attend(), _Matmul(), _Recur(), _Conv(), _Depthwise()
+WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
 
 
 class _SortRuns(Primitive):
@@ -47,9 +99,9 @@ class _LastUpdates(Primitive):
 
 
 class _CombineUpdates(Primitive):
-    """x [slots, width] and updates [count, width], combined by `reduction` one after the other, in the order of their
-    numbers, int32 [count], in which those of a slot, `most` at most, are from its place, int32 [slots + 1], to the next
-    one's."""
+    """x [slots, width] and updates [count, width], combined by `reduction`, one after the other, in the order of
+    numbers, int32 [count]. Those of a slot, `most` at most, begin at its place in int32 [slots + 1], and end at the
+    next one's."""
 
     name = "combine_updates"
 
@@ -67,7 +119,6 @@ class _WalkTrees(Primitive):
     name = "walk_trees"
 
 
-MATMUL = _Matmul()
 SORT_RUNS, MERGE_RUNS, FIND_NONZERO = _SortRuns(), _MergeRuns(), _FindNonZero()
 FIRST_UPDATES, LAST_UPDATES, COMBINE_UPDATES = _FirstUpdates(), _LastUpdates(), _CombineUpdates()
 SUPPRESS, WALK_TREES = _Suppress(), _WalkTrees()

@@ -21,23 +21,33 @@ if TYPE_CHECKING:
 IN_BROWSER = sys.platform == "emscripten"
 ROUTINES = frozenset(
     {
+        "attend",
+        "attention",
         "combine_updates",
+        "conv",
+        "depthwise",
         "find_nonzero",
         "first_updates",
         "last_updates",
         "matmul",
         "merge_runs",
+        "recur",
+        "recurrent",
         "sort_runs",
         "suppress",
         "suppression",
         "top_k",
         "tree_ensemble",
         "walk_trees",
+        "winograd_input",
+        "winograd_output",
     }
 )
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = frozenset({"combine_updates", "matmul"})
+EPILOGUES = frozenset({"attend", "combine_updates", "conv", "depthwise", "matmul", "winograd_output"})
 """Those that go on with what is done to each element of their result."""
+STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "recur": (1,)}
+"""Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
 OPTIONS = {"adapter", "power_preference", "limits"}
 
 
@@ -46,8 +56,8 @@ class WebGpuProvider:
     """Runs programs as WGSL compute shaders on the GPU that wgpu, or the browser, finds.
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
-    `power_preference`, `high-performance` or `low-power`; `limits`, `default` for what every WebGPU device grants or
-    `max` for all that this one has.
+    `power_preference`, `high-performance` or `low-power`; `limits`, `max` for all that this device has, or
+    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS).
     """
 
     name: str = "WebGpuExecutionProvider"
@@ -55,8 +65,10 @@ class WebGpuProvider:
     max_buffers: int = 8
     routines: frozenset[str] = ROUTINES
     epilogues: frozenset[str] = EPILOGUES
+    strided: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: STRIDED)
     lanes: int = 4
     literal: int = 4
+    rows: bool = True
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
@@ -79,6 +91,11 @@ class WebGpuProvider:
 
         legalize(trace, origins)
 
+    def largest(self) -> int | None:
+        """The bytes that a tensor may have on all devices that are open."""
+        devices = list(self._devices.values())
+        return min((device.gpu.limits["maxStorageBufferBindingSize"] for device in devices), default=None)
+
     def device(self, options: Mapping[str, str]) -> WebGpuDevice:
         """The device for these options; EPFail where there is none, MustAwait where only `open` can wait for it."""
         self._check(options)
@@ -88,7 +105,7 @@ class WebGpuProvider:
             return browser_device.device(options)
         with self._lock:
             key = frozenset(options.items())
-            if key not in self._devices:
+            if key not in self._devices or self._devices[key].gpu.is_lost:
                 self._devices[key] = self._open(options)
             return self._devices[key]
 
@@ -118,8 +135,8 @@ class WebGpuProvider:
         return WebGpuDevice(native.request(options))
 
     def fingerprint(self) -> str:
-        """Nothing but the sources says what its plans are: they keep to what every WebGPU device grants."""
-        return ""
+        """What plans depend on besides the sources: how large tensors may be."""
+        return str(self.largest())
 
     def bundler(self) -> Bundler:
         """What makes its code part of bundles."""

@@ -77,6 +77,3 @@ def nonzero(rewriter: Rewriter, equation: Equation) -> bool:
         array.equation = made
     made.outputs = equation.outputs
     return True
-
-
-RULES = {"cumulative": cumulative, "nonzero": nonzero}

@@ -113,6 +113,3 @@ def _repeats(x: Array, axis: int, depth: int = DEPTH) -> bool:
         case "elementwise" | "cast":
             return all(_repeats(item, axis - x.rank + item.rank, depth - 1) for item in inputs)
     return False
-
-
-RULES = {"scatter": scatter}

@@ -80,11 +80,3 @@ def tree_ensemble(rewriter: Rewriter, equation: Equation) -> bool:
         result = combined(p.gather(votes, [leaves], [0]), params["targets"], params["function"])
     rewriter.define_reshaped(output, result)
     return True
-
-
-RULES = {
-    "sort": sort,
-    "suppression": suppression,
-    "top_k": top_k,
-    "tree_ensemble": tree_ensemble,
-}

@@ -45,9 +45,9 @@ class Shading:
         used = sorted({code[2] for code in walk(codes) if code[0] == "param"})
         return [f"let p{k} = params[{k // 4}].{'xyzw'[k % 4]};" for k in used]
 
-    def entry(self, lines: Iterable[str], has_grid: bool = True) -> str:
+    def entry(self, lines: Iterable[str], has_grid: bool = True, threads: int = WORKGROUP) -> str:
         """The entry point, whose statements know `group`, `groups` and `thread` if it has a grid."""
-        threads = WORKGROUP if has_grid else 1
+        threads = threads if has_grid else 1
         inputs = ", ".join(f"@builtin({name}) {word}: {wgsl}" for name, word, wgsl in _BUILTINS) if has_grid else ""
         return f"@compute @workgroup_size({threads})\nfn main({inputs}) {block(lines)}\n"
 
@@ -63,26 +63,18 @@ class Shading:
         return Shader(self.name, "\n".join(parts), self.bindings.count)
 
 
-def points(printer: Printer, grid: Sequence[Expression], step: int = 1) -> list[str]:
+def points(printer: Printer, grid: Sequence[Expression], step: int = 1, together: bool = False) -> list[str]:
     """The statements that give a thread its place g0, g1, ... in the grid, and send those beyond it home.
 
-    Along the last axis places are so many elements apart.
+    Along the last axis places are so many elements apart. The threads of a workgroup may be `together` at one place:
+    then all of them stay, or go, and what follows is in uniform control flow.
     """
     lines, extents = printer.print(*grid)
     lines += [f"let n{axis} = u32({extent});" for axis, extent in enumerate(extents)]
-    lines.append(f"let point = (group.y * groups.x + group.x) * {WORKGROUP}u + thread;")
+    each = "" if together else f" * {WORKGROUP}u + thread"
+    lines.append(f"let point = (group.y * groups.x + group.x){each};")
     lines.append(f"if (point >= {' * '.join(f'n{axis}' for axis in range(len(grid)))}) {{ return; }}")
     return lines + _places("point", len(grid), step)
-
-
-def groups(printer: Printer, grid: Sequence[Expression]) -> list[str]:
-    """The statements that give a workgroup its place g0, g1, ... in the grid, and send those beyond it home whole: what
-    follows is in uniform control flow."""
-    lines, extents = printer.print(*grid)
-    lines += [f"let n{axis} = u32({extent});" for axis, extent in enumerate(extents)]
-    lines.append("let number = group.y * groups.x + group.x;")
-    lines.append(f"if (number >= {' * '.join(f'n{axis}' for axis in range(len(grid)))}) {{ return; }}")
-    return lines + _places("number", len(grid))
 
 
 def _places(number: str, rank: int, step: int = 1) -> list[str]:

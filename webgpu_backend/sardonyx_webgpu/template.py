@@ -1,10 +1,12 @@
 """WGSL with repetition and choice, for shaders that name what other languages would index.
 
     #for r in ROWS      lines are repeated, $r being 0, 1, ... below a number; ends with #end
-    #if WHOLE           lines stay if a name is true; may have an #else; ends with #end
+    #if WHOLE           lines stay if a value is true; may have an #else; ends with #end
     $ROWS               a name's value
+    $(out[r] + 1)       an expression's value
 
-Names are letters alone, so that x$r_$c are two of them.
+Where a value is wanted there may be an expression of names, as Python has them. Names after $ are letters alone, so
+that x$r_$c are two of them.
 """
 
 from __future__ import annotations
@@ -17,15 +19,15 @@ from typing import Any
 
 from sardonyx.errors import EngineError
 
-_NAME = re.compile(r"\$([A-Za-z]+)")
+_NAME = re.compile(r"\$(?:([A-Za-z]+)|\(((?:[^()]|\([^()]*\))*)\))")
 
 
 def fill(text: str, **values: Any) -> str:
     """The text with its repetitions written out, and names replaced.
 
-    >>> print(fill("#for r in ROWS\\nlet a$r = load($r * $N);\\n#end\\n", ROWS=2, N="p0"), end="")
-    let a0 = load(0 * p0);
-    let a1 = load(1 * p0);
+    >>> print(fill("#for r in ROWS\\nlet a$r = load($r * $N + $(r + 1));\\n#end\\n", ROWS=2, N="p0"), end="")
+    let a0 = load(0 * p0 + 1);
+    let a1 = load(1 * p0 + 2);
     """
     return "".join(f"{line}\n" for line in _expand(text.splitlines(), values))
 
@@ -39,28 +41,33 @@ def source(name: str) -> str:
 def _expand(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[str]:
     k = 0
     while k < len(lines):
-        words = lines[k].split()
-        if not words or words[0] not in ("#for", "#if"):
-            yield _NAME.sub(lambda found: str(_value(found[1], values)), lines[k])
+        word, _, rest = lines[k].strip().partition(" ")
+        if word not in ("#for", "#if"):
+            yield _NAME.sub(lambda found: str(_value(found[1] or found[2], values)), lines[k])
             k += 1
             continue
         middle, end = _parts(lines, k)
-        if words[0] == "#for":
-            for number in range(int(_value(words[3], values))):
-                yield from _expand(lines[k + 1 : end], {**values, words[1]: number})
-        elif _value(words[1], values):
+        if word == "#for":
+            name, _, count = rest.partition(" in ")
+            for number in range(int(_value(count, values))):
+                yield from _expand(lines[k + 1 : end], {**values, name: number})
+        elif _value(rest, values):
             yield from _expand(lines[k + 1 : middle], values)
         else:
             yield from _expand(lines[middle + 1 : end], values)
         k = end + 1
 
 
-def _value(name: str, values: Mapping[str, Any]) -> Any:
-    if name.isdecimal():
-        return int(name)
-    if name not in values:
-        raise EngineError(f"a template has no {name!r}")
-    return values[name]
+def _value(expression: str, values: Mapping[str, Any]) -> Any:
+    try:
+        return eval(_compiled(expression), {"__builtins__": {}}, {**values})
+    except NameError as error:
+        raise EngineError(f"a template has no {expression!r}") from error
+
+
+@cache
+def _compiled(expression: str) -> Any:
+    return compile(expression.strip(), "<template>", "eval")
 
 
 def _parts(lines: Sequence[str], start: int) -> tuple[int, int]:

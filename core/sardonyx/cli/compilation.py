@@ -16,6 +16,7 @@ from sardonyx.device import Provider
 from sardonyx.epochs import Layout
 from sardonyx.naming import guards_of, names_of
 from sardonyx.plan import Copy, Launch, Plan, halts
+from sardonyx.polynomial import evaluate
 
 
 def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -31,6 +32,7 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
     return {
         **tally(plan),
         "memory": _memory(plan, hints),
+        "traffic": _traffic(plan, hints),
         "weight_bytes": sum(array.nbytes for array in compiler.weights.arrays.values()),
         "symbols": {names[symbol]: hints[symbol] for symbol in plan.symbols},
         "guards": guards_of(plan, names),
@@ -80,6 +82,20 @@ def _memory(plan: Plan, hints: Mapping[str, int]) -> dict[str, int]:
             chunks, _ = layout.place(layout.rooms(hints) or [0] * len(numbers))
             totals.update({each.devices[device]: nbytes for device, nbytes in chunks.items()})
     return {name: totals[name] for name in plan.devices if totals[name]}
+
+
+def _traffic(plan: Plan, hints: Mapping[str, int]) -> dict[str, int]:
+    """The bytes that the launches of a run read and write, and those that one kernel for all of it would: inputs,
+    outputs and weights, each once. Of loops and branches one turn counts."""
+    moved = least = 0
+    for each in _plans(plan):
+        sizes = [evaluate(b.elements, hints) * dtypes.by_name(b.dtype).itemsize for b in each.buffers]
+        touched = [set(step.buffers) for step in each.steps if isinstance(step, Launch)]
+        moved += sum(sizes[number] for buffers in touched for number in buffers)
+        ends = {number for port in (*each.inputs, *each.outputs) for number in port.buffers[:1]}
+        weights = {number for buffers in touched for number in buffers if each.buffers[number].weight is not None}
+        least += sum(sizes[number] for number in ends | weights)
+    return {"moved": moved, "least": least}
 
 
 def _homes(plan: Plan) -> dict[str, str | None]:

@@ -212,6 +212,7 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
             "Kernels": f"{data['kernels']:,}, launched {count(data['launches'], 'time')}",
             "Copies": f"{data['copies']:,} between devices" if len(placed) > 1 or data["copies"] else "",
             "Halts": f"{data['halts']:,} for sizes or control flow that depend on data" if data["halts"] else "",
+            "Traffic": f"{nbytes(data['traffic']['moved'])} a run, {nbytes(data['traffic']['least'])} in one kernel",
             "Memory": ", ".join(f"{nbytes(n)} on {short_name(name)}" for name, n in data["memory"].items()),
             "Weights": nbytes(data["weight_bytes"]),
             "Sizes": ", ".join(f"{name} = {text}" for name, text in data["symbols"].items()),

@@ -111,11 +111,13 @@ def _profile(session: Any, path: Path) -> dict[str, Any]:
     import json
     import os
 
+    from sardonyx.profile import milliseconds
+
     os.replace(session.end_profiling(), path)
     totals: dict[str, float] = {}
     for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]:
         if event.get("cat") == "kernel":
-            totals[event["name"]] = totals.get(event["name"], 0) + event["dur"] / 1000
+            totals[event["name"]] = totals.get(event["name"], 0) + milliseconds(event)
     return {"file": str(path), "kernels": dict(sorted(totals.items(), key=lambda item: -item[1]))}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from sardonyx.compiler.sizes import SizeTable
 from sardonyx.polynomial import ONE, ZERO, Atom, Call, Monomial, Poly, Ranges, symbol, total
 
 if TYPE_CHECKING:
-    from sardonyx.compiler.lower import KernelBuilder
+    from sardonyx.compiler.lower import KernelBuilder, Node
 
 
 def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Kernel:
@@ -22,7 +22,8 @@ def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Ker
     parts = _Parts(b, polys)
     space, renamed = _merge(parts.axes["i"], "i", parts.polys)
     reduce, inner = _merge(parts.axes["r"], "r", parts.polys)
-    writer = _Writer(b, parts, renamed | inner, len(space), table)
+    renamed |= inner
+    writer = _Writer(b.nodes, lambda value: parts.here(value).substitute(renamed), len(space), table)
     extents = [table.size(extent) for extent in space]
     inner_extents = [table.size(extent) for extent in reduce]
     folds = [[function, dtype, writer.node(value)] for function, dtype, value in b.folds]
@@ -42,6 +43,13 @@ def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Ker
 
 
 _INDEXED = ("index", "load")
+
+
+def index_data(value: Poly, table: SizeTable) -> list[Any]:
+    """A polynomial over axes i0, i1, ... as `[nodes, Index]`: those nodes of a Kernel that the Index needs."""
+    writer = _Writer([], lambda same: same, 0, table)
+    index = writer.index(value)
+    return [writer.nodes, index]
 
 
 class _Parts:
@@ -132,23 +140,23 @@ def _merge(axes: list[Poly], letter: str, polys: list[Poly]) -> tuple[list[Poly]
 
 
 def _walks_as_one(index: Poly, outer: str, inner: str, size: Poly) -> bool:
-    strides = [_stride(index, name) for name in (outer, inner)]
+    strides = [stride(index, name) for name in (outer, inner)]
     return strides[0] is not None and strides[1] is not None and strides[0] == strides[1] * size
 
 
-def _stride(index: Poly, name: str) -> Poly | None:
+def stride(index: Poly, name: str) -> Poly | None:
     """The factor of an axis in an index, or None where the index is not linear in it."""
-    stride: dict[Monomial, int] = {}
+    factors: dict[Monomial, int] = {}
     for monomial, factor in index.terms:
         if name in monomial:
             rest = list(monomial)
             rest.remove(name)
             if any(_is_loop(atom) for atom in rest):
                 return None
-            stride[tuple(rest)] = factor
+            factors[tuple(rest)] = factor
         elif any(not isinstance(atom, str) and name in atom.symbols for atom in monomial):
             return None
-    return total(Poly((item,)) for item in stride.items())
+    return total(Poly((item,)) for item in factors.items())
 
 
 @lru_cache(1 << 12)
@@ -160,12 +168,14 @@ def _is_loop(atom: Atom) -> bool:
 
 
 class _Writer:
-    """Copies nodes in the order in which they are needed, so that unused ones vanish."""
+    """Copies nodes in the order in which they are needed, so that unused ones vanish.
 
-    def __init__(self, b: KernelBuilder, parts: _Parts, renamed: dict[str, Poly], inner: int, table: SizeTable) -> None:
-        self.b = b
-        self.parts = parts
-        self.renamed = renamed
+    `here` gives a polynomial over the axes as they were at first over those of the kernel.
+    """
+
+    def __init__(self, given: Sequence[Node], here: Callable[[Poly], Poly], inner: int, table: SizeTable) -> None:
+        self.given = given
+        self.here = here
         self.inner = inner
         self.table = table
         self.nodes: list[list[Any]] = []
@@ -179,7 +189,7 @@ class _Writer:
             if top in self._done:
                 stack.pop()
                 continue
-            function, dtype, operands, detail = self.b.nodes[top]
+            function, dtype, operands, detail = self.given[top]
             needed = [*operands, *self._data_nodes(function, detail)]
             if waiting := [operand for operand in reversed(needed) if operand not in self._done]:
                 stack += waiting
@@ -214,7 +224,7 @@ class _Writer:
 
     def index(self, value: Poly) -> list[Any]:
         """The Index of a polynomial over the axes as they were at first."""
-        return self._index(self.parts.here(value).substitute(self.renamed))
+        return self._index(self.here(value))
 
     def _index(self, value: Poly) -> list[Any]:
         offset = ZERO

@@ -7,11 +7,12 @@ its readers would cost more than reading it back. Movement is never written for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.lower import ELEMENT, FOLD
+from sardonyx.compiler.views import View, view
 from sardonyx.device import Provider
 from sardonyx.symbolic import count
 
@@ -32,12 +33,11 @@ MOST_NODES = 48
 @dataclass
 class Fusion:
     """`written` are the Arrays with buffers; `core` maps an Array that has one to the result, of a reduction or a
-    Routine, from which the same launch computes it. `views` are Arrays that Routines read, which lie in memory as others
-    do, under another shape."""
+    Routine, from which the same launch computes it. `views` are the operands of an equation that is a Routine's."""
 
     written: set[int] = field(default_factory=set)
     core: dict[int, Array] = field(default_factory=dict)
-    views: dict[int, Array] = field(default_factory=dict)
+    views: dict[int, list[View]] = field(default_factory=dict)
 
     def is_written(self, array: Array) -> bool:
         return id(array) in self.written
@@ -78,10 +78,11 @@ class _Fuser:
         self.device_of = device_of
         self.routines = [provider.routines for provider in providers]
         self.epilogues: list[frozenset[str]] = [getattr(provider, "epilogues", frozenset()) for provider in providers]
+        self.strided: list[Mapping[str, Sequence[int]]] = [getattr(provider, "strided", {}) for provider in providers]
         self.most_buffers = [provider.max_buffers for provider in providers]
         self.result = Fusion()
         self.work: dict[int, _Work] = {}
-        self.constants: set[int] = set()
+        self.constants = _constants(equations)
         self.inside: set[int] = set()
         """Arrays between the result of a reduction or a Routine and the one Array that is computed from all of them."""
         self.counts: dict[int, int] = {}
@@ -98,21 +99,28 @@ class _Fuser:
             if not self._generated(equation):
                 if not self._has_epilogue(equation):
                     self.result.written.update(map(id, equation.outputs))
-                is_routine = equation.primitive.name in self.routines[self.device_of[id(equation)]]
-                for array in equation.inputs:
-                    self.result.written.add(id(self._view(array) if is_routine else array))
+                self.result.written.update(id(operand.source) for operand in self._views(equation))
         for equation in self.equations:
             if self._generated(equation) or self._has_epilogue(equation):
                 self._visit(equation)
         return self.result
 
-    def _view(self, array: Array) -> Array:
-        """The Array that has the elements of another one, in the same order."""
-        source = array
-        while source.equation is not None and source.equation.primitive.name == "reshape":
-            (source,) = source.equation.inputs
-        self.result.views[id(array)] = source
-        return source
+    def _views(self, equation: Equation) -> list[View]:
+        """What an equation reads that is no kernel: a Routine what it can of movement, others all as it is."""
+        name, device = equation.primitive.name, self.device_of[id(equation)]
+        if name not in self.routines[device]:
+            return list(map(View, equation.inputs))
+        linear = self.strided[device].get(name, ())
+        self.result.views[id(equation)] = [
+            view(array, linear[k] if k < len(linear) else 0, self._is_source) for k, array in enumerate(equation.inputs)
+        ]
+        return self.result.views[id(equation)]
+
+    def _is_source(self, array: Array) -> bool:
+        """Whether an Array is to lie in memory though it is movement: weights are put in order once."""
+        assert array.equation is not None
+        name = array.equation.primitive.name
+        return id(array) in self.laid or (id(array) in self.constants and name not in ("reshape", "broadcast"))
 
     def _has_epilogue(self, equation: Equation) -> bool:
         """Whether a Routine may go on with what is done to each element of its result."""
@@ -126,11 +134,9 @@ class _Fuser:
         (output,) = equation.outputs
         name = equation.primitive.name
         device = self.device_of[id(equation)]
-        if equation.inputs and all(x.value is not None or id(x) in self.constants for x in equation.inputs):
-            self.constants.add(id(output))
-        inputs = equation.inputs
+        inputs: Sequence[Array] = equation.inputs
         if not self._generated(equation):
-            inputs = tuple(self.result.views[id(array)] for array in inputs)
+            inputs = [operand.source for operand in self.result.views[id(equation)]]
         parts = [self._operand(array, equation) for array in inputs]
         buffers = frozenset().union(*(part.buffers for part in parts))
         if len(buffers) >= self.most_buffers[device] and name != "concat":
@@ -243,6 +249,15 @@ class _Fuser:
         self.result.written.add(id(array))
         if work.core is not None:
             self.result.core[id(array)] = work.core
+
+
+def _constants(equations: Iterable[Equation]) -> set[int]:
+    """The Arrays that depend on weights alone."""
+    found: set[int] = set()
+    for equation in equations:
+        if equation.inputs and all(x.value is not None or id(x) in found for x in equation.inputs):
+            found.update(map(id, equation.outputs))
+    return found
 
 
 def _cost(equation: Equation) -> int:

@@ -30,11 +30,11 @@ def _frozen(value: Any) -> Any:
     return tuple(value) if isinstance(value, list) else value
 
 
-def _fields(code: Kernel | Routine) -> dict[str, Any]:
+def _fields(code: Kernel | Routine | Rows) -> dict[str, Any]:
     return {f.name: getattr(code, f.name) for f in fields(code)}
 
 
-def _digest(code: Kernel | Routine) -> str:
+def _digest(code: Kernel | Routine | Rows) -> str:
     parts = [getattr(code, f.name) for f in fields(code) if f.name != "name"]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -96,6 +96,10 @@ class Routine:
     The `epilogue`, if any, is what is done to each element of the result: the fields of a Kernel without folds, whose
     node `acc` is the element, and whose space counts the elements in row-major order. The first buffer that it reads
     comes after those of `inputs`, and what it stores is written instead of the result.
+
+    `views` has for each operand None where it lies in row-major order, or `[nodes, Index]`, where in the buffer its
+    elements are: over its axes, with nodes as a Kernel's. It is empty if all are None. `same` gives for each buffer the
+    first one that is the same, and is empty if all differ.
     """
 
     name: str
@@ -108,6 +112,8 @@ class Routine:
     outputs: tuple[Any, ...]
     multiples: tuple[int, ...] = ()
     epilogue: Any = None
+    views: tuple[Any, ...] = ()
+    same: tuple[int, ...] = ()
 
     def json(self) -> dict[str, Any]:
         return {"kind": "routine", **_fields(self)}
@@ -119,3 +125,46 @@ class Routine:
     @cached_property
     def key(self) -> str:
         return _digest(self)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Kernels one after the other, row by row: the first axes of each one's space are the extents `rows`.
+
+    `kernels` are `[space, reduce, folds, nodes, stores]`, over the buffers and parameters of all. What one of them has
+    stored, a later one loads in the same row only. These nodes and stores are the rows' own:
+
+        row     detail: [kernel, node]: what a node of an earlier kernel was in this row, one that depends on the row
+                or a fold alone
+
+    A store of what depends on reduction axes is made where its fold takes that element. Rows that are `wide` have
+    enough elements side by side for many threads each.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    params: int
+    rows: tuple[Any, ...]
+    kernels: tuple[Any, ...]
+    wide: bool
+    multiples: tuple[int, ...] = ()
+
+    def json(self) -> dict[str, Any]:
+        return {"kind": "rows", **_fields(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> Rows:
+        return cls(*(_frozen(data[f.name]) for f in fields(cls)))
+
+    @cached_property
+    def key(self) -> str:
+        return _digest(self)
+
+    def parts(self) -> list[Kernel]:
+        """The kernels, each with the buffers and parameters of all."""
+        head, multiples = (self.name, self.reads, self.writes, self.params), self.multiples
+        return [
+            Kernel(*head, tuple(space), tuple(reduce), tuple(folds), tuple(nodes), tuple(stores), multiples)
+            for space, reduce, folds, nodes, stores in self.kernels
+        ]

@@ -1,39 +1,65 @@
-"""From kernels to programs: one run of the program per point of the kernel's space, loops for the reduction."""
+"""From kernels to programs: one run of the program per point of the kernel's space, loops for the reduction.
+
+Of Rows, one run per row.
+"""
 
 from __future__ import annotations
 
 from typing import Any
 
 from sardonyx import dtypes
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.compiler.kernel import Kernel, Rows
 from sardonyx.compiler.program import Builder, Program, Value, call, const
 from sardonyx.primitives.reduction import identity
 
 
-def program(kernel: Kernel) -> Program:
-    """The program that computes a kernel."""
-    return _Loops(kernel).program()
+def program(code: Kernel | Rows) -> Program:
+    """The program that computes a kernel, or the kernels of Rows."""
+    b = Builder(code.reads, code.writes)
+    params = [b.param() for _ in range(code.params)]
+    if isinstance(code, Kernel):
+        loops = _Loops(code, b, params, len(code.space), {})
+        loops.run()
+        return b.program(code.name, [loops.size(extent) for extent in code.space])
+    known: dict[tuple[int, int], Value] = {}
+    for k, kernel in enumerate(code.parts()):
+        loops = _Loops(kernel, b, params, len(code.rows), known)
+        loops.run()
+        known |= {(k, node): value for node, value in loops.values.items()}
+    return b.program(code.name, [loops.size(extent) for extent in code.rows])
 
 
 class _Loops:
-    def __init__(self, kernel: Kernel) -> None:
+    """One kernel: the first `grid` axes of its space are the program's; `known` are nodes of the kernels before it."""
+
+    def __init__(
+        self, kernel: Kernel, b: Builder, params: list[Value], grid: int, known: dict[tuple[int, int], Value]
+    ) -> None:
         self.kernel = kernel
-        self.b = Builder(kernel.reads, kernel.writes)
-        self.params = [self.b.param() for _ in range(kernel.params)]
-        self.axes = [self.b.grid(k) for k in range(len(kernel.space))]
+        self.b = b
+        self.params = params
+        self.known = known
+        self.axes = [b.grid(k) for k in range(grid)]
         self.values: dict[int, Value] = {}
         self.accumulators: list[Value] = []
         self.depths = kernel.depths()
 
-    def program(self) -> Program:
-        kernel, b = self.kernel, self.b
+    def run(self) -> None:
+        if len(self.axes) < len(self.kernel.space):
+            with self.b.loop(self.size(self.kernel.space[len(self.axes)])) as k:
+                self.axes.append(k)
+                self.run()
+            return
         self._let(0)
-        if kernel.folds:
+        if self.kernel.folds:
             self._fold()
             self._let(2)
-        for buffer, place, node in kernel.stores:
-            b.store(buffer, self.index(place), self.values[node])
-        return b.program(kernel.name, [self.size(extent) for extent in kernel.space])
+        self._store(0, 2)
+
+    def _store(self, *depths: int) -> None:
+        for buffer, place, node in self.kernel.stores:
+            if self.depths[node] in depths:
+                self.b.store(buffer, self.index(place), self.values[node])
 
     def _let(self, depth: int) -> None:
         """A variable for every node of one depth: what is used twice is computed once, and printers need not nest."""
@@ -68,6 +94,8 @@ class _Loops:
             return self.b.load(detail[0], self.index(detail[1]))
         if function == "acc":
             return self.accumulators[int(detail)]
+        if function == "row":
+            return self.known[tuple(detail)]
         values = [self.values[operand] for operand in operands]
         if function in ("cast", "bitcast"):
             return Value([function, dtype, values[0].code])
@@ -78,9 +106,9 @@ class _Loops:
         b, kernel = self.b, self.kernel
         best: list[Value] = []
         for function, dtype, _ in kernel.folds:
-            start = identity(_ELEMENT.get(function, function), dtypes.by_name(dtype))
+            start = identity(ELEMENT.get(function, function), dtypes.by_name(dtype))
             best.append(b.let(const(dtype, start)))
-            self.accumulators.append(b.let(const("int32", 0)) if function in _ELEMENT else best[-1])
+            self.accumulators.append(b.let(const("int32", 0)) if function in ELEMENT else best[-1])
         self._loop(list(kernel.reduce), const("int32", 0), best)
 
     def _loop(self, extents: list[Any], position: Value, best: list[Value]) -> None:
@@ -91,12 +119,13 @@ class _Loops:
                 self._loop(extents[1:], place, best)
             return
         self._let(1)
+        self._store(1)
         for (function, _, node), value, found in zip(self.kernel.folds, best, self.accumulators, strict=True):
             element = self.values[node]
-            if function in _ELEMENT:
+            if function in ELEMENT:
                 self._keep_best(function, element, value, found, position)
             else:
-                self.b.set(value, call(_COMBINE[function], value, element))
+                self.b.set(value, call(COMBINE[function], value, element))
 
     def _keep_best(self, function: str, element: Value, value: Value, found: Value, position: Value) -> None:
         b = self.b
@@ -111,5 +140,7 @@ class _Loops:
 
 
 _SIMPLE = frozenset({"const", "param", "grid", "var"})
-_ELEMENT = {"argmax": "max", "argmin": "min"}
-_COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+ELEMENT = {"argmax": "max", "argmin": "min"}
+"""What folds that give a place keep of the elements."""
+COMBINE = {"sum": "add", "prod": "mul", "max": "max", "min": "min", "any": "or", "all": "and"}
+"""The scalar function that folds two results into one."""

@@ -16,7 +16,7 @@ from sardonyx.array import Array, Equation
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.dtypes import DType
-from sardonyx.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, symbol
+from sardonyx.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, joined, symbol
 from sardonyx.primitives.reduction import identity
 from sardonyx.symbolic import Size, hint, poly, same
 
@@ -43,7 +43,7 @@ class KernelBuilder:
         self.origins: set[int] = set()
         self.place = ZERO
         self.in_order = True
-        """Whether elements of a Routine's result stay at their places in row-major order."""
+        """Whether what is stored is made of the elements of a Routine's result in row-major order."""
         self._known: dict[Any, int] = {}
         self._elements: dict[Any, int] = {}
 
@@ -177,7 +177,7 @@ class KernelBuilder:
         equation = array.equation
         assert equation is not None
         if equation.primitive.name not in FOLD:
-            self.in_order &= flat_index(array.shape, index) == self.place
+            self.in_order &= joined(flat_index(array.shape, index)) == self.place
             return self.add("acc", array.dtype, (), 0)
         if not self.folds:
             self.origins.add(equation.origin)
@@ -194,6 +194,23 @@ class KernelBuilder:
         """Compute an Array that has a buffer, and write it there."""
         self.root = array
         self.store(array, array)
+
+    def store_core(self, array: Array) -> bool:
+        """Compute an Array that has a buffer, element by element in the order of the Routine's result that is the core,
+        and say whether each goes to a place of its own that is known."""
+        from sardonyx.compiler.views import carried
+
+        assert self.core is not None
+        self.root = array
+        index = tuple(self.axis(size) for size in self.core.shape)
+        self.place = flat_index(self.core.shape, index)
+        goal = carried(self, self.core, array, index)
+        if goal is None:
+            return False
+        value = self.element(array, goal)
+        self.writes.append(array)
+        self.stores.append((0, joined(flat_index(array.shape, goal)), value))
+        return self.in_order
 
     def store(self, array: Array, source: Array, axis: int = 0, start: Poly = ZERO) -> None:
         """Write all of `source` to the buffer of `array`, from `start` on along an axis."""

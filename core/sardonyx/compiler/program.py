@@ -132,6 +132,9 @@ class Value:
     def __or__(self, other: Any) -> Value:
         return self._with("or", other)
 
+    def __neg__(self) -> Value:
+        return call("neg", self)
+
     def __invert__(self) -> Value:
         return call("not", self)
 

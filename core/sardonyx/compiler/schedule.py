@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,17 +11,17 @@ import numpy as np
 from sardonyx import memory
 from sardonyx import plan as plans
 from sardonyx.array import PRIMITIVES, Array, Equation, Trace
-from sardonyx.compiler import layout, loops
+from sardonyx.compiler import layout, loops, rows
 from sardonyx.compiler.fuse import Fusion, fuse
+from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
-from sardonyx.compiler.sizes import SizeTable
+from sardonyx.compiler.sizes import SizeTable, encode
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
-from sardonyx.dtypes import DType
 from sardonyx.errors import NotImplemented, RuntimeException
 from sardonyx.polynomial import ZERO, Poly
 from sardonyx.primitives.control import Body
@@ -78,6 +78,7 @@ class Scheduler:
         self._numbers: dict[tuple[int, int], int] = {}
         self._homes: dict[int, int] = {}
         self._keep: list[Array] = []
+        self._calls: list[dict[int, rows.Call]] = [{} for _ in providers]
         self.epoch = 0
         self.used_weights: dict[str, np.ndarray] = {}
         self.functions: list[list[plans.Plan]] = []
@@ -154,6 +155,9 @@ class Scheduler:
         for number in results:
             self.lives[number][1] = LAST
         setup, steps = take_out(self.steps, self.buffers, self.codes, self._keys(), results)
+        for device, calls in enumerate(self._calls):
+            steps = self._join_rows(steps, device, calls, results)
+        self._drop_codes([*setup, *steps])
         self._layout()
         homes = [
             [
@@ -217,9 +221,7 @@ class Scheduler:
         (output,) = equation.outputs
         core = self.fusion.core.get(id(output))
         if core is not None and core.equation is not None and core.equation.primitive.name not in FOLD:
-            epilogue = KernelBuilder(self._is_buffer, core)
-            epilogue.store_root(output)
-            if epilogue.in_order:
+            if (epilogue := self._epilogue(core, output)) is not None:
                 self._routine(core.equation, device, epilogue)
                 return
             self._routine(core.equation, device)
@@ -238,6 +240,15 @@ class Scheduler:
         b.store_root(output)
         self._launch(b, kernel_name(b, equation), device, [target], equation.origin)
 
+    def _epilogue(self, core: Array, output: Array) -> KernelBuilder | None:
+        """What makes an Array of a Routine's result, element by element; None where movement is in the way."""
+        b = KernelBuilder(self._is_buffer, core)
+        b.store_root(output)
+        if b.in_order:
+            return b
+        b = KernelBuilder(self._is_buffer, core)
+        return b if b.store_core(output) else None
+
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
         provider = self.providers[device]
         kernel, params = b.kernel(name, lanes=getattr(provider, "lanes", 1))
@@ -245,16 +256,60 @@ class Scheduler:
         if provider.form == "program":
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
-        self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+        step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
+        if getattr(provider, "rows", False):
+            self._calls[device][id(step)] = rows.Call(kernel, params)
 
-    def launch(self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int) -> None:
+    def launch(
+        self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
+    ) -> plans.Launch:
+        step = self._made_launch(code, buffers, params, origins, device)
+        for number in buffers:
+            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
+        self.steps.append(step)
+        return step
+
+    def _made_launch(
+        self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
+    ) -> plans.Launch:
         key = (device, type(code).__name__, code.key)
         if key not in self._code_numbers:
             self._code_numbers[key] = len(self.codes)
             self.codes.append({"device": device, **code.json()})
-        for number in buffers:
-            self.lives[number][1] = max(self.lives[number][1], len(self.steps))
-        self.steps.append(plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device))
+        return plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device)
+
+    def _join_rows(
+        self, steps: list[plans.Step], device: int, calls: Mapping[int, rows.Call], outputs: Collection[int]
+    ) -> list[plans.Step]:
+        """The steps, with Rows instead of launches over the same rows."""
+        if not calls:
+            return steps
+        provider = self.providers[device]
+        places = {id(step): k for k, step in enumerate(self.steps)}
+        result = list(steps)
+        joined = rows.join(steps, calls, outputs, provider.max_buffers, getattr(provider, "lanes", 1))
+        for item in reversed(joined):
+            old = steps[item.first : item.first + item.count]
+            launches = [step for step in old if isinstance(step, plans.Launch)]
+            origins = sorted({origin for step in launches for origin in step.origins})
+            written = item.buffers[len(item.code.reads) :]
+            step = self._made_launch(item.code, item.buffers, item.params, origins, device)
+            result[item.first : item.first + item.count] = [step]
+            first, last = places[id(old[0])], places[id(old[-1])]
+            for number in item.buffers:
+                life = self.lives[number]
+                life[:] = min(life[0], first) if number in written else life[0], max(life[1], last)
+            for number in item.dropped:
+                self.buffers[number].shape, self.buffers[number].elements, self.room[number] = [0], 0, 0
+        return result
+
+    def _drop_codes(self, steps: Sequence[plans.Step]) -> None:
+        """Keep the codes that are launched."""
+        launches = [step for step in steps if isinstance(step, plans.Launch)]
+        used = sorted({step.code for step in launches})
+        self.codes = [self.codes[number] for number in used]
+        for step in launches:
+            step.code = used.index(step.code)
 
     def _is_buffer(self, array: Array) -> bool:
         return array.equation is None or self.fusion.is_written(array)
@@ -263,7 +318,8 @@ class Scheduler:
         """Launch a Routine, with what is done to its result."""
         provider = self.providers[device]
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
-        reads = [self.buffer(self.fusion.views.get(id(array), array), device) for array in equation.inputs]
+        views = self.fusion.views[id(equation)]
+        reads = [self.buffer(operand.source, device) for operand in views]
         rooms = _rooms(equation)
         shapes = [
             [poly(size) for size in array.shape] if room is None else [room]
@@ -288,8 +344,16 @@ class Scheduler:
             kernel, _ = epilogue.kernel(code.name, table, lanes)
             code = replace(code, epilogue=kernel.json())
             origins |= epilogue.origins
-        code = replace(code, params=len(table.params), multiples=table.multiples(lanes))
-        self.launch(code, reads + writes, table.params, sorted(origins), device)
+        placed = tuple(operand.data(table) for operand in views)
+        buffers = [*reads, *writes]
+        code = replace(
+            code,
+            params=len(table.params),
+            multiples=table.multiples(lanes),
+            views=placed if any(placed) else (),
+            same=tuple(map(buffers.index, buffers)) if len(set(buffers)) < len(buffers) else (),
+        )
+        self.launch(code, buffers, table.params, sorted(origins), device)
 
     def _program(self, equation: Equation, device: int) -> None:
         program, params = ROUTINES[equation.primitive.name](equation)
@@ -325,21 +389,6 @@ def _rooms(equation: Equation) -> list[Poly | None]:
     return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
 
 
-def encode(value: Any, table: SizeTable) -> Any:
-    """A primitive's parameters as JSON; `Routine` says how."""
-    if isinstance(value, DType):
-        return {"dtype": value.lowered.name}
-    if isinstance(value, Dim):
-        return {"size": table.size(value.poly)}
-    if isinstance(value, dict):
-        return {name: encode(item, table) for name, item in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [encode(item, table) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return {"float": str(value)}
-    return value
-
-
 def kernel_name(b: KernelBuilder, equation: Equation) -> str:
     """What a kernel does, in a few words: its fold, and the functions that are not arithmetic of indices."""
     words = [b.core.equation.primitive.name] if b.core is not None and b.core.equation is not None else []
@@ -349,68 +398,6 @@ def kernel_name(b: KernelBuilder, equation: Equation) -> str:
         if function not in words:
             words.append(function)
     return "_".join(words[:5]) or equation.primitive.name
-
-
-def _read(s: Scheduler, equation: Equation, device: int) -> None:
-    (x,) = equation.inputs
-    s.steps.append(plans.Read(s.at_home(x), list(equation.params["symbols"])))
-    s.epoch += 1
-
-
-def _host(s: Scheduler, equation: Equation, device: int) -> None:
-    params = equation.params
-    inputs = [s.at_home(array) for array in equation.inputs]
-    step = plans.Host(params["function"], params["attributes"], inputs, [], params["symbols"], equation.origin)
-    if plans.halts(step):
-        s.epoch += 1
-    step.results = [s.output_buffer(array, device) for array in equation.outputs]
-    s.steps.append(step)
-
-
-def _branch(s: Scheduler, equation: Equation, device: int) -> None:
-    condition, operands = s.at_home(equation.inputs[0]), []
-    functions, homes = [], []
-    for body, trace in equation.bodies:
-        functions.append(s.function(body, trace))
-        homes.append(_output_devices(s.functions[-1][0]))
-        operands.append([s.at_home(s.trace.materialise(array)) for array in body.captured])
-    step = plans.Branch(condition, functions, operands, [], [])
-    _finish(s, step, equation, homes[0])
-
-
-def _loop(s: Scheduler, equation: Equation, device: int) -> None:
-    ((body, trace),) = equation.bodies
-    params = equation.params
-    inputs = [s.at_home(array) for array in equation.inputs]
-    first = params["trips"] + params["condition"]
-    trips = inputs[0] if params["trips"] else -1
-    condition = inputs[first - 1] if params["condition"] else -1
-    last = first + params["carried"]
-    function = s.function(body, trace)
-    step = plans.Loop(trips, condition, function, inputs[first:last], inputs[last:], [], [])
-    _finish(s, step, equation, _output_devices(s.functions[-1][0])[1:])
-
-
-def _output_devices(plan: plans.Plan) -> list[int]:
-    return [plan.buffers[port.buffers[0]].device for port in plan.outputs]
-
-
-def _finish(s: Scheduler, step: plans.HostStep, equation: Equation, homes: list[int]) -> None:
-    """Append a step that halts; its results are the first buffers of the next epoch."""
-    s.steps.append(step)
-    s.epoch += 1
-    defined: set[str] = set()
-    for k, (array, home) in enumerate(zip(equation.outputs, homes, strict=True)):
-        step.results.append(s.output_buffer(array, home))
-        for axis, size in enumerate(array.shape):
-            name = str(size)
-            if isinstance(size, Dim) and name in s.trace.fresh and name not in defined:
-                defined.add(name)
-                step.symbols.append([name, k, axis])
-
-
-STEPS = {"read": _read, "host": _host, "branch": _branch, "loop": _loop}
-"""Primitives that are steps of the plan itself."""
 
 
 def schedule(
@@ -447,11 +434,25 @@ def supports(provider: Provider, equation: Equation) -> bool:
     if name in STEPS:
         return name != "host" or provider.name == NUMPY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params)
+    return provider.supports(name, inputs, outputs, equation.params) and not _is_giant(provider, equation)
+
+
+def _is_giant(provider: Provider, equation: Equation) -> bool:
+    """Whether an operand or a result is larger than what a provider can hold in one tensor."""
+    largest = getattr(provider, "largest", None)
+    most = largest and largest()
+    return most is not None and any(
+        count(array.shape) * array.dtype.itemsize > most for array in (*equation.inputs, *equation.outputs)
+    )
 
 
 def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     """The provider of every equation, after each provider has put its share of them into the form that it likes."""
+    largest = getattr(providers[0], "largest", None)
+    if largest and (most := largest()):
+        from sardonyx.legalization.giants import split
+
+        split(trace, most)
     chosen = partition(trace, providers)
     expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
     for number, provider in enumerate(providers):

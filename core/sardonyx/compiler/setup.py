@@ -28,34 +28,40 @@ def take_out(
     """
     writers = Counter(number for step in steps for number in _written(step, codes))
     setup: list[plans.Launch] = []
-    others: list[plans.Step] = []
+    taken: set[int] = set()
+    parts: dict[int, list[plans.Launch]] = {}
     for step in steps:
-        if not isinstance(step, plans.Launch) or not _is_constant(step, buffers, codes, writers):
-            others.append(step)
+        if not isinstance(step, plans.Launch) or not _is_constant(step, buffers, codes):
             continue
-        setup.append(step)
-        names = [buffers[number].weight for number in _read(step, codes)]
-        for k, number in enumerate(_written(step, codes)):
-            digest = hashlib.sha256(repr((keys[step.code], names, step.params, k)).encode()).hexdigest()
+        written = _written(step, codes)
+        for number in written:
+            parts.setdefault(number, []).append(step)
+        if len(written) > 1 and any(writers[number] > 1 for number in written):
+            continue
+        if len(parts[written[0]]) < writers[written[0]]:
+            continue  # others write the rest of it
+        group = parts[written[0]]
+        setup += group
+        taken.update(map(id, group))
+        whole = [(keys[each.code], [buffers[n].weight for n in _read(each, codes)], each.params) for each in group]
+        for k, number in enumerate(written):
+            digest = hashlib.sha256(repr((whole, k)).encode()).hexdigest()
             buffers[number].weight = f"~{digest[:16]}"
-    used = {number for step in others for number in _touched(step)} | set(outputs)
+    others = [step for step in steps if id(step) not in taken]
+    used = {number for step in others for number in touched(step)} | set(outputs)
     for launch in setup:
         for number in launch.buffers:
             buffers[number].once = number not in used
     return setup, others
 
 
-def _is_constant(
-    step: plans.Launch,
-    buffers: Sequence[plans.Buffer],
-    codes: Sequence[Mapping[str, Any]],
-    writers: Mapping[int, int],
-) -> bool:
+def _is_constant(step: plans.Launch, buffers: Sequence[plans.Buffer], codes: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether what a launch writes depends on weights alone."""
     reads, writes = _read(step, codes), _written(step, codes)
     return (
         bool(reads)
         and all(buffers[number].weight is not None for number in reads)
-        and all(writers[number] == 1 and isinstance(buffers[number].elements, int) for number in writes)
+        and all(isinstance(buffers[number].elements, int) for number in writes)
         and all(isinstance(param, int) for param in step.params)
     )
 
@@ -72,7 +78,7 @@ def _written(step: plans.Step, codes: Sequence[Mapping[str, Any]]) -> list[int]:
     return [] if isinstance(step, plans.Read) else step.results
 
 
-def _touched(step: plans.Step) -> list[int]:
+def touched(step: plans.Step) -> list[int]:
     """All buffers that a step reads or writes."""
     match step:
         case plans.Launch():

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from sardonyx.dtypes import DType
 from sardonyx.polynomial import Poly
+from sardonyx.symbolic import Dim, poly
 
 LITERAL = 4
 """Integers up to this one are written into code, larger ones become parameters: kernels that differ only in their
 sizes are then one kernel."""
+
+
+class Parameter(int):
+    """An integer among those that a primitive is told, which reaches code as a size: codes that differ in it are one.
+
+    >>> Parameter(7) + 1
+    8
+    """
 
 
 class SizeTable:
@@ -30,3 +42,18 @@ class SizeTable:
             self._known[value] = f"p{len(self.params)}"
             self.params.append(value)
         return self._known[value]
+
+
+def encode(value: Any, table: SizeTable) -> Any:
+    """A primitive's parameters as JSON; `Routine` says how."""
+    if isinstance(value, DType):
+        return {"dtype": value.lowered.name}
+    if isinstance(value, (Dim, Parameter)):
+        return {"size": table.size(poly(value))}
+    if isinstance(value, dict):
+        return {name: encode(item, table) for name, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [encode(item, table) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return {"float": str(value)}
+    return value

@@ -13,12 +13,18 @@ from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {
+    "attend": "attend.attend",
+    "conv": "convolution.conv",
+    "depthwise": "convolution.depthwise",
+    "winograd_input": "winograd.winograd_input",
+    "winograd_output": "winograd.winograd_output",
     "combine_updates": "scatter.combine",
     "find_nonzero": "nonzero.find",
     "first_updates": "scatter.first",
     "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
     "merge_runs": "sorting.merge_runs",
+    "recur": "recur.recur",
     "sort_runs": "sorting.sort_runs",
     "suppress": "suppression.suppress",
     "walk_trees": "trees.walk",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx.compiler.kernel import Kernel, Routine
@@ -12,7 +12,7 @@ from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import WORKGROUP, Code, constant, size
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.lanes import LANES, Lanes
-from sardonyx_webgpu.shading import Shading, groups, points
+from sardonyx_webgpu.shading import Shading, points
 from sardonyx_webgpu.statements import block
 from sardonyx_webgpu.values import WGSL, kind
 
@@ -22,7 +22,8 @@ Size: TypeAlias = int | str
 class Frame:
     """A routine being written, whose template has a function `unit` of the thread's place in the grid.
 
-    It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours; it puts results at
+    It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours, from where `at_a`
+    of an index says; from there a template may go by steps along axes in which views are linear. It puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
     what there is no `room` for. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
     first one. Sizes are what it is told by names.
@@ -42,6 +43,29 @@ class Frame:
         multiples = self.routine.multiples
         return not any((value if isinstance(value, int) else multiples[int(value[1:])]) % LANES for value in sizes)
 
+    def view(self, operand: int) -> Any:
+        """`[nodes, Index]` of an operand that is a view, or None."""
+        return self.routine.views[operand] if self.routine.views else None
+
+    def step(self, operand: int, axis: int = -1) -> Size:
+        """The stride of an operand along one of its last two axes."""
+        shape: list[Size] = self.routine.inputs[operand]
+        if (view := self.view(operand)) is None:
+            return 1 if axis == -1 else shape[-1]
+        strides: dict[int, Size] = dict(view[1][1])
+        return strides.get(len(shape) + axis, 0)
+
+    def is_four(self, operand: int, axis: int = -1) -> bool:
+        """Whether an operand lies in fours along an axis."""
+        shape = self.routine.inputs[operand]
+        if not self.is_multiple(shape[axis]) or self.step(operand, axis) != 1:
+            return False
+        if (view := self.view(operand)) is None:
+            return axis == -1
+        offset, axes, extra = view[1]
+        others = [stride for number, stride in axes if number != len(shape) + axis]
+        return self.is_multiple(offset, *others, *(stride for _, stride in extra))
+
     def code(
         self,
         name: str,
@@ -49,14 +73,15 @@ class Frame:
         turns: Expression,
         whole: bool = False,
         fours: Sequence[int] = (),
-        workgroups: bool = False,
+        functions: Callable[[Shading], Sequence[str]] = lambda _: (),
+        threads: int = 0,
         **values: Any,
     ) -> Code:
         """The code of a template, with this grid and so many turns of loops.
 
-        Inputs in `fours` lie in fours, and so do results if they are `whole`. With `workgroups` a place in the grid
-        is that of a workgroup: all its threads call `unit`, whose last parameter then is the thread's number, in
-        uniform control flow.
+        Inputs in `fours` lie in fours, and so do results if they are `whole`. `functions` are what else the template
+        calls. With `threads` a workgroup of so many has a place in the grid: all of them call `unit`, in uniform
+        control flow, and its last parameter is the thread's number.
         """
         routine = self.routine
         buffers = (*routine.reads, *routine.writes)
@@ -70,18 +95,36 @@ class Frame:
             shading = Shading(routine.name, routine.params, bindings)
             names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
-            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if workgroups else [])]
-            where = groups(shading.printer(), grid) if workgroups else points(shading.printer(), grid)
-            lines = [*shading.params(grid), *where, f"unit({', '.join(places)});"]
-            loads = self._loads(bindings, fours)
+            places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if threads else [])]
+            lines = [*shading.params(grid), *points(shading.printer(), grid, together=threads > 0)]
+            lines.append(f"unit({', '.join(places)});")
+            own = [*self._places(shading), *self._loads(bindings, fours)]
             if "made(" in body:
                 load = f"return {bindings.load(self.output, 'at')};"
-                loads.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
-            return shading.finish(*loads, *self._puts(shading, whole), body, shading.entry(lines))
+                own.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
+            own += [*self._puts(shading, whole), *functions(shading)]
+            return shading.finish(*own, body, shading.entry(lines, threads=threads or WORKGROUP))
 
-        same = tuple(range(len(buffers)))
-        threads = [*grid, constant(WORKGROUP)] if workgroups else [*grid]
-        return Code(routine.name, routine.key, routine.params, threads, turns, same, write)
+        same = routine.same or tuple(range(len(buffers)))
+        units = [*grid, constant(WORKGROUP)] if threads else [*grid]
+        return Code(routine.name, routine.key, routine.params, units, turns, same, write)
+
+    def _places(self, shading: Shading) -> list[str]:
+        """The functions `at_a`, ... from indices to places in buffers."""
+        parts = []
+        for k, shape in enumerate(self.routine.inputs):
+            axes = [["var", "int32", f"v{axis}"] for axis in range(len(shape))]
+            if (view := self.view(k)) is None:
+                place = constant(0)
+                for axis, extent in zip(axes, shape, strict=True):
+                    place = axis if place == constant(0) else add(multiply(place, size(extent)), axis)
+            else:
+                place = _place(view, axes)
+            lines, (text,) = shading.printer().print(place)
+            params = ", ".join(f"v{axis}: i32" for axis in range(len(shape)))
+            body = block([*shading.params([place]), *lines, f"return {text};"])
+            parts.append(f"fn at_{'abcdefgh'[k]}({params}) -> i32 {body}\n")
+        return parts
 
     def _loads(self, bindings: Bindings, fours: Sequence[int]) -> list[str]:
         parts = []
@@ -145,7 +188,39 @@ def text(value: Any) -> Any:
     """What a template gets: of a size that is a parameter, where that lies."""
     if isinstance(value, str) and value[:1] == "p" and value[1:].isdecimal():
         return f"params[{int(value[1:]) // 4}].{'xyzw'[int(value[1:]) % 4]}"
-    return value
+    return [text(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def told(values: Sequence[Any]) -> list[Size]:
+    """Sizes among the attributes of a routine."""
+    return [value["size"] if isinstance(value, dict) else value for value in values]
+
+
+def add(a: Expression, b: Expression) -> Expression:
+    return b if a == constant(0) else a if b == constant(0) else ["add", "int32", a, b]
+
+
+def multiply(a: Expression, b: Expression) -> Expression:
+    return a if b == constant(1) else ["mul", "int32", a, b]
+
+
+def _place(view: Any, axes: Sequence[Expression]) -> Expression:
+    """Where an element of a view is."""
+    nodes, index = view
+    codes: list[Expression] = []
+
+    def total(index: Any) -> Expression:
+        offset, strides, extra = index
+        result = constant(0)
+        for axis, stride in strides:
+            result = add(result, multiply(axes[axis], size(stride)))
+        for node, stride in extra:
+            result = add(result, multiply(codes[node], size(stride)))
+        return add(result, size(offset))
+
+    for function, dtype, operands, detail in nodes:
+        codes.append(total(detail) if function == "index" else [function, dtype, *(codes[k] for k in operands)])
+    return total(index)
 
 
 def product(*sizes: Size) -> Expression:

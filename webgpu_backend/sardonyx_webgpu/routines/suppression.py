@@ -19,7 +19,7 @@ def suppress(routine: Routine) -> Code:
     turns = call("add", _compared(blocks, call("min", size(room), size(boxes))), divided_up(size(room), WORKGROUP))
     values = {"CLASSES": classes, "BOXES": boxes, "ROOM": room, "STEPS": _STEPS, "THREADS": WORKGROUP}
     grid = [size(images), size(classes)]
-    return Frame(routine).code("suppression", grid, call("add", turns, constant(4)), workgroups=True, **values)
+    return Frame(routine).code("suppression", grid, call("add", turns, constant(4)), threads=WORKGROUP, **values)
 
 
 def _compared(blocks: Expression, most: Expression) -> Expression:

@@ -1,0 +1,171 @@
+"""How close products and convolutions on the GPU come to what it can do, and what Python adds to a dispatch.
+
+    python -m tests.benchmarks.roofline [--kernels TEXT] [--runs 5] [--write]
+
+The ceiling is measured: multiply-adds of float32 in registers, and a copy from memory to memory. An operation is an
+addition or a multiplication; those of Winograd's algorithm count as in the convolution that it replaces. Times are the
+GPU's own where it has a clock, the best of `--runs`. Copies to and from the GPU do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx import InferenceSession, SessionOptions
+from sardonyx.device import Address, Launch
+from sardonyx.profile import milliseconds
+from sardonyx_webgpu import provider
+from sardonyx_webgpu.code import Code, constant, size
+from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.gpu import Shader
+from tests.benchmarks.kernels import KERNELS, Kernel
+from tests.benchmarks.report import machine, publish, table
+from tests.benchmarks.table import number
+
+DTYPES = ("float32", "float16")
+TURNS = 1000
+SUMS = 8
+HEAD = """@group(0) @binding(0) var<storage, read_write> x: array<vec4f>;
+@group(0) @binding(1) var<storage, read_write> y: array<vec4f>;
+@group(1) @binding(0) var<uniform> params: array<vec4<i32>, 1>;
+@compute @workgroup_size(64)
+fn main(@builtin(workgroup_id) group: vec3u, @builtin(num_workgroups) groups: vec3u,
+        @builtin(local_invocation_index) thread: u32) {
+    let i = (group.y * groups.x + group.x) * 64u + thread;
+    if (i >= u32(params[0].x)) { return; }
+"""
+COPY = HEAD + "    y[i] = x[i];\n}\n"
+DISPATCHES = 400
+
+
+def code(name: str, wgsl: str, turns: int = 0) -> Code:
+    """A code of one parameter, its number of threads, that reads a buffer and writes one."""
+    shader = Shader(name, wgsl, 2)
+    return Code(name, name, 1, [size("p0")], constant(turns), (0, 1), lambda same: shader)
+
+
+def multiply_adds() -> str:
+    """A shader that multiplies and adds in registers."""
+    sums = [f"    var s{k} = x[i] + {k}.0;" for k in range(SUMS)]
+    steps = [f"        s{k} = fma(s{k}, a, b);" for k in range(SUMS)]
+    loop = [f"    for (var k = 0; k < {TURNS}; k++) {{", *steps, "    }"]
+    total = " + ".join(f"s{k}" for k in range(SUMS))
+    return HEAD + "\n".join(["    let a = x[0];", "    let b = x[1];", *sums, *loop, f"    y[i] = {total};", "}", ""])
+
+
+def bound(device: WebGpuDevice, made: Code, threads: int, nbytes: int, count: int = 1) -> Callable[[], None]:
+    """What launches a code so often, on two buffers."""
+    x, y = (Address(device.allocate(nbytes), 0, nbytes) for _ in range(2))
+    executable = device.load([made], [[Launch(0)] * count])
+    return executable.bind(0, [[x, y]] * count, [[threads]] * count)
+
+
+def best(device: WebGpuDevice, run: Callable[[], None], runs: int) -> float:
+    """The shortest time of a segment in seconds."""
+    times = []
+    for _ in range(runs + 1):
+        begun = time.perf_counter()
+        taken = device.timed(run)
+        times.append(time.perf_counter() - begun if taken is None else taken)
+    return min(times[1:])
+
+
+def ceiling(device: WebGpuDevice, runs: int) -> tuple[float, float]:
+    """Operations and bytes per second."""
+    made, threads, taken = code("multiply_adds", multiply_adds(), TURNS), 1 << 12, 0.0
+    while taken < 0.02 and threads < 1 << 22:
+        threads *= 2
+        taken = best(device, bound(device, made, threads, 16 * threads), runs)
+    operations = threads * TURNS * SUMS * 4 * 2 / taken
+    nbytes = 1 << 26
+    return operations, 2 * nbytes / best(device, bound(device, code("copy", COPY), nbytes // 16, nbytes), runs)
+
+
+def measure(kernel: Kernel, dtype: str, runs: int) -> float:
+    """Seconds of all launches of a model of one node."""
+    options = SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = "/dev/null"
+    session = InferenceSession(kernel.model(dtype).SerializeToString(), options, ["WebGpuExecutionProvider"])
+    feeds = kernel.feeds(dtype)
+    profiler = session._profiling.profiler
+    assert profiler is not None
+    times = []
+    for _ in range(runs + 1):
+        before = len(profiler.trace()["traceEvents"])
+        session.run(None, feeds)
+        events = profiler.trace()["traceEvents"][before:]
+        times.append(sum(milliseconds(event) for event in events if event.get("cat") == "kernel") / 1e3)
+    return min(times[1:])
+
+
+def replay(device: WebGpuDevice, runs: int) -> tuple[float, float]:
+    """Microseconds of Python for each of many dispatches: a bound segment, and the raw calls of wgpu."""
+    made = code("copy", COPY)
+    run: Any = bound(device, made, 1, 256, DISPATCHES)
+    gpu: Any = device.gpu
+    times: dict[str, list[float]] = {"ours": [], "raw": []}
+    for _ in range(4 * runs):
+        begun = time.perf_counter()
+        run()
+        middle = time.perf_counter()
+        device.synchronize()
+        again = time.perf_counter()
+        _raw(gpu._device, run.params, run.dispatches)
+        times["raw"].append(time.perf_counter() - again)
+        times["ours"].append(middle - begun)
+        device.synchronize()
+    ours, raw = (1e6 * statistics.median(each) / DISPATCHES for each in times.values())
+    return ours, raw
+
+
+def _raw(device: Any, params: Any, dispatches: Sequence[Any]) -> None:
+    encoder = device.create_command_encoder()
+    compute = encoder.begin_compute_pass()
+    for pipeline, group, offset, x, y in dispatches:
+        compute.set_pipeline(pipeline)
+        compute.set_bind_group(0, group)
+        compute.set_bind_group(1, params, [offset])
+        compute.dispatch_workgroups(x, y)
+    compute.end()
+    device.queue.submit([encoder.finish()])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kernels", default="", metavar="TEXT", help="those with this in their names")
+    parser.add_argument("--runs", type=int, default=5, help="of each (default %(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table into README.md")
+    arguments = parser.parse_args()
+    device: Any = provider.device({})
+    operations, nbytes = ceiling(device, arguments.runs)
+    rows = []
+    for name, kernel in KERNELS.items():
+        if arguments.kernels not in name or not kernel.operations:
+            continue
+        row = [name]
+        for dtype in DTYPES:
+            seconds = measure(kernel, dtype, arguments.runs)
+            share = kernel.operations / seconds / operations
+            row += [number(1e3 * seconds), number(kernel.operations / seconds / 1e9), f"{100 * share:.0f} %"]
+        rows.append(row)
+        print(row, flush=True)
+    ours, raw = replay(device, arguments.runs)
+    head = ["kernel", *(text for dtype in DTYPES for text in (f"{dtype}, ms", "GFLOP/s", "of the ceiling"))]
+    about = [
+        f"Ceiling: {operations / 1e9:.0f} GFLOP/s, {nbytes / 1e9:.1f} GB/s. A dispatch costs Python {ours:.2f} us,"
+        f" {raw:.2f} us of them in the raw calls.",
+        f"{machine()}.",
+    ]
+    publish("roofline", [*table(head, rows), "", *about], arguments.write)
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")
+    main()

@@ -1,0 +1,94 @@
+"""The routine of recurrent layers against float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from sardonyx.array import Array
+from sardonyx.primitives.recurrent import Layer, recurrent
+from tests.support import require
+from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
+from tests.webgpu.traced import evaluate, launches
+
+ONE, TWO = (False,), (False, True)
+LAYERS = [
+    layer_of("rnn", (True,), operands=("h",)),
+    layer_of("rnn", TWO, operands=("lengths",)),
+    layer_of("gru", TWO, operands=("lengths", "h")),
+    layer_of("gru", ONE),
+    layer_of("gru", TWO, operands=("bias", "h"), linear_before_reset=True, clip=0.5),
+    layer_of("gru", ONE, linear_before_reset=True),
+    layer_of("lstm", ONE),
+    layer_of("lstm", TWO, operands=("c", "lengths", "h")),
+    layer_of("lstm", TWO, operands=("c", "peephole", "h"), clip=0.7),
+    layer_of("lstm", TWO, operands=("h",), input_forget=True),
+]
+
+require("webgpu")
+
+
+def found(layer: Layer, arrays: list[np.ndarray[Any, Any]], opened: Any = (), most: int = 1) -> list[Any]:
+    """The results of one launch."""
+
+    def function(inputs: Array, *others: Array) -> list[Array]:
+        *given, weights = others
+        return recurrent(layer, inputs, weights, dict(zip(layer.operands, given, strict=True)))
+
+    results, plan = evaluate(function, arrays[0], *arrays[2:], weights=[arrays[1]], opened=opened)
+    assert launches(plan) == {"recur": most}
+    return results
+
+
+def check(layer: Layer, steps: int, batch: int, hidden: int, opened: Any = ()) -> None:
+    arrays = operands(layer, steps, batch, hidden, seed=steps)
+    for one, other in zip(found(layer, arrays, opened), reference(layer, arrays), strict=True):
+        assert_allclose(one, other, 1e-5, 1e-5)
+
+
+@pytest.mark.parametrize("layer", LAYERS, ids=lambda layer: layer.cell)
+def test_cells(layer: Layer) -> None:
+    check(layer, 5, 3, 5)
+
+
+@pytest.mark.parametrize("cell", USUAL)
+@pytest.mark.parametrize("hidden", [1, 8, 66, 130, 300])
+def test_units(cell: str, hidden: int) -> None:
+    check(layer_of(cell, TWO, operands=("h",)), 3, 2, hidden)
+
+
+@pytest.mark.parametrize(("steps", "batch"), [(0, 2), (1, 1), (4, 1), (11, 3)])
+def test_open_sizes(steps: int, batch: int) -> None:
+    check(layer_of("lstm", TWO), steps, batch, 8, [(0, 0), (0, 2)])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_activations(name: str) -> None:
+    """Each direction has its own."""
+    first, second = (tuple((each, 0.3, 0.4) for each in ("sigmoid", each, "tanh")) for each in (name, "tanh"))
+    check(layer_of("lstm", TWO, activations=(first, second)), 3, 2, 5)
+
+
+def test_not_a_number_stays_in_its_sequence() -> None:
+    layer = layer_of("lstm", ONE, clip=2.0)
+    arrays = operands(layer, 4, 3, 8)
+    expected = reference(layer, arrays)
+    arrays[0][1, 0, 1, 3] = np.nan
+    y, *_ = found(layer, arrays)
+    assert np.isnan(y[3, 0, 1]).all()
+    assert_allclose(y[:, :, [0, 2]], expected[0][:, :, [0, 2]], 1e-5, 1e-5)
+
+
+def test_what_it_cannot_do_is_a_loop() -> None:
+    layer = layer_of("lstm", ONE, operands=("scale",))
+    arrays = operands(layer, 3, 2, 4)
+
+    def function(inputs: Array, scale: Array, weights: Array) -> list[Array]:
+        return recurrent(layer, inputs, weights, {"scale": scale})
+
+    results, plan = evaluate(function, arrays[0], arrays[2], weights=[arrays[1]])
+    assert "recur" not in launches(plan)
+    assert results[0].shape == (3, 1, 2, 4)

@@ -1,0 +1,167 @@
+"""Products of one input that become one, such as those that give queries, keys and values; the results are views."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx import primitives as p
+from sardonyx.array import Array, Equation, Trace
+from sardonyx.compiler.rewriting import Rewriter
+from sardonyx.legalization.channels_last import are_floats
+from sardonyx.symbolic import Size, product
+
+_MOVES = frozenset({"reshape", "transpose"})
+_READERS = frozenset({"reshape", "transpose", "slice", "attention", "dot_general"})
+"""What may read a part of a product: element-wise primitives are better off as the end of a product of their own."""
+
+
+@dataclass
+class Projection:
+    """The product of an input and a constant matrix, with what is done to the result that can be done to the matrix.
+
+    `result` is the Array that is a part of the common product; `gone` are equations up to it, and `scalings` those
+    after it that the matrix does instead.
+    """
+
+    equation: Equation
+    result: Array
+    gone: list[Equation] = field(default_factory=list)
+    scalings: list[Equation] = field(default_factory=list)
+    scale: float = 1.0
+    bias: Array | None = None
+
+    @property
+    def columns(self) -> Size:
+        return self.result.shape[-1]
+
+    @property
+    def matrix(self) -> Array:
+        """The weights [K, N]."""
+        b = self.equation.inputs[1]
+        weights = b if self.equation.params["contract"][1] == (0,) else p.transpose(b, [1, 0])
+        return weights if self.scale == 1.0 else weights * self.scale
+
+    def vector(self) -> Array:
+        """What is added to all rows [N]."""
+        if self.bias is None:
+            return Array(self.result.dtype, (self.columns,), np.zeros(int(self.columns), self.result.dtype.storage))
+        return self.bias if self.scale == 1.0 else self.bias * self.scale
+
+
+class Projections(Rewriter):
+    """Merges the projections of a trace that are of these ONNX nodes."""
+
+    def __init__(self, trace: Trace, origins: Collection[int]) -> None:
+        super().__init__(trace)
+        self.origins = origins
+        self.readers: dict[int, list[Equation]] = defaultdict(list)
+        for equation in trace.equations:
+            for array in {id(x): x for x in equation.inputs}.values():
+                self.readers[id(array)].append(equation)
+        self.outputs = {id(array) for array in trace.outputs}
+
+    def merge(self) -> None:
+        groups: dict[tuple[int, int, str], list[Projection]] = defaultdict(list)
+        for equation in self.trace.equations:
+            if equation.origin in self.origins and (found := self._projection(equation)) is not None:
+                a, b = equation.inputs
+                groups[id(a), equation.params["contract"][0][0], b.dtype.name].append(found)
+        firsts = {id(group[0].equation): group for group in groups.values() if len(group) > 1}
+        if not firsts:
+            return
+        members = [each for group in firsts.values() for each in group]
+        gone = {id(equation) for each in members for equation in [each.equation, *each.gone]}
+        scalings = {id(equation) for each in members for equation in each.scalings}
+
+        def rewrite(equation: Equation) -> bool:
+            if (group := firsts.get(id(equation))) is not None:
+                self._write(group)
+            if id(equation) in scalings:
+                (output,) = equation.outputs
+                self.define_reshaped(output, next(x for x in equation.inputs if x.value is None))
+                return True
+            return id(equation) in gone
+
+        self.run(rewrite)
+
+    def _write(self, group: Sequence[Projection]) -> None:
+        a = group[0].equation.inputs[0]
+        axis = group[0].equation.params["contract"][0]
+        dtype = group[0].equation.params["dtype"]
+        made = p.dot_general(a, p.concat([each.matrix for each in group], 1), (axis, [0]), dtype=dtype)
+        if any(each.bias is not None for each in group):
+            made = made + p.concat([each.vector() for each in group], 0)
+        start: Size = 0
+        for each in group:
+            self.define_reshaped(each.result, p.slice_axis(made, made.rank - 1, start, each.columns))
+            start = start + each.columns
+
+    def _projection(self, equation: Equation) -> Projection | None:
+        if equation.primitive.name != "dot_general":
+            return None
+        a, b = equation.inputs
+        params = equation.params
+        plain = b.rank == 2 and len(params["contract"][0]) == 1 and are_floats(a, b) and params["dtype"].is_float
+        if not plain or self.is_constant(a) or not self.is_constant(b):
+            return None
+        found = Projection(equation, equation.outputs[0])
+        at, moved = equation.outputs[0], False
+        while (reader := self._only_reader(at)) is not None:
+            (output,) = reader.outputs
+            if reader.primitive.name in _MOVES:
+                moved = True
+            elif (scale := self._scale(reader, at)) is not None:
+                found.scale *= scale
+                (found.scalings if moved else found.gone).append(reader)
+            elif not moved and found.scale == 1.0 and (bias := self._bias(reader, at)) is not None:
+                found.bias = bias if found.bias is None else found.bias + bias
+                found.gone.append(reader)
+            else:
+                break
+            if not moved:
+                found.result = output
+            at = output
+        readers = self.readers[id(at)]
+        return found if all(reader.primitive.name in _READERS for reader in readers) else None
+
+    def _only_reader(self, array: Array) -> Equation | None:
+        readers = self.readers[id(array)]
+        if len(readers) != 1 or id(array) in self.outputs or readers[0].origin not in self.origins:
+            return None
+        return readers[0]
+
+    def _scale(self, equation: Equation, x: Array) -> float | None:
+        """The number by which an equation multiplies an Array."""
+        if x.dtype is not dtypes.float32 or not _is(equation, "mul", "div"):
+            return None
+        left, right = equation.inputs
+        number = right if left is x else left
+        if number is x or number.value is None or number.value.size != 1 or not _keeps(equation, x):
+            return None
+        value = float(number.value.reshape(-1)[0])
+        if equation.params["function"] == "mul":
+            return value
+        return 1.0 / value if left is x and value else None
+
+    def _bias(self, equation: Equation, x: Array) -> Array | None:
+        """The constant [N] that an equation adds to all rows of an Array."""
+        if not _is(equation, "add") or not _keeps(equation, x):
+            return None
+        left, right = equation.inputs
+        bias = right if left is x else left
+        if bias is x or not self.is_constant(bias) or not bias.rank or bias.shape[-1] != x.shape[-1]:
+            return None
+        return p.reshape(bias, (x.shape[-1],)) if product(bias.shape[:-1]) == 1 else None
+
+
+def _is(equation: Equation, *functions: str) -> bool:
+    return equation.primitive.name == "elementwise" and equation.params["function"] in functions
+
+
+def _keeps(equation: Equation, x: Array) -> bool:
+    return equation.outputs[0].shape == x.shape and equation.outputs[0].dtype is x.dtype

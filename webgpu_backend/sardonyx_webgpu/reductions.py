@@ -1,0 +1,47 @@
+"""Reductions to few elements of much: in two steps, the first of which many threads share."""
+
+from __future__ import annotations
+
+from sardonyx import primitives as p
+from sardonyx.array import Equation
+from sardonyx.legalization.channels_last import ChannelsLast
+from sardonyx.primitives.reduction import reduce as reduced
+from sardonyx.symbolic import hint, product
+
+FEW = 64
+"""Results of which there must be more for each to be made in one step."""
+LONG = 16384
+"""Elements of a result from which two steps are faster than one."""
+MOST_PIECES = 256
+
+
+def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
+    """reduce of long lines -> reduce of reduce of pieces"""
+    (x,) = equation.inputs
+    (output,) = equation.outputs
+    function, axes = equation.params["function"], equation.params["axes"]
+    kept = x.shape[: x.rank - len(axes)]
+    length = product([x.shape[axis] for axis in axes])
+    if function in ("argmax", "argmin") or sorted(axes) != [*range(len(kept), x.rank)] or legalizer.is_image(x):
+        return False
+    if not isinstance(length, int) or length < LONG or hint(product(kept)) > FEW:
+        return False
+    pieces = _pieces(length)
+    if pieces is None:
+        return False
+    is_narrow = x.dtype.is_float and x.dtype.bits == 16 and function in ("sum", "prod")
+    wide = p.reshape(p.widen(x) if is_narrow else x, [*kept, pieces, length // pieces])
+    for _ in range(2):
+        wide = reduced(wide, function, [wide.rank - 1])
+    legalizer.define_reshaped(output, p.cast(wide, x.dtype))
+    return True
+
+
+def _pieces(length: int) -> int | None:
+    """How many pieces a line has: as many as may be, of whole fours if that can be.
+
+    >>> _pieces(1 << 20), _pieces(3 * 99991)
+    (256, 3)
+    """
+    found = [count for count in range(MOST_PIECES, 1, -1) if length % count == 0]
+    return next((count for count in found if length // count % 4 == 0), found[0] if found else None)

@@ -1,0 +1,150 @@
+// q [B, H, S, D], k [B, G, T, D], v [B, G, T, E]: a thread makes $ROWS rows of $QUADS fours of columns, of the queries of
+// all heads that share keys. It takes four keys at a time, and scales what it has by how the largest score grew.
+
+#if FOURQ
+fn four_q(at: i32, quad: i32) -> vec4f {
+    return load4_a((at >> 2u) + quad);
+}
+#else
+fn one_q(at: i32, x: i32) -> f32 {
+    return select(0.0, load_a(at + min(x, $WIDEQ - 1) * $STEPQ), x < $WIDEQ);
+}
+
+fn four_q(at: i32, quad: i32) -> vec4f {
+    let x = 4 * quad;
+    return vec4f(one_q(at, x), one_q(at, x + 1), one_q(at, x + 2), one_q(at, x + 3));
+}
+#end
+
+#if FOURK
+fn four_k(at: i32, quad: i32) -> vec4f {
+    return load4_b((at >> 2u) + quad);
+}
+#else
+fn one_k(at: i32, x: i32) -> f32 {
+    return select(0.0, load_b(at + min(x, $WIDEK - 1) * $STEPK), x < $WIDEK);
+}
+
+fn four_k(at: i32, quad: i32) -> vec4f {
+    let x = 4 * quad;
+    return vec4f(one_k(at, x), one_k(at, x + 1), one_k(at, x + 2), one_k(at, x + 3));
+}
+#end
+
+#if FOURV
+fn four_v(at: i32, quad: i32) -> vec4f {
+    return load4_c((at >> 2u) + quad);
+}
+#else
+fn one_v(at: i32, x: i32) -> f32 {
+    return select(0.0, load_c(at + min(x, $WIDEV - 1) * $STEPV), x < $WIDEV);
+}
+
+fn four_v(at: i32, quad: i32) -> vec4f {
+    let x = 4 * quad;
+    return vec4f(one_v(at, x), one_v(at, x + 1), one_v(at, x + 2), one_v(at, x + 3));
+}
+#end
+
+// Of the largest weight, which is 1, errors are as small as those of exp near 0. A comparison keeps what is not a number.
+fn powers(x: vec4f) -> vec4f {
+    return exp(select(x, vec4f(-200.0), x < vec4f(-200.0)));
+}
+
+fn unit(batch: i32, group: i32, down: i32, across: i32) {
+    let rows = $SHARE * $S;
+    let keys = at_b(batch, group, 0, 0);
+    let values = at_c(batch, group, 0, 0);
+    let quad = across * $QUADS;
+    var last = $T;
+    #if CAUSAL
+    last = 0;
+    #end
+    #for r in ROWS
+    let row$r = min(down * $ROWS + $r, rows - 1);
+    let head$r = group * $SHARE + row$r / $S;
+    let query$r = row$r % $S;
+    let a$r = at_a(batch, head$r, query$r, 0);
+    #if BIASED
+    let bias$r = at_$BIAS(batch, head$r, query$r, 0);
+    #end
+    #if MASKED
+    let mask$r = at_$MASK(batch, head$r, query$r, 0);
+    #end
+    #if CAUSAL
+    let end$r = min($T, query$r + $OWN + 1);
+    last = max(last, end$r);
+    #else
+    let end$r = $T;
+    #end
+    var most$r = -0x1.fffffep127f;
+    var total$r = 0.0;
+    #for c in QUADS
+    var sum$r_$c = vec4f();
+    #end
+    #end
+    for (var t = 0; t < last; t += 4) {
+        #for j in 4
+        let key$j = min(t + $j, $T - 1);
+        let b$j = keys + key$j * $DOWNB;
+        #for r in ROWS
+        var dot$r_$j = 0.0;
+        #end
+        #end
+        for (var part = 0; part < $PARTS; part++) {
+            #for d in DEEP
+            {
+                let d = part * $DEEP + $d;
+                #for j in 4
+                let y$j = four_k(b$j, d);
+                #end
+                #for r in ROWS
+                let x$r = four_q(a$r, d);
+                #for j in 4
+                dot$r_$j += dot(x$r, y$j);
+                #end
+                #end
+            }
+            #end
+        }
+        #for r in ROWS
+        var score$r = vec4f(dot$r_0, dot$r_1, dot$r_2, dot$r_3);
+        var seen$r = vec4<i32>(t, t + 1, t + 2, t + 3) < vec4<i32>(end$r);
+        #if BIASED
+        score$r += vec4f(load_$BIAS(bias$r + key0 * $STEPBIAS), load_$BIAS(bias$r + key1 * $STEPBIAS), load_$BIAS(bias$r + key2 * $STEPBIAS), load_$BIAS(bias$r + key3 * $STEPBIAS));
+        #end
+        #if MASKED
+        seen$r = seen$r & vec4<bool>(load_$MASK(mask$r + key0 * $STEPMASK), load_$MASK(mask$r + key1 * $STEPMASK), load_$MASK(mask$r + key2 * $STEPMASK), load_$MASK(mask$r + key3 * $STEPMASK));
+        #end
+        let peak$r = select(vec4f(-0x1.fffffep127f), score$r, seen$r);
+        let more$r = max(max(most$r, peak$r.x), max(max(peak$r.y, peak$r.z), peak$r.w));
+        let keep$r = exp(max(most$r - more$r, -200.0));
+        let power$r = select(vec4f(), powers(peak$r - more$r), seen$r);
+        total$r = total$r * keep$r + dot(power$r, vec4f(1.0));
+        most$r = more$r;
+        #end
+        #for r in ROWS
+        #for c in QUADS
+        sum$r_$c *= keep$r;
+        #end
+        #end
+        for (var j = 0; j < 4; j++) {
+            let value = values + min(t + j, $T - 1) * $DOWNC;
+            #for c in QUADS
+            let y$c = four_v(value, quad + $c);
+            #for r in ROWS
+            sum$r_$c = fma(vec4f(power$r[j]), y$c, sum$r_$c);
+            #end
+            #end
+        }
+    }
+    #for r in ROWS
+    if (down * $ROWS + $r < rows) {
+        let place = ((batch * $SHARE * $G + head$r) * $S + query$r) * $E + 4 * quad;
+        let scale = 1.0 / select(total$r, 1.0, total$r == 0.0);
+        #for c in QUADS
+        put_row(place + 4 * $c, $E - 4 * (quad + $c), sum$r_$c * scale);
+        #end
+    }
+    #end
+}

@@ -1,0 +1,117 @@
+// x [B, *size, C] * w [*taps, C / groups, N]: a thread makes $ROWS places of $QUADS fours of channels.
+// Where the image has zeros between its elements, the places of a phase see the same taps.
+
+fn unit(phase: i32, down: i32, across: i32) {
+    #if GROUPED
+    let made = $M / ($C / $CHANNELS);
+    #else
+    let made = $M;
+    #end
+    #if MIXED
+    let room = $M - 4 * across;
+    let column = 4 * across;
+    let b0 = across;
+    #for j in 4
+    let f$j = min(column + $j, $M - 1) / made * $CHANNELS;
+    #end
+    #else
+    let tiles = (made + $(4 * QUADS - 1)) / $(4 * QUADS);
+    let group = across / tiles;
+    let room = made - across % tiles * $(4 * QUADS);
+    let column = group * made + across % tiles * $(4 * QUADS);
+    let first = group * $CHANNELS;
+    #for q in QUADS
+    let b$q = min(column / 4 + $q, $N / 4 - 1);
+    #end
+    #end
+    #for k in AXES
+    let e$k = ($(out[k]) + $(spread[k] - 1)) / $(spread[k]);
+    let phase$k = phase / $(apart[k]) % $(spread[k]);
+    #end
+    let last = $BATCH * $EXTENT - 1;
+    #for r in ROWS
+    var batch$r = min(down * $ROWS + $r, last);
+    #for j in AXES
+    let o$r_$(AXES - 1 - j) = batch$r % e$(AXES - 1 - j);
+    batch$r /= e$(AXES - 1 - j);
+    #end
+    #for q in QUADS
+    var sum$r_$q = vec4f();
+    #end
+    #end
+    #for k in AXES
+    for (var t$k = 0; t$k < $(taps[k]); t$k++) {
+        let shift$k = phase$k + t$k * $(step[k]) - $(low[k]);
+        #if spread[k] > 1
+        if (shift$k % $(spread[k]) != 0) { continue; }
+        #end
+    #end
+        var row = 0;
+        #for k in AXES
+        row = row * $(taps[k]) + t$k;
+        #end
+        row *= $CHANNELS;
+        #for r in ROWS
+        var inside$r = true;
+        var at$r = batch$r;
+        #for k in AXES
+        let i$r_$k = o$r_$k * $(stride[k]) + shift$k / $(spread[k]);
+        inside$r = inside$r & (u32(i$r_$k) < u32($(size[k])));
+        at$r = at$r * $(size[k]) + i$r_$k;
+        #end
+        at$r = select(0, at$r * $C, inside$r);
+        #end
+        #if DEEP
+        for (var c = 0; c < $CHANNELS; c += 4) {
+            #for j in 4
+            #for q in QUADS
+            let y$j_$q = load4_b((row + c + $j) * ($N / 4) + b$q);
+            #end
+            #end
+            #for r in ROWS
+            let x$r = select(vec4f(), load4_a((at$r + first + c) / 4), inside$r);
+            #for q in QUADS
+            #for j in 4
+            sum$r_$q = fma(vec4f(x$r[$j]), y$j_$q, sum$r_$q);
+            #end
+            #end
+            #end
+        }
+        #else
+        for (var c = 0; c < $CHANNELS; c++) {
+            #for q in QUADS
+            let y$q = load4_b((row + c) * ($N / 4) + b$q);
+            #end
+            #for r in ROWS
+            #if MIXED
+            let x$r = vec4f(load_a(at$r + f0 + c), load_a(at$r + f1 + c), load_a(at$r + f2 + c), load_a(at$r + f3 + c));
+            #else
+            let x$r = vec4f(load_a(at$r + first + c));
+            #end
+            let seen$r = select(vec4f(), x$r, inside$r);
+            #for q in QUADS
+            sum$r_$q = fma(seen$r, y$q, sum$r_$q);
+            #end
+            #end
+        }
+        #end
+    #for k in AXES
+    }
+    #end
+    #for r in ROWS
+    if (down * $ROWS + $r <= last) {
+        var to$r = batch$r;
+        var is$r = true;
+        #for k in AXES
+        let p$r_$k = o$r_$k * $(spread[k]) + phase$k;
+        is$r = is$r & (p$r_$k < $(out[k]));
+        to$r = to$r * $(out[k]) + p$r_$k;
+        #end
+        if (is$r) {
+            #for q in QUADS
+            put_row(to$r * $M + column + $(4 * q), room - $(4 * q), sum$r_$q);
+            #end
+        }
+    }
+    #end
+}

@@ -1,0 +1,89 @@
+"""Convolutions of images with their channels last: a thread makes a tile of the result in registers."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from sardonyx.compiler.kernel import Routine
+from sardonyx_webgpu.code import Code, call, constant, divided_up, size
+from sardonyx_webgpu.routines.frame import Frame, product, told
+
+
+def conv(routine: Routine) -> Code:
+    """x [B, *size, C] * w [*taps, C / groups, N] to [B, *out, M]; N is M, filled up to a multiple of four."""
+    image, (*taps, channels, n) = routine.inputs
+    batch, *out, m = routine.outputs[0]
+    frame = Frame(routine)
+    given = routine.attributes
+    rows, quads = given["tile"]
+    kind, spread = given["groups"], given["spread"]
+    deep = kind != "mixed" and frame.is_multiple(channels, image[-1])
+    places = product(batch)
+    for extent, step in zip(out, spread, strict=True):
+        places = call("mul", places, divided_up(size(extent), step))
+    columns = divided_up(size(n), 4 * quads)
+    if kind == "whole":
+        groups = call("div", size(image[-1]), size(channels))
+        columns = call("mul", groups, divided_up(call("div", size(m), groups), 4 * quads))
+    turns = constant(0)
+    for count in [divided_up(size(channels), 4 if deep else 1), *map(size, reversed(taps))]:
+        turns = call("add", call("mul", count, call("add", turns, constant(1))), constant(1))
+    values: dict[str, Any] = {
+        "out": out,
+        "size": image[1:-1],
+        "taps": taps,
+        "stride": told(given["strides"]),
+        "step": told(given["dilations"]),
+        "low": told(given["low"]),
+        "spread": spread,
+        "apart": [prod(spread[k + 1 :]) for k in range(len(out))],
+        "EXTENT": " * ".join(f"e{k}" for k in range(len(out))),
+        "AXES": len(out),
+        "BATCH": batch,
+        "C": image[-1],
+        "M": m,
+        "N": n,
+        "CHANNELS": channels,
+        "GROUPED": kind != "one",
+        "MIXED": kind == "mixed",
+        "ROWS": rows,
+        "QUADS": quads,
+        "DEEP": deep,
+    }
+    grid = [constant(prod(spread)), divided_up(places, rows), columns]
+    return frame.code("conv", grid, turns, frame.is_multiple(m), [0, 1] if deep else [1], **values)
+
+
+def depthwise(routine: Routine) -> Code:
+    """x [B, H, W, C] * w [kh, kw, N] to [B, *out, M], M being a multiple of C; N is M, filled up to one of four."""
+    image, (*_, n) = routine.inputs
+    batch, *out, m = routine.outputs[0]
+    frame = Frame(routine)
+    given = routine.attributes
+    tile, multiplier = given["tile"], given["multiplier"]
+    high, wide = given["kernel"]
+    whole = frame.is_multiple(m)
+    steps = list(zip(tile, given["strides"], (high, wide), given["dilations"], strict=True))
+    values: dict[str, Any] = {
+        "stride": given["strides"],
+        "step": given["dilations"],
+        "low": told(given["low"]),
+        "seen": [(count - 1) * stride + (taps - 1) * step + 1 for count, stride, taps, step in steps],
+        "HIGH": high,
+        "WIDE": wide,
+        "H": image[1],
+        "W": image[2],
+        "C": image[3],
+        "DOWN": out[0],
+        "ACROSS": out[1],
+        "M": m,
+        "N": n,
+        "ROWS": tile[0],
+        "COLUMNS": tile[1],
+        "MULTIPLIER": multiplier,
+        "WHOLE": whole,
+    }
+    grid = [size(batch), *(divided_up(size(x), y) for x, y in zip(out, tile, strict=True)), divided_up(size(m), 4)]
+    fours = [0, 1] if whole and multiplier == 1 else [1]
+    return frame.code("depthwise", grid, constant(0), whole, fours, **values)
