@@ -164,6 +164,8 @@ def test_planes(x: Any, w: Any, attributes: dict[str, Any], routine: str) -> Non
         ((2, 8, 9, 10), (12, 4, 3, 3), {"group": 2, "pads": [1] * 4}, "conv"),
         ((1, 16, 9, 10), (32, 4, 3, 3), {"group": 4, "strides": [2, 2]}, "conv"),
         ((1, 32, 9, 10), (32, 4, 1, 1), {"group": 8}, "conv"),
+        ((1, 8, 9, 10), (24, 4, 3, 3), {"group": 2}, "conv"),
+        ((1, 10, 9, 10), (24, 5, 3, 3), {"group": 2}, "conv"),
         ((2, 10, 9, 10), (20, 2, 3, 3), {"group": 5, "strides": [2, 1]}, "conv"),
         ((1, 6, 9, 10), (9, 2, 3, 3), {"group": 3, "dilations": [1, 2]}, "conv"),
         ((1, 10, 9, 10), (10, 5, 1, 1), {"group": 2}, "conv"),

@@ -28,6 +28,8 @@ _WEIGHT = 2
 """An element of a matrix, read anew for a few tiles."""
 _LAUNCHED = 100_000
 """A dispatch."""
+_LARGEST = 1 << 25
+"""Elements between products and transforms that every device binds as one buffer."""
 _UNROLLED = 320
 """Most multiplications of fours that are written out in a shader."""
 
@@ -107,7 +109,7 @@ def _as_product(
         return None
     if prod(taps) == prod(window.strides) == 1 and same_shape(image.shape[:-1], shape[:-1]):
         rows = product(shape[:-1])
-    elif same_shape(image.shape[1:-1], taps) and all(size == 1 for size in shape[1:-1]):
+    elif same_shape(image.shape[1:-1], taps) and all(same(size, 1) for size in shape[1:-1]):
         rows = shape[0]
     else:
         return None
@@ -173,6 +175,8 @@ def _fastest(
         if 1 not in kernel and down.outputs != across.outputs:
             continue
         count, products = places[0] * down.tiles(places[1]) * across.tiles(places[2]), down.places * across.places
+        if count * products * max(channels, made) > _LARGEST:
+            continue
         before, after = moved(down, across)
         cost = products * (max(count, 4) + _WEIGHT) * channels * made
         cost += _MOVED * count * (before * channels + after * made) + 2 * _LAUNCHED
@@ -195,7 +199,7 @@ def _by_winograd(
     tiles = (shape[0], *(line.tiles(size) for line, size in zip(lines, [*shape[1:-1], *flat], strict=True)))
     names = ("tile", "kernel", "strides", "apart")
     params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
-    params |= {"apart": _parameters(params["apart"]), "dilations": (1, 1), "tiles": tiles}
+    params |= {"apart": _parameters(params["apart"]), "dilations": (1, 1), "tiles": _parameters(tiles)}
     places = lines[0].places * lines[1].places
     width = channels + -channels % 4
     v = legalizer.record(

@@ -334,8 +334,10 @@ def encode(value: Any, table: SizeTable) -> Any:
     """A primitive's parameters as JSON; `Routine` says how."""
     if isinstance(value, DType):
         return {"dtype": value.lowered.name}
-    if isinstance(value, (Dim, Parameter)):
-        return {"size": table.size(poly(value))}
+    if isinstance(value, Dim):
+        return {"size": table.size(value.poly)}
+    if isinstance(value, Parameter):
+        return {"size": table.parameter(value)}
     if isinstance(value, dict):
         return {name: encode(item, table) for name, item in value.items()}
     if isinstance(value, (tuple, list)):

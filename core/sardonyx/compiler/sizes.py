@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.polynomial import Poly
+from sardonyx.polynomial import Poly, constant
 
 LITERAL = 4
 """Integers up to this one are written into code, larger ones become parameters: kernels that differ only in their
@@ -10,7 +10,7 @@ sizes are then one kernel."""
 
 
 class Parameter(int):
-    """An integer among those that a primitive is told, which reaches code as a size: codes that differ in it are one.
+    """An integer among those that a primitive is told, which is a parameter of code, however small.
 
     >>> Parameter(7) + 1
     8
@@ -28,6 +28,11 @@ class SizeTable:
     def multiples(self, most: int) -> tuple[int, ...]:
         """What each parameter is a multiple of, up to `most`; nothing if that is 1."""
         return tuple(param.multiple_of(most) for param in self.params) if most > 1 else ()
+
+    def parameter(self, value: int) -> str:
+        """The name of a parameter of its own."""
+        self.params.append(constant(value))
+        return f"p{len(self.params) - 1}"
 
     def size(self, value: Poly) -> int | str:
         """The integer, or the parameter's name (`p3`)."""
