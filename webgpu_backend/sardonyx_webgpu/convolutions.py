@@ -16,6 +16,7 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
 from sardonyx.compiler.sizes import Parameter
+from sardonyx.legalization.beside import beside
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.legalization.filtering import POINTS, Filter, choices, moved, weight_transform
 from sardonyx.symbolic import Size, hint, product, same, same_shape
@@ -79,6 +80,9 @@ def _convolved(
         return found
     if groups == 1 and len(taps) < 3 and (lines := _lines(legalizer, w, shape, window)) is not None:
         return _by_winograd(legalizer, image, w, shape, window, lines)
+    if groups == 1 and (widened := _beside(w, shape, window)) is not None:
+        w, wide, window = widened
+        return p.reshape(_convolved(legalizer, image, w, wide, 1, window), shape)
     kind = "one" if groups == 1 else "whole" if made // groups % 4 == 0 else "mixed"
     places = product([shape[0], *((size + step - 1) // step for size, step in zip(shape[1:-1], window.spread))])
     rows, quads = tile(hint(places), made // groups)
@@ -98,6 +102,21 @@ def _filled(x: Array, axis: int) -> Array:
     high = [0] * x.rank
     high[axis] = -int(x.shape[axis]) % 4
     return p.pad(x, [0] * x.rank, high)
+
+
+def _beside(w: Array, shape: Sequence[Size], window: _Window) -> tuple[Array, list[Size], _Window] | None:
+    """Weights, shape and window for some outputs side by side, where that fills fours of channels."""
+    made, _, *taps = map(int, w.shape)
+    axis, size = len(taps) - 1, shape[-2]
+    if made > 2 or taps[axis] == 1 or window.dilations[axis] > 1 or prod(window.spread) > 1:
+        return None
+    counts = [count for count in (8 // made, 4 // made) if isinstance(size, int) and size % count == 0]
+    if not counts:
+        return None
+    step, count = window.strides[axis], counts[0]
+    strides = [*window.strides[:-1], step * count]
+    sizes = [*shape[:-2], size // count, made * count]
+    return beside(w, axis, count, step), sizes, window._replace(strides=strides)
 
 
 def _as_product(
