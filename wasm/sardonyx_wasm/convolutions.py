@@ -18,6 +18,7 @@ from sardonyx.array import Array, Equation, constant
 from sardonyx.legalization.beside import beside
 from sardonyx.legalization.channels_last import are_floats
 from sardonyx.legalization.filtering import Filter, weight_transform
+from sardonyx.legalization.phases import interleaved
 from sardonyx.legalization.volumes import is_plane, is_small, planes
 from sardonyx.symbolic import Size, hint, maximum, product
 
@@ -82,10 +83,7 @@ def _transposed(
         part = p.slice_(w, [0, 0, *first], [*w.shape[:2], *counts], [1, 1, *spread])
         phases.append(convolve(legalizer, image, part, [shape[0], *sizes, shape[-1]], groups, ones, ones, starts))
     together = p.reshape(p.concat(phases, rank + 1), [shape[0], *sizes, *spread, shape[-1]])
-    wide = [size * step for size, step in zip(sizes, spread, strict=True)]
-    order = [0, *(axis for k in range(rank) for axis in (1 + k, 1 + rank + k)), 1 + 2 * rank]
-    made = p.reshape(p.transpose(together, order), [shape[0], *wide, shape[-1]])
-    return p.slice_(made, [0] * (rank + 2), shape)
+    return p.slice_(interleaved(together), [0] * (rank + 2), shape)
 
 
 def convolve(
