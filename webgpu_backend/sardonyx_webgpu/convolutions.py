@@ -57,7 +57,7 @@ def _convolved(
     if len(taps) == 3 and is_plane(taps, window.strides, window.low) and same(image.shape[1], shape[1]):
         planes = p.reshape(image, [product(image.shape[:2]), *image.shape[2:]])
         kernels = p.reshape(w, [made, channels, *taps[1:]])
-        flat, inner = [product(shape[:2]), *shape[2:]], Window(*(axes[1:] for axes in window))
+        flat, inner = [product(shape[:2]), *shape[2:]], window.inner
         return p.reshape(_convolved(legalizer, planes, kernels, flat, groups, inner), shape)
     if groups == 1 and made < 4 and (found := _as_phases(legalizer, image, w, shape, window)) is not None:
         return found

@@ -19,6 +19,11 @@ class Window(NamedTuple):
     spread: Sequence[int]
     low: Sequence[Size]
 
+    @property
+    def inner(self) -> Window:
+        """What is done along all axes but the first."""
+        return Window(self.strides[1:], self.dilations[1:], self.spread[1:], self.low[1:])
+
 
 def parameters(sizes: Sequence[Size]) -> list[Size]:
     """Sizes that code does not depend on."""
