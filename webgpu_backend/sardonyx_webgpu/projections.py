@@ -15,9 +15,9 @@ from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.legalization.channels_last import are_floats
 from sardonyx.symbolic import Size, product
 
-_MOVES = frozenset({"reshape", "transpose"})
-_READERS = frozenset({"reshape", "transpose", "slice", "attention", "dot_general"})
-"""What may read a part of a product: element-wise primitives are better off as the end of a product of their own."""
+_MOVES = frozenset({"reshape", "transpose", "cast"})
+_READERS = frozenset({"reshape", "transpose", "slice", "concat", "attention", "dot_general"})
+"""What reads results from memory. Element-wise primitives alone are better off as the end of a product of their own."""
 
 
 @dataclass
@@ -115,7 +115,7 @@ class Projections(Rewriter):
             (output,) = reader.outputs
             if reader.primitive.name in _MOVES:
                 moved = True
-            elif (scale := self._scale(reader, at)) is not None:
+            elif at.dtype is b.dtype and (scale := self._scale(reader, at)) is not None:
                 found.scale *= scale
                 (found.scalings if moved else found.gone).append(reader)
             elif not moved and found.scale == 1.0 and (bias := self._bias(reader, at)) is not None:
@@ -127,7 +127,7 @@ class Projections(Rewriter):
                 found.result = output
             at = output
         readers = self.readers[id(at)]
-        return found if all(reader.primitive.name in _READERS for reader in readers) else None
+        return found if any(reader.primitive.name in _READERS for reader in readers) else None
 
     def _only_reader(self, array: Array) -> Equation | None:
         readers = self.readers[id(array)]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Equation
+from sardonyx.array import Array, Equation
 from sardonyx.compiler.rewriting import Rewriter
+from sardonyx.compiler.views import SHIFTS
 from sardonyx.primitives.recurrent import GATES, Layer
+from sardonyx.symbolic import hint
 from sardonyx_webgpu import primitives as own
 
 LARGEST = 1024
 """The most units whose states are in a workgroup's memory."""
+ROWS = 4
+"""The most sequences that share the weights which a workgroup reads."""
 MOST_BUFFERS = 8
 
 
@@ -26,19 +30,37 @@ def takes(equation: Equation) -> bool:
 
 
 def recur(rewriter: Rewriter, equation: Equation) -> bool:
-    """recurrent -> recur"""
+    """recurrent -> recur, whose steps have the directions of a sequence side by side"""
     inputs, weights, *others = equation.inputs
+    layer = Layer(**equation.params)
+    rows, *last = equation.outputs
+    given = {name: x for name, x in zip(layer.operands, others, strict=True) if name not in "hc" or not _is_zero(x)}
     count, _, hidden = map(int, weights.shape)
-    gates = GATES[equation.params["cell"]]
+    gates = GATES[layer.cell]
     side = p.transpose(p.reshape(weights, (count, gates, hidden, hidden)), [0, 3, 2, 1])
     if gates == 3:
         side = p.pad(side, [0, 0, 0, 0], [0, 0, 0, 1])
     packed = p.reshape(side, (count, hidden, hidden * int(side.shape[3])))
-    types = [(array.dtype, array.shape) for array in equation.outputs]
-    params = {**equation.params, "hidden": hidden}
-    made = rewriter.trace.append(own.RECUR, (inputs, packed, *others), params, types)[0].equation
-    assert made is not None
-    for array in equation.outputs:
-        array.equation = made
-    made.outputs = equation.outputs
+    order = [0, 2, 1, 3]
+    shape = tuple(rows.shape[axis] for axis in order)
+    types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
+    together = max(1, min(ROWS, LARGEST // hidden, hint(inputs.shape[2]) // 2))
+    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": 1 << (together.bit_length() - 1)}
+    (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed, *given.values()), params, types)
+    assert made.equation is not None
+    made.equation.outputs = (made, *last)
+    for array in last:
+        array.equation = made.equation
+    rewriter.define_transposed(rows, made, order)
     return True
+
+
+def _is_zero(x: Array) -> bool:
+    """Whether all elements are known to be zero."""
+    while x.value is None and x.equation is not None:
+        if x.equation.primitive.name == "full":
+            return bool(x.equation.params["value"] == 0)
+        if x.equation.primitive.name not in SHIFTS:
+            return False
+        (x,) = x.equation.inputs
+    return x.value is not None and not x.value.any()
