@@ -123,7 +123,10 @@ def describe(plan: Plan, launch: Launch, symbols: Mapping[str, int]) -> dict[str
     shapes, sizes = [], []
     for number in launch.buffers:
         buffer = plan.buffers[number]
-        shape = [evaluate(size, symbols) for size in buffer.shape]
+        try:
+            shape = [evaluate(size, symbols) for size in buffer.shape]
+        except KeyError:  # the run finds the size later: there is room for all that it may be
+            shape = [evaluate(buffer.elements, symbols)]
         shapes.append(f"{buffer.dtype}{shape}")
         sizes.append(prod(shape) * dtypes.by_name(buffer.dtype).itemsize)
     return {

@@ -15,6 +15,7 @@ from sardonyx import InferenceSession, RunOptions, SessionOptions
 from sardonyx.errors import Fail
 from sardonyx.ir.text import parse_model
 from sardonyx.serde import write
+from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 
 DIGITS = "examples/digits/digits.onnx"
@@ -48,6 +49,18 @@ def test_each_kernel_is_in_the_trace(provider: str, tmp_path: Path) -> None:
     assert kernels[0]["args"]["inputs"][0] == "float32[2, 1, 28, 28]"
     (run,) = (event for event in spans if event["name"] == "run")
     assert all(run["ts"] <= event["ts"] <= run["ts"] + run["dur"] for event in kernels)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sizes_that_the_run_finds(provider: str, tmp_path: Path) -> None:
+    """What is written before its size is known has the room that there is."""
+    options = SessionOptions(enable_profiling=True, profile_file_prefix=str(tmp_path / "trace"))
+    session = InferenceSession(model("g (float[N] x) => (int64[1, M] y) { y = NonZero(x) }"), options, [provider])
+    (found,) = session.run(None, {"x": np.array([0, 1, 0, 2, 0], np.float32)})
+    assert found.tolist() == [[1, 3]]
+    events = json.loads(Path(session.end_profiling()).read_text())["traceEvents"]
+    outputs = [event["args"]["outputs"] for event in events if event.get("cat") == "kernel"]
+    assert "int64[5]" in outputs[-1]
 
 
 def test_without_profiling_nothing_is_written() -> None:

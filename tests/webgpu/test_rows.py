@@ -12,9 +12,13 @@ from onnx.reference import ReferenceEvaluator
 
 import sardonyx
 from sardonyx import providers
+from sardonyx.device import Launch
+from sardonyx.epochs import code_of
 from sardonyx.plan import Plan
 from sardonyx.verify import verify
+from sardonyx_webgpu.device import WebGpuDevice
 from tests.webgpu.folds import SCHEDULES, apply, model, run, use
+from tests.webgpu.harness import put
 
 SIZES = [(1, 1), (3, 1), (2, 3), (5, 4), (7, 64), (3, 197), (2, 256), (70, 65), (1, 5000)]
 
@@ -228,3 +232,37 @@ def test_verification_runs_them_elsewhere(rng: np.random.Generator) -> None:
     devices = [providers.load(name).device({}) for name in plan.devices]
     feeds = dict(zip((port.name for port in plan.inputs), (x, x[0], x[1]), strict=True))
     assert verify(plan, feeds, devices, providers.load("WasmExecutionProvider").device({})) == []
+
+
+@pytest.mark.parametrize("length", [130, 197, 256])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_rows_may_be_overwritten(native: WebGpuDevice, rng: np.random.Generator, length: int, dtype: Any) -> None:
+    x = rng.standard_normal((5, length)).astype(dtype)
+    _, plan = apply("Softmax", x)
+    for software in (True, False):
+        device = WebGpuDevice(native.gpu)
+        device.is_software = software
+        address = put(device, x)
+        executable = device.load([code_of(plan.codes[0])], [[Launch(0)]])
+        executable.bind(0, [[address, address]], [plan.steps[0].params])()
+        close(device.download(address, x.dtype, x.shape), softmax(x), 3e-5 if dtype is np.float32 else 4e-3)
+
+
+def test_what_is_the_same_along_a_row_is_stored_by_its_own_loop(rng: np.random.Generator) -> None:
+    x = rng.standard_normal((6, 70)).astype(np.float32)
+    shape = onnx.numpy_helper.from_array(np.array([6, 70]), "shape")
+    axes = onnx.numpy_helper.from_array(np.array([1]), "axes")
+    nodes = [
+        helper.make_node("Constant", [], ["shape"], value=shape),
+        helper.make_node("Constant", [], ["axes"], value=axes),
+        helper.make_node("ReduceMean", ["x", "axes"], ["mean"]),
+        helper.make_node("Exp", ["mean"], ["power"]),
+        helper.make_node("Expand", ["power", "shape"], ["wide"]),
+        helper.make_node("Sin", ["wide"], ["sine"]),
+        helper.make_node("ReduceSum", ["sine", "axes"], ["y"]),
+    ]
+    data = model(nodes, {"x": ("f4", x.shape)}, {"y": TensorProto.FLOAT, "sine": TensorProto.FLOAT})
+    (y, sine), _ = run(data, x)
+    expected = np.broadcast_to(np.sin(np.exp(x.astype(np.float64).mean(1, keepdims=True))), x.shape)
+    close(sine, expected, 3e-5)
+    close(y, expected.sum(1, keepdims=True), 3e-5)

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from sardonyx import InferenceSession
 from sardonyx.primitives.reduction import SORT
 from sardonyx_webgpu.sorting import FEW, GROUP
+from tests.engine.graphs import model
+from tests.engine.providers import WEBGPU
 from tests.webgpu.nodes import Array, feeds, on_device, run, session
 
 DTYPES = ["float32", "float16", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
@@ -89,3 +92,31 @@ def test_one_plan_for_other_sizes() -> None:
         for one, other in zip(found, SORT.numpy(x, axis=1, descending=True), strict=True):
             assert_array_equal(one, other[:, :4])
     assert len(made.plans) <= 3
+
+
+def test_in_a_loop() -> None:
+    """Lines that grow from turn to turn."""
+    text = """g (int64 n, float[P] x) => (float[Q] y, float[T, 3] s) {
+        k = Constant <value = int64[1] {3}> ()
+        y, s = Loop (n, , x) <body = body (int64 i, bool c, float[R] a) => (bool d, float[W] g, float[3] t) {
+            d = Identity (c)
+            t, j = TopK (a, k)
+            m = Neg (a)
+            g = Concat <axis = 0> (a, m)
+        }>
+    }"""
+    x = np.random.default_rng(0).normal(size=5).astype(np.float32)
+    made = InferenceSession(model(text), providers=[WEBGPU])
+    grown, firsts = made.run(None, {"n": np.array(9), "x": x})
+    for first in firsts:
+        assert_array_equal(first, np.sort(x)[::-1][:3])
+        x = np.concatenate([x, -x])
+    assert_array_equal(grown, x)
+
+
+@pytest.mark.parametrize("length", [0, 1, 5000, 100_000])
+def test_unique(length: int, rng: np.random.Generator) -> None:
+    x = rng.integers(0, max(1, length // 3), length).astype(np.float32)
+    wanted = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    for one, other in zip(run("Unique", x, outputs=4), wanted, strict=True):
+        assert_array_equal(one, other)

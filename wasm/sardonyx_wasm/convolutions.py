@@ -15,8 +15,10 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
+from sardonyx.legalization.beside import beside
 from sardonyx.legalization.channels_last import are_floats
 from sardonyx.legalization.filtering import Filter, weight_transform
+from sardonyx.legalization.phases import interleaved
 from sardonyx.legalization.volumes import is_plane, is_small, planes
 from sardonyx.symbolic import Size, hint, maximum, product
 
@@ -81,10 +83,7 @@ def _transposed(
         part = p.slice_(w, [0, 0, *first], [*w.shape[:2], *counts], [1, 1, *spread])
         phases.append(convolve(legalizer, image, part, [shape[0], *sizes, shape[-1]], groups, ones, ones, starts))
     together = p.reshape(p.concat(phases, rank + 1), [shape[0], *sizes, *spread, shape[-1]])
-    wide = [size * step for size, step in zip(sizes, spread, strict=True)]
-    order = [0, *(axis for k in range(rank) for axis in (1 + k, 1 + rank + k)), 1 + 2 * rank]
-    made = p.reshape(p.transpose(together, order), [shape[0], *wide, shape[-1]])
-    return p.slice_(made, [0] * (rank + 2), shape)
+    return p.slice_(interleaved(together), [0] * (rank + 2), shape)
 
 
 def convolve(
@@ -244,7 +243,7 @@ def _convolved(
     """Some outputs side by side, rows with all that their windows see, tiles: what of that is `fastest`."""
     wide = [*shape]
     if way.beside > 1:
-        w, window = _beside(w, window, axis, way.beside), window.beside(axis, way.beside)
+        w, window = beside(w, axis, way.beside, window.strides[axis]), window.beside(axis, way.beside)
         wide[1 + axis] = (shape[1 + axis] + (way.beside - 1)) // way.beside
         wide[3] = way.beside * shape[3]
     if way.columns and way.filters:
@@ -259,17 +258,6 @@ def _convolved(
         return made
     wide[1 + axis], wide[3] = wide[1 + axis] * way.beside, shape[3]
     return p.slice_(p.reshape(made, wide), [0] * 4, shape)
-
-
-def _beside(w: Array, window: Window, axis: int, count: int) -> Array:
-    """The weights of so many neighbouring outputs, with zeros where a neighbour sees nothing."""
-    step = window.strides[axis]
-    parts = []
-    for number in range(count):
-        low, high = [0] * 4, [0] * 4
-        low[2 + axis], high[2 + axis] = number * step, (count - 1 - number) * step
-        parts.append(p.pad(w, low, high))
-    return p.concat(parts, 0)
 
 
 def _in_columns(

@@ -34,6 +34,8 @@ export class WebGpuDevice {
 
   constructor(told, adapter, device) {
     this.adapter = adapter;
+    const { isFallbackAdapter, vendor, architecture, description } = adapter.info ?? {};
+    this.isSoftware = isFallbackAdapter || /swiftshader|llvmpipe|warp/i.test([vendor, architecture, description]);
     this.device = device;
     this.section = told.section;
     this.names = told.codes.map(([name]) => name);
@@ -52,7 +54,8 @@ export class WebGpuDevice {
     const layouts = new Map();
     this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
     this.codes = await Promise.all(
-      JSON.parse(new TextDecoder().decode(text)).map(async ([code, bindings, words, grid], k) => {
+      JSON.parse(new TextDecoder().decode(text)).map(async ([wgsl, bindings, words, extents, , other], k) => {
+        const [code, grid] = this.isSoftware && other ? other : [wgsl, extents];
         const count = new Set(bindings).size;
         if (!layouts.has(count)) layouts.set(count, layout(Array(count).fill({ type: "storage" })));
         const bindGroupLayouts = [layouts.get(count), this.params];

@@ -5,7 +5,8 @@ What `targets.webgpu` of a manifest says: `codes`, for each its name, how many b
 the nth buffer, and equal for buffers that are the same; `params` are how many words it takes; the dispatch covers the
 product of the extents in `grid`, and a thread's loops turn `turns` times at most: expressions as programs have them
 (`compiler.program`), over parameters alone. Group 0 has the buffers, all of them `read_write` storage; group 1 has one
-uniform, the parameters, in windows of 256 bytes. Workgroups are those of `grid.workgroups`.
+uniform, the parameters, in windows of 256 bytes. Workgroups are those of `grid.workgroups`. A code may have a sixth
+part, `[wgsl, grid, turns]`, which is faster where the GPU is played by a processor.
 """
 
 from __future__ import annotations
@@ -44,10 +45,12 @@ class Bundler:
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         stored = []
         for source, same in codes:
-            code = lower(source)
+            code, other = lower(source), lower(source, software=True)
             order = sorted(set(same))
             bindings = [order.index(first) for first in same]
             stored.append([code.shader(same).wgsl, bindings, code.params, code.grid, code.turns])
+            if (wgsl := other.shader(same).wgsl) != stored[-1][0]:
+                stored[-1].append([wgsl, other.grid, other.turns])
         listed = [[source.name, len(source.reads), len(source.writes)] for source, _ in codes]
         text = json.dumps(stored, separators=(",", ":"), ensure_ascii=False).encode()
         return {"codes": listed, "section": SECTION}, {SECTION: text}
@@ -57,7 +60,15 @@ class Bundler:
         return [_stored(name, *code) for (name, _, _), code in zip(told["codes"], stored, strict=True)]
 
 
-def _stored(name: str, wgsl: str, bindings: list[int], params: int, grid: list[Any], turns: list[Any]) -> Code:
+def _stored(
+    name: str,
+    wgsl: str,
+    bindings: list[int],
+    params: int,
+    grid: list[Any],
+    turns: list[Any],
+    software: Sequence[Any] | None = None,
+) -> Code:
     """A code of a bundle."""
     expected = tuple(map(bindings.index, bindings))
     made = Shader(name, wgsl, len(set(bindings)))
@@ -67,4 +78,5 @@ def _stored(name: str, wgsl: str, bindings: list[int], params: int, grid: list[A
             raise EPFail(f"WebGpuExecutionProvider: the bundle's {name!r} is for other buffers than these")
         return made
 
-    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader)
+    other = _stored(name, software[0], bindings, params, *software[1:]) if software else None
+    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader, other)

@@ -26,7 +26,7 @@ def lower(code: Any, software: bool = False) -> Code:
     Where threads are those of a processor, each does more on its own: `software` says so.
     """
     if isinstance(code, Code):
-        return code
+        return code.software or code if software else code
     if isinstance(code, Kernel):
         return of_kernel(code)
     if isinstance(code, Rows):

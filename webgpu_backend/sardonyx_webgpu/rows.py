@@ -30,24 +30,23 @@ def of_rows(rows: Rows, shared: bool) -> Code:
     buffers = (*rows.reads, *rows.writes)
 
     def write(same: Sequence[int]) -> Shader:
-        parts = _parts(rows, shared)
-        fours = set().union(*(part.fours() for part in parts))
+        fours, used = set().union(*(part.fours() for part in parts)), parts
         if {same[k] for part in parts for k in part.singly()} & {same[k] for k in fours}:
-            fours, parts = set(), _parts(rows, shared, plain=True)
+            fours, used = set(), _parts(rows, shared, plain=True)
         shading = Shading(rows.name, rows.params, Bindings(rows.name, buffers, len(rows.reads), same, fours))
         printer = shading.printer()
-        lines = shading.params([*grid, *(code for part in parts for code in part.codes())])
+        lines = shading.params([*grid, *(code for part in used for code in part.codes())])
         if grid:
             lines += points(printer, grid, together=shared)
         stored: set[int] = set()
-        for part in parts:
+        for part in used:
             if shared and stored & part.loaded():
                 lines.append("storageBarrier();")
                 stored = set()
-            lines += part.lines(shading, printer, _wanted(parts, part.number))
+            lines += part.lines(shading, printer, _wanted(used, part.number))
             stored |= part.stored()
-        functions = [text for part in parts for text in part.functions(shading)]
-        declared = [text for part in parts for text in part.declared()]
+        functions = [text for part in used for text in part.functions(shading)]
+        declared = [text for part in used for text in part.declared()]
         return shading.finish(*declared, *functions, shading.entry(lines, shared or bool(grid)))
 
     turns = constant(0)

@@ -13,7 +13,8 @@ from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.sorting import keys, order, take
 
 MOST_SCORES = 1 << 16
-"""Scores up to which all are sorted; of more, those of boxes that no class may choose are left out first."""
+"""Scores up to which all are sorted; of more, those of boxes that no class may choose are left out first. No fewer than
+`array.FOLD_LIMIT`: what has been rewritten cannot be evaluated."""
 MOST_LEAVES = 1 << 24
 """Leaves that are in memory at a time."""
 

@@ -235,9 +235,16 @@ class Part:
         if number not in self.copies or any(store.place.nodes for store in other.stores):
             return
         node, names = self.copies[number]
+        if not self._varies(node):
+            return
         if sorted(names.values()) == sorted(self.reduce) and {*other.space} == {*self.space, *names}:
             self.stores = [*(Store(s.buffer, s.place.renamed(names), node) for s in other.stores), *self.stores]
             other.stores = []
+
+    def _varies(self, number: int) -> bool:
+        """Whether a node depends on an axis that is folded."""
+        places = [self.nodes[k].place for k in self.used([number])]
+        return any(place is not None and not place.axes.keys().isdisjoint(self.reduce) for place in places)
 
     def compact(self, roots: Iterable[int], known: Mapping[tuple[int, int], tuple[int, int]]) -> dict[int, int]:
         """Drop the nodes that neither these, nor stores and folds need: the new numbers of those that stay. `known`

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sardonyx.dtypes import DType
-from sardonyx.polynomial import Poly
-from sardonyx.symbolic import Dim, poly
+from sardonyx.polynomial import Poly, constant
+from sardonyx.symbolic import Dim
 
 LITERAL = 4
 """Integers up to this one are written into code, larger ones become parameters: kernels that differ only in their
@@ -14,7 +14,7 @@ sizes are then one kernel."""
 
 
 class Parameter(int):
-    """An integer among those that a primitive is told, which reaches code as a size: codes that differ in it are one.
+    """An integer among those that a primitive is told, which is a parameter of code, however small.
 
     >>> Parameter(7) + 1
     8
@@ -33,6 +33,11 @@ class SizeTable:
         """What each parameter is a multiple of, up to `most`; nothing if that is 1."""
         return tuple(param.multiple_of(most) for param in self.params) if most > 1 else ()
 
+    def parameter(self, value: int) -> str:
+        """The name of a parameter of its own."""
+        self.params.append(constant(value))
+        return f"p{len(self.params) - 1}"
+
     def size(self, value: Poly) -> int | str:
         """The integer, or the parameter's name (`p3`)."""
         number = value.constant
@@ -48,8 +53,10 @@ def encode(value: Any, table: SizeTable) -> Any:
     """A primitive's parameters as JSON; `Routine` says how."""
     if isinstance(value, DType):
         return {"dtype": value.lowered.name}
-    if isinstance(value, (Dim, Parameter)):
-        return {"size": table.size(poly(value))}
+    if isinstance(value, Dim):
+        return {"size": table.size(value.poly)}
+    if isinstance(value, Parameter):
+        return {"size": table.parameter(value)}
     if isinstance(value, dict):
         return {name: encode(item, table) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
