@@ -117,8 +117,8 @@ def _as_phases(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[
         return None
     rank = len(taps)
     last_first = p.flip(p.transpose(w, [1, *range(2, w.rank), 0]), range(1, 1 + rank))
-    matrix = p.reshape(last_first, [channels, prod(taps) * made])
-    rows = p.reshape(image, [product(image.shape[:-1]), channels])
+    matrix = p.reshape(last_first, [1, channels, prod(taps) * made])
+    rows = p.reshape(image, [1, product(image.shape[:-1]), channels])
     phases = p.reshape(matmul(legalizer, rows, matrix, dtypes.float32), [*image.shape[:-1], *taps, made])
     return interleaved(phases)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from functools import cache
 from importlib import import_module
+from math import inf
 from typing import TypeAlias
 
 from sardonyx.array import Equation, Trace
@@ -54,10 +55,10 @@ def _named(name: str) -> Callable[..., bool]:
     return found
 
 
-def legalize(trace: Trace, origins: Collection[int]) -> None:
-    """Rewrite the equations of these ONNX nodes."""
+def legalize(trace: Trace, origins: Collection[int], most: float = inf) -> None:
+    """Rewrite the equations of these ONNX nodes; no tensor that is put together has more than `most` bytes."""
     expand_composites(trace, lambda equation: equation.origin not in origins or takes(equation))
-    Projections(trace, origins).merge()
+    Projections(trace, origins, most).merge()
     legalizer = ChannelsLast(trace)
     pooling = Pooling(trace)
     if any(equation.primitive.name == "reduce_window" for equation in trace.equations):

@@ -54,11 +54,12 @@ class Projection:
 
 
 class Projections(Rewriter):
-    """Merges the projections of a trace that are of these ONNX nodes."""
+    """Merges the projections of a trace that are of these ONNX nodes, if their weights have `most` bytes together."""
 
-    def __init__(self, trace: Trace, origins: Collection[int]) -> None:
+    def __init__(self, trace: Trace, origins: Collection[int], most: float) -> None:
         super().__init__(trace)
         self.origins = origins
+        self.most = most
         self.readers: dict[int, list[Equation]] = defaultdict(list)
         for equation in trace.equations:
             for array in {id(x): x for x in equation.inputs}.values():
@@ -71,7 +72,7 @@ class Projections(Rewriter):
             if equation.origin in self.origins and (found := self._projection(equation)) is not None:
                 a, b = equation.inputs
                 groups[id(a), equation.params["contract"][0][0], b.dtype.name].append(found)
-        firsts = {id(group[0].equation): group for group in groups.values() if len(group) > 1}
+        firsts = {id(group[0].equation): group for group in groups.values() if len(group) > 1 and self._fit(group)}
         if not firsts:
             return
         members = [each for group in firsts.values() for each in group]
@@ -88,6 +89,10 @@ class Projections(Rewriter):
             return id(equation) in gone
 
         self.run(rewrite)
+
+    def _fit(self, group: Sequence[Projection]) -> bool:
+        weights = [each.equation.inputs[1] for each in group]
+        return sum(int(b.size) * b.dtype.itemsize for b in weights) <= self.most
 
     def _write(self, group: Sequence[Projection]) -> None:
         a = group[0].equation.inputs[0]

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -89,7 +90,7 @@ class WebGpuProvider:
         """Have all be routines that there is one for."""
         from sardonyx_webgpu.legalize import legalize
 
-        legalize(trace, origins)
+        legalize(trace, origins, self.largest() or inf)
 
     def largest(self) -> int | None:
         """The bytes that a tensor may have on all devices that are open."""
