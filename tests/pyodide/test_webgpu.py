@@ -181,7 +181,7 @@ print(json.dumps([complaint(EPFail, lambda: open_with(**options)) for options in
     (description, most, compiled), (adapter, option) = run(chromium, code)
     assert description["kind"] == "software"
     assert "swiftshader" in description["adapter"]
-    assert description["largest tensor"] == "128 MiB"
+    assert int(description["largest tensor"].removesuffix(" MiB")) >= 128
     assert most > 1 << 28
     assert compiled <= 1
     assert "no adapter has 'no such' in its name; the browser offers 'google swiftshader'" in adapter

@@ -55,4 +55,4 @@ def apply(operator: str, *feeds: np.ndarray, result: int | None = None, **attrib
     return y, plan
 
 
-INT64 = int(TensorProto.INT64)
+INT64, FLOAT = int(TensorProto.INT64), int(TensorProto.FLOAT)

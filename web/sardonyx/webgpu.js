@@ -53,9 +53,11 @@ export class WebGpuDevice {
       });
     const layouts = new Map();
     this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
+    const { shaders, codes } = JSON.parse(new TextDecoder().decode(text));
     this.codes = await Promise.all(
-      JSON.parse(new TextDecoder().decode(text)).map(async ([wgsl, bindings, words, extents, , other], k) => {
-        const [code, grid] = this.isSoftware && other ? other : [wgsl, extents];
+      codes.map(async ([shader, bindings, words, extents, , other], k) => {
+        const [number, grid] = this.isSoftware && other ? other : [shader, extents];
+        const code = shaders[number];
         const count = new Set(bindings).size;
         if (!layouts.has(count)) layouts.set(count, layout(Array(count).fill({ type: "storage" })));
         const bindGroupLayouts = [layouts.get(count), this.params];

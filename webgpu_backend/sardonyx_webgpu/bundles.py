@@ -1,12 +1,13 @@
 """Code of bundles: WGSL, for `navigator.gpu` as for wgpu.
 
 What `targets.webgpu` of a manifest says: `codes`, for each its name, how many buffers it reads, and how many it writes;
-`section`, which is JSON: for each code `[wgsl, bindings, params, grid, turns]`. The nth of `bindings` is the binding of
-the nth buffer, and equal for buffers that are the same; `params` are how many words it takes; the dispatch covers the
-product of the extents in `grid`, and a thread's loops turn `turns` times at most: expressions as programs have them
-(`compiler.program`), over parameters alone. Group 0 has the buffers, all of them `read_write` storage; group 1 has one
-uniform, the parameters, in windows of 256 bytes. Workgroups are those of `grid.workgroups`. A code may have a sixth
-part, `[wgsl, grid, turns]`, which is faster where the GPU is played by a processor.
+`section`, which is JSON: `shaders`, texts in WGSL, and `codes`, each `[shader, bindings, params, grid, turns]`. The nth
+of `bindings` is the binding of the nth buffer, and equal for buffers that are the same; `params` are how many words it
+takes; the dispatch covers the product of the extents in `grid`, and a thread's loops turn `turns` times at most:
+expressions as programs have them (`compiler.program`), over parameters alone. Group 0 has the buffers, all of them
+`read_write` storage; group 1 has one uniform, the parameters, in windows of 256 bytes. Workgroups are those of
+`grid.workgroups`. A code may have a sixth part, `[shader, grid, turns]`, which is faster where a processor plays the
+GPU.
 """
 
 from __future__ import annotations
@@ -44,25 +45,33 @@ class Bundler:
 
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         stored = []
+        texts: dict[str, int] = {}
+
+        def number(code: Code, same: Sequence[int]) -> int:
+            return texts.setdefault(code.shader(same).wgsl, len(texts))
+
         for source, same in codes:
             code, other = lower(source), lower(source, software=True)
             order = sorted(set(same))
             bindings = [order.index(first) for first in same]
-            stored.append([code.shader(same).wgsl, bindings, code.params, code.grid, code.turns])
-            if (wgsl := other.shader(same).wgsl) != stored[-1][0]:
-                stored[-1].append([wgsl, other.grid, other.turns])
+            stored.append([number(code, same), bindings, code.params, code.grid, code.turns])
+            if (shader := number(other, same)) != stored[-1][0]:
+                stored[-1].append([shader, other.grid, other.turns])
         listed = [[source.name, len(source.reads), len(source.writes)] for source, _ in codes]
-        text = json.dumps(stored, separators=(",", ":"), ensure_ascii=False).encode()
+        told = {"shaders": list(texts), "codes": stored}
+        text = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
         return {"codes": listed, "section": SECTION}, {SECTION: text}
 
     def read(self, bundle: Bundle, told: Mapping[str, Any]) -> list[Code]:
         stored = json.loads(bytes(bundle.section(told["section"])))
-        return [_stored(name, *code) for (name, _, _), code in zip(told["codes"], stored, strict=True)]
+        named = zip(told["codes"], stored["codes"], strict=True)
+        return [_stored(stored["shaders"], name, *code) for (name, _, _), code in named]
 
 
 def _stored(
+    shaders: Sequence[str],
     name: str,
-    wgsl: str,
+    number: int,
     bindings: list[int],
     params: int,
     grid: list[Any],
@@ -70,6 +79,7 @@ def _stored(
     software: Sequence[Any] | None = None,
 ) -> Code:
     """A code of a bundle."""
+    wgsl = shaders[number]
     expected = tuple(map(bindings.index, bindings))
     made = Shader(name, wgsl, len(set(bindings)))
 
@@ -78,5 +88,5 @@ def _stored(
             raise EPFail(f"WebGpuExecutionProvider: the bundle's {name!r} is for other buffers than these")
         return made
 
-    other = _stored(name, software[0], bindings, params, *software[1:]) if software else None
+    other = _stored(shaders, name, software[0], bindings, params, *software[1:]) if software else None
     return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader, other)

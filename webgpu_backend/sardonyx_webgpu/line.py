@@ -86,7 +86,7 @@ class Line:
         """Whether an index walks by ones from multiples of four on."""
         offset, axes, extra = index
         steps = dict(axes)
-        if steps.pop(self.axis, 0) != 1:
+        if steps.pop(self.axis, 0) != 1 or any(self.varies[node] for node, _ in extra):
             return False
         return all(map(self.is_multiple, [offset, *steps.values(), *(stride for _, stride in extra)]))
 
