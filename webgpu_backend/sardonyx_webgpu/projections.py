@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, Trace
-from sardonyx.compiler.rewriting import Rewriter
+from sardonyx.compiler.rewriting import Rewriter, in_order
 from sardonyx.legalization.channels_last import are_floats
 from sardonyx.symbolic import Size, product
 
@@ -89,6 +89,7 @@ class Projections(Rewriter):
             return id(equation) in gone
 
         self.run(rewrite)
+        self.trace.equations = in_order(self.trace.equations)
 
     def _fit(self, group: Sequence[Projection]) -> bool:
         weights = [each.equation.inputs[1] for each in group]

@@ -83,6 +83,27 @@ class Rewriter:
         return self._constants[id(array)]
 
 
+def in_order(equations: Sequence[Equation]) -> list[Equation]:
+    """The equations, each behind those that make what it reads, and otherwise in the order that they have."""
+    makers = {id(output): equation for equation in equations for output in equation.outputs}
+    done: set[int] = set()
+    result: list[Equation] = []
+    for equation in equations:
+        stack = [equation]
+        while stack:
+            top = stack[-1]
+            needed = [makers[id(x)] for x in top.inputs if id(x) in makers]
+            waiting = [maker for maker in needed if id(maker) not in done]
+            if id(top) in done or not waiting:
+                stack.pop()
+                if id(top) not in done:
+                    done.add(id(top))
+                    result.append(top)
+            else:
+                stack += waiting
+    return result
+
+
 def expand_composites(trace: Trace, keeps: Callable[[Equation], bool]) -> None:
     """Spell primitives in others, where that is how they are made and `keeps` does not say that there is a routine."""
     rewriter = Rewriter(trace)
