@@ -77,7 +77,7 @@ class Rewriter:
             elif equation is None or not equation.primitive.pure or not equation.inputs:
                 self._constants[id(top)] = False
             elif waiting := [item for item in equation.inputs if id(item) not in self._constants]:
-                stack += waiting
+                stack += reversed(waiting)
             else:
                 self._constants[id(top)] = all(self._constants[id(item)] for item in equation.inputs)
         return self._constants[id(array)]
@@ -100,7 +100,7 @@ def in_order(equations: Sequence[Equation]) -> list[Equation]:
                     done.add(id(top))
                     result.append(top)
             else:
-                stack += waiting
+                stack += reversed(waiting)
     return result
 
 
