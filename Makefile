@@ -19,7 +19,7 @@ web: .venv/.web ## draw digits and drop models in a page of your own browser
 pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/pages, for any web server
 	@$(BIN)/sardonyx web build/pages
 
-check: lint ## lint, type-check and run the quick tests (under two minutes)
+check: lint ## lint, type-check and run the quick tests (about five minutes)
 	@$(PYTEST) -n 2 -m "not slow and not nightly"
 
 test: system lint ## run everything that a change must pass
