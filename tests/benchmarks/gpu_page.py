@@ -3,7 +3,7 @@
     python -m tests.benchmarks.gpu_page [--models ID,...] [--runs 3] [--core 0] [--write] [--json]
 
 Where there is no GPU, SwiftShader plays it on the processor; then Chromium gets one core, `--core`, so that threads do
-not blur the times. Sides run in turns. A run takes arrays and returns arrays. `dispatches` are ours.
+not blur the times. Sides run in turns. A run takes arrays and returns arrays.
 """
 
 from __future__ import annotations

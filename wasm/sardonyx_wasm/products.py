@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation
-from sardonyx.legalization.channels_last import are_floats
+from sardonyx.legalization.products import contraction
 from sardonyx.symbolic import Size, hint, product
 
 from . import blas
@@ -21,26 +20,13 @@ FEWEST = 512
 
 def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
     """dot_general of floats -> matmul, matmul_packed or matmul_panels"""
-    a, b = equation.inputs
     (output,) = equation.outputs
-    if not (are_floats(a, b) and equation.params["dtype"].is_float):
+    found = contraction(equation)
+    if found is None or not found.work >= FEWEST:
         return False
-    left, right = ([*sides] for sides in equation.params["batch"])
-    contract = equation.params["contract"]
-    rows = [axis for axis in range(a.rank) if axis not in (*left, *contract[0])]
-    columns = [axis for axis in range(b.rank) if axis not in (*right, *contract[1])]
-    depth = [a.shape[axis] for axis in contract[0]]
-    sizes = [hint(product([x.shape[k] for k in axes])) for x, axes in ((a, left), (a, rows), (b, columns))]
-    if (work := prod(sizes) * hint(product(depth))) < FEWEST or 0 in sizes:
-        return False
-    batch = [a.shape[axis] for axis in left]
-    m, n = (product([x.shape[axis] for axis in axes]) for x, axes in ((a, rows), (b, columns)))
-    if isinstance(n, int) and n == 1 and contract[0] == (a.rank - 1,) and work < blas.FEWEST:
-        return False  # sums along lines, which fusion joins with what surrounds them
-    k = product(depth)
-    first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, m, k])
-    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, k, n])
-    legalizer.define_reshaped(output, matmul(legalizer, first, second, output.dtype))
+    if found.is_sums and found.work < blas.FEWEST:
+        return False  # fusion joins them with what surrounds them
+    legalizer.define_reshaped(output, matmul(legalizer, *found.operands(found.batch), output.dtype))
     return True
 
 
