@@ -35,7 +35,8 @@ def assert_same(one, other):
         if a.dtype == object:
             assert a.tolist() == b.tolist()
         else:
-            np.testing.assert_allclose(b, a, rtol=2e-5, atol=2e-5)
+            rounding = 2e-3 if a.dtype == np.float16 else 2e-5  # fused, float16 is rounded fewer times
+            np.testing.assert_allclose(b, a, rtol=rounding, atol=rounding)
 
 
 @pytest.mark.parametrize("constant", [False, True], ids=["fed", "constant"])

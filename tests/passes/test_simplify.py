@@ -20,6 +20,7 @@ from sardonyx.passes.simplify import (
     shape_of_cast,
     sum_of_two,
     variadic_of_one,
+    where_decided,
     where_not,
 )
 from sardonyx.scalar import cast
@@ -77,6 +78,19 @@ CASES = {
         "n = Not(c) z = Neg(x) y = Where(n, x, z)",
         "z = Neg(x) y = Where(c, z, x)",
     ),
+    "where, decided": (
+        where_decided,
+        X,
+        "bool[2,1] c = {0, 0} z = Neg(x) u = Exp(x) w = Where(c, z, u) y = Relu(w)",
+        "u = Exp(x) y = Relu(u)",
+    ),
+    "where, decided for what is broadcast": (
+        where_decided,
+        X,
+        "bool[1] c = {1} float32[1] z = {3} w = Where(c, z, x) y = Relu(w)",
+        None,
+    ),
+    "where, not decided": (where_decided, X, "bool[2,1] c = {0, 1} z = Neg(x) y = Where(c, z, x)", None),
     "shape of a cast": (shape_of_cast, X, "c = Cast<to = 7>(x) y = Shape<start = 1>(c)", "y = Shape<start = 1>(x)"),
     "scalar": (scalar_constant, X, "float32[1,1] c = {3} y = Mul(c, x)", "float32 c = 3 y = Mul(c, x)"),
     "scalar of higher rank": (scalar_constant, X, "float32[1,1,1] c = {3} y = Mul(c, x)", None),

@@ -181,6 +181,16 @@ def where_not(x: Value, y: Value, z: Value) -> Value:
     return op.Where(x, z, y)
 
 
+@rule(op.Where(c, y, z).named("node"))
+def where_decided(c: Value, y: Value, z: Value, node: Node) -> Value | None:
+    """Where(c, y, z) -> y or z, where all of c is the same"""
+    array = array_of(c)
+    if array is None or not array.size or array.any() != array.all():
+        return None
+    kept = y if array.all() else z
+    return kept if same_type(kept, node.outputs[0]) else None
+
+
 @rule(op.Shape(op.Cast(x)).named("node"))
 def shape_of_cast(x: Value, node: Node) -> Value:
     """Shape(Cast(x)) -> Shape(x)"""
@@ -202,5 +212,6 @@ RULES = [
     product_of_reciprocal,
     clip_of_relu,
     where_not,
+    where_decided,
     shape_of_cast,
 ]
