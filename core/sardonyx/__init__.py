@@ -17,6 +17,7 @@ from sardonyx.version import __version__
 
 if TYPE_CHECKING:
     from sardonyx import errors as errors
+    from sardonyx.host.random import set_seed
     from sardonyx.options import (
         ExecutionMode,
         ExecutionOrder,
@@ -39,6 +40,7 @@ _HOMES = {
     "RunOptions": "options",
     "SessionOptions": "options",
     "get_available_providers": "providers:available",
+    "set_seed": "host.random",
 }
 
 __all__ = [
@@ -52,6 +54,7 @@ __all__ = [
     "SessionOptions",
     "__version__",
     "get_available_providers",
+    "set_seed",
 ]
 
 

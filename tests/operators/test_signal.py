@@ -8,7 +8,7 @@ import pytest
 
 from sardonyx import InferenceSession
 from sardonyx.errors import RuntimeException
-from sardonyx.ops.fourier import _known_matrix
+from sardonyx.primitives.fourier import _known_matrix
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 from tests.support import eager
 from tests.support.single import outputs_on, single

@@ -6,7 +6,8 @@
 
 Operators call them by `primitives.host`. A function takes arrays and, by keyword, attributes that JSON can hold; it
 gives an array or a sequence of them. Strings come as arrays of objects, all of them `str`, and any array of strings may
-be given. Functions are pure: equal arguments give equal results, and what depends on constants alone is called once.
+be given. Functions are pure unless they say otherwise: equal arguments give equal results, and what depends on
+constants alone is called once.
 """
 
 from __future__ import annotations
@@ -25,15 +26,20 @@ from sardonyx.strings import Strings
 HostFunction: TypeAlias = Callable[..., np.ndarray | Sequence[np.ndarray]]
 
 _FUNCTIONS: dict[str, HostFunction] = {}
-_MODULES = {"text": "sardonyx.host.text"}
+_IMPURE: set[str] = set()
+_MODULES = {"image": "sardonyx.host.image", "random": "sardonyx.host.random", "text": "sardonyx.host.text"}
 """Modules to import for names that begin with this word."""
 
 
-def host_function(name: str) -> Callable[[HostFunction], HostFunction]:
-    """Registers a function under a name, `family.verb`, which plans store; an earlier one of that name is replaced."""
+def host_function(name: str, *, pure: bool = True) -> Callable[[HostFunction], HostFunction]:
+    """Registers a function under a name, `family.verb`, which plans store; an earlier one of that name is replaced.
+
+    One that is not pure is called in each run.
+    """
 
     def register(function: HostFunction) -> HostFunction:
         _FUNCTIONS[name] = function
+        (_IMPURE.discard if pure else _IMPURE.add)(name)
         return function
 
     return register
@@ -46,6 +52,12 @@ def find(name: str) -> HostFunction:
     if name not in _FUNCTIONS:
         raise NotImplemented(f"no host function {name!r} is registered; import the module that defines it")
     return _FUNCTIONS[name]
+
+
+def is_pure(name: str) -> bool:
+    """Whether equal arguments of the function of this name give equal results."""
+    find(name)
+    return name not in _IMPURE
 
 
 def call(

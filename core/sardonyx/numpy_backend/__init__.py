@@ -20,6 +20,7 @@ class NumpyProvider:
     routines = frozenset(
         {
             "dot_general",
+            "fourier",
             "conv_general",
             "reduce_window",
             "pad",

@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.array import Array, Shape
 from sardonyx.ir import Node, Value
 from sardonyx.ops.arithmetic import number_like
 from sardonyx.ops.lift import known, to_input, unset, without
@@ -253,16 +253,29 @@ def _only_inference(node: Node) -> bool:
 
 
 class Dropout(Operator):
-    """What it is given: nothing is dropped at inference."""
+    """What it is given at inference; in training elements are dropped with probability `ratio`, the others scaled up.
+
+    With a `seed` the elements are those that ONNX's own cases drop.
+    """
 
     seed: int | None = None
 
     def expand(self, x: Array, ratio: Array | None = None, training_mode: Array | None = None) -> Sequence[Array]:
         idle = training_mode is None or (training_mode.value is not None and not training_mode.value.any())
         nothing = ratio is not None and ratio.value is not None and not ratio.value.any()
-        if not (idle or nothing):
-            raise NotImplementedError("dropping elements in training is not supported; export the model for inference")
-        return x, p.full(x.shape, True, dtypes.bool_)
+        if idle or nothing:
+            return x, p.full(x.shape, True, dtypes.bool_)
+        wide = p.widen(x)
+        share = p.literal(0.5, wide.dtype) if ratio is None else p.cast(p.reshape(ratio, ()), wide.dtype)
+        if training_mode is not None and training_mode.value is None:
+            share = p.where(p.reshape(training_mode, ()), share, 0)
+        kept = p.cast(self._draws(x.shape), share.dtype) >= share
+        return p.cast(p.where(kept, wide / (1 - share), 0), x.dtype), kept
+
+    def _draws(self, shape: Shape) -> Array:
+        if self.seed is None:
+            return p.random_uniform(p.random_key(None), shape, dtypes.float32)
+        return p.host("random.reference", p.sizes(shape), results=[(dtypes.float64, shape)], seed=self.seed)[0]
 
     upgrades = {7: without("is_test"), 12: to_input("ratio", 1, np.float32, rank=0)}
     downgrades = {12: _only_inference}

@@ -9,9 +9,9 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
 from sardonyx.dtypes import DType
 from sardonyx.ops.conversion import type_of
-from sardonyx.ops.fourier import count, grown, real_inverse, sine, transform
 from sardonyx.ops.lift import defaulted, each, to_input
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.fourier import count, fourier, grown, real_inverse, sine
 from sardonyx.symbolic import Size, maximum
 
 SIGNAL = np.linspace(-1, 2, 48, dtype=np.float32)
@@ -48,8 +48,7 @@ class DFT(Operator, since=17):
             result = real_inverse(_resized(work, bins), n) / n
         else:
             work = work if _is_part(work.shape[-2], n) else _resized(work, n)
-            result = transform(work, n, bins, 1 if self.inverse else -1)
-            result = result / n if self.inverse else result
+            result = fourier(work, n, bins, bool(self.inverse))
         return p.cast(p.transpose(result, [order.index(k) for k in range(x.rank)]), x.dtype)
 
     upgrades = {20: each(defaulted("axis", 1), to_input("axis", 2, rank=0))}
@@ -100,7 +99,7 @@ class STFT(Operator, since=17):
         frames = p.gather(x, [places], [1], 1)
         if window is not None:
             frames = frames * p.unsqueeze(p.widen(window), [1])
-        return p.cast(transform(frames, n, n // 2 + 1 if is_onesided else n, -1), signal.dtype)
+        return p.cast(fourier(frames, n, n // 2 + 1 if is_onesided else n), signal.dtype)
 
     samples = [
         sample((2, 20, 1), np.array(4), None, np.array(8)),

@@ -80,6 +80,7 @@ from sardonyx.primitives.movement import (
     transpose,
     unsqueeze,
 )
+from sardonyx.primitives.random import random_bits, random_key, random_normal, random_uniform
 from sardonyx.primitives.recurrent import recurrent
 from sardonyx.primitives.reduction import (
     arg,
@@ -149,6 +150,10 @@ __all__ = [
     "normalize_axis",
     "not_equal",
     "pad",
+    "random_bits",
+    "random_key",
+    "random_normal",
+    "random_uniform",
     "recurrent",
     "reduce",
     "reduce_window",

@@ -46,12 +46,12 @@ def host(
 ) -> tuple[Array, ...]:
     """The results of a function of the host, with their types and shapes; a size that only the run tells is None.
 
-    Attributes are what JSON can hold. Where all inputs are known, the function is called at once.
+    Attributes are what JSON can hold. Where all inputs are known, a pure function is called at once.
     """
     trace = active_trace()
     given, symbols = [dtype for dtype, _ in results], []
     params = {"function": function, "attributes": attributes, "types": [x.dtype for x in inputs], "results": given}
-    if all(array.value is not None for array in inputs):
+    if all(array.value is not None for array in inputs) and (trace is None or functions.is_pure(function)):
         values = HOST.numpy(*(array.value for array in inputs if array.value is not None), **params, symbols=())
         return tuple(Array(dtype, value.shape, value) for value, dtype in zip(values, given, strict=True))
     if trace is None:

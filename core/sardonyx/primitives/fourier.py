@@ -1,8 +1,9 @@
-"""Discrete Fourier transforms, as products with matrices of roots of unity.
+"""The primitive of discrete Fourier transforms, and its spelling as products with matrices of roots of unity.
 
-A complex number is a last axis of two parts. Short transforms are one matrix product; long ones are split into two
-shorter ones (Gentleman and Sande, 1966), or, if the length is prime or not known, become a convolution whose length is
-a power of two (Bluestein, 1970).
+NumPy has it; it is spelled out for other providers, and for sizes that only the run tells. A complex number is a last
+axis of two parts. Short transforms are one matrix product; long ones are split into two shorter ones (Gentleman and
+Sande, 1966), or, if the length is prime or not known, become a convolution whose length is a power of two (Bluestein,
+1970).
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.array import Array, Primitive, bind, constant, primitive
 from sardonyx.dtypes import DType, int64
+from sardonyx.primitives.elementwise import Types, Values
 from sardonyx.symbolic import Size
 
 MATRIX_LIMIT = 1 << 20
@@ -30,8 +32,42 @@ PRODUCT = {1: np.array([[1, 0], [2, 1]]), -1: np.array([[1, 2], [0, 1]])}
 number contribute to its product with a root."""
 
 
-def transform(x: Array, n: Size, bins: Size, sign: int) -> Array:
-    """Sum of x_t exp(sign 2 pi i t k / n) over t, for the first bins k: [..., rows <= n, parts] to [..., bins, 2]."""
+class Fourier(Primitive):
+    """The first bins of a transform of length n, or of the inverse: [..., rows <= n, parts] to [..., bins, 2]."""
+
+    name = "fourier"
+
+    def infer(self, x: Array, n: int, bins: int, inverse: bool) -> Types:
+        return [(x.dtype, (*x.shape[:-2], bins, 2))]
+
+    def numpy(self, x: np.ndarray, n: int, bins: int, inverse: bool) -> Values:
+        numbers = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
+        found = (np.fft.ifft if inverse else np.fft.fft)(numbers, n)[..., :bins]
+        return [np.stack([found.real, found.imag], -1).astype(x.dtype)]
+
+    def expand(self, x: Array, n: int, bins: int, inverse: bool) -> list[Array]:
+        return [_spelled(x, n, bins, inverse)]
+
+
+FOURIER = primitive(Fourier)
+
+
+def fourier(x: Array, n: Size, bins: Size, inverse: bool = False) -> Array:
+    """Bins k < bins of the transform of x [..., rows <= n, parts]: [..., bins, 2].
+
+    They are the sums of x_t exp(-2 pi i t k / n) over t, or, inverse, the means of x_t exp(2 pi i t k / n).
+    """
+    if isinstance(n, int) and isinstance(bins, int) and n and isinstance(x.shape[-2], int):
+        return bind(FOURIER, x, n=n, bins=bins, inverse=inverse)[0]
+    return _spelled(x, n, bins, inverse)
+
+
+def _spelled(x: Array, n: Size, bins: Size, inverse: bool) -> Array:
+    return _transform(x, n, bins, 1) / n if inverse else _transform(x, n, bins, -1)
+
+
+def _transform(x: Array, n: Size, bins: Size, sign: int) -> Array:
+    """Sum of x_t exp(sign 2 pi i t k / n) over t."""
     rows, parts = x.shape[-2], int(x.shape[-1])
     if _is_short(n, parts, bins):
         return _contract(x, _matrix(rows, bins, n, sign, parts, x.dtype))
@@ -51,7 +87,7 @@ def real_inverse(x: Array, n: Size) -> Array:
         weights = 2 - p.cast(p.unsqueeze(once, [1]), x.dtype)
         return _contract(x * weights, p.slice_axis(_matrix(rows, n, n, 1, 2, x.dtype), -1, 0, 1))
     mirrored = p.slice_axis(x, -2, n - rows, n - rows, -1) * constant(np.array([1, -1]), x.dtype)
-    return p.slice_axis(transform(p.concat([x, mirrored], -2), n, n, 1), -1, 0, 1)
+    return p.slice_axis(_transform(p.concat([x, mirrored], -2), n, n, 1), -1, 0, 1)
 
 
 def sine(places: Array, n: Size, quarters: Any, dtype: DType) -> Array:
@@ -115,8 +151,8 @@ def _split(x: Array, a: int, b: int, sign: int) -> Array:
     outer, parts = x.shape[:-2], x.shape[-1]
     swapped = [*range(len(outer)), len(outer) + 1, len(outer), len(outer) + 2]
     columns = p.transpose(p.reshape(x, (*outer, a, b, parts)), swapped)
-    twiddled = _multiply(transform(columns, a, a, sign), _matrix(b, a, a * b, sign, 2, x.dtype))
-    lines = transform(p.transpose(twiddled, swapped), b, b, sign)
+    twiddled = _multiply(_transform(columns, a, a, sign), _matrix(b, a, a * b, sign, 2, x.dtype))
+    lines = _transform(p.transpose(twiddled, swapped), b, b, sign)
     return p.reshape(p.transpose(lines, swapped), (*outer, a * b, 2))
 
 
@@ -130,9 +166,9 @@ def _convolve(x: Array, n: Size, sign: int) -> Array:
     lags = p.minimum(places, -places + size)
     chirp = p.slice_axis(_roots(places * places, n * 2, sign, 2, x.dtype), 0, 0, n)
     inverse = p.where(p.unsqueeze(lags, [1, 2]) < n, _roots(lags * lags, n * 2, -sign, 2, x.dtype), 0)
-    spectrum = p.transpose(transform(p.transpose(inverse, [1, 0, 2]), size, size, -1), [1, 0, 2])
-    product = _multiply(transform(grown(_multiply(x, chirp), size), size, size, -1), spectrum)
-    return _multiply(p.slice_axis(transform(product, size, size, 1), -2, 0, n) / size, chirp)
+    spectrum = p.transpose(_transform(p.transpose(inverse, [1, 0, 2]), size, size, -1), [1, 0, 2])
+    product = _multiply(_transform(grown(_multiply(x, chirp), size), size, size, -1), spectrum)
+    return _multiply(p.slice_axis(_transform(product, size, size, 1), -2, 0, n) / size, chirp)
 
 
 def grown(x: Array, rows: Size) -> Array:

@@ -1,0 +1,39 @@
+"""Functions of the host that bring in chance."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+
+from sardonyx.host import host_function
+
+_lock = threading.Lock()
+_generator = np.random.default_rng()
+
+
+def set_seed(seed: int) -> None:
+    """Makes what operators without a `seed` draw from now on, in this process, the same each time.
+
+    >>> set_seed(7)
+    >>> first = key()
+    >>> set_seed(7)
+    >>> bool((first == key()).all())
+    True
+    """
+    global _generator
+    with _lock:
+        _generator = np.random.default_rng(abs(int(seed)))
+
+
+@host_function("random.key", pure=False)
+def key() -> np.ndarray:
+    """A fresh key of `primitives.random_bits`: uint32[2]."""
+    with _lock:
+        return _generator.integers(0, 1 << 32, 2, np.uint32)
+
+
+@host_function("random.reference")
+def reference(shape: np.ndarray, *, seed: int) -> np.ndarray:
+    """float64 from 0 to 1 as NumPy's `RandomState(seed)` gives them: what ONNX's cases of Dropout are made with."""
+    return np.random.RandomState(seed).uniform(size=tuple(shape.tolist()))
