@@ -1,4 +1,4 @@
-"""Operators that draw: the same on every provider under a seed, other numbers in each run without, and distributed so."""
+"""Operators that draw: alike on all providers under a seed, anew in each run without, and distributed as they say."""
 
 from __future__ import annotations
 
