@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.dtypes import DType
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.values import supported
+from sardonyx_webgpu.values import MOVES, is_bits, supported
 
 if TYPE_CHECKING:
     from sardonyx.array import Trace
@@ -84,7 +84,10 @@ class WebGpuProvider:
         self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
     ) -> bool:
         """Whether WGSL has the element types: it lacks float64, complex and string, and float8 has no arithmetic."""
-        return all(supported(dtype) for dtype in (*inputs, *outputs))
+        types = (*inputs, *outputs)
+        if not all(map(supported, types)):
+            return False
+        return primitive in MOVES or params.get("function") == "where" or not any(map(is_bits, types))
 
     def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
         """Have all be routines that there is one for."""
