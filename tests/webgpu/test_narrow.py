@@ -85,7 +85,7 @@ def test_integers_wrap(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*FLOATS, *INTEGERS])
 def test_moves(name: str) -> None:
-    """Transposed, cut, joined, gathered and chosen, in sizes that are no multiples of four, with their bits as before."""
+    """Transposed, cut, joined, gathered and chosen, in sizes that are no multiples of four: the bits stay."""
     codes = np.resize(every(name), (7, 5))
     index, chosen = np.array([4, 0, 3]), np.resize([True, False, False], (5, 10))
     nodes = [

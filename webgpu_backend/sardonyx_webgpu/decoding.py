@@ -1,4 +1,4 @@
-"""The values of floats of 8 bits or fewer, computed from their bits: no buffer for a table, and no load that depends."""
+"""The values of floats of 8 bits or fewer, computed from their bits: without a buffer for a table."""
 
 from __future__ import annotations
 
