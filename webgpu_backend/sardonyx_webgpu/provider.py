@@ -49,7 +49,7 @@ EPILOGUES = frozenset({"attend", "combine_updates", "conv", "depthwise", "matmul
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
-OPTIONS = {"adapter", "power_preference", "limits"}
+OPTIONS = {"adapter", "power_preference", "limits", "float16"}
 
 
 @dataclass
@@ -58,7 +58,8 @@ class WebGpuProvider:
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
     `power_preference`, `high-performance` or `low-power`; `limits`, `max` for all that this device has, or
-    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS).
+    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS); `float16`, `native` for f16 in
+    memory where the device can, or `packed` for pairs in words (also the variable SARDONYX_FLOAT16).
     """
 
     name: str = "WebGpuExecutionProvider"

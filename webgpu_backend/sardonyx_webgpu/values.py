@@ -59,11 +59,6 @@ class Kind(NamedTuple):
     def wgsl(self) -> str:
         return WGSL[self.family]
 
-    @property
-    def element(self) -> str:
-        """The WGSL type of a storage buffer's elements; below 32 bits those are words that hold several."""
-        return "u32" if self.stored < 32 else self.wgsl
-
     def fitted(self, text: str) -> str:
         """The expression, wrapped or rounded to what the dtype can hold."""
         if self.family == "float":

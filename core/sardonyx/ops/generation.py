@@ -106,7 +106,7 @@ class Range(Operator, since=11):
         work = dtype
         if dtype in (dtypes.float16, dtypes.bfloat16):
             work = dtypes.float64 if self.stash_type == dtypes.float64.number else dtypes.float32
-        if (start.value, delta.value) == (0, 1):
+        if _is(start, 0) and _is(delta, 1):  # then float32 is exact
             steps = p.native(limit)
         else:
             begin, end, step = (p.cast(operand, dtypes.float64) for operand in (start, limit, delta))
@@ -124,6 +124,10 @@ class Range(Operator, since=11):
         sample(np.array(2.0, np.float64), np.array(0.0, np.float64), np.array(-0.5, np.float64)),
         sample(np.array(0.0, np.float32), np.array(2.5, np.float32), np.array(1.0, np.float32)),
     ]
+
+
+def _is(x: Array, number: int) -> bool:
+    return x.value is not None and bool(x.value == number)
 
 
 def _count(first: Size, last: Size, step: Size) -> Size:
