@@ -145,11 +145,8 @@ CASES: dict[str, tuple[Sequence[Any], dict[str, np.ndarray]]] = {
 @pytest.mark.usefixtures("device")
 def test_same_bits(name: str) -> None:
     nodes, feeds = CASES[name]
-    constants = [
-        helper.make_node("Constant", [], [key], value=numpy_helper.from_array(feeds[key]))
-        for key in feeds
-        if key == "k"
-    ]
+    tensors = {key: numpy_helper.from_array(array) for key, array in feeds.items() if key == "k"}
+    constants = [helper.make_node("Constant", [], [key], value=tensor) for key, tensor in tensors.items()]
     fed = {key: array for key, array in feeds.items() if key != "k"}
     wanted = {key: TensorProto.FLOAT16 if key == "y" else TensorProto.INT64 for key in nodes[-1].output}
     data = model([*constants, *nodes], {key: (array.dtype, array.shape) for key, array in fed.items()}, wanted)
