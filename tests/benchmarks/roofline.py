@@ -4,7 +4,8 @@
 
 The ceiling is measured: multiply-adds of float32 in registers, and a copy from memory to memory. An operation is an
 addition or a multiplication; those of Winograd's algorithm count as in the convolution that it replaces. Times are the
-GPU's own where it has a clock, the best of `--runs`. Copies to and from the GPU do not count.
+GPU's own where it has a clock, the best of `--runs`. Copies to and from the GPU do not count. `SARDONYX_FLOAT16=native`
+or `packed` says how float16 lies in memory.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ DISPATCHES = 400
 def code(name: str, wgsl: str, turns: int = 0) -> Code:
     """A code of one parameter, its number of threads, that reads a buffer and writes one."""
     shader = Shader(name, wgsl, 2)
-    return Code(name, name, 1, [size("p0")], constant(turns), (0, 1), lambda same: shader)
+    return Code(name, name, 1, [size("p0")], constant(turns), (0, 1), lambda same, half: shader)
 
 
 def multiply_adds() -> str:

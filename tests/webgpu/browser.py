@@ -109,6 +109,7 @@ class BrowserGpu:
     """Buffers, pipelines and groups are numbers of objects that the page keeps."""
 
     limits: Mapping[str, int] = DEFAULT_LIMITS
+    half = False
 
     def __init__(self, page: Any) -> None:
         self._page = page

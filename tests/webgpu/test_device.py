@@ -156,7 +156,9 @@ def test_what_is_bound_outlives_its_chunk(native: WebGpuDevice) -> None:
 def test_the_provider() -> None:
     assert provider.name == "WebGpuExecutionProvider"
     assert (provider.form, provider.max_buffers, provider.lanes) == ("kernel", 8, 4)
-    runs = {dtype.name for dtype in dtypes.ALL if provider.supports("reshape", [dtype], [dtypes.float32], {})}
+    moves = {dtype.name for dtype in dtypes.ALL if provider.supports("reshape", [dtype], [dtype], {})}
+    runs = {dtype.name for dtype in dtypes.ALL if provider.supports("cast", [dtype], [dtypes.float32], {})}
+    assert moves - runs == {dtype.name for dtype in dtypes.ALL if dtype.is_float and dtype.bits <= 8}
     assert runs == {
         *("float32", "float16", "bfloat16", "bool", "int8", "int16", "int32", "int64"),
         *("uint8", "uint16", "uint32", "uint64", "int4", "uint4", "int2", "uint2"),
@@ -179,7 +181,7 @@ def test_provider_options(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SARDONYX_ADAPTER", "another")
     with pytest.raises(EPFail, match="'another'"):
         provider.device({"power_preference": "low-power"})
-    with pytest.raises(EPFail, match="no option 'adaptor'; there are adapter, limits, power_preference"):
+    with pytest.raises(EPFail, match="no option 'adaptor'; there are adapter, float16, limits, power_preference"):
         provider.device({"adaptor": "x"})
 
 

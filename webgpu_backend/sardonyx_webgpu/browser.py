@@ -18,7 +18,19 @@ import js
 from pyodide.ffi import JsException, can_run_sync, create_once_callable, create_proxy, run_sync, to_js
 
 from sardonyx.errors import DeviceLost, EngineError, EPFail, MustAwait
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader, wants_most
+from sardonyx_webgpu.gpu import (
+    DEFAULT_LIMITS,
+    HALF,
+    Adapter,
+    Binding,
+    Buffer,
+    Dispatch,
+    Group,
+    Pipeline,
+    Shader,
+    wants_half,
+    wants_most,
+)
 
 REMEDY = (
     "use a browser that has it (Chrome, Edge, Safari 26, Firefox 141; on Linux they may want it to be enabled) on a"
@@ -46,11 +58,13 @@ async def request(options: Mapping[str, str]) -> BrowserGpu:
     more = {}
     if wants_most(options):
         more = {name: int(getattr(adapter.limits, name)) for name in DEFAULT_LIMITS}
+    known = describe(adapter)
+    half = bool(adapter.features.has(HALF)) and wants_half(options, known)
     try:
-        device = await adapter.requestDevice(_object(requiredLimits=more))
+        device = await adapter.requestDevice(_object(requiredLimits=more, requiredFeatures=[HALF] * half))
     except JsException as error:
         raise EPFail(f"WebGpuExecutionProvider: the browser gives no device: {error}") from None
-    return BrowserGpu(device, describe(adapter), {**DEFAULT_LIMITS, **more})
+    return BrowserGpu(device, known, {**DEFAULT_LIMITS, **more}, half)
 
 
 async def _adapter(options: Mapping[str, str]) -> Any:
@@ -89,9 +103,10 @@ def _object(**fields: Any) -> Any:
 class BrowserGpu:
     """A `Gpu` by a GPUDevice."""
 
-    def __init__(self, device: Any, adapter: Adapter, limits: Mapping[str, int]) -> None:
+    def __init__(self, device: Any, adapter: Adapter, limits: Mapping[str, int], half: bool) -> None:
         self.adapter = adapter
         self.limits = limits
+        self.half = half
         self.lost = ""
         """Why the device is of no use any more; "" as long as it is."""
         self._device = device

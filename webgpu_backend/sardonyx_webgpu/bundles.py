@@ -48,7 +48,7 @@ class Bundler:
         texts: dict[str, int] = {}
 
         def number(code: Code, same: Sequence[int]) -> int:
-            return texts.setdefault(code.shader(same).wgsl, len(texts))
+            return texts.setdefault(code.shader(same, False).wgsl, len(texts))
 
         for source, same in codes:
             code, other = lower(source), lower(source, software=True)
@@ -83,7 +83,7 @@ def _stored(
     expected = tuple(map(bindings.index, bindings))
     made = Shader(name, wgsl, len(set(bindings)))
 
-    def shader(same: Sequence[int]) -> Shader:
+    def shader(same: Sequence[int], half: bool) -> Shader:
         if tuple(same) != expected:
             raise EPFail(f"WebGpuExecutionProvider: the bundle's {name!r} is for other buffers than these")
         return made

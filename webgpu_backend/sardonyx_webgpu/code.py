@@ -18,8 +18,8 @@ class Code:
 
     `grid` holds an expression over constants and parameters per axis, of which there are `params`; `turns` is how often
     the loops of a thread turn at most. `shader` gives the text for buffers of which, for each, the first one at the
-    same place is known; `same` is that for the buffers that are expected. Where the GPU is a
-    processor, `software` takes its place, if there is one.
+    same place is known, and for a device that has shader-f16 or not; `same` is that for the buffers that are expected.
+    Where the GPU is a processor, `software` takes its place, if there is one.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Code:
     grid: Sequence[Expression]
     turns: Expression
     same: tuple[int, ...]
-    shader: Callable[[Sequence[int]], Shader]
+    shader: Callable[[Sequence[int], bool], Shader]
     software: Code | None = None
 
 

@@ -166,7 +166,7 @@ class WebGpuDevice:
         return found
 
     def _compile(self, codes: Mapping[tuple[str, tuple[int, ...]], Code]) -> None:
-        new = {key: code.shader(key[1]) for key, code in codes.items() if key not in self._pipelines}
+        new = {key: code.shader(key[1], self.gpu.half) for key, code in codes.items() if key not in self._pipelines}
         if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)

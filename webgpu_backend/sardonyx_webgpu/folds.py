@@ -56,11 +56,10 @@ class _Across:
         kernel, lanes = self.kernel, self.lanes
         buffers = (*kernel.reads, *kernel.writes)
 
-        def write(same: Sequence[int]) -> Shader:
+        def write(same: Sequence[int], half: bool) -> Shader:
             fours = {*self.line.buffers(), *lanes.buffers(), lanes.buffer}
-            shading = Shading(
-                kernel.name, kernel.params, Bindings(kernel.name, buffers, len(kernel.reads), same, fours)
-            )
+            bindings = Bindings(kernel.name, buffers, len(kernel.reads), same, half, fours)
+            shading = Shading(kernel.name, kernel.params, bindings)
             printer = shading.printer()
             codes = [*self.grid, *self.extents, *self.line.expressions(), *lanes.expressions()]
             lines = [*shading.params(codes), *points(printer, self.grid, LANES)]

@@ -49,6 +49,22 @@ def wants_most(options: Mapping[str, str]) -> bool:
     return wanted == "max"
 
 
+HALF = "shader-f16"
+"""The feature of a device whose shaders may have f16."""
+
+
+def wants_half(options: Mapping[str, str], adapter: Adapter) -> bool:
+    """Whether float16 is to be f16 in memory, where a device can: the option `float16`, or SARDONYX_FLOAT16.
+
+    Unasked, not where a processor plays the GPU: on llvmpipe a product of f16 takes half as long again as of pairs.
+    """
+    usual = "packed" if adapter.is_software else "native"
+    wanted = options.get("float16") or os.environ.get("SARDONYX_FLOAT16") or usual
+    if wanted not in ("native", "packed"):
+        raise EPFail(f"WebGpuExecutionProvider: float16 is 'native' or 'packed', not {wanted!r}")
+    return wanted == "native"
+
+
 @dataclass(frozen=True)
 class Adapter:
     """The physical device and its driver; `kind` is WebGPU's word for it, `CPU` for a software device."""
@@ -102,6 +118,8 @@ class Gpu(Protocol):
 
     adapter: Adapter
     limits: Mapping[str, int]
+    half: bool
+    """Whether float16 is f16 in memory, for which the device has shader-f16; else two share a word."""
 
     @property
     def is_lost(self) -> bool:

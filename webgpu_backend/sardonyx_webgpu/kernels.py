@@ -41,8 +41,8 @@ def lower(code: Any, software: bool = False) -> Code:
 def of_program(program: Program) -> Code:
     """The code of a program."""
 
-    def write(same: Sequence[int]) -> Shader:
-        return shader(program, same)
+    def write(same: Sequence[int], half: bool) -> Shader:
+        return shader(program, same, half)
 
     same = tuple(range(len(program.reads) + len(program.writes)))
     return Code(program.name, program.key, program.params, program.grid, turns_of(program), same, write)
@@ -59,9 +59,10 @@ def of_kernel(kernel: Kernel) -> Code:
 
     buffers = (*kernel.reads, *kernel.writes)
 
-    def write(same: Sequence[int]) -> Shader:
+    def write(same: Sequence[int], half: bool) -> Shader:
         fours = {*lanes.buffers(), lanes.buffer}
-        shading = Shading(kernel.name, kernel.params, Bindings(kernel.name, buffers, len(kernel.reads), same, fours))
+        bindings = Bindings(kernel.name, buffers, len(kernel.reads), same, half, fours)
+        shading = Shading(kernel.name, kernel.params, bindings)
         printer = shading.printer()
         lines = shading.params([*grid, *lanes.expressions()])
         lines += points(printer, grid, LANES)

@@ -27,6 +27,7 @@ _FOLLOWING: dict[str, Rule] = {
 _STAGES = (
     {
         "attention": "attention.attend",
+        "gather": "decoding.gather",
         "recurrent": "recurrent.recur",
         "scatter": "scattering.scatter",
         "sort": "selection.sort",

@@ -14,7 +14,19 @@ from typing import Any, NamedTuple
 import wgpu
 
 from sardonyx.errors import DeviceLost, EngineError, EPFail
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Buffer, Dispatch, Group, Pipeline, Shader, wants_most
+from sardonyx_webgpu.gpu import (
+    DEFAULT_LIMITS,
+    HALF,
+    Adapter,
+    Binding,
+    Buffer,
+    Dispatch,
+    Group,
+    Pipeline,
+    Shader,
+    wants_half,
+    wants_most,
+)
 
 REMEDY = (
     "install a Vulkan, Metal or Direct3D 12 driver (on Debian the packages mesa-vulkan-drivers and libvulkan1 bring"
@@ -31,7 +43,8 @@ def request(options: Mapping[str, str]) -> NativeGpu:
 
     `adapter` (or the variable SARDONYX_ADAPTER): part of the adapter's name, in any case; `power_preference`:
     `high-performance` (the default) or `low-power`; `limits` (or the variable SARDONYX_LIMITS): `max` for all that this
-    adapter has, `default` for what every WebGPU device grants. Raises EPFail where there is no such adapter.
+    adapter has, `default` for what every WebGPU device grants; `float16` (or the variable SARDONYX_FLOAT16): `native`
+    for f16 in memory where this adapter can, or `packed`. Raises EPFail where there is no such adapter.
     """
     if sys.platform == "linux":
         # Mesa's drivers complain on standard error where this is not set.
@@ -43,11 +56,13 @@ def request(options: Mapping[str, str]) -> NativeGpu:
             name: (max if name.startswith("min") else min)(default, granted[name])
             for name, default in DEFAULT_LIMITS.items()
         }
-    features = [CLOCK] if CLOCK in adapter.features else []
+    known = describe(adapter)
+    half = HALF in adapter.features and wants_half(options, known)
+    features = [CLOCK] * (CLOCK in adapter.features) + [HALF] * half
     limits_ = {_dashed(name): n for name, n in granted.items()}
     with _errors("the device"):
         device = adapter.request_device_sync(required_features=features, required_limits=limits_)
-    return NativeGpu(device, describe(adapter), granted)
+    return NativeGpu(device, known, granted, half)
 
 
 def _adapter(options: Mapping[str, str]) -> Any:
@@ -117,9 +132,10 @@ def _period(queue: Any) -> float:
 class NativeGpu:
     """A `Gpu` by wgpu-py."""
 
-    def __init__(self, device: Any, adapter: Adapter, limits: Mapping[str, int]) -> None:
+    def __init__(self, device: Any, adapter: Adapter, limits: Mapping[str, int], half: bool = False) -> None:
         self.adapter = adapter
         self.limits = limits
+        self.half = half
         self._device = device
         self._queue = device.queue
         self._storage_layout = cache(self._make_storage_layout)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.dtypes import DType
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.values import supported
+from sardonyx_webgpu.values import MOVES, is_bits, supported
 
 if TYPE_CHECKING:
     from sardonyx.array import Trace
@@ -49,7 +49,7 @@ EPILOGUES = frozenset({"attend", "combine_updates", "conv", "depthwise", "matmul
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
-OPTIONS = {"adapter", "power_preference", "limits"}
+OPTIONS = {"adapter", "power_preference", "limits", "float16"}
 
 
 @dataclass
@@ -58,7 +58,8 @@ class WebGpuProvider:
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
     `power_preference`, `high-performance` or `low-power`; `limits`, `max` for all that this device has, or
-    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS).
+    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS); `float16`, `native` for f16 in
+    memory where the device can, or `packed` for pairs in words (also the variable SARDONYX_FLOAT16).
     """
 
     name: str = "WebGpuExecutionProvider"
@@ -84,7 +85,10 @@ class WebGpuProvider:
         self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
     ) -> bool:
         """Whether WGSL has the element types: it lacks float64, complex and string, and float8 has no arithmetic."""
-        return all(supported(dtype) for dtype in (*inputs, *outputs))
+        types = (*inputs, *outputs)
+        if not all(map(supported, types)):
+            return False
+        return primitive in MOVES or params.get("function") == "where" or not any(map(is_bits, types))
 
     def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
         """Have all be routines that there is one for."""

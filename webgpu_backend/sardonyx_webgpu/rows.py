@@ -29,11 +29,12 @@ def of_rows(rows: Rows, shared: bool) -> Code:
     grid = [size(extent) for extent in rows.rows]
     buffers = (*rows.reads, *rows.writes)
 
-    def write(same: Sequence[int]) -> Shader:
+    def write(same: Sequence[int], half: bool) -> Shader:
         fours, used = set().union(*(part.fours() for part in parts)), parts
         if {same[k] for part in parts for k in part.singly()} & {same[k] for k in fours}:
             fours, used = set(), _parts(rows, shared, plain=True)
-        shading = Shading(rows.name, rows.params, Bindings(rows.name, buffers, len(rows.reads), same, fours))
+        bindings = Bindings(rows.name, buffers, len(rows.reads), same, half, fours)
+        shading = Shading(rows.name, rows.params, bindings)
         printer = shading.printer()
         lines = shading.params([*grid, *(code for part in used for code in part.codes())])
         if grid:

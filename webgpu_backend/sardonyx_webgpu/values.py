@@ -12,6 +12,9 @@ from sardonyx import dtypes, errors
 WGSL = {"float": "f32", "int": "i32", "uint": "u32", "bool": "bool", "i64": "vec2<u32>", "u64": "vec2<u32>"}
 """The WGSL type of each family of dtypes. WGSL has no others everywhere: narrow ones are held in 32 bits."""
 
+MOVES = frozenset({"bitcast", "reshape", "transpose", "broadcast", "slice", "pad", "concat", "gather", "scatter"})
+"""The primitives that floats of 8 bits or fewer, which are bits to shaders, can take part in."""
+
 _ARGUMENT = re.compile(r"(\(|, )\{(\d)\}(?=[,)])")
 
 
@@ -56,11 +59,6 @@ class Kind(NamedTuple):
     def wgsl(self) -> str:
         return WGSL[self.family]
 
-    @property
-    def element(self) -> str:
-        """The WGSL type of a storage buffer's elements; below 32 bits those are words that hold several."""
-        return "u32" if self.stored < 32 else self.wgsl
-
     def fitted(self, text: str) -> str:
         """The expression, wrapped or rounded to what the dtype can hold."""
         if self.family == "float":
@@ -92,6 +90,8 @@ def kind(name: str) -> Kind:
     stored = dtype.itemsize * 8
     if name in _FLOATS or dtype.kind == "bool":
         return Kind(name, dtype.kind, dtype.bits, stored)
+    if is_bits(dtype):
+        return Kind(name, "uint", stored, stored)
     if dtype.is_int:
         family = {"int": "i64", "uint": "u64"}[dtype.kind] if dtype.bits == 64 else dtype.kind
         return Kind(name, family, dtype.bits, stored)
@@ -100,7 +100,12 @@ def kind(name: str) -> Kind:
 
 def supported(dtype: dtypes.DType) -> bool:
     """Whether shaders can hold this dtype."""
-    return dtype.name in _FLOATS or dtype.kind == "bool" or dtype.is_int
+    return dtype.name in _FLOATS or dtype.kind == "bool" or dtype.is_int or is_bits(dtype)
+
+
+def is_bits(dtype: dtypes.DType) -> bool:
+    """Whether shaders move this dtype and cannot compute with it: a float of 8 bits or fewer."""
+    return dtype.is_float and dtype.bits <= 8
 
 
 def literal(name: str, number: Any) -> str:

@@ -11,9 +11,9 @@ from sardonyx_webgpu.shading import Shading, points
 from sardonyx_webgpu.statements import Body
 
 
-def shader(program: Program, same: Sequence[int] = ()) -> Shader:
-    """The shader of a program; `same` gives for each buffer the first one that lies at the same place."""
-    bindings = Bindings(program.name, (*program.reads, *program.writes), len(program.reads), same)
+def shader(program: Program, same: Sequence[int] = (), half: bool = False) -> Shader:
+    """The shader of a program; `same` and `half` are what Bindings has."""
+    bindings = Bindings(program.name, (*program.reads, *program.writes), len(program.reads), same, half)
     shading = Shading(program.name, program.params, bindings)
     printer = shading.printer()
     lines = shading.params([*program.grid, *program.body])

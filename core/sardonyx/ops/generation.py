@@ -106,8 +106,12 @@ class Range(Operator, since=11):
         work = dtype
         if dtype in (dtypes.float16, dtypes.bfloat16):
             work = dtypes.float64 if self.stash_type == dtypes.float64.number else dtypes.float32
-        begin, end, step = (p.cast(operand, dtypes.float64) for operand in (start, limit, delta))
-        (count,) = known_sizes(p.cast(p.ceil((end - begin) / step), dtypes.int64))
+        if _is(start, 0) and _is(delta, 1):  # then float32 is exact
+            steps = p.native(limit)
+        else:
+            begin, end, step = (p.cast(operand, dtypes.float64) for operand in (start, limit, delta))
+            steps = (end - begin) / step
+        (count,) = known_sizes(p.cast(p.ceil(steps), dtypes.int64))
         line = p.iota((count if count >= 0 else 0,), 0, work)
         return p.cast(p.cast(start, work) + line * p.cast(delta, work), dtype)
 
@@ -118,7 +122,12 @@ class Range(Operator, since=11):
         sample(np.array(5), np.array(3), np.array(1)),
         sample(np.array(0.5, np.float32), np.array(2.1, np.float32), np.array(0.4, np.float32)),
         sample(np.array(2.0, np.float64), np.array(0.0, np.float64), np.array(-0.5, np.float64)),
+        sample(np.array(0.0, np.float32), np.array(2.5, np.float32), np.array(1.0, np.float32)),
     ]
+
+
+def _is(x: Array, number: int) -> bool:
+    return x.value is not None and bool(x.value == number)
 
 
 def _count(first: Size, last: Size, step: Size) -> Size:

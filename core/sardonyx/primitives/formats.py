@@ -56,6 +56,8 @@ FORMATS = {
     dtypes.float6e2m3: Format(2, 3, 1, 0x1F, 0x1F, 0x20),
     dtypes.float6e3m2: Format(3, 2, 3, 0x1F, 0x1F, 0x20),
 }
+_INFINITY, _NAN = 0x7F800000, 0x7FC00000
+"""Bits of float32."""
 
 
 def decode(x: Array) -> Array:
@@ -66,6 +68,34 @@ def decode(x: Array) -> Array:
         bits = cast(bitcast(x, dtypes.uint16), dtypes.uint32)
         return bitcast(shift_left(bits, 16), dtypes.float32)
     return gather(constant(_values(x.dtype)), [cast(bitcast(x, dtypes.uint8), dtypes.int32)], [0])
+
+
+def narrow_of(table: Array) -> DType | None:
+    """The float of 8 bits or fewer whose values `decode` looks up in this table."""
+    if table.value is None or table.shape != (256,):
+        return None
+    tables = [dtypes.float8e8m0, *(dtype for dtype in FORMATS if dtype.bits <= 8)]
+    return next((dtype for dtype in tables if table.value is _values(dtype)), None)
+
+
+def value_of_bits(bits: Array, dtype: DType) -> Array:
+    """As `decode`, of the uint32 bits of a float of 8 bits or fewer: without a table."""
+    if dtype is dtypes.float8e8m0:
+        single = where(equal(bits, 0), 1 << 22, shift_left(bits, 23))
+        return bitcast(where(equal(bits, 255), _NAN, single), dtypes.float32)
+    form = FORMATS[dtype]
+    magnitude = bits & (form.sign - 1)
+    single = shift_left(magnitude, 23 - form.mantissa) + ((127 - form.bias) << 23)
+    small = cast(magnitude, dtypes.float32) * 2.0 ** (1 - form.bias - form.mantissa)
+    single = where(magnitude < 1 << form.mantissa, bitcast(small, dtypes.uint32), single)
+    if form.largest < form.sign - 1:
+        nothing = form.overflow if form.overflow < form.nan else form.largest
+        single = where(magnitude > nothing, _NAN, single)
+        single = where(equal(magnitude, form.overflow), _INFINITY, single) if form.overflow < form.nan else single
+    single = single | shift_left(bits & form.sign, 31 - form.exponent - form.mantissa)
+    if not form.signed_zero:
+        single = where(equal(bits, form.sign), _NAN, single)
+    return bitcast(single, dtypes.float32)
 
 
 def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") -> Array:

@@ -66,7 +66,7 @@ fn float16_round(x: f32) -> f32 {
     return bitcast<f32>((bits ^ magnitude) | select(limited, magnitude, magnitude > 0x7f800000u));
 }
 
-// The value must be one of float16's.
+// The value must be one of float16's. pack2x16float need not know infinity.
 fn float16_bits(x: f32) -> u32 {
     let bits = bitcast<u32>(x);
     let magnitude = bits & 0x7fffffffu;
@@ -78,11 +78,7 @@ fn float16_bits(x: f32) -> u32 {
 }
 
 fn float16_value(bits: u32) -> f32 {
-    let normal = ((bits & 0x7fffu) << 13u) + 0x38000000u;
-    let subnormal = bitcast<u32>(f32(i32(bits & 0x3ffu)) * 0x1p-24f);
-    let finite = select(normal, subnormal, (bits & 0x7c00u) == 0u);
-    let special = 0x7f800000u | ((bits & 0x3ffu) << 13u);
-    return bitcast<f32>(((bits & 0x8000u) << 16u) | select(finite, special, (bits & 0x7c00u) == 0x7c00u));
+    return unpack2x16float(bits).x;
 }
 
 fn bfloat16_round(x: f32) -> f32 {

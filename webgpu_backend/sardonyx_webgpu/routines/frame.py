@@ -90,8 +90,8 @@ class Frame:
         if whole and self.lanes is not None:
             wide |= self.lanes.buffers()
 
-        def write(same: Sequence[int]) -> Shader:
-            bindings = Bindings(routine.name, buffers, len(routine.reads), same, wide)
+        def write(same: Sequence[int], half: bool) -> Shader:
+            bindings = Bindings(routine.name, buffers, len(routine.reads), same, half, wide)
             shading = Shading(routine.name, routine.params, bindings)
             names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
