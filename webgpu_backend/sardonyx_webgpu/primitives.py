@@ -15,7 +15,7 @@ class _Attend(Primitive):
 
 
 class _Matmul(Primitive):
-    """a [B, M, K] x b [B, K, N] to [B, M, N], in tiles of `tile` rows and fours of columns."""
+    """a [B, M, K] x b [B, K, N] to [B, M, N], by the design `software` or `hardware` (`designs`)."""
 
     name = "matmul"
 
