@@ -20,6 +20,17 @@ class _Matmul(Primitive):
     name = "matmul"
 
 
+class _MatmulNBits(Primitive):
+    """a [1, M, K] x weights to [1, M, N], by a design as `matmul` has it.
+
+    Words [K / P, N] hold P numbers of `bits` bits. Scales [blocks, N] are those of `repeat` times `chunk` numbers along
+    K, or of all if that is 0; so are zero points of uint8, if there is no one `zero`. N is filled up to fours, and K to
+    whole chunks where it is `guarded`.
+    """
+
+    name = "matmul_nbits"
+
+
 class _Recur(Primitive):
     """Core's `recurrent` with weights [directions, H, H * gates], the gates of a unit side by side, filled up to four;
     `hidden` is H; a workgroup takes `rows` sequences. States of all steps are [steps, batch, directions, H]."""
@@ -61,7 +72,7 @@ class _WinogradOutput(Primitive):
 
 
 ATTEND, MATMUL, RECUR, CONV, DEPTHWISE = _Attend(), _Matmul(), _Recur(), _Conv(), _Depthwise()
-WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
+MATMUL_NBITS, WINOGRAD_INPUT, WINOGRAD_OUTPUT = _MatmulNBits(), _WinogradInput(), _WinogradOutput()
 
 
 class _SortRuns(Primitive):

@@ -25,6 +25,7 @@ WRITERS = {
     "first_updates": "scatter.first",
     "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
+    "matmul_nbits": "nbits.matmul_nbits",
     "merge_runs": "sorting.merge_runs",
     "recur": "recur.recur",
     "sort_runs": "sorting.sort_runs",

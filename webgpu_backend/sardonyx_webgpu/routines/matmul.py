@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from sardonyx.compiler.kernel import Routine
@@ -20,7 +21,10 @@ def matmul(routine: Routine) -> Code:
     deep, whole = frame.is_four(0), frame.is_multiple(n)
     along = deep and frame.is_four(1, -2)
     if design.kind == SHARED:
-        return _shared(frame, design, deep, along)
+        wide = frame.is_four(1)
+        fours = [number for number, four in ((0, deep), (1, wide or along)) if four]
+        line, aside = frame.step(1, -2), frame.step(1)
+        return shared(frame, design, fours, "right", WIDE=wide, LINE=line, ASIDE=aside)
     if along:
         design = design._replace(rows=min(design.rows, 4), quads=1)
     rows, quads = design.rows, design.quads
@@ -61,16 +65,16 @@ def by_slices(turns: Expression, design: Design) -> Expression:
     return call("add", turns, constant(more)) if design.kind == SPLIT else turns
 
 
-def _shared(frame: Frame, design: Design, deep: bool, along: bool) -> Code:
-    (batch, m, k), (_, _, n) = frame.routine.inputs
-    wide = frame.is_four(1)
-    side = design.across
+def shared(frame: Frame, design: Design, fours: Sequence[int], right: str, **values: Any) -> Code:
+    """The code of a product of which workgroups load tiles; the template `right` gives four columns of a row."""
+    batch, m, k = frame.routine.inputs[0]
+    n = frame.routine.outputs[0][-1]
+    side, threads = design.across, design.across**2
     down, across = side * design.rows, side * design.quads
-    fours = [number for number, four in ((0, deep), (1, wide or along)) if four]
-    values = {"M": m, "N": n, "K": k, "ROWS": design.rows, "QUADS": design.quads, "SIDE": side}
-    values |= {"DOWN": down, "ACROSS": across, "THREADS": side * side, "DEEP": deep, "WIDE": wide}
-    values |= {"STEPA": frame.step(0), "STEPB": frame.step(1), "LINEB": frame.step(1, -2)}
+    values |= {"M": m, "N": n, "K": k, "ROWS": design.rows, "QUADS": design.quads, "SIDE": side, "THREADS": threads}
+    values |= {"DOWN": down, "ACROSS": across, "DEEP": 0 in fours, "STEP": frame.step(0), "GUARDED": True}
+    values |= {"LEFT": "left", "RIGHT": right}
     grid = [size(batch), divided_up(size(m), down), divided_up(size(n), 4 * across)]
-    steps = divided_up(size(k), 16)
-    turns = call("mul", steps, constant(5 + -(-4 * max(down, 4 * across) // (side * side)) * 2))
-    return frame.code("matmul_shared", grid, turns, frame.is_multiple(n), fours, threads=side * side, **values)
+    loads = -(-4 * down // threads) + -(-16 * across // threads)
+    turns = call("mul", divided_up(size(k), 16), constant(loads + 8))
+    return frame.code("matmul_shared", grid, turns, frame.is_multiple(n), fours, threads=threads, **values)

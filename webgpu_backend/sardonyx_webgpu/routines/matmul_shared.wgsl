@@ -6,29 +6,8 @@ const LINE = 5; // fours of a row of a, one more than there are, so that rows be
 var<workgroup> left: array<vec4f, $(DOWN * 5)>;
 var<workgroup> right: array<vec4f, $(ACROSS * 16)>;
 
-fn four_a(batch: i32, row: i32, k: i32) -> vec4f {
-    let at = at_a(batch, min(row, $M - 1), 0);
-    #if DEEP
-    return select(vec4f(), load4_a((at + min(k, $K - 4)) >> 2u), k < $K);
-    #else
-    let last = $K - 1;
-    let x = vec4f(load_a(at + min(k, last) * $STEPA), load_a(at + min(k + 1, last) * $STEPA), load_a(at + min(k + 2, last) * $STEPA), load_a(at + min(k + 3, last) * $STEPA));
-    return select(vec4f(), x, vec4(k) + vec4(0, 1, 2, 3) < vec4($K));
-    #end
-}
-
-fn four_b(batch: i32, k: i32, quad: i32) -> vec4f {
-    let at = at_b(batch, 0, 0) + min(k, $K - 1) * $LINEB;
-    #if WIDE
-    let x = load4_b((at >> 2u) + min(quad, $N / 4 - 1));
-    #else
-    let last = $N - 1;
-    let n = 4 * quad;
-    let x = vec4f(load_b(at + min(n, last) * $STEPB), load_b(at + min(n + 1, last) * $STEPB), load_b(at + min(n + 2, last) * $STEPB), load_b(at + min(n + 3, last) * $STEPB));
-    #end
-    return select(vec4f(), x, k < $K);
-}
-
+#include LEFT
+#include RIGHT
 fn unit(batch: i32, down: i32, across: i32, thread: i32) {
     let y = thread / $SIDE;
     let x = thread % $SIDE;
@@ -41,7 +20,7 @@ fn unit(batch: i32, down: i32, across: i32, thread: i32) {
     #end
     for (var k = 0; k < $K; k += 16) {
         for (var n = thread; n < $(4 * DOWN); n += $THREADS) {
-            left[n / 4 * LINE + n % 4] = four_a(batch, row + n / 4, k + n % 4 * 4);
+            left[n / 4 * LINE + n % 4] = four_a(at_a(batch, min(row + n / 4, $M - 1), 0), k + n % 4 * 4);
         }
         for (var n = thread; n < $(16 * ACROSS); n += $THREADS) {
             right[n] = four_b(batch, k + n / $ACROSS, quad + n % $ACROSS);
