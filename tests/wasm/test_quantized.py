@@ -10,9 +10,9 @@ import pytest
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Trace, constant
+from sardonyx.legalization.ranges import bounds, integers, largest_sum
 from sardonyx.symbolic import Guards
 from sardonyx_wasm import blas
-from sardonyx_wasm.ranges import bounds, integers, largest_sum
 
 from .traces import check
 

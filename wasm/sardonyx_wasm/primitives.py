@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sardonyx.array import Primitive
+from sardonyx.array import Equation, Primitive
+from sardonyx.legalization.ranges import Range, bounds
 
 
 class _Matmul(Primitive):
@@ -47,11 +48,21 @@ class _Requantize(Primitive):
 
     name = "requantize"
 
+    def bounds(self, equation: Equation) -> Range | None:
+        limits = equation.inputs[3].value
+        if len(equation.inputs) > 4 or limits is None:
+            return bounds(equation.inputs[-1]) if len(equation.inputs) > 4 else None
+        low, high, first = map(int, limits)
+        return first, first + high - low
+
 
 class _Lookup(Primitive):
     """What a table [256] has for each byte of x [..., C]; with a border of zeros as `requantize`."""
 
     name = "lookup"
+
+    def bounds(self, equation: Equation) -> Range:
+        return bounds(equation.inputs[-1])
 
 
 class _MatmulNBits(Primitive):

@@ -17,13 +17,13 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
+from sardonyx.legalization.ranges import bounds, fits, integers, largest_sum, least
 from sardonyx.symbolic import Size, hint, product
 
 from . import blas, products
 from . import primitives as own
 from .convolutions import bordered, convolve, trimmed
 from .legalizer import Legalizer
-from .ranges import bounds, fits, integers, largest_sum, least
 from .routines.integer import WIDTH
 
 FEWEST = 512

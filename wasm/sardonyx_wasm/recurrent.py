@@ -5,12 +5,12 @@ from __future__ import annotations
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Equation
+from sardonyx.legalization.ranges import integers, least
 from sardonyx.primitives.recurrent import Layer
 
 from .legalizer import Legalizer
 from .products import in_panels
 from .quantized import in_pairs
-from .ranges import integers, least
 from .routines.recurrent import rows_at_once
 
 

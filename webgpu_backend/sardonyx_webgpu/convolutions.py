@@ -19,7 +19,8 @@ from sardonyx.legalization.phases import interleaved
 from sardonyx.legalization.volumes import is_plane
 from sardonyx.symbolic import Size, hint, product, same, same_shape
 from sardonyx_webgpu import primitives as own
-from sardonyx_webgpu.products import matmul, tile
+from sardonyx_webgpu.designs import tile
+from sardonyx_webgpu.products import matmul
 from sardonyx_webgpu.window import Window, filled, parameters
 from sardonyx_webgpu.winograd import by_winograd, fastest
 

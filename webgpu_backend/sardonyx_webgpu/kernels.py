@@ -34,7 +34,7 @@ def lower(code: Any, software: bool = False) -> Code:
     if isinstance(code, Routine):
         from sardonyx_webgpu.routines import of_routine
 
-        return of_routine(code)
+        return of_routine(code, software)
     return of_program(code)
 
 

@@ -13,7 +13,7 @@ from math import inf
 from typing import TypeAlias
 
 from sardonyx.array import Equation, Trace
-from sardonyx.compiler.rewriting import expand_composites
+from sardonyx.compiler.rewriting import Rewriter, expand_composites
 from sardonyx.legalization.channels_last import ChannelsLast
 from sardonyx.legalization.pooling import Pooling
 from sardonyx_webgpu.projections import Projections
@@ -59,6 +59,7 @@ def _named(name: str) -> Callable[..., bool]:
 def legalize(trace: Trace, origins: Collection[int], most: float = inf) -> None:
     """Rewrite the equations of these ONNX nodes; no tensor that is put together has more than `most` bytes."""
     expand_composites(trace, lambda equation: equation.origin not in origins or takes(equation))
+    _pack(trace, origins)
     Projections(trace, origins, most).merge()
     legalizer = ChannelsLast(trace)
     pooling = Pooling(trace)
@@ -77,6 +78,18 @@ def legalize(trace: Trace, origins: Collection[int], most: float = inf) -> None:
         following = _FOLLOWING if rules is _STAGES[-1] else {}
         if following or any(equation.primitive.name in rules for equation in trace.equations):
             legalizer.run(rewrite)
+
+
+def _pack(trace: Trace, origins: Collection[int]) -> None:
+    """Have products with dequantized weights read them as they are stored."""
+    rewriter = Rewriter(trace)
+    if any(equation.primitive.name == "dot_general" for equation in trace.equations):
+        rule = _named("nbits.dot_general")
+        rewriter.run(
+            lambda equation: (
+                equation.origin in origins and equation.primitive.name == "dot_general" and rule(rewriter, equation)
+            )
+        )
 
 
 def takes(equation: Equation) -> bool:

@@ -15,9 +15,20 @@ class _Attend(Primitive):
 
 
 class _Matmul(Primitive):
-    """a [B, M, K] x b [B, K, N] to [B, M, N], in tiles of `tile` rows and fours of columns."""
+    """a [B, M, K] x b [B, K, N] to [B, M, N], by the design `software` or `hardware` (`designs`)."""
 
     name = "matmul"
+
+
+class _MatmulNBits(Primitive):
+    """a [1, M, K] x weights to [1, M, N], by a design as `matmul` has it.
+
+    Words [K / P, N] hold P numbers of `bits` bits. Scales [blocks, N] are those of `repeat` times `chunk` numbers along
+    K, or of all if that is 0; so are zero points of uint8, if there is no one `zero`. N is filled up to fours, and K to
+    whole chunks where it is `guarded`.
+    """
+
+    name = "matmul_nbits"
 
 
 class _Recur(Primitive):
@@ -61,7 +72,7 @@ class _WinogradOutput(Primitive):
 
 
 ATTEND, MATMUL, RECUR, CONV, DEPTHWISE = _Attend(), _Matmul(), _Recur(), _Conv(), _Depthwise()
-WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
+MATMUL_NBITS, WINOGRAD_INPUT, WINOGRAD_OUTPUT = _MatmulNBits(), _WinogradInput(), _WinogradOutput()
 
 
 class _SortRuns(Primitive):

@@ -2,6 +2,7 @@
 
     #for r in ROWS      lines are repeated, $r being 0, 1, ... below a number; ends with #end
     #if WHOLE           lines stay if a value is true; may have an #else; ends with #end
+    #include TILE       the lines of the template whose name is a value
     $ROWS               a name's value
     $(out[r] + 1)       an expression's value
 
@@ -42,6 +43,10 @@ def _expand(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[str]:
     k = 0
     while k < len(lines):
         word, _, rest = lines[k].strip().partition(" ")
+        if word == "#include":
+            yield from _expand(source(_value(rest, values)).splitlines(), values)
+            k += 1
+            continue
         if word not in ("#for", "#if"):
             yield _NAME.sub(lambda found: str(_value(found[1] or found[2], values)), lines[k])
             k += 1

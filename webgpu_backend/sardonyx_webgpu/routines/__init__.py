@@ -6,8 +6,10 @@ to put results, with the epilogue, is written around them (`frame.Frame`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from importlib import import_module
+from typing import Any
 
 from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu.code import Code
@@ -23,6 +25,7 @@ WRITERS = {
     "first_updates": "scatter.first",
     "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
+    "matmul_nbits": "nbits.matmul_nbits",
     "merge_runs": "sorting.merge_runs",
     "recur": "recur.recur",
     "sort_runs": "sorting.sort_runs",
@@ -32,8 +35,16 @@ WRITERS = {
 """The primitive's name -> module and name of what writes its code."""
 
 
-def of_routine(routine: Routine) -> Code:
-    """The code of a routine."""
+def of_routine(routine: Routine, software: bool = False) -> Code:
+    """The code of a routine, by the design for a processor that plays the GPU, or for hardware, where it has two."""
+    if design := routine.attributes.get("software" if software else "hardware"):
+        routine = by_design(routine, design)
     module, _, name = WRITERS[routine.primitive].partition(".")
     writer: Callable[[Routine], Code] = getattr(import_module(f"{__name__}.{module}"), name)
     return writer(routine)
+
+
+def by_design(routine: Routine, design: Sequence[Any]) -> Routine:
+    """A routine that has designs, with this one alone (`designs.Design`)."""
+    given = {key: value for key, value in routine.attributes.items() if key not in ("software", "hardware")}
+    return replace(routine, attributes={**given, "design": list(design)})

@@ -1,9 +1,15 @@
-"""Products of matrices: a thread makes a tile of the result in registers (sizes of tiles: `legalize`)."""
+"""Products of matrices: a thread makes a tile of the result in registers (sizes of tiles: `designs`)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from sardonyx.compiler.kernel import Routine
-from sardonyx_webgpu.code import Code, divided_up, size
+from sardonyx.compiler.program import Expression
+from sardonyx_webgpu import designs
+from sardonyx_webgpu.code import Code, call, constant, divided_up, size
+from sardonyx_webgpu.designs import SHARED, SLICED, SPLIT, Design
 from sardonyx_webgpu.routines.frame import Frame
 
 
@@ -11,14 +17,64 @@ def matmul(routine: Routine) -> Code:
     """a [B, M, K] x b [B, K, N] to [B, M, N]. Both are loaded by fours along K where both lie so."""
     (batch, m, k), (_, _, n) = routine.inputs
     frame = Frame(routine)
-    rows, quads = routine.attributes["tile"]
+    design = designs.of(routine.attributes)
     deep, whole = frame.is_four(0), frame.is_multiple(n)
     along = deep and frame.is_four(1, -2)
+    if design.kind == SHARED:
+        wide = frame.is_four(1)
+        fours = [number for number, four in ((0, deep), (1, wide or along)) if four]
+        line, aside = frame.step(1, -2), frame.step(1)
+        return shared(frame, design, fours, "right", WIDE=wide, LINE=line, ASIDE=aside)
     if along:
-        rows, quads = min(rows, 4), 1
+        design = design._replace(rows=min(design.rows, 4), quads=1)
+    rows, quads = design.rows, design.quads
     fours = [number for number, four in ((0, deep), (1, along or frame.is_four(1))) if four]
-    grid = [size(batch), divided_up(size(m), rows), divided_up(size(n), 4 * quads)]
-    turns = divided_up(size(k), 4 if deep else 1)
-    values = {"M": m, "N": n, "K": k, "ROWS": rows, "QUADS": quads, "ALONG": along, "DEEP": deep, "WHOLE": 1 in fours}
+    values = {"M": m, "N": n, "K": k, "ALONG": along, "DEEP": deep, "WHOLE": 1 in fours}
     values |= {"STEP": frame.step(0), "DOWN": frame.step(1, -2), "ACROSS": frame.step(1)}
-    return frame.code("matmul", grid, turns, whole, fours, **values)
+    grid = [size(batch), divided_up(size(m), rows), divided_up(size(n), 4 * quads * design.across)]
+    turns = divided_up(size(k), (4 if deep else 1) * slices(design))
+    values |= tiled(design, "sums")
+    return frame.code("matmul", grid, by_slices(turns, design), whole, fours, **values)
+
+
+def slices(design: Design) -> int:
+    """The parts that sums are split into."""
+    return SLICED // design.across if design.kind == SPLIT else 1
+
+
+def tiled(design: Design, sums: str, vector: str = "vec4f") -> dict[str, Any]:
+    """What the template `tile` is told, and the frame, where the template `sums` makes the sums of a tile."""
+    shares = design.kind == SPLIT
+    return {
+        "TILE": "tile",
+        "SUMS": sums,
+        "VECTOR": vector,
+        "ROWS": design.rows,
+        "QUADS": design.quads,
+        "BESIDE": design.across,
+        "SPLIT": shares,
+        "SLICES": slices(design),
+        "THREADS": SLICED,
+        "threads": SLICED if shares else 0,
+    }
+
+
+def by_slices(turns: Expression, design: Design) -> Expression:
+    """The turns of loops, with those that add up what threads have summed."""
+    more = slices(design) * -(-design.rows * design.quads * design.across // SLICED) + 2
+    return call("add", turns, constant(more)) if design.kind == SPLIT else turns
+
+
+def shared(frame: Frame, design: Design, fours: Sequence[int], right: str, **values: Any) -> Code:
+    """The code of a product of which workgroups load tiles; the template `right` gives four columns of a row."""
+    batch, m, k = frame.routine.inputs[0]
+    n = frame.routine.outputs[0][-1]
+    side, threads = design.across, design.across**2
+    down, across = side * design.rows, side * design.quads
+    values |= {"M": m, "N": n, "K": k, "ROWS": design.rows, "QUADS": design.quads, "SIDE": side, "THREADS": threads}
+    values |= {"DOWN": down, "ACROSS": across, "DEEP": 0 in fours, "STEP": frame.step(0), "GUARDED": True}
+    values |= {"LEFT": "left", "RIGHT": right}
+    grid = [size(batch), divided_up(size(m), down), divided_up(size(n), 4 * across)]
+    loads = -(-4 * down // threads) + -(-16 * across // threads)
+    turns = call("mul", divided_up(size(k), 16), constant(loads + 8))
+    return frame.code("matmul_shared", grid, turns, frame.is_multiple(n), fours, threads=threads, **values)

@@ -1,4 +1,7 @@
-"""What values integers can have, as far as their types and where they come from tell."""
+"""What values integers can have, as far as their types and where they come from tell.
+
+A primitive of a provider may have a method `bounds` that tells those of an equation's result, or None.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +57,9 @@ def _origin(equation: Equation, depth: int) -> Range | None:
         return bounds(inputs[0], depth)
     if name == "cast":
         return integers(inputs[0], depth)
-    if name == "lookup" or (name == "requantize" and len(inputs) > 4):
-        return bounds(inputs[-1])
-    if name == "requantize" and inputs[3].value is not None:
-        low, high, first = map(int, inputs[3].value)
-        return first, first + high - low
+    told: Callable[[Equation], Range | None] | None = getattr(equation.primitive, "bounds", None)
+    if told is not None:
+        return told(equation)
     if name in ("pad", "concat"):
         ranges = [bounds(x, depth) for x in inputs]
         ranges += [(int(equation.params["value"]),) * 2] if name == "pad" else []

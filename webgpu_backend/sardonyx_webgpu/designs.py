@@ -1,0 +1,100 @@
+"""How the threads of a GPU share a product of matrices: a few designs, and which one is taken for which sizes.
+
+A plan knows two for each product: one where a processor plays the GPU, whose threads are few and whose barriers are
+dear, and one for hardware, which wants many threads and has memory that a workgroup shares.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NamedTuple
+
+from sardonyx.symbolic import Size, hint
+
+THREAD, SPLIT, SHARED = "thread", "split", "shared"
+SLICED = 64
+"""Threads of a workgroup that share sums."""
+FEW = 8
+"""Rows of which a product is bound by memory: each weight is used so often."""
+MANY = 16384
+"""Threads that keep hardware busy."""
+GROUPS = 128
+"""Workgroups that keep hardware busy."""
+DEEP = 128
+"""The length of sums from which more threads than one are worth a barrier."""
+
+
+class Design(NamedTuple):
+    """A tile of `rows` times `quads` fours of columns, and who makes it.
+
+    "thread": one thread. "split": threads that have parts of the sums, `across` such tiles side by side in a workgroup.
+    "shared": one thread, in a workgroup of `across` times as many that load what they multiply together.
+    """
+
+    kind: str
+    rows: int
+    quads: int
+    across: int = 1
+
+
+def of(attributes: Any) -> Design:
+    """The design that a routine is to have."""
+    return Design(*attributes["design"])
+
+
+def designs(batch: Size, m: Size, k: Size, n: Size) -> dict[str, Design]:
+    """The attributes `software` and `hardware` of a product, of the sizes in the call at hand."""
+    sizes = hint(batch), hint(m), hint(k), hint(n)
+    return {"software": software(*sizes), "hardware": hardware(*sizes)}
+
+
+def software(batch: int, m: int, k: int, n: int) -> Design:
+    """The fastest one on llvmpipe and SwiftShader.
+
+    >>> software(1, 1, 64, 512), software(1, 512, 512, 3)
+    (Design(kind='thread', rows=1, quads=2, across=1), Design(kind='thread', rows=8, quads=1, across=1))
+    """
+    return Design(THREAD, *tile(m, n))
+
+
+def tile(rows: int, columns: int) -> tuple[int, int]:
+    """Rows, and fours of columns, that a thread makes of a product."""
+    return _power(rows), 2 if columns > 4 else 1
+
+
+def hardware(batch: int, m: int, k: int, n: int) -> Design:
+    """The one that keeps a GPU busy.
+
+    >>> hardware(1, 1, 768, 3072)
+    Design(kind='split', rows=1, quads=1, across=8)
+    >>> hardware(1, 1024, 1024, 1024), hardware(12, 100, 64, 100)
+    (Design(kind='shared', rows=8, quads=2, across=8), Design(kind='shared', rows=4, quads=1, across=8))
+    """
+    if min(m, n) > FEW * 4:
+        for design in (Design(SHARED, 8, 2, 8), Design(SHARED, 4, 1, 8)):
+            if (
+                batch * prod(-(-size // (8 * each)) for size, each in ((m, design.rows), (n, 4 * design.quads)))
+                >= GROUPS
+            ):
+                return design
+    rows = min(4, _power(m)) if m > FEW else _power(m)
+    threads = batch * -(-m // rows) * -(-n // 4)
+    if k >= DEEP and threads < MANY:
+        return Design(SPLIT, rows, 1, min(8, 1 << (-(-n // 4) - 1).bit_length()))
+    return Design(THREAD, 8, 2) if batch * -(-m // 8) * -(-n // 8) >= MANY else Design(THREAD, rows, 1)
+
+
+def candidates(batch: int, m: int, k: int, n: int) -> list[Design]:
+    """What a tuner tries on hardware, the one that is taken without it first."""
+    tried = [hardware(batch, m, k, n), software(batch, m, k, n)]
+    tried += [Design(THREAD, min(rows, _power(m)), quads) for rows, quads in ((8, 1), (4, 2), (4, 1))]
+    if k >= DEEP:
+        tried += [Design(SPLIT, min(4, _power(m)), 1, across) for across in (2, 4, 8)]
+    if min(m, n) > FEW:
+        tried += [Design(SHARED, 8, 2, 8), Design(SHARED, 4, 1, 8)]
+    return list(dict.fromkeys(tried))
+
+
+def _power(rows: int) -> int:
+    """The power of two from `rows` on, up to 8."""
+    return min(8, 1 << max(0, rows - 1).bit_length())

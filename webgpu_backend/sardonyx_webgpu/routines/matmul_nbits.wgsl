@@ -1,0 +1,3 @@
+// Products with weights of $BITS bits.
+#include LEFT
+#include TILE

@@ -1,0 +1,53 @@
+// A product of matrices [B, M, K] x [B, K, N]: a thread makes $ROWS rows of $QUADS fours of columns, as $SUMS sums them.
+// Where it is SPLIT, threads of a workgroup have parts of the sums of $BESIDE tiles side by side.
+
+#if SPLIT
+var<workgroup> parts: array<$VECTOR, $(THREADS * ROWS * QUADS)>;
+
+// Adds up what all threads have put there, and puts the results.
+fn finish(batch: i32, row: i32, group: i32, thread: i32) {
+    workgroupBarrier();
+    for (var n = thread; n < $(ROWS * QUADS * BESIDE); n += $THREADS) {
+        let tile = n % $BESIDE;
+        let number = n / $BESIDE;
+        var total = $VECTOR();
+        for (var slice = 0; slice < $SLICES; slice++) {
+            total += parts[number * $THREADS + slice * $BESIDE + tile];
+        }
+        let r = row + number / $QUADS;
+        let column = 4 * ((group * $BESIDE + tile) * $QUADS + number % $QUADS);
+        if (r < $M) {
+            put_row((batch * $M + r) * $N + column, $N - column, total);
+        }
+    }
+}
+
+fn unit(batch: i32, down: i32, group: i32, thread: i32) {
+    let quad = (group * $BESIDE + thread % $BESIDE) * $QUADS;
+    let slice = thread / $BESIDE;
+#else
+fn unit(batch: i32, down: i32, across: i32) {
+    let quad = across * $QUADS;
+    let slice = 0;
+#end
+    let row = down * $ROWS;
+    let column = 4 * quad;
+    #include SUMS
+    #if SPLIT
+    #for r in ROWS
+    #for c in QUADS
+    parts[$(r * QUADS + c) * $THREADS + thread] = sum$r_$c;
+    #end
+    #end
+    finish(batch, row, group, thread);
+    #else
+    let first = (batch * $M + row) * $N + column;
+    #for r in ROWS
+    if (row + $r < $M) {
+        #for c in QUADS
+        put_row(first + $r * $N + 4 * $c, $N - column - 4 * $c, sum$r_$c);
+        #end
+    }
+    #end
+    #end
+}
