@@ -29,9 +29,10 @@ fn unit(batch: i32, down: i32, across: i32) {
     }
     let one = vec4f(1.0);
     let first = (batch * $M + row) * $N + column;
+    let same = of_column(column);
     #for r in ROWS
     if (row + $r < $M) {
-        put_row(first + $r * $N, $N - column, vec4f(dot(sum$r_0, one), dot(sum$r_1, one), dot(sum$r_2, one), dot(sum$r_3, one)));
+        put_row(first + $r * $N, $N - column, same, vec4f(dot(sum$r_0, one), dot(sum$r_1, one), dot(sum$r_2, one), dot(sum$r_3, one)));
     }
     #end
 }
@@ -92,10 +93,13 @@ fn unit(batch: i32, down: i32, across: i32) {
     }
     #end
     let first = (batch * $M + row) * $N + 4 * quad;
+    #for c in QUADS
+    let same$c = of_column(4 * (quad + $c));
+    #end
     #for r in ROWS
     if (row + $r < $M) {
         #for c in QUADS
-        put_row(first + $r * $N + 4 * $c, $N - 4 * (quad + $c), sum$r_$c);
+        put_row(first + $r * $N + 4 * $c, $N - 4 * (quad + $c), same$c, sum$r_$c);
         #end
     }
     #end
