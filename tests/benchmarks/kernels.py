@@ -15,7 +15,8 @@ from onnx import helper, numpy_helper
 class Kernel:
     """A node: the shape of its input, those of its weights, which the model holds, and its attributes.
 
-    `operations` counts additions and multiplications; 0 where that says nothing.
+    Several operators are nodes one after the other, each with a weight. `operations` counts additions and
+    multiplications; 0 where that says nothing.
     """
 
     operator: str
@@ -24,26 +25,51 @@ class Kernel:
     attributes: dict[str, Any] = field(default_factory=dict)
     operations: float = 0
 
-    def model(self, dtype: str = "float32") -> onnx.ModelProto:
-        """The model; weights are normal with variance 1 / fan-in, from one seed."""
+    def model(self, dtype: str = "float32", last: bool = False) -> onnx.ModelProto:
+        """The model; weights are normal with variance 1 / fan-in, from one seed. If `last`, images have their channels
+        last."""
         rng = np.random.default_rng(1)
         names = ["x", *(f"w{number}" for number in range(len(self.weights)))]
         tensors = [
-            numpy_helper.from_array(rng.normal(0, _deviation(self.operator, shape), shape).astype(dtype), name)
+            numpy_helper.from_array(np.asarray(rng.normal(0, _deviation(self.operator, shape), shape), dtype), name)
             for name, shape in zip(names[1:], self.weights, strict=True)
         ]
-        node = helper.make_node(self.operator, names, ["y"], **self.attributes)
-        given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), self.shape)
-        graph = helper.make_graph([node], self.operator, [given], [onnx.ValueInfoProto(name="y")], tensors)
+        operators = self.operator.split()
+        shares = [names[1:]] if len(operators) == 1 else [[name] for name in names[1:]]
+        nodes = [
+            helper.make_node(operator, [f"t{k}", *share], [f"t{k + 1}"], **self.attributes)
+            for k, (operator, share) in enumerate(zip(operators, shares, strict=True))
+        ]
+        shape, end = self.shape, f"t{len(operators)}"
+        if last and self.is_image:
+            first, back = self._perms()
+            shape = tuple(self.shape[axis] for axis in back)
+            nodes.insert(0, helper.make_node("Transpose", ["x"], ["t0"], perm=first))
+            nodes.append(helper.make_node("Transpose", [end], ["y"], perm=back))
+        else:
+            nodes[0].input[0], nodes[-1].output[0] = "x", "y"
+        given = helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
+        graph = helper.make_graph(nodes, self.operator, [given], [onnx.ValueInfoProto(name="y")], tensors)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
-    def feeds(self, dtype: str = "float32") -> dict[str, npt.NDArray[Any]]:
+    def feeds(self, dtype: str = "float32", last: bool = False) -> dict[str, npt.NDArray[Any]]:
         """Normal numbers, from one seed."""
-        return {"x": np.random.default_rng(0).normal(size=self.shape).astype(dtype)}
+        x = np.random.default_rng(0).normal(size=self.shape).astype(dtype)
+        return {"x": np.ascontiguousarray(x.transpose(self._perms()[1])) if last and self.is_image else x}
+
+    @property
+    def is_image(self) -> bool:
+        """Whether x and y have channels."""
+        return self.operator.startswith("Conv")
+
+    def _perms(self) -> tuple[list[int], list[int]]:
+        """What brings images with their channels last to the operator's order, and back."""
+        rank = len(self.shape)
+        return [0, rank - 1, *range(1, rank - 1)], [0, *range(2, rank), 1]
 
 
 def _deviation(operator: str, shape: tuple[int, ...]) -> float:
-    fan_in = np.prod(shape[1:]) if operator.startswith("Conv") else shape[0]
+    fan_in = np.prod(shape[1:] if operator.startswith("Conv") else shape[:1])
     return float(max(fan_in, 1) ** -0.5) if len(shape) > 1 else 1.0
 
 
@@ -74,6 +100,7 @@ def volume(
 KERNELS = {
     "MatMul 512 x 512 x 512": matmul(512, 512, 512),
     "MatMul 128 x 768 x 3072": matmul(128, 768, 3072),
+    "MatMul 196 x 768 x 768": matmul(196, 768, 768),
     "MatMul 1 x 768 x 3072": matmul(1, 768, 3072),
     "Conv 3x3, 64 at 56": conv(64, 64, 56, 3),
     "Conv 3x3, 128 at 28": conv(128, 128, 28, 3),
@@ -82,6 +109,7 @@ KERNELS = {
     "Conv 3x3, stride 2, 64 to 128 at 56": conv(64, 128, 56, 3, stride=2),
     "Conv 7x7, stride 2, 3 to 64 at 224": conv(3, 64, 224, 7, stride=2),
     "Conv 1x1, 64 to 256 at 56": conv(64, 256, 56, 1),
+    "Conv 1x1, 256 to 64 at 56": conv(256, 64, 56, 1),
     "Conv 1x1, 512 to 128 at 28": conv(512, 128, 28, 1),
     "Conv 3x3, depthwise, 96 at 112": conv(96, 96, 112, 3, group=96),
     "Conv 5x5, depthwise, 120 at 28": conv(120, 120, 28, 5, group=120),
@@ -109,4 +137,5 @@ KERNELS = {
     "LayerNormalization 197 x 768": Kernel("LayerNormalization", (197, 768), ((768,), (768,))),
     "Gelu 197 x 3072": Kernel("Gelu", (197, 3072)),
     "Sigmoid 197 x 3072": Kernel("Sigmoid", (197, 3072)),
+    "Mul, Add, Max, Mul, Add, 802,816 elements": Kernel("Mul Add Max Mul Add", (64, 112, 112), ((),) * 5),
 }

@@ -314,3 +314,22 @@ def test_pooling_between(function: str, dims: int) -> None:
     axes = tuple(range(-dims, 0))
     expected = correlated(seen.max(axes) if function == "MaxPool" else seen.mean(axes), w)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize(("kernel", "routine"), [((6, 8, 1, 1), "matmul"), ((8, 1, 3, 3), "depthwise")], ids=str)
+def test_images_with_their_channels_last_are_not_moved(kernel: Any, routine: str) -> None:
+    w, x = random(*kernel), random(1, 9, 10, 8)
+    attributes = {"group": 8 // kernel[1], "pads": [kernel[2] // 2] * 4}
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["t"], perm=[0, 3, 1, 2]),
+        helper.make_node("Conv", ["t", "w"], ["y"], **attributes),
+        helper.make_node("Transpose", ["y"], ["z"], perm=[0, 2, 3, 1]),
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)
+    made = helper.make_empty_tensor_value_info("z")
+    graph = helper.make_graph(nodes, "last", [given], [made], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    session = sardonyx.InferenceSession(model.SerializeToString(), providers=["WebGpuExecutionProvider"])
+    (found,) = session.run(None, {"x": x})
+    close(found.transpose(0, 3, 1, 2), x.transpose(0, 3, 1, 2), w, "Conv", **attributes)
+    assert launches(session) == [routine]

@@ -145,13 +145,13 @@ class Line:
             lines += [*more, f"let v{number} = {text};"]
         return lines
 
-    def loads(self, shading: Shading, printer: Printer, count: int = LANES) -> list[str]:
-        """The statements that load vectors from a place on, or the elements there."""
+    def loads(self, shading: Shading, printer: Printer, count: int = LANES, known: Collection[int] = ()) -> list[str]:
+        """The statements that load vectors from a place on, or the elements there, but for what is `known`."""
         codes = self._codes(inside=False)
         lines = []
-        for number in self.fours:
+        for number in sorted(set(self.fours) - set(known)):
             buffer, index = self.kernel.nodes[number][3]
-            more, (place,) = printer.print(_index(index, codes))
+            more, (place,) = printer.print(self._where(index, codes))
             load = shading.bindings.load4(self.first + buffer, f"({place}) >> 2u") if count > 1 else ""
             load = load or shading.bindings.load(self.first + buffer, place)
             lines += [*more, f"let v{number} = {load};"]
@@ -159,15 +159,19 @@ class Line:
 
     def place(self, printer: Printer, index: Any) -> tuple[list[str], str]:
         """The statements and the text of an index."""
-        lines, (text,) = printer.print(_index(index, self._codes(inside=False)))
+        lines, (text,) = printer.print(self._where(index, self._codes(inside=False)))
         return lines, text
+
+    def _where(self, index: Any, codes: Sequence[Expression]) -> Expression:
+        """Where an index leads, given the expressions of all nodes."""
+        return index_of(index, codes)
 
     def expressions(self) -> list[Expression]:
         """All that is computed outside of the functions."""
         codes = self._codes(inside=False)
         places = [self.kernel.nodes[number][3][1] for number in self.fours]
         places += [place for _, place, _ in self.kernel.stores]
-        return [*(codes[number] for number in self.shared), *(_index(place, codes) for place in places)]
+        return [*(codes[number] for number in self.shared), *(self._where(place, codes) for place in places)]
 
     def _codes(self, inside: bool) -> list[Expression]:
         """The expression of every node; inside the functions, what they are given is a variable."""
@@ -190,9 +194,9 @@ def expressions(kernel: Kernel, first: int = 0, given: Collection[int] = ()) -> 
         elif function == "row":
             codes.append(["var", dtype, row_variable(*detail)])
         elif function == "index":
-            codes.append(_index(detail, codes))
+            codes.append(index_of(detail, codes))
         elif function == "load":
-            codes.append(["load", dtype, first + detail[0], _index(detail[1], codes)])
+            codes.append(["load", dtype, first + detail[0], index_of(detail[1], codes)])
         elif function in ("cast", "bitcast"):
             codes.append([function, dtype, codes[operands[0]]])
         else:
@@ -200,7 +204,8 @@ def expressions(kernel: Kernel, first: int = 0, given: Collection[int] = ()) -> 
     return codes
 
 
-def _index(index: Any, codes: Sequence[Expression]) -> Expression:
+def index_of(index: Any, codes: Sequence[Expression]) -> Expression:
+    """An index of places along axes, and of nodes with these expressions."""
     offset, axes, extra = index
     terms = [(Value(["grid", "int32", axis]), stride) for axis, stride in axes]
     terms += [(Value(codes[node]), stride) for node, stride in extra]

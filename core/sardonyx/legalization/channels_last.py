@@ -7,10 +7,13 @@ nothing, because movement is index arithmetic.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, Trace
 from sardonyx.compiler.rewriting import Rewriter
+from sardonyx.primitives.movement import TRANSPOSE
 
 
 class ChannelsLast(Rewriter):
@@ -24,7 +27,7 @@ class ChannelsLast(Rewriter):
     def last(self, x: Array) -> Array:
         """The Array with its channels last."""
         if id(x) not in self._last:
-            self._remember(x, p.transpose(x, _last_order(x.rank)))
+            self._remember(x, _transposed(x, _last_order(x.rank)))
         return self._last[id(x)]
 
     def _remember(self, x: Array, last: Array) -> None:
@@ -64,6 +67,15 @@ class ChannelsLast(Rewriter):
 def are_floats(*arrays: Array) -> bool:
     """Whether float32 holds all their elements."""
     return all(x.dtype in (dtypes.float32, dtypes.float16, dtypes.bfloat16) for x in arrays)
+
+
+def _transposed(x: Array, perm: Sequence[int]) -> Array:
+    """The transposition of an Array; of one that it undoes, what that was made of."""
+    if x.equation is not None and x.equation.primitive is TRANSPOSE:
+        before = x.equation.params["perm"]
+        if [before[axis] for axis in perm] == [*range(x.rank)]:
+            return x.equation.inputs[0]
+    return p.transpose(x, perm)
 
 
 def _last_order(rank: int) -> list[int]:

@@ -138,12 +138,15 @@ fn unit(batch: i32, group: i32, down: i32, across: i32) {
             #end
         }
     }
+    #for c in QUADS
+    let same$c = of_column(4 * (quad + $c));
+    #end
     #for r in ROWS
     if (down * $ROWS + $r < rows) {
         let place = ((batch * $SHARE * $G + head$r) * $S + query$r) * $E + 4 * quad;
         let scale = 1.0 / select(total$r, 1.0, total$r == 0.0);
         #for c in QUADS
-        put_row(place + 4 * $c, $E - 4 * (quad + $c), sum$r_$c * scale);
+        put_row(place + 4 * $c, $E - 4 * (quad + $c), same$c, sum$r_$c * scale);
         #end
     }
     #end

@@ -98,6 +98,9 @@ fn unit(phase: i32, down: i32, across: i32) {
     #for k in AXES
     }
     #end
+    #for q in QUADS
+    let same$q = of_column(column + $(4 * q));
+    #end
     #for r in ROWS
     if (down * $ROWS + $r <= last) {
         var to$r = batch$r;
@@ -109,7 +112,7 @@ fn unit(phase: i32, down: i32, across: i32) {
         #end
         if (is$r) {
             #for q in QUADS
-            put_row(to$r * $M + column + $(4 * q), room - $(4 * q), sum$r_$q);
+            put_row(to$r * $M + column + $(4 * q), room - $(4 * q), same$q, sum$r_$q);
             #end
         }
     }

@@ -49,12 +49,13 @@ fn unit(batch: i32, down: i32, across: i32, quad: i32) {
     #end
     #end
     #end
+    let same = of_column(4 * quad);
     #for r in ROWS
     if (down * $ROWS + $r < $DOWN) {
         let to$r = (batch * $DOWN + down * $ROWS + $r) * $ACROSS + across * $COLUMNS;
         #for c in COLUMNS
         if (across * $COLUMNS + $c < $ACROSS) {
-            put_row((to$r + $c) * $M + 4 * quad, $M - 4 * quad, sum$r_$c);
+            put_row((to$r + $c) * $M + 4 * quad, $M - 4 * quad, same, sum$r_$c);
         }
         #end
     }

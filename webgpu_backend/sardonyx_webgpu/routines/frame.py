@@ -24,8 +24,9 @@ class Frame:
 
     It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours, from where `at_a`
     of an index says; from there a template may go by steps along axes in which views are linear. It puts results at
-    their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, vec4)`, which leaves out
-    what there is no `room` for. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
+    their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, column, vec4)`, which
+    leaves out what there is no `room` for; a `Column`, from `of_column(place)` along the last axis, has what is the
+    same for all rows. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
     first one. Sizes are what it is told by names.
     """
 
@@ -35,7 +36,7 @@ class Frame:
         self.lanes: Lanes | None = None
         self.dtype: str = routine.writes[0]
         if routine.epilogue is not None:
-            self.lanes = Lanes(Kernel.from_json(routine.epilogue), len(routine.inputs))
+            self.lanes = Lanes(Kernel.from_json(routine.epilogue), len(routine.inputs), numbered=True)
             self.dtype = next((node[1] for node in self.lanes.kernel.nodes if node[0] == "acc"), "float32")
 
     def is_multiple(self, *sizes: Size) -> bool:
@@ -102,7 +103,7 @@ class Frame:
             if "made(" in body:
                 load = f"return {bindings.load(self.output, 'at')};"
                 own.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
-            own += [*self._puts(shading, whole), *functions(shading)]
+            own += [*self._puts(shading, whole, body), *functions(shading)]
             return shading.finish(*own, body, shading.entry(lines, threads=threads or WORKGROUP))
 
         same = routine.same or tuple(range(len(buffers)))
@@ -137,42 +138,72 @@ class Frame:
                 parts.append(f"fn load4_{letter}(i: i32) -> vec4<{wgsl}> {block([load])}\n")
         return parts
 
-    def _puts(self, shading: Shading, whole: bool) -> list[str]:
+    def _puts(self, shading: Shading, whole: bool, body: str) -> list[str]:
         bindings, outputs = shading.bindings, range(self.output, self.output + len(self.routine.writes))
         parts = [] if self.lanes is None else [self.lanes.element(shading, "element")]
-        parts.append(self._put(shading, whole))
-        if kind(self.dtype).stored < 64:
-            parts += self._puts_of_four(whole)
+        if "put_row(" in body:
+            parts += [self._column(shading, whole), self._put(shading, whole, True), self._put_row(whole)]
+        else:
+            parts.append(self._put(shading, whole, False))
         for number, k in enumerate(outputs[1:], 1):
             store = bindings.store(k, "at", "x")
             parts.append(f"fn put_{number}(at: i32, x: {bindings.kinds[k].wgsl}) {block([store])}\n")
         return parts
 
-    def _puts_of_four(self, whole: bool) -> list[str]:
-        vector = f"vec4<{WGSL[kind(self.dtype).family]}>"
-        lanes = [f"put(at + {lane}, x[{lane}]);" for lane in range(LANES)]
-        parts = [] if whole else [f"fn put4(at: i32, x: {vector}) {block(lanes)}\n"]
-        inside = [f"if ({lane} < room) {{ {text} }}" for lane, text in enumerate(lanes)]
-        some = ["if (0 < room) { put4(at, x); }"] if whole else inside
-        return [*parts, f"fn put_row(at: i32, room: i32, x: {vector}) {block(some)}\n"]
+    @property
+    def _wgsl(self) -> str:
+        return WGSL[kind(self.dtype).family]
 
-    def _put(self, shading: Shading, whole: bool) -> str:
-        """`put4` where results are `whole`, else `put`."""
-        count, wgsl = (LANES, WGSL[kind(self.dtype).family]) if whole else (1, WGSL[kind(self.dtype).family])
-        head = f"fn put4(at: i32, x: vec4<{wgsl}>) " if whole else f"fn put(at: i32, x: {wgsl}) "
+    def _has_columns(self) -> bool:
+        """Whether the last axis of what is done to the result is that of the result."""
+        space = self.lanes.kernel.space if self.lanes is not None else ()
+        return bool(space) and space[-1] == self.routine.outputs[0][-1]
+
+    def _alike(self, whole: bool) -> list[int]:
+        return self.lanes.alike() if self.lanes is not None and whole and self._has_columns() else []
+
+    def _column(self, shading: Shading, whole: bool) -> str:
+        """The struct of what is the same for all rows, and the function that loads it."""
+        names = [f"v{number}" for number in self._alike(whole)]
+        members, lines = ["at: i32"], []
+        if self.lanes is not None and names:
+            axis = self.lanes.axis
+            others = set(self.lanes.fours) - set(self._alike(whole))
+            members += [f"v{k}: vec4<{WGSL[kind(self.lanes.kernel.nodes[k][1]).family]}>" for k in self._alike(whole)]
+            lines = [*shading.params(self.lanes.expressions()), f"let g{axis} = at;", "let v_at = at;"]
+            lines += self.lanes.loads(shading, shading.printer(), known=others)
+        made = block([*lines, f"return Column({', '.join(['at', *names])});"])
+        return f"struct Column {{ {', '.join(members)} }}\n\nfn of_column(at: i32) -> Column {made}\n"
+
+    def _put_row(self, whole: bool) -> str:
+        lanes = [f"put(at + {lane}, Column(column.at + {lane}), x[{lane}]);" for lane in range(LANES)]
+        inside = [f"if ({lane} < room) {{ {text} }}" for lane, text in enumerate(lanes)]
+        some = ["if (0 < room) { put4(at, column, x); }"] if whole else inside
+        return f"fn put_row(at: i32, room: i32, column: Column, x: vec4<{self._wgsl}>) {block(some)}\n"
+
+    def _put(self, shading: Shading, whole: bool, in_column: bool) -> str:
+        """`put4` where results are `whole`, else `put`; their Column is known if they are `in_column`."""
+        count, x = (LANES, f"vec4<{self._wgsl}>") if whole else (1, self._wgsl)
+        given = "at: i32, column: Column" if in_column else "at: i32"
+        head = f"fn put{'4' if whole else ''}({given}, x: {x}) "
         if self.lanes is None:
             return head + block([self._store(shading, whole, "at", "x")]) + "\n"
         lanes, printer = self.lanes, shading.printer()
         space = [size(extent) for extent in lanes.kernel.space]
         lines, extents = printer.print(*space)
-        lines = [*shading.params([*space, *lanes.expressions()]), *lines]
+        lines = [*shading.params([*space, *lanes.expressions()]), *lines, "let v_at = at;"]
+        in_column &= self._has_columns()
         rest = "at"
         for axis in range(len(extents) - 1, 0, -1):
-            lines += [f"let g{axis} = {rest} % {extents[axis]};", f"let rest{axis} = {rest} / {extents[axis]};"]
+            lines.append(f"let rest{axis} = i32(u32({rest}) / u32({extents[axis]}));")
+            is_known = in_column and axis == lanes.axis
+            lines.append(f"let g{axis} = {'column.at' if is_known else f'{rest} - rest{axis} * {extents[axis]}'};")
             rest = f"rest{axis}"
         lines += [f"let g0 = {rest};"] if extents else []
         lines += [f"let v{k} = x;" for k, node in enumerate(lanes.kernel.nodes) if node[0] == "acc"]
-        lines += lanes.given(shading, printer, count)
+        alike = self._alike(whole) if in_column else []
+        lines += [f"let v{number} = column.v{number};" for number in alike]
+        lines += lanes.given(shading, printer, count, alike)
         more, place = lanes.target(printer)
         calls = lanes.calls("element", count)
         value = f"vec4<{WGSL[kind(lanes.dtype).family]}>({', '.join(calls)})" if whole else calls[0]

@@ -47,7 +47,7 @@ fn unit(batch: i32, down: i32, across: i32, thread: i32) {
     #for c in QUADS
     if (row + y + $(r * SIDE) < $M) {
         let column = 4 * (quad + x + $(c * SIDE));
-        put_row((batch * $M + row + y + $(r * SIDE)) * $N + column, $N - column, sum$r_$c);
+        put_row((batch * $M + row + y + $(r * SIDE)) * $N + column, $N - column, of_column(column), sum$r_$c);
     }
     #end
     #end

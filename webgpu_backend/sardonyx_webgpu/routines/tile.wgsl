@@ -17,7 +17,7 @@ fn finish(batch: i32, row: i32, group: i32, thread: i32) {
         let r = row + number / $QUADS;
         let column = 4 * ((group * $BESIDE + tile) * $QUADS + number % $QUADS);
         if (r < $M) {
-            put_row((batch * $M + r) * $N + column, $N - column, total);
+            put_row((batch * $M + r) * $N + column, $N - column, of_column(column), total);
         }
     }
 }
@@ -42,10 +42,13 @@ fn unit(batch: i32, down: i32, across: i32) {
     finish(batch, row, group, thread);
     #else
     let first = (batch * $M + row) * $N + column;
+    #for c in QUADS
+    let same$c = of_column(column + 4 * $c);
+    #end
     #for r in ROWS
     if (row + $r < $M) {
         #for c in QUADS
-        put_row(first + $r * $N + 4 * $c, $N - column - 4 * $c, sum$r_$c);
+        put_row(first + $r * $N + 4 * $c, $N - column - 4 * $c, same$c, sum$r_$c);
         #end
     }
     #end

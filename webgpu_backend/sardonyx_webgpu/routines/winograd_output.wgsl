@@ -17,13 +17,14 @@ fn unit(tile: i32, quad: i32) {
     let d$r_$q = $(down(r, q));
     #end
     #end
+    let same = of_column(4 * quad);
     #for r in outputs[0]
     let row$r = row + $r * $(apart[0]);
     if (row$r < $HIGH) {
         let to$r = (image + row$r) * $WIDE + column;
         #for c in outputs[1]
         if (column + $c * $(apart[1]) < $WIDE) {
-            put_row((to$r + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, $(across(r, c)));
+            put_row((to$r + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, same, $(across(r, c)));
         }
         #end
     }
