@@ -45,7 +45,9 @@ def several_outputs() -> bytes:
 def test_a_second_run_is_one_submission_and_one_reading(native: WebGpuDevice) -> None:
     model = several_outputs()
     session = InferenceSession(model, providers=["WebGpuExecutionProvider"])
-    (weight,) = (numpy_helper.to_array(t) for t in onnx.load_model_from_string(model).graph.initializer if t.name == "w")
+    (weight,) = (
+        numpy_helper.to_array(t) for t in onnx.load_model_from_string(model).graph.initializer if t.name == "w"
+    )
     x = np.random.default_rng(1).standard_normal((3, 7)).astype(np.float32)
     expected = np.maximum(x.astype(float) @ weight, 0)
     with counting(native) as gpu:
