@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sardonyx.device import Device, Provider
-from sardonyx.handles import Handle
+from sardonyx.handles import Handle, by_device
 
 Results: TypeAlias = list[Any]
 
@@ -85,15 +85,12 @@ async def opened(providers: Iterable[tuple[Provider, Mapping[str, Any]]]) -> Non
             await wait(options)
 
 
-async def downloaded(devices: Sequence[Device], handles: Iterable[Handle]) -> list[np.ndarray]:
-    """The arrays of tensors on devices, those on their way together that can be."""
-
-    async def array(handle: Handle) -> np.ndarray:
-        device = devices[handle.device]
-        download = getattr(device, "download_async", None)
-        if download is None:
-            return device.download(handle.address, handle.dtype, handle.shape)
-        found: np.ndarray = await download(handle.address, handle.dtype, handle.shape)
-        return found
-
-    return list(await asyncio.gather(*map(array, handles)))
+async def downloaded(devices: Sequence[Device], handles: Sequence[Handle]) -> list[np.ndarray]:
+    """The arrays of tensors, those of one device read together where that can be awaited."""
+    found: dict[int, np.ndarray] = {}
+    for number, places in by_device(handles).items():
+        device, tensors = devices[number], [handles[k].tensor for k in places]
+        together = getattr(device, "download_all_async", None)
+        arrays = [device.download(*tensor) for tensor in tensors] if together is None else await together(tensors)
+        found.update(zip(places, arrays, strict=True))
+    return [found[k] for k in range(len(handles))]

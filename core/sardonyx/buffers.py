@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from sardonyx import device, dtypes
 from sardonyx.device import Address, Device
 from sardonyx.frames import Frame
-from sardonyx.handles import Feed, Handle
+from sardonyx.handles import Feed, Handle, downloaded
 from sardonyx.inputs import Input
 from sardonyx.plan import Plan
 from sardonyx.sizecode import Evaluator, compile_all
@@ -46,6 +47,16 @@ class Buffers:
             read = device.reader(self.devices[handle.device], handle.address, handle.dtype, handle.shape)
             frame.readers[buffer] = read
         return read
+
+    def arrays(self, frame: Frame, buffers: Sequence[int], symbols: Mapping[str, int]) -> list[np.ndarray]:
+        """Buffers as arrays of the host, those of one device read together where it can."""
+        if len(buffers) > 1 and self._reads_together:
+            return downloaded(self.devices, [self.handle(frame, k, symbols) for k in buffers])
+        return [self.reader(frame, k, symbols)() for k in buffers]
+
+    @cached_property
+    def _reads_together(self) -> bool:
+        return any(hasattr(device, "download_all") for device in self.devices)
 
     def values(self, frame: Frame, buffer: int, count: int) -> list[int]:
         """The first elements of an integer buffer."""

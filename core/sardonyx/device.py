@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -29,6 +29,10 @@ class Address:
     chunk: Any
     offset: int
     nbytes: int
+
+
+Tensor: TypeAlias = tuple[Address, np.dtype[Any], tuple[int, ...]]
+"""Where a tensor lies, how NumPy stores its elements, and its shape."""
 
 
 @dataclass(frozen=True)
@@ -85,13 +89,14 @@ class Executable(Protocol):
 class Device(Protocol):
     """Memory and a compiler. All methods may be called from any thread.
 
-    Four methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
+    Seven methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
     binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
     is an array over memory that host and device share, which stays valid as long as the chunk.
-    `async download_async(address, dtype, shape)` is `download` for where Python cannot wait; there `download` raises
-    MustAwait. `timed(run)` runs a bound segment, waits, and gives the seconds that it took on the device, or None. With
-    `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and nothing waits for
-    what sets up weights.
+    `download_all(tensors)` gives arrays of several tensors that are read together, and `async download_all_async` does
+    so where Python cannot wait; there `download` raises MustAwait. Work may wait on the host until something is
+    downloaded, or until `flush()`. `timed(run)` runs a bound segment, waits, and gives the seconds that it took on the
+    device, or None. With `in_order`, launches, copies and `free` take effect in the order in which they are asked for,
+    and nothing waits for what sets up weights.
     """
 
     def allocate(self, nbytes: int) -> Any:

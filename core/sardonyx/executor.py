@@ -23,7 +23,7 @@ from sardonyx.device import Device
 from sardonyx.edge import inward, outward
 from sardonyx.errors import InvalidGuard, RuntimeException, SardonyxError
 from sardonyx.frames import NO_STRINGS, Code, Frame, GuardError
-from sardonyx.handles import Feed, Handle
+from sardonyx.handles import Feed, Handle, downloaded
 from sardonyx.inputs import take
 from sardonyx.polynomial import evaluate, to_text
 from sardonyx.profile import Profiler, describe
@@ -151,7 +151,7 @@ def replay(plan: plans.Plan, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray
     arrays = [inward(feeds[port.name], dtypes.by_name(port.dtype)) for port in plan.inputs]
     handles, _, release = function.call(arrays, strings)
     try:
-        arrays = [devices[h.device].download(h.address, h.dtype, h.shape) for h in handles]
+        arrays = downloaded(devices, handles)
         return [outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True)]
     finally:
         release()
@@ -226,9 +226,9 @@ class Executor:
             strings = frame.strings = RunStrings(table) if self._has_strings else NO_STRINGS
             if not take(frame.inputs, feed, strings):
                 return None
-            symbols, reader = dict(frame.start[2]), self._buffers.reader
+            symbols = dict(frame.start[2])
             self._go(frame, symbols)
-            found = [reader(frame, k, symbols)() for k, _ in self._results]
+            found = self._buffers.arrays(frame, [k for k, _ in self._results], symbols)
             if self._is_native:
                 return found
             return [outward(array, dtype, strings) for array, (_, dtype) in zip(found, self._results, strict=True)]

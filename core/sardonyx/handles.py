@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx.device import Address, Device
+from sardonyx.device import Address, Device, Tensor
 from sardonyx.dtypes import DType
 from sardonyx.errors import RuntimeException
 
@@ -38,8 +38,35 @@ class Handle:
         """Where the elements are, up to the end of the last word: devices copy words."""
         return Address(self.address.chunk, self.address.offset, -(-self.nbytes // 4) * 4)
 
+    @property
+    def tensor(self) -> Tensor:
+        """What a device that reads several at once wants to know."""
+        return self.address, self.dtype, self.shape
+
 
 Feed: TypeAlias = np.ndarray | Handle
+
+
+def by_device(handles: Sequence[Handle]) -> dict[int, list[int]]:
+    """The places of tensors in a list, by their device."""
+    places: dict[int, list[int]] = {}
+    for place, handle in enumerate(handles):
+        places.setdefault(handle.device, []).append(place)
+    return places
+
+
+def downloaded(devices: Sequence[Device], handles: Sequence[Handle]) -> list[np.ndarray]:
+    """The arrays of tensors, those of one device read together where it can."""
+    found: dict[int, np.ndarray] = {}
+    for number, places in by_device(handles).items():
+        device = devices[number]
+        together = getattr(device, "download_all", None)
+        if together is not None:
+            found.update(zip(places, together([handles[k].tensor for k in places]), strict=True))
+        else:
+            found.update((k, device.download(*handles[k].tensor)) for k in places)
+    return [found[k] for k in range(len(handles))]
+
 
 EAGER = 1 << 18
 """Bytes of memory for slices that may not come."""

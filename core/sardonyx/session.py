@@ -26,7 +26,7 @@ from sardonyx.executor import MOST_PLANS, Function
 from sardonyx.feeds import blank, fed_to
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
-from sardonyx.handles import Handle
+from sardonyx.handles import Handle, downloaded
 from sardonyx.ir import Graph, Model, OptionalType, TensorType, Value
 from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
@@ -349,7 +349,7 @@ class InferenceSession:
             self._open()
             handles, results, release = self._run(call)
             try:
-                return results([self._devices[h.device].download(h.address, h.dtype, h.shape) for h in handles])
+                return results(downloaded(self._devices, handles))
             finally:
                 release()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +70,7 @@ class Kernel:
 
 
 def _deviation(operator: str, shape: tuple[int, ...]) -> float:
-    fan_in = np.prod(shape[1:] if operator.startswith("Conv") else shape[:1])
+    fan_in = math.prod(shape[1:] if operator.startswith("Conv") else shape[:1])
     return float(max(fan_in, 1) ** -0.5) if len(shape) > 1 else 1.0
 
 

@@ -9,7 +9,8 @@ import pytest
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Primitive, Trace
-from sardonyx.compiler.lower import KernelBuilder, flat_index
+from sardonyx.compiler.indices import flat_index
+from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.compiler.views import View, carried, view
 from sardonyx.polynomial import joined, symbol

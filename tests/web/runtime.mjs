@@ -54,6 +54,18 @@ const TASKS = {
     return { answers, last: heard.at(-1), size: bytes.byteLength };
   },
 
+  // What a run asks of the GPU: counts after the second and the third.
+  counts: async () => {
+    const session = await load("/data/digits.sdx", { target: "webgpu" });
+    const told = [];
+    for (let k = 0; k < 3; k++) {
+      await session.run({ image: image() });
+      told.push(session.counts);
+    }
+    session.release();
+    return told.slice(1);
+  },
+
   // Many runs at the same time come one after another.
   queue: async () => {
     const session = await load("/data/digits.sdx", { threads: 1 });

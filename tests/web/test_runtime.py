@@ -33,7 +33,7 @@ def ask(chromium: Chromium, digits: bytes, task: str, limit: float = 120, **more
 
 def test_size() -> None:
     """Of what a page loads to run a bundle on WebAssembly or a GPU."""
-    files = ("runtime", "bundle", "executor", "sizes", "types", "memory", "wasm", "crew", "webgpu")
+    files = ("runtime", "bundle", "executor", "sizes", "types", "memory", "wasm", "crew", "webgpu", "queue")
     assert sum((RUNTIME / f"{name}.js").stat().st_size for name in files) <= 60_000
 
 
@@ -43,6 +43,12 @@ def test_bundles_come_from_anywhere(chromium: Chromium, digits: bytes) -> None:
     np.testing.assert_array_equal(np.array(told["answers"], np.float32), np.broadcast_to(wanted, (5, 10)))
     read = Bundle(digits).sections["w2"]
     assert read.offset + read.nbytes <= told["last"]["loaded"] <= told["size"]
+
+
+def test_a_run_is_one_submission_and_one_reading(chromium: Chromium, digits: bytes) -> None:
+    before, after = ask(chromium, digits, "counts")
+    assert after == {**before, "submits": before["submits"] + 1, "reads": before["reads"] + 1}
+    assert before["groups"] > 0
 
 
 def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sardonyx.errors import EngineError
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Dispatch, Shader
+from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Command, Copy, Shader
 from tests.support.browser import ARGUMENTS
 
 PAGE = """<!doctype html><script type="module">
@@ -40,20 +40,35 @@ const calls = {
     keep(device.createBuffer({ size, usage: (isUniform ? UNIFORM : STORAGE) | COPY_SRC | COPY_DST })),
   destroy: (id) => objects[id].destroy(),
   write: (id, offset, text) => device.queue.writeBuffer(objects[id], offset, toBytes(text)),
-  async read(id, offset, size) {
-    const staging = device.createBuffer({ size, usage: MAP_READ | COPY_DST });
+  async submit(commands, ranges) {
     const encoder = device.createCommandEncoder();
-    encoder.copyBufferToBuffer(objects[id], offset, staging, 0, size);
+    for (const [params, dispatches, ...copy] of commands) {
+      if (copy.length) {
+        encoder.copyBufferToBuffer(objects[params], dispatches, objects[copy[0]], copy[1], copy[2]);
+        continue;
+      }
+      const compute = encoder.beginComputePass();
+      for (const [pipeline, storageGroup, offset, x, y] of dispatches) {
+        compute.setPipeline(objects[pipeline]);
+        compute.setBindGroup(0, objects[storageGroup]);
+        compute.setBindGroup(1, objects[params], [offset]);
+        compute.dispatchWorkgroups(x, y);
+      }
+      compute.end();
+    }
+    const total = ranges.reduce((sum, [, , size]) => sum + size, 0);
+    const staging = total && device.createBuffer({ size: total, usage: MAP_READ | COPY_DST });
+    let start = 0;
+    for (const [id, offset, size] of ranges) {
+      encoder.copyBufferToBuffer(objects[id], offset, staging, start, size);
+      start += size;
+    }
     device.queue.submit([encoder.finish()]);
+    if (!total) return "";
     await staging.mapAsync(GPUMapMode.READ);
     const text = toText(new Uint8Array(staging.getMappedRange()));
     staging.destroy();
     return text;
-  },
-  copy(from, fromOffset, to, toOffset, size) {
-    const encoder = device.createCommandEncoder();
-    encoder.copyBufferToBuffer(objects[from], fromOffset, objects[to], toOffset, size);
-    device.queue.submit([encoder.finish()]);
   },
   async pipelines(shaders) {
     return Promise.all(shaders.map(async ([label, code, buffers]) => {
@@ -66,17 +81,6 @@ const calls = {
   },
   storage_group: (bindings) => group(storage(bindings.length), bindings),
   params_group: (id, size) => group(uniform, [[id, 0, size]]),
-  submit(params, dispatches) {
-    const encoder = device.createCommandEncoder(), compute = encoder.beginComputePass();
-    for (const [pipeline, storageGroup, offset, x, y] of dispatches) {
-      compute.setPipeline(objects[pipeline]);
-      compute.setBindGroup(0, objects[storageGroup]);
-      compute.setBindGroup(1, objects[params], [offset]);
-      compute.dispatchWorkgroups(x, y);
-    }
-    compute.end();
-    device.queue.submit([encoder.finish()]);
-  },
 };
 globalThis.call = async ([name, ...parameters]) => {
   device.pushErrorScope("validation");
@@ -131,16 +135,18 @@ class BrowserGpu:
     def write(self, buffer: Any, offset: int, data: memoryview) -> None:
         self._call("write", buffer, offset, base64.b64encode(data).decode())
 
-    def read(self, buffer: Any, offset: int, nbytes: int) -> Callable[[memoryview], None]:
-        data = base64.b64decode(self._call("read", buffer, offset, nbytes))
+    def read(
+        self, bindings: Sequence[Binding], after: Sequence[Command] = ()
+    ) -> Callable[[Sequence[memoryview]], None]:
+        data = base64.b64decode(self._call("submit", list(map(_told, after)), [list(each) for each in bindings]))
 
-        def wait(target: memoryview) -> None:
-            target[:] = data[: target.nbytes]
+        def wait(targets: Sequence[memoryview]) -> None:
+            start = 0
+            for binding, target in zip(bindings, targets, strict=True):
+                target[:] = data[start : start + target.nbytes]
+                start += binding.nbytes
 
         return wait
-
-    def copy(self, source: Binding, target: Binding) -> None:
-        self._call("copy", source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Any]:
         return list(self._call("pipelines", [list(shader) for shader in shaders]))
@@ -151,5 +157,12 @@ class BrowserGpu:
     def params_group(self, buffer: Any, nbytes: int) -> Any:
         return self._call("params_group", buffer, nbytes)
 
-    def submit(self, params: Any, dispatches: Sequence[Dispatch]) -> None:
-        self._call("submit", params, [list(dispatch) for dispatch in dispatches])
+    def submit(self, commands: Sequence[Command], clock: None = None) -> None:
+        self._call("submit", list(map(_told, commands)), [])
+
+
+def _told(command: Command) -> list[Any]:
+    if isinstance(command, Copy):
+        (source, start, nbytes), (target, goal, _) = command
+        return [source, start, target, goal, nbytes]
+    return [command.params, [list(dispatch) for dispatch in command.dispatches]]

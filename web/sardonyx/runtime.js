@@ -107,16 +107,22 @@ class Session {
       throw error instanceof Mismatch ? new Error(this.refusal(tensors)) : error;
     });
     try {
-      const chosen = names.map((name) => [name, results[this.outputs.findIndex((output) => output.name === name)]]);
-      const found = chosen.map(async ([name, { address, dtype, dims }]) => {
-        const bytes = await this.device.read(address, product(dims) * widthOf(dtype));
+      const chosen = names.map((name) => results[this.outputs.findIndex((output) => output.name === name)]);
+      const tensors = chosen.map(({ address, dtype, dims }) => [address, product(dims) * widthOf(dtype)]);
+      const found = (await this.device.readAll(tensors)).map((bytes, k) => {
+        const { dtype, dims } = chosen[k];
         const data = new (arrayOf(dtype))(bytes.buffer);
-        return [name, new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
+        return [names[k], new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
       });
-      return Object.fromEntries(await Promise.all(found));
+      return Object.fromEntries(found);
     } finally {
       release();
     }
+  }
+
+  /** How often work was submitted to the GPU, bytes were read from it, and bind groups made; zeros on a CPU. */
+  get counts() {
+    return { submits: 0, reads: 0, groups: 0, ...this.device?.queue?.counts, ...this.device?.counts };
   }
 
   refusal(tensors) {

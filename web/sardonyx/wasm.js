@@ -85,6 +85,10 @@ export class WasmDevice {
     return this.bytes.slice(start, start + nbytes);
   }
 
+  readAll(tensors) {
+    return tensors.map(([address, nbytes]) => this.read(address, nbytes));
+  }
+
   copy(source, target, nbytes) {
     const from = source.chunk.start + source.offset;
     this.bytes.copyWithin(target.chunk.start + target.offset, from, from + nbytes);

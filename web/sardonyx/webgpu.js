@@ -1,5 +1,7 @@
 /** Graphics processors: buffers and compute pipelines of `navigator.gpu`, and the shaders of a bundle. */
 
+import { Queue, Work, estimate } from "./queue.js";
+
 const ALIGNMENT = 256;
 const WORKGROUP = 64;
 const SLICE = 1 << 24; // bytes handed over at once: the browser holds a copy until they are there
@@ -37,6 +39,8 @@ export class WebGpuDevice {
     const { isFallbackAdapter, vendor, architecture, description } = adapter.info ?? {};
     this.isSoftware = isFallbackAdapter || /swiftshader|llvmpipe|warp/i.test([vendor, architecture, description]);
     this.device = device;
+    this.queue = new Queue(device);
+    this.counts = { groups: 0 };
     this.section = told.section;
     this.names = told.codes.map(([name]) => name);
     this.isLoaded = false;
@@ -55,8 +59,8 @@ export class WebGpuDevice {
     this.params = layout([{ type: "uniform", hasDynamicOffset: true }]);
     const { shaders, codes } = JSON.parse(new TextDecoder().decode(text));
     this.codes = await Promise.all(
-      codes.map(async ([shader, bindings, words, extents, , other], k) => {
-        const [number, grid] = this.isSoftware && other ? other : [shader, extents];
+      codes.map(async ([shader, bindings, words, extents, turns, other], k) => {
+        const [number, grid, loops] = this.isSoftware && other ? other : [shader, extents, turns];
         const code = shaders[number];
         const count = new Set(bindings).size;
         if (!layouts.has(count)) layouts.set(count, layout(Array(count).fill({ type: "storage" })));
@@ -74,7 +78,7 @@ export class WebGpuDevice {
             const line = lineNum ? `, line ${lineNum} (${code.split("\n")[lineNum - 1].trim()})` : "";
             throw new Error(`the shader ${this.names[k]} does not compile here${line}: ${message}`);
           });
-        return { pipeline, layout: bindGroupLayouts[0], bindings, words, grid };
+        return { pipeline, layout: bindGroupLayouts[0], bindings, words, grid, loops };
       }),
     );
     this.isLoaded = true;
@@ -91,11 +95,13 @@ export class WebGpuDevice {
   }
 
   free({ buffer }) {
+    this.queue.flush(); // what waits may use it
     buffer.destroy();
   }
 
   /** Write bytes; pieces of one tensor come in order. WebGPU writes words: part of one comes again with the rest. */
   write({ chunk, offset }, bytes, at = 0) {
+    this.queue.flush();
     let piece = bytes;
     if (at % 4) {
       piece = new Uint8Array((at % 4) + bytes.length);
@@ -115,33 +121,28 @@ export class WebGpuDevice {
     this.device.queue.writeBuffer(chunk.buffer, offset + at + whole, last);
   }
 
-  async read({ chunk, offset }, nbytes) {
-    const usage = GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ;
-    const staging = this.device.createBuffer({ size: Math.max(4, padded(nbytes)), usage });
-    if (nbytes) this.transfer(chunk.buffer, offset, staging, 0, padded(nbytes));
-    await staging.mapAsync(GPUMapMode.READ).catch((error) => {
-      throw new Error(this.trouble ?? error.message);
-    });
-    const bytes = new Uint8Array(staging.getMappedRange().slice(0, nbytes));
-    staging.destroy();
-    if (this.trouble) throw new Error(this.trouble);
-    return bytes;
+  async read(address, nbytes) {
+    return (await this.readAll([[address, nbytes]]))[0];
   }
 
-  transfer(from, start, to, target, nbytes) {
-    const encoder = this.device.createCommandEncoder();
-    encoder.copyBufferToBuffer(from, start, to, target, nbytes);
-    this.device.queue.submit([encoder.finish()]);
+  /** The bytes of tensors `[address, nbytes]`, read together. */
+  async readAll(tensors) {
+    const ranges = tensors.map(([{ chunk, offset }, nbytes]) => [chunk.buffer, offset, padded(nbytes)]);
+    const found = await this.queue.read(ranges).catch((error) => {
+      throw new Error(this.trouble ?? error.message);
+    });
+    if (this.trouble) throw new Error(this.trouble);
+    return found.map((bytes, k) => new Uint8Array(bytes.slice(0, tensors[k][1])));
   }
 
   copy(source, target, nbytes) {
     const [from, to] = [source.chunk.buffer, target.chunk.buffer];
     if (!nbytes) return;
-    if (from !== to) return void this.transfer(from, source.offset, to, target.offset, padded(nbytes));
+    if (from !== to) return this.queue.copy(from, source.offset, to, target.offset, padded(nbytes));
     const between = this.buffer(padded(nbytes), 0); // WebGPU copies between two buffers only
-    this.transfer(from, source.offset, between, 0, padded(nbytes));
-    this.transfer(between, 0, to, target.offset, padded(nbytes));
-    between.destroy();
+    this.queue.copy(from, source.offset, between, 0, padded(nbytes));
+    this.queue.copy(between, 0, to, target.offset, padded(nbytes));
+    this.free({ buffer: between });
   }
 
   /** What runs these launches, `{ code, addresses, params }`, in order; call `release` when it is needed no more. */
@@ -152,20 +153,27 @@ export class WebGpuDevice {
     const stride = ALIGNMENT * Math.ceil(widest / ALIGNMENT);
     const table = new Int32Array((launches.length * stride) / 4);
     const dispatches = launches.flatMap(({ code, addresses, params }, k) => {
-      const { pipeline, layout, bindings, grid } = this.codes[code];
+      const { pipeline, layout, bindings, grid, loops } = this.codes[code];
       const points = grid.reduce((product, size) => product * Math.max(0, extent(size, params)), 1);
       const groups = grid.length ? Math.ceil(points / WORKGROUP) : 1;
       const rows = Math.ceil(groups / most);
       if (!groups) return [];
       table.set(params, (k * stride) / 4);
-      const group = this.device.createBindGroup({ layout, entries: this.entries(bindings, addresses) });
-      return [{ pipeline, group, offset: k * stride, x: Math.ceil(groups / rows), y: rows }];
+      const group = this.group(layout, this.entries(bindings, addresses));
+      const nbytes = addresses.reduce((sum, address) => sum + address.nbytes, 0);
+      const cost = estimate(points, extent(loops, params), nbytes);
+      return [{ pipeline, group, offset: k * stride, x: Math.ceil(groups / rows), y: rows, cost }];
     });
     const uniform = this.buffer(Math.max(stride, table.byteLength), GPUBufferUsage.UNIFORM);
     this.device.queue.writeBuffer(uniform, 0, table);
     const entries = [{ binding: 0, resource: { buffer: uniform, size: widest } }];
-    const params = this.device.createBindGroup({ layout: this.params, entries });
-    return { run: () => this.run(params, dispatches), release: () => uniform.destroy() };
+    const work = new Work(this.group(this.params, entries), dispatches);
+    return { run: () => this.run(work), release: () => this.free({ buffer: uniform }) };
+  }
+
+  group(layout, entries) {
+    this.counts.groups++;
+    return this.device.createBindGroup({ layout, entries });
   }
 
   entries(bindings, addresses) {
@@ -180,18 +188,9 @@ export class WebGpuDevice {
     });
   }
 
-  run(params, dispatches) {
+  run(work) {
     if (this.trouble) throw new Error(this.trouble);
-    const encoder = this.device.createCommandEncoder();
-    const pass = encoder.beginComputePass();
-    for (const { pipeline, group, offset, x, y } of dispatches) {
-      pass.setPipeline(pipeline);
-      pass.setBindGroup(0, group);
-      pass.setBindGroup(1, params, [offset]);
-      pass.dispatchWorkgroups(x, y);
-    }
-    pass.end();
-    this.device.queue.submit([encoder.finish()]);
+    this.queue.run(work);
   }
 
   close() {

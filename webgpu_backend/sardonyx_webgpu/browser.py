@@ -24,10 +24,13 @@ from sardonyx_webgpu.gpu import (
     Adapter,
     Binding,
     Buffer,
-    Dispatch,
+    Command,
+    Copy,
     Group,
+    Pass,
     Pipeline,
     Shader,
+    staged,
     wants_half,
     wants_most,
 )
@@ -164,15 +167,10 @@ class BrowserGpu:
             view.release()
             proxy.destroy()
 
-    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Read:
-        staging = self._buffer(nbytes, MAP_READ | COPY_DST)
-        self.copy(Binding(buffer, offset, nbytes), Binding(staging, 0, nbytes))
-        return Read(self, staging)
-
-    def copy(self, source: Binding, target: Binding) -> None:
-        encoder = self._make_encoder()
-        encoder.copyBufferToBuffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
-        self._submit(to_js([encoder.finish()]))
+    def read(self, bindings: Sequence[Binding], after: Sequence[Command] = ()) -> Read:
+        staging = self._buffer(sum(binding.nbytes for binding in bindings), MAP_READ | COPY_DST)
+        self.submit([*after, *staged(bindings, staging)])
+        return Read(self, staging, bindings)
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
         return [self._pipeline(shader) for shader in shaders]
@@ -196,8 +194,18 @@ class BrowserGpu:
         entries = [{"binding": k, "resource": resource} for k, resource in enumerate(resources)]
         return self._make_group(_object(layout=layout, entries=entries))
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: None = None) -> None:
+    def submit(self, commands: Sequence[Command], clock: None = None) -> None:
         encoder = self._make_encoder()
+        for command in commands:
+            if isinstance(command, Copy):
+                source, target = command
+                encoder.copyBufferToBuffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
+            else:
+                self._encode(encoder, command)
+        self._submit(to_js([encoder.finish()]))
+
+    def _encode(self, encoder: Any, command: Pass) -> None:
+        params, dispatches = command
         compute = encoder.beginComputePass()
         set_pipeline, set_group, dispatch = compute.setPipeline, compute.setBindGroup, compute.dispatchWorkgroups
         current = None
@@ -209,7 +217,6 @@ class BrowserGpu:
             set_group(1, params, self._offset(offset))
             dispatch(x, y)
         compute.end()
-        self._submit(to_js([encoder.finish()]))
 
     @property
     def is_lost(self) -> bool:
@@ -249,12 +256,13 @@ async def _complaint(shader: Shader, info: Any) -> str:
 class Read:
     """Bytes on their way to the host. One of its two methods is to be called, once."""
 
-    def __init__(self, gpu: BrowserGpu, staging: Buffer) -> None:
+    def __init__(self, gpu: BrowserGpu, staging: Buffer, bindings: Sequence[Binding]) -> None:
         self._gpu = gpu
         self._staging = staging
+        self._bindings = bindings
 
-    def __call__(self, target: memoryview) -> None:
-        """Wait for them, and fill a target with them. Raises MustAwait where Python cannot wait."""
+    def __call__(self, targets: Sequence[memoryview]) -> None:
+        """Wait for them, and fill a target for each range. Raises MustAwait where Python cannot wait."""
         if not can_run_sync():
             self._staging.destroy()
             raise MustAwait(CANNOT_WAIT)
@@ -263,22 +271,25 @@ class Read:
             run_sync(self._staging.mapAsync(MAP_READ))  # to wait for a coroutine takes several times as long
         except JsException as error:
             problem = str(error)
-        if not self._fill(target, problem):
+        if not self._fill(targets, problem):
             run_sync(self._gpu.complain(problem))
 
-    async def arrive(self, target: memoryview) -> None:
+    async def arrive(self, targets: Sequence[memoryview]) -> None:
         """The same, awaited."""
         problem = ""
         try:
             await self._staging.mapAsync(MAP_READ)
         except JsException as error:
             problem = str(error)
-        if not self._fill(target, problem):
+        if not self._fill(targets, problem):
             await self._gpu.complain(problem)
 
-    def _fill(self, target: memoryview, problem: str) -> bool:
+    def _fill(self, targets: Sequence[memoryview], problem: str) -> bool:
         good = not problem and self._gpu.is_settled()
         if good:
-            js.Uint8Array.new(self._staging.getMappedRange(), 0, target.nbytes).assign_to(target)
+            mapped, start = self._staging.getMappedRange(), 0
+            for binding, target in zip(self._bindings, targets, strict=True):
+                js.Uint8Array.new(mapped, start, target.nbytes).assign_to(target)
+                start += binding.nbytes
         self._staging.destroy()
         return good

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from pyodide.ffi import can_run_sync, run_sync
 
-from sardonyx.device import Address
+from sardonyx.device import Tensor
 from sardonyx.errors import MustAwait
 from sardonyx_webgpu import browser
 from sardonyx_webgpu.browser import BrowserGpu
@@ -21,14 +20,12 @@ class BrowserDevice(WebGpuDevice):
     gpu: BrowserGpu
     in_order = True
 
-    async def download_async(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        """As `download`."""
-        array = np.empty(shape, dtype)
-        if array.nbytes:
-            with self.lock:
-                read = self.gpu.read(address.chunk.buffer, address.offset, -(-array.nbytes // 4) * 4)
-            await read.arrive(array.reshape(-1).view(np.uint8).data)
-        return array
+    async def download_all_async(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """As `download_all`."""
+        arrays, reading, targets = self._reading(tensors)
+        if reading is not None:
+            await reading.arrive(targets)
+        return arrays
 
 
 _devices: dict[frozenset[tuple[str, str]], BrowserDevice] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 import sys
 import weakref
@@ -17,12 +16,13 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sardonyx import debug
-from sardonyx.device import ALIGNMENT, Address, Launch
+from sardonyx.device import ALIGNMENT, Address, Launch, Tensor
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.code import Code
-from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline, Shader
+from sardonyx_webgpu.code import WORKGROUP, Code
+from sardonyx_webgpu.gpu import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pass, Pipeline, Shader
 from sardonyx_webgpu.grid import evaluate, workgroups
 from sardonyx_webgpu.kernels import lower
+from sardonyx_webgpu.queue import Queue, Reading, Work, estimate
 
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
@@ -44,12 +44,14 @@ class Chunk:
 
 
 class WebGpuDevice:
-    """A `Device` that runs Programs as compute shaders. One lock is held from encoding to submission."""
+    """A `Device` that runs Programs as compute shaders. What it is asked for waits until something is read or written,
+    so that a run is one submission (`queue`). One lock is held for as long as something is added or submitted."""
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self.is_software = gpu.adapter.is_software
         self.lock = Lock()
+        self.queue = Queue(gpu)
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
         self._compiled: dict[Shader, Pipeline] = {}
         self._codes: WeakValueDictionary[tuple[str, str], Code] = WeakValueDictionary()
@@ -58,6 +60,7 @@ class WebGpuDevice:
         self._numbers = count()
         # Chunks die in any thread at any time, with the lock held too: what is left of them waits here.
         self._dead: deque[tuple[int, Buffer]] = deque()
+        self._scratch: tuple[Buffer, int] | None = None
         # What is bound for buffers without elements, a place for each: WebGPU binds no empty ranges.
         self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
 
@@ -81,6 +84,8 @@ class WebGpuDevice:
             self._bury()
 
     def _bury(self) -> None:
+        if self._dead:
+            self.queue.flush()
         while self._dead:
             number, buffer = self._dead.popleft()
             for key in self._keys.pop(number, ()):
@@ -94,26 +99,45 @@ class WebGpuDevice:
 
     def constant(self, array: np.ndarray) -> Address:
         address = Address(self.allocate(array.nbytes), 0, array.nbytes)
-        self.upload(address, np.ascontiguousarray(array))
+        with self.lock:
+            self._write(address, np.ascontiguousarray(array))
         return address
 
     def upload(self, address: Address, array: np.ndarray) -> None:
+        with self.lock:
+            self.queue.flush()
+            self._write(address, array)
+
+    def _write(self, address: Address, array: np.ndarray) -> None:
         data = _bytes(array)
         whole = data.nbytes & ~3
-        with self.lock:
-            if whole:
-                self.gpu.write(address.chunk.buffer, address.offset, data[:whole])
-            if tail := bytes(data[whole:]):
-                self.gpu.write(address.chunk.buffer, address.offset + whole, memoryview(tail.ljust(4, b"\0")))
+        if whole:
+            self.gpu.write(address.chunk.buffer, address.offset, data[:whole])
+        if tail := bytes(data[whole:]):
+            self.gpu.write(address.chunk.buffer, address.offset + whole, memoryview(tail.ljust(4, b"\0")))
 
     def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        array = np.empty(shape, dtype)
-        if array.nbytes == 0:
-            return array
+        return self.download_all([(address, dtype, shape)])[0]
+
+    def download_all(self, tensors: Sequence[Tensor]) -> list[np.ndarray]:
+        """As `Device.download_all` has it."""
+        arrays, reading, targets = self._reading(tensors)
+        if reading is not None:
+            reading(targets)
+        return arrays
+
+    def _reading(self, tensors: Sequence[Tensor]) -> tuple[list[np.ndarray], Reading | None, list[memoryview]]:
+        """Arrays, what fills them if they are not empty, and the memory that it fills."""
+        arrays = [np.empty(shape, dtype) for _, dtype, shape in tensors]
+        bindings, targets = [], []
+        for (address, _, _), array in zip(tensors, arrays, strict=True):
+            if array.nbytes:
+                bindings.append(Binding(address.chunk.buffer, address.offset, _padded(array.nbytes)))
+                targets.append(_bytes(array))
+        if not bindings:
+            return arrays, None, targets
         with self.lock:
-            wait = self.gpu.read(address.chunk.buffer, address.offset, _padded(array.nbytes))
-        wait(_bytes(array))
-        return array
+            return arrays, self.queue.read(bindings), targets
 
     def copy(self, source: Address, target: Address) -> None:
         nbytes = _padded(source.nbytes)
@@ -123,18 +147,30 @@ class WebGpuDevice:
         goal = Binding(target.chunk.buffer, target.offset, nbytes)
         with self.lock:
             if source.chunk is not target.chunk:
-                self.gpu.copy(origin, goal)
+                self.queue.add(Copy(origin, goal))
                 return
             # WebGPU copies between two buffers only.
-            between = Binding(self.gpu.buffer(nbytes), 0, nbytes)
-            self.gpu.copy(origin, between)
-            self.gpu.copy(between, goal)
-            self.gpu.destroy(between.buffer)
+            between = Binding(self._between(nbytes), 0, nbytes)
+            self.queue.add(Copy(origin, between))
+            self.queue.add(Copy(between, goal))
+
+    def _between(self, nbytes: int) -> Buffer:
+        """A buffer of at least so many bytes; copies come in order, so all of them use the same one."""
+        if self._scratch is None or self._scratch[1] < nbytes:
+            if self._scratch is not None:
+                self._dead.append((NO_CHUNK, self._scratch[0]))
+            self._scratch = self.gpu.buffer(nbytes), nbytes
+        return self._scratch[0]
+
+    def flush(self) -> None:
+        """Submit what waits."""
+        with self.lock:
+            self.queue.flush()
 
     def synchronize(self) -> None:
         with self.lock:
-            wait = self.gpu.read(self._empty, 0, 4)
-        wait(memoryview(bytearray(4)))
+            reading = self.queue.read([Binding(self._empty, 0, 4)])
+        reading([memoryview(bytearray(4))])
 
     def timed(self, run: Callable[[], None]) -> float | None:
         """Run a bound segment, and wait; the seconds that it took on the GPU, None where that has no clock."""
@@ -145,9 +181,10 @@ class WebGpuDevice:
             return None
         ticks = bytearray(16)
         with self.lock:
-            self.gpu.submit(run.params, run.dispatches, clock)
-            wait = self.gpu.read(clock.ticks, 0, 16)
-        wait(memoryview(ticks))
+            self.queue.flush()
+            self.gpu.submit([Pass(run.work.params, run.work.dispatches)], clock)
+            reading = self.queue.read([Binding(clock.ticks, 0, 16)])
+        reading([memoryview(ticks)])
         begin, end = struct.unpack("<2Q", ticks)
         return float((end - begin) * clock.period)
 
@@ -182,16 +219,16 @@ class WebGpuDevice:
                 self._compile({(code.key, same): code})
             return self._pipelines[code.key, same], group
 
-    def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> None:
-        """Raise EPFail where this driver would end the loops of a code before they are through."""
+    def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> int:
+        """How often the loops of a thread turn; raises EPFail where this driver would end them before that."""
         adapter = self.gpu.adapter
-        if adapter.most_turns == math.inf:
-            return
-        if (count := evaluate(code.turns, params)) > adapter.most_turns + 1:
+        count = evaluate(code.turns, params)
+        if count > adapter.most_turns + 1:
             raise EPFail(
                 f"WebGpuExecutionProvider: {label or code.name} may turn loops {count:,} times in a thread, and"
                 f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
             )
+        return count
 
     def _group(self, buffers: Sequence[Address]) -> tuple[tuple[int, ...], Group]:
         """Which of the buffers coincide, and the bind group of those that differ."""
@@ -246,12 +283,14 @@ class WebGpuExecutable:
         stride = -(-window // ALIGNMENT) * ALIGNMENT
         table = bytearray()
         dispatches: list[Dispatch] = []
+        seconds: list[float] = []
         most = device.gpu.limits["maxComputeWorkgroupsPerDimension"]
         for launch, addresses, numbers in zip(self.segments[segment], buffers, params, strict=True):
             code = self.codes[launch.code]
             x, y = workgroups(code, numbers, most)
             if x:
-                device.check_loops(code, launch.label, numbers)
+                turns = device.check_loops(code, launch.label, numbers)
+                seconds.append(estimate(x * y * WORKGROUP, turns, sum(address.nbytes for address in addresses)))
                 pipeline, group = device.prepare(code, addresses)
                 dispatches.append(Dispatch(pipeline, group, len(table), x, y))
                 table += struct.pack(f"<{len(numbers)}i", *numbers).ljust(stride, b"\0")
@@ -262,7 +301,7 @@ class WebGpuExecutable:
             uniform = device.gpu.buffer(len(table), uniform=True)
             device.gpu.write(uniform, 0, memoryview(table))
             group = device.gpu.params_group(uniform, window)
-        run = _Run(device, group, dispatches, buffers)
+        run = _Run(device, Work(group, dispatches, seconds), buffers)
         weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform)).atexit = False
         return run
 
@@ -272,13 +311,12 @@ class _Run:
     """A bound segment. It keeps the buffers that it works on."""
 
     device: WebGpuDevice
-    params: Group
-    dispatches: Sequence[Dispatch]
+    work: Work
     buffers: Sequence[Sequence[Address]]
 
     def __call__(self) -> None:
         with self.device.lock:
-            self.device.gpu.submit(self.params, self.dispatches)
+            self.device.queue.run(self.work)
 
 
 def _padded(nbytes: int, unit: int = 4) -> int:

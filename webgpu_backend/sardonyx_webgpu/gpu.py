@@ -113,6 +113,23 @@ class Dispatch(NamedTuple):
     y: int
 
 
+class Pass(NamedTuple):
+    """Dispatches in order, as one compute pass; `params` is the group of their parameters."""
+
+    params: Group
+    dispatches: Sequence[Dispatch]
+
+
+class Copy(NamedTuple):
+    """A copy of `source.nbytes` bytes between two buffers."""
+
+    source: Binding
+    target: Binding
+
+
+Command: TypeAlias = Pass | Copy
+
+
 class Gpu(Protocol):
     """A WebGPU device with its queue."""
 
@@ -135,15 +152,18 @@ class Gpu(Protocol):
         ...
 
     def write(self, buffer: Buffer, offset: int, data: memoryview) -> None:
-        """Queue a copy of these bytes, a multiple of 4, into the buffer."""
+        """Queue a copy of these bytes, a multiple of 4, into the buffer, behind all that was submitted."""
         ...
 
-    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[memoryview], None]:
-        """Queue a copy of these bytes, a multiple of 4, to the host; the result waits and fills a target with them."""
+    def submit(self, commands: Sequence[Command], clock: Any = None) -> None:
+        """Queue commands, in order, as one submission; times one pass where the device has that `clock`."""
         ...
 
-    def copy(self, source: Binding, target: Binding) -> None:
-        """Queue a copy of `source.nbytes` bytes within one buffer or between two."""
+    def read(
+        self, bindings: Sequence[Binding], after: Sequence[Command] = ()
+    ) -> Callable[[Sequence[memoryview]], None]:
+        """Queue commands and copies of these ranges, each of a multiple of 4 bytes, to one buffer of the host, as one
+        submission. The result waits, and fills a target for each range."""
         ...
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
@@ -158,6 +178,11 @@ class Gpu(Protocol):
         """Group 1: a window of `nbytes` into a uniform buffer, which `Dispatch.params` moves."""
         ...
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: Any = None) -> None:
-        """Queue dispatches, in order, as one compute pass; times it where the device has that `clock`."""
-        ...
+
+def staged(bindings: Sequence[Binding], staging: Buffer) -> list[Copy]:
+    """The copies that put ranges into one buffer, one behind the other."""
+    copies, start = [], 0
+    for binding in bindings:
+        copies.append(Copy(binding, Binding(staging, start, binding.nbytes)))
+        start += binding.nbytes
+    return copies

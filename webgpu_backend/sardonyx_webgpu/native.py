@@ -20,10 +20,13 @@ from sardonyx_webgpu.gpu import (
     Adapter,
     Binding,
     Buffer,
-    Dispatch,
+    Command,
+    Copy,
     Group,
+    Pass,
     Pipeline,
     Shader,
+    staged,
     wants_half,
     wants_most,
 )
@@ -191,27 +194,27 @@ class NativeGpu:
                     self._staged = part.nbytes
                 self._queue.write_buffer(buffer, offset + start, part)
 
-    def read(self, buffer: Buffer, offset: int, nbytes: int) -> Callable[[memoryview], None]:
+    def read(
+        self, bindings: Sequence[Binding], after: Sequence[Command] = ()
+    ) -> Callable[[Sequence[memoryview]], None]:
+        nbytes = sum(binding.nbytes for binding in bindings)
         with _errors(f"a read of {nbytes} bytes"):
             usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
             staging = self._device.create_buffer(size=nbytes, usage=usage)
-            self.copy(Binding(buffer, offset, nbytes), Binding(staging, 0, nbytes))
+        self.submit([*after, *staged(bindings, staging)])
+        with _errors(f"a read of {nbytes} bytes"):
             mapped = staging.map_async(wgpu.MapMode.READ)
 
-        def wait(target: memoryview) -> None:
+        def wait(targets: Sequence[memoryview]) -> None:
             with _errors(f"a read of {nbytes} bytes"):
                 mapped.sync_wait()
-                target[:] = staging.read_mapped(copy=False)[: target.nbytes]
+                found, start = staging.read_mapped(copy=False), 0
+                for binding, target in zip(bindings, targets, strict=True):
+                    target[:] = found[start : start + target.nbytes]
+                    start += binding.nbytes
                 staging.unmap()
 
         return wait
-
-    def copy(self, source: Binding, target: Binding) -> None:
-        self._probe()
-        with _errors(f"a copy of {source.nbytes} bytes"):
-            encoder = self._device.create_command_encoder()
-            encoder.copy_buffer_to_buffer(source.buffer, source.offset, target.buffer, target.offset, source.nbytes)
-            self._queue.submit([encoder.finish()])
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
         return [self._pipeline(shader) for shader in shaders]
@@ -235,23 +238,33 @@ class NativeGpu:
         with _errors("a bind group"):
             return self._device.create_bind_group(layout=layout, entries=entries)
 
-    def submit(self, params: Group, dispatches: Sequence[Dispatch], clock: Clock | None = None) -> None:
+    def submit(self, commands: Sequence[Command], clock: Clock | None = None) -> None:
         self._probe()
-        with _errors("a compute pass"):
+        with _errors("what it was given"):
             encoder = self._device.create_command_encoder()
-            compute = encoder.begin_compute_pass(timestamp_writes=clock and clock.writes)
-            current = None
-            for pipeline, group, offset, x, y in dispatches:
-                if pipeline is not current:
-                    compute.set_pipeline(pipeline)
-                    current = pipeline
-                compute.set_bind_group(0, group)
-                compute.set_bind_group(1, params, [offset])
-                compute.dispatch_workgroups(x, y)
-            compute.end()
+            for command in commands:
+                if isinstance(command, Copy):
+                    source, target = command
+                    encoder.copy_buffer_to_buffer(
+                        source.buffer, source.offset, target.buffer, target.offset, source.nbytes
+                    )
+                else:
+                    self._encode(encoder, command, clock)
             if clock:
                 encoder.resolve_query_set(clock.queries, 0, 2, clock.ticks, 0)
             self._queue.submit([encoder.finish()])
+
+    def _encode(self, encoder: Any, command: Pass, clock: Clock | None) -> None:
+        compute = encoder.begin_compute_pass(timestamp_writes=clock and clock.writes)
+        current = None
+        for pipeline, group, offset, x, y in command.dispatches:
+            if pipeline is not current:
+                compute.set_pipeline(pipeline)
+                current = pipeline
+            compute.set_bind_group(0, group)
+            compute.set_bind_group(1, command.params, [offset])
+            compute.dispatch_workgroups(x, y)
+        compute.end()
 
     @cached_property
     def clock(self) -> Clock | None:

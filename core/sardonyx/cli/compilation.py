@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.array import Trace
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.schedule import supports
+from sardonyx.compiler.partition import supports
 from sardonyx.device import Provider
 from sardonyx.epochs import Layout
 from sardonyx.naming import guards_of, names_of

@@ -26,6 +26,11 @@ DEAR = frozenset(
 COST_OF_A_CALL = 6
 COST_OF_MEMORY = 4
 """What an element costs to write and read again, in additions: above it, sharing beats computing twice."""
+MOST_PARTS = 3
+"""Parts of a concatenation that a reader computes all of, to choose one of them."""
+MOST_TO_CHOOSE = 16
+"""What an element of such parts may cost, in additions."""
+_CHOOSERS = frozenset({"elementwise", "concat", "reshape", "transpose"})
 MOST_NODES = 48
 """Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
 
@@ -82,7 +87,7 @@ class _Fuser:
         self.most_buffers = [provider.max_buffers for provider in providers]
         self.result = Fusion()
         self.work: dict[int, _Work] = {}
-        self.constants = _constants(equations)
+        self.constants = depends_on_weights(equations)
         self.inside: set[int] = set()
         """Arrays between the result of a reduction or a Routine and the one Array that is computed from all of them."""
         self.counts: dict[int, int] = {}
@@ -236,14 +241,28 @@ class _Fuser:
         return self.counts[id(array)]
 
     def _must_write(self, output: Array, work: _Work, device: int, name: str) -> bool:
-        if self.result.is_written(output) or name == "concat":
-            return True
         readers = self.readers.get(id(output), [])
+        if self.result.is_written(output) or (name == "concat" and not self._is_chosen(output, readers, work, device)):
+            return True
         if any(self.device_of[id(reader)] != device for reader in readers):
             return True
         if work.core is not None:
             return self._uses(output) != 1 and id(output) not in self.inside
         return len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
+
+    def _is_chosen(self, concat: Array, readers: Sequence[Equation], work: _Work, device: int) -> bool:
+        """Whether the one reader of a concatenation chooses among its parts, element by element."""
+        assert concat.equation is not None
+        return (
+            bool(self.strided[device])
+            and len(concat.equation.inputs) <= MOST_PARTS
+            and len(readers) == 1
+            and readers[0].primitive.name in _CHOOSERS
+            and len(work.buffers) < self.most_buffers[device] - 2
+            and work.cost <= MOST_TO_CHOOSE
+            and id(concat) not in self.constants
+            and not any(id(x) in self.result.core for x in concat.equation.inputs)
+        )
 
     def _write(self, array: Array, work: _Work) -> None:
         self.result.written.add(id(array))
@@ -251,7 +270,7 @@ class _Fuser:
             self.result.core[id(array)] = work.core
 
 
-def _constants(equations: Iterable[Equation]) -> set[int]:
+def depends_on_weights(equations: Iterable[Equation]) -> set[int]:
     """The Arrays that depend on weights alone."""
     found: set[int] = set()
     for equation in equations:
@@ -262,6 +281,8 @@ def _constants(equations: Iterable[Equation]) -> set[int]:
 
 def _cost(equation: Equation) -> int:
     name = equation.primitive.name
+    if name == "concat":
+        return len(equation.inputs) - 1
     if name in MOVEMENT or name in FREE or name == "bitcast":
         return 0
     if name == "elementwise":

@@ -8,11 +8,12 @@ data-dependent integers (`e5`: the value of node 5), simplified by what is known
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from sardonyx import dtypes, scalar
 from sardonyx.array import Array, Equation
+from sardonyx.compiler.indices import Indices, aligned, flat_index, stretched
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.dtypes import DType
@@ -21,16 +22,21 @@ from sardonyx.primitives.reduction import identity
 from sardonyx.symbolic import Size, hint, poly, same
 
 Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
-Indices: TypeAlias = tuple[Poly, ...]
 
 
 class KernelBuilder:
     """Builds one kernel. `is_buffer` says which Arrays are read from memory, `core` is the reduction to fold here, or
-    the result of a Routine, if this is the epilogue."""
+    the result of a Routine, if this is the epilogue. `place` says in which Array's buffer an element is, and where."""
 
-    def __init__(self, is_buffer: Callable[[Array], bool], core: Array | None = None) -> None:
+    def __init__(
+        self,
+        is_buffer: Callable[[Array], bool],
+        core: Array | None = None,
+        place: Callable[[Array, Indices], tuple[Array, Indices]] = lambda array, index: (array, index),
+    ) -> None:
         self.is_buffer = is_buffer
         self.core = core
+        self.where = place
         self.root: Array | None = None
         self.nodes: list[Node] = []
         self.ranges: dict[Atom, tuple[Poly, Poly]] = {}
@@ -131,13 +137,18 @@ class KernelBuilder:
         return result
 
     def load(self, array: Array, index: Indices) -> int:
-        return self.load_at(array, flat_index(array.shape, index))
+        whole, index = self.where(array, index)
+        return self.load_at(whole, flat_index(whole.shape, index))
 
     def load_at(self, array: Array, place: Poly) -> int:
         """The element at a row-major position of a buffer."""
         if array not in self.reads:
             self.reads.append(array)
         return self.add("load", array.dtype, (), (self.reads.index(array), place))
+
+    def has_own_buffer(self, array: Array) -> bool:
+        """Whether an Array is read from memory that is its own, in row-major order."""
+        return self.is_buffer(array) and self.where(array, (ZERO,) * array.rank)[0] is array
 
     # ---- elements
 
@@ -207,9 +218,7 @@ class KernelBuilder:
         goal = carried(self, self.core, array, index)
         if goal is None:
             return False
-        value = self.element(array, goal)
-        self.writes.append(array)
-        self.stores.append((0, joined(flat_index(array.shape, goal)), value))
+        self._store(array, goal, self.element(array, goal))
         return self.in_order
 
     def store(self, array: Array, source: Array, axis: int = 0, start: Poly = ZERO) -> None:
@@ -217,10 +226,13 @@ class KernelBuilder:
         index = tuple(self.axis(size) for size in source.shape)
         moved = tuple(at + start if k == axis else at for k, at in enumerate(index))
         self.place = flat_index(array.shape, moved)
-        value = self.element(source, index)
-        if array not in self.writes:
-            self.writes.append(array)
-        self.stores.append((self.writes.index(array), self.place, value))
+        self._store(array, moved, self.element(source, index))
+
+    def _store(self, array: Array, index: Indices, value: int) -> None:
+        whole, index = self.where(array, index)
+        if whole not in self.writes:
+            self.writes.append(whole)
+        self.stores.append((self.writes.index(whole), joined(flat_index(whole.shape, index)), value))
 
     def kernel(self, name: str, table: SizeTable | None = None, lanes: int = 1) -> tuple[Kernel, list[Poly]]:
         """The finished kernel and its parameters, as polynomials of sizes."""
@@ -228,14 +240,6 @@ class KernelBuilder:
 
         table = SizeTable() if table is None else table
         return finish(self, name, table, lanes), table.params
-
-
-def flat_index(shape: Sequence[Size], index: Indices) -> Poly:
-    """The row-major position of an index in a shape."""
-    flat = ZERO
-    for size, position in zip(shape, index, strict=True):
-        flat = flat * poly(size) + position
-    return flat
 
 
 # ---- element rules: primitive -> node
@@ -247,22 +251,6 @@ def _elementwise(b: KernelBuilder, e: Equation, index: Indices) -> int:
         b.know(x.shape, shape[len(shape) - x.rank :], index[len(shape) - x.rank :])
     operands = [b.element(x, aligned(x, shape, index)) for x in e.inputs]
     return b.call(e.params["function"], *operands)
-
-
-def aligned(x: Array, shape: Sequence[Size], index: Indices) -> Indices:
-    """The index into an operand that is broadcast to a shape."""
-    return stretched(x.shape, shape, range(len(shape) - x.rank, len(shape)), index)
-
-
-def stretched(sizes: Sequence[Size], shape: Sequence[Size], places: Iterable[int], index: Indices) -> Indices:
-    """The index into an operand whose axes are at these places of a shape, those of size 1 being stretched.
-
-    Where two sizes are different expressions, a guard of the broadcast says that they are equal, or that one is 1.
-    """
-    return tuple(
-        ZERO if same(size, 1) or hint(size) != hint(shape[at]) else index[at]
-        for size, at in zip(sizes, places, strict=True)
-    )
 
 
 def _cast(b: KernelBuilder, e: Equation, index: Indices) -> int:
@@ -297,7 +285,7 @@ def _iota(b: KernelBuilder, e: Equation, index: Indices) -> int:
 def _reshape(b: KernelBuilder, e: Equation, index: Indices) -> int:
     (x,) = e.inputs
     flat = flat_index(e.outputs[0].shape, index)
-    if x is not b.core and x.value is None and b.is_buffer(x):
+    if x is not b.core and x.value is None and b.has_own_buffer(x):
         return b.load_at(x, flat)
     return b.element(x, unflatten(flat, x.shape, b))
 

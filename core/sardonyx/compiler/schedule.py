@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,21 +11,20 @@ import numpy as np
 from sardonyx import memory
 from sardonyx import plan as plans
 from sardonyx.array import PRIMITIVES, Array, Equation, Trace
-from sardonyx.compiler import layout, loops, rows
-from sardonyx.compiler.fuse import Fusion, fuse
+from sardonyx.compiler import layout, loops, rows, slices
+from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
-from sardonyx.compiler.rewriting import expand_composites
+from sardonyx.compiler.partition import rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
 from sardonyx.compiler.sizes import SizeTable, encode
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
-from sardonyx.errors import NotImplemented, RuntimeException
+from sardonyx.errors import RuntimeException
 from sardonyx.polynomial import ZERO, Poly
 from sardonyx.primitives.control import Body
-from sardonyx.providers import NUMPY
 from sardonyx.symbolic import Dim, count, poly, product
 
 LAST = 1 << 60
@@ -68,6 +67,7 @@ class Scheduler:
             providers,
             trace.laid,
         )
+        self.slices = slices.find(self.equations, trace.outputs, self.fusion, device_of, providers)
         self.steps: list[plans.Step] = []
         self.codes: list[dict[str, Any]] = []
         self._code_numbers: dict[Any, int] = {}
@@ -119,6 +119,10 @@ class Scheduler:
         return number
 
     def output_buffer(self, array: Array, device: int, elements: Poly | None = None) -> int:
+        """The buffer that an Array is written to, a new one if it does not lie in one that is there."""
+        array = self.slices.whole(array)
+        if (number := self._numbers.get((id(array), device))) is not None:
+            return number
         self._homes[id(array)] = device
         return self.make_buffer(array, device, elements)
 
@@ -210,7 +214,8 @@ class Scheduler:
             STEPS[name](self, equation, device)
         elif name in self.providers[device].routines:
             if self.fusion.is_written(equation.outputs[0]):
-                self._routine(equation, device)
+                (output, *_) = equation.outputs
+                self._routine(equation, device, self._epilogue(output, output) if output in self.slices else None)
         elif name in ELEMENT or name in FOLD:
             if self.fusion.is_written(equation.outputs[0]):
                 self._kernel(equation, device)
@@ -227,26 +232,56 @@ class Scheduler:
             self._routine(core.equation, device)
             self.fusion.written.add(id(core))
             core = None
-        target = self.output_buffer(output, device)
         if equation.primitive.name == "concat":
-            axis, start = equation.params["axis"], ZERO
-            for x in equation.inputs:
-                b = KernelBuilder(self._is_buffer)
-                b.store(output, x, axis, start)
-                self._launch(b, "concat", device, [target], equation.origin)
-                start = start + poly(x.shape[axis])
+            self._concat(equation, device)
             return
-        b = KernelBuilder(self._is_buffer, core)
-        b.store_root(output)
+        b = self._builder(output, core, lambda b: b.store_root(output))
+        target = self.output_buffer(output, device)
         self._launch(b, kernel_name(b, equation), device, [target], equation.origin)
+
+    def _concat(self, equation: Equation, device: int) -> None:
+        """Store the parts of a concatenation that are not in their place yet, few of them in one launch."""
+        (output,) = equation.outputs
+        axis, start = equation.params["axis"], ZERO
+        missing = []
+        for x in equation.inputs:
+            if x not in self.slices or self.slices.parts[id(x)].whole is not output:
+                missing.append((x, start))
+            start = start + poly(x.shape[axis])
+        provider = self.providers[device]
+        if getattr(provider, "strided", None) and len(missing) == len(equation.inputs) in range(2, MOST_PARTS + 1):
+            b = KernelBuilder(self._is_buffer, place=self.slices.place)
+            b.store_root(output)
+            if len(b.reads) < provider.max_buffers and self.slices.whole(output) not in b.reads:
+                self._launch(b, "concat", device, [self.output_buffer(output, device)], equation.origin)
+                return
+        for x, start in missing:
+            self._store_part(equation, device, x, start)
+
+    def _store_part(self, concat: Equation, device: int, x: Array, start: Poly) -> None:
+        """Launch what copies a part of a concatenation to its place, or computes it there."""
+        (output,) = concat.outputs
+        b = KernelBuilder(self._is_buffer, place=self.slices.place)
+        b.store(output, x, concat.params["axis"], start)
+        self._launch(b, "concat", device, [self.output_buffer(output, device)], concat.origin)
+
+    def _builder(self, output: Array, core: Array | None, write: Callable[[KernelBuilder], object]) -> KernelBuilder:
+        """A kernel that writes an Array, in a buffer of its own if a fold or a Routine reads the whole that it is to be
+        a part of: vectors may be loaded from what is stored singly."""
+        b = KernelBuilder(self._is_buffer, core, self.slices.place)
+        write(b)
+        if core is not None and output in self.slices and self.slices.whole(output) in b.reads:
+            self.slices.remove(output)
+            b = KernelBuilder(self._is_buffer, core, self.slices.place)
+            write(b)
+        return b
 
     def _epilogue(self, core: Array, output: Array) -> KernelBuilder | None:
         """What makes an Array of a Routine's result, element by element; None where movement is in the way."""
-        b = KernelBuilder(self._is_buffer, core)
-        b.store_root(output)
+        b = self._builder(output, core, lambda b: b.store_root(output))
         if b.in_order:
             return b
-        b = KernelBuilder(self._is_buffer, core)
+        b = KernelBuilder(self._is_buffer, core, self.slices.place)
         return b if b.store_core(output) else None
 
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
@@ -257,7 +292,7 @@ class Scheduler:
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
         step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
-        if getattr(provider, "rows", False):
+        if getattr(provider, "rows", False) and not {*reads} & {*targets}:
             self._calls[device][id(step)] = rows.Call(kernel, params)
 
     def launch(
@@ -362,7 +397,7 @@ class Scheduler:
             for array, room in zip(equation.outputs, _rooms(equation), strict=True)
         ]
         if equation.primitive.name in IN_PLACE:
-            b = KernelBuilder(self._is_buffer)
+            b = KernelBuilder(self._is_buffer, place=self.slices.place)
             b.store(equation.outputs[0], equation.inputs[0])
             self._launch(b, "copy", device, writes, equation.origin)
         reads = [self.buffer(array, device) for array in operands(equation)]
@@ -426,55 +461,3 @@ def _refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None
                 if negative:
                     raise RuntimeException(f"{what} would give {list(array.shape)}")
                 memory.refuse(f"{what}: {array}", nbytes)
-
-
-def supports(provider: Provider, equation: Equation) -> bool:
-    """Whether a provider can do what an equation says; functions of the host are NumPy's."""
-    name = equation.primitive.name
-    if name in STEPS:
-        return name != "host" or provider.name == NUMPY
-    inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params) and not _is_giant(provider, equation)
-
-
-def _is_giant(provider: Provider, equation: Equation) -> bool:
-    """Whether an operand or a result is larger than what a provider can hold in one tensor."""
-    largest = getattr(provider, "largest", None)
-    most = largest and largest()
-    return most is not None and any(
-        count(array.shape) * array.dtype.itemsize > most for array in (*equation.inputs, *equation.outputs)
-    )
-
-
-def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
-    """The provider of every equation, after each provider has put its share of them into the form that it likes."""
-    largest = getattr(providers[0], "largest", None)
-    if largest and (most := largest()):
-        from sardonyx.legalization.giants import split
-
-        split(trace, most)
-    chosen = partition(trace, providers)
-    expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
-    for number, provider in enumerate(providers):
-        rewrite = getattr(provider, "rewrite", None)
-        if rewrite is not None and number in chosen.values():
-            rewrite(trace, {origin for origin, device in chosen.items() if device == number})
-    return {id(equation): chosen[equation.origin] for equation in trace.equations}
-
-
-def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
-    """The provider of every ONNX node, by its number: the first one that can do all of its equations."""
-    able: dict[int, list[bool]] = {}
-    for equation in trace.equations:
-        row = able.setdefault(equation.origin, [True] * len(providers))
-        for k, provider in enumerate(providers):
-            row[k] = row[k] and supports(provider, equation)
-    chosen = {}
-    for origin, row in able.items():
-        if True not in row:
-            label = trace.labels[origin] if origin >= 0 else "the graph"
-            names = " or ".join(provider.name for provider in providers)
-            types = {x.dtype.name for e in trace.equations if e.origin == origin for x in (*e.inputs, *e.outputs)}
-            raise NotImplemented(f"{label} cannot run on {names} with types {', '.join(sorted(types))}")
-        chosen[origin] = row.index(True)
-    return chosen

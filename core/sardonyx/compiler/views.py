@@ -8,7 +8,8 @@ from typing import Any
 
 from sardonyx.array import Array
 from sardonyx.compiler.finish import index_data, stride
-from sardonyx.compiler.lower import Indices, KernelBuilder, flat_index, unflatten
+from sardonyx.compiler.indices import Indices, flat_index
+from sardonyx.compiler.lower import KernelBuilder, unflatten
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.polynomial import ONE, ZERO, Poly, joined, symbol
 from sardonyx.symbolic import poly, same

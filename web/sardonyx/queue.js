@@ -1,0 +1,108 @@
+/** What was asked of a GPU and not submitted yet: a run is one submission, unless it takes long (Python's `queue.py`). */
+
+const BOUND = 50; // milliseconds: systems end what keeps a GPU busy for seconds
+const OF_A_TURN = 5e-6; // of a loop, in a thread on a slow adapter
+const OF_A_BYTE = 1e-7;
+
+/** The milliseconds that a dispatch takes on a slow adapter. */
+export const estimate = (threads, turns, nbytes) => Math.max(threads * turns * OF_A_TURN, nbytes * OF_A_BYTE);
+
+/** Dispatches, in passes of at most `BOUND` milliseconds: estimated at first, then as a run took that was waited for. */
+export class Work {
+  constructor(params, dispatches) {
+    this.params = params;
+    this.dispatches = dispatches;
+    this.times = 0;
+    this.split(1);
+  }
+
+  /** Have taken so long at most. A first time, in which drivers compile, says nothing. */
+  learn(took) {
+    this.times++;
+    if (this.times === 2 || (this.times > 2 && took < this.took)) {
+      this.took = took;
+      this.split(took / Math.max(1e-6, this.dispatches.reduce((sum, { cost }) => sum + cost, 0)));
+    }
+  }
+
+  split(factor) {
+    this.passes = [{ dispatches: [], cost: 0 }];
+    for (const dispatch of this.dispatches) {
+      const cost = factor * dispatch.cost;
+      const last = this.passes.at(-1);
+      if (!last.dispatches.length || last.cost + cost <= BOUND) {
+        last.dispatches.push(dispatch);
+        last.cost += cost;
+      } else this.passes.push({ dispatches: [dispatch], cost });
+    }
+  }
+}
+
+/** Commands in order. `counts` are those of submissions, and of readings. */
+export class Queue {
+  constructor(device) {
+    this.device = device;
+    this.encoder = null;
+    this.cost = 0;
+    this.running = [];
+    this.counts = { submits: 0, reads: 0 };
+  }
+
+  /** What takes a command that may cost so much, after all that came before. */
+  next(cost = 0) {
+    if (this.cost + cost > BOUND) this.flush();
+    this.cost += cost;
+    return (this.encoder ??= this.device.createCommandEncoder());
+  }
+
+  run(work) {
+    if (!this.running.length) this.began = performance.now();
+    this.running.push(work);
+    for (const { dispatches, cost } of work.passes) {
+      const pass = this.next(cost).beginComputePass();
+      for (const { pipeline, group, offset, x, y } of dispatches) {
+        pass.setPipeline(pipeline);
+        pass.setBindGroup(0, group);
+        pass.setBindGroup(1, work.params, [offset]);
+        pass.dispatchWorkgroups(x, y);
+      }
+      pass.end();
+    }
+  }
+
+  copy(from, start, to, target, nbytes) {
+    this.next().copyBufferToBuffer(from, start, to, target, nbytes);
+  }
+
+  /** Submit what waits. */
+  flush() {
+    if (!this.encoder) return;
+    this.counts.submits++;
+    this.device.queue.submit([this.encoder.finish()]);
+    this.encoder = null;
+    this.cost = 0;
+  }
+
+  /** Copies of ranges `[buffer, offset, nbytes]`, of multiples of 4 bytes, which are read together. */
+  async read(ranges) {
+    const size = ranges.reduce((sum, [, , nbytes]) => sum + nbytes, 0);
+    if (!size) return ranges.map(() => new ArrayBuffer(0));
+    const staging = this.device.createBuffer({ size, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
+    let start = 0;
+    for (const [buffer, offset, nbytes] of ranges) {
+      if (nbytes) this.copy(buffer, offset, staging, start, nbytes);
+      start += nbytes;
+    }
+    const { running, began } = this;
+    this.running = [];
+    this.flush();
+    this.counts.reads++;
+    await staging.mapAsync(GPUMapMode.READ);
+    if (running.length === 1) running[0].learn(performance.now() - began);
+    const mapped = staging.getMappedRange();
+    start = 0;
+    const found = ranges.map(([, , nbytes]) => mapped.slice(start, (start += nbytes)));
+    staging.destroy();
+    return found;
+  }
+}
