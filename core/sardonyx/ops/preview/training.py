@@ -1,6 +1,7 @@
-"""Steps of gradient descent, for each of n tensors; the operands come kind by kind: R, T, X1.., G1.., V1.., H1..
+"""Training: gradients, and steps of gradient descent for each of n tensors.
 
-R is the learning rate, T the number of the step, X what is optimised, G its gradient, V and H what is remembered.
+The operands of steps come kind by kind: R, T, X1.., G1.., V1.., H1.. R is the learning rate, T the number of the step,
+X what is optimised, G its gradient, V and H what is remembered.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Sequence
 
 from sardonyx import primitives as p
 from sardonyx.array import Array
+from sardonyx.gradient import gradient
 from sardonyx.ops.operator import Operator
 
 DOMAIN = "ai.onnx.preview.training"
@@ -86,3 +88,20 @@ class Momentum(_Step, domain=DOMAIN):
         speed = remembered[0] * self.alpha + gradient * p.where(number > 0, p.literal(self.beta, x.dtype), 1)
         direction = speed if self.mode == "standard" else gradient + speed * self.alpha
         return x - rate * direction, speed
+
+
+class Gradient(Operator, domain=DOMAIN):
+    """The derivatives of the sum of the tensor `y` by the tensors `xs`; those in `zs` are constants of it.
+
+    What `y` names is the last operand.
+    """
+
+    xs: tuple[str, ...]
+    y: str
+    zs: tuple[str, ...] = ()
+
+    def expand(self, *operands: Array) -> Sequence[Array]:
+        *given, y = operands
+        if len(given) != len(self.xs) + len(self.zs):
+            raise ValueError(f"xs and zs name {len(self.xs) + len(self.zs)} tensors, the inputs are {len(given)}")
+        return gradient(y, given[: len(self.xs)], given[len(self.xs) :])
