@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.primitives.recurrent import Layer, recurrent
+from sardonyx_webgpu.device import WebGpuDevice
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 from tests.webgpu.traced import evaluate, launches
@@ -67,6 +68,17 @@ def test_units(cell: str, hidden: int) -> None:
 @pytest.mark.parametrize(("steps", "batch"), [(0, 2), (1, 1), (4, 1), (11, 3), (3, 5), (2, 9)])
 def test_open_sizes(steps: int, batch: int) -> None:
     check(layer_of("lstm", TWO), steps, batch, 8, [(0, 0), (0, 2)])
+
+
+@pytest.mark.parametrize("layer", LAYERS[1::2], ids=lambda layer: layer.cell)
+def test_steps_in_several_dispatches(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WebGpuDevice, "most_turns", 70)
+    check(layer, 23, 3, 5)
+    check(layer, 8, 1, 12, [(0, 0)])
+
+
+def test_more_steps_than_a_driver_has_turns() -> None:
+    check(layer_of("gru", ONE), 9001, 1, 8)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

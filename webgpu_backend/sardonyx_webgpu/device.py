@@ -21,7 +21,7 @@ from sardonyx.device import ALIGNMENT, Address, Launch
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.gpu import Binding, Buffer, Dispatch, Gpu, Group, Pipeline, Shader
-from sardonyx_webgpu.grid import evaluate, workgroups
+from sardonyx_webgpu.grid import evaluate, portions, workgroups
 from sardonyx_webgpu.kernels import lower
 
 GROUPS = 4096
@@ -182,12 +182,17 @@ class WebGpuDevice:
                 self._compile({(code.key, same): code})
             return self._pipelines[code.key, same], group
 
+    @property
+    def most_turns(self) -> float:
+        """How often the loops of a thread may turn, their ends included."""
+        return self.gpu.adapter.most_turns + 1
+
     def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> None:
         """Raise EPFail where this driver would end the loops of a code before they are through."""
         adapter = self.gpu.adapter
         if adapter.most_turns == math.inf:
             return
-        if (count := evaluate(code.turns, params)) > adapter.most_turns + 1:
+        if (count := evaluate(code.turns, params)) > self.most_turns:
             raise EPFail(
                 f"WebGpuExecutionProvider: {label or code.name} may turn loops {count:,} times in a thread, and"
                 f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
@@ -242,7 +247,8 @@ class WebGpuExecutable:
     ) -> Callable[[], None]:
         """As `Executable.bind` has it; raises EPFail where a buffer or a loop is larger than this device allows."""
         device = self.device
-        window = max(16, *(-(-len(numbers) // 4) * 16 for numbers in params)) if params else 16
+        window = max((-(-self.codes[launch.code].params // 4) * 16 for launch in self.segments[segment]), default=16)
+        window = max(16, window)
         stride = -(-window // ALIGNMENT) * ALIGNMENT
         table = bytearray()
         dispatches: list[Dispatch] = []
@@ -251,10 +257,11 @@ class WebGpuExecutable:
             code = self.codes[launch.code]
             x, y = workgroups(code, numbers, most)
             if x:
-                device.check_loops(code, launch.label, numbers)
                 pipeline, group = device.prepare(code, addresses)
-                dispatches.append(Dispatch(pipeline, group, len(table), x, y))
-                table += struct.pack(f"<{len(numbers)}i", *numbers).ljust(stride, b"\0")
+                for given in portions(code, numbers, device.most_turns):
+                    device.check_loops(code, launch.label, given)
+                    dispatches.append(Dispatch(pipeline, group, len(table), x, y))
+                    table += struct.pack(f"<{len(given)}i", *given).ljust(stride, b"\0")
         if not dispatches:
             return lambda: None
         with device.lock:

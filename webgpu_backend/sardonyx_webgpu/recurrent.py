@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.views import SHIFTS
 from sardonyx.primitives.recurrent import GATES, Layer
-from sardonyx.symbolic import hint
+from sardonyx.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
 
 LARGEST = 1024
@@ -29,24 +31,50 @@ def takes(equation: Equation) -> bool:
     return 0 < hidden <= LARGEST and "scale" not in layer.operands and buffers <= MOST_BUFFERS
 
 
+class Phase(NamedTuple):
+    """A product of a step: some gates, for so many units by each four of sums."""
+
+    gates: range
+    units: int
+
+
+def shared_out(layer: Layer) -> list[Phase]:
+    """The products of a step. A GRU that resets before it multiplies has two."""
+    match layer.cell:
+        case "rnn":
+            return [Phase(range(1), 4)]
+        case "gru" if not layer.linear_before_reset:
+            return [Phase(range(2), 2), Phase(range(2, 3), 4)]
+        case cell:
+            return [Phase(range(GATES[cell]), 1)]
+
+
+def packed(layer: Layer, weights: Array) -> Array:
+    """Weights [directions, gates * H, H] as [directions, N]: for each product all of the state's units, for each of
+    these the fours of sums, filled up with zeros."""
+    count, _, hidden = map(int, weights.shape)
+    side = p.transpose(p.reshape(weights, (count, GATES[layer.cell], hidden, hidden)), [0, 3, 2, 1])
+    parts = []
+    for gates, units in shared_out(layer):
+        part = p.slice_axis(side, 3, gates.start, len(gates))
+        part = p.pad(part, [0, 0, 0, 0], [0, 0, -hidden % units, 4 // units - len(gates)])
+        parts.append(p.reshape(part, (count, product(part.shape[1:]))))
+    return p.concat(parts, 1)
+
+
 def recur(rewriter: Rewriter, equation: Equation) -> bool:
     """recurrent -> recur, whose steps have the directions of a sequence side by side"""
     inputs, weights, *others = equation.inputs
     layer = Layer(**equation.params)
     rows, *last = equation.outputs
     given = {name: x for name, x in zip(layer.operands, others, strict=True) if name not in "hc" or not _is_zero(x)}
-    count, _, hidden = map(int, weights.shape)
-    gates = GATES[layer.cell]
-    side = p.transpose(p.reshape(weights, (count, gates, hidden, hidden)), [0, 3, 2, 1])
-    if gates == 3:
-        side = p.pad(side, [0, 0, 0, 0], [0, 0, 0, 1])
-    packed = p.reshape(side, (count, hidden, hidden * int(side.shape[3])))
+    hidden = int(weights.shape[2])
     order = [0, 2, 1, 3]
     shape = tuple(rows.shape[axis] for axis in order)
     types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
     together = max(1, min(ROWS, LARGEST // hidden, hint(inputs.shape[2]) // 2))
     params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": 1 << (together.bit_length() - 1)}
-    (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed, *given.values()), params, types)
+    (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed(layer, weights), *given.values()), params, types)
     assert made.equation is not None
     made.equation.outputs = (made, *last)
     for array in last:
