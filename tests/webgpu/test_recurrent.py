@@ -131,3 +131,17 @@ def test_what_it_cannot_do_is_a_loop() -> None:
     results, plan = evaluate(function, arrays[0], arrays[2], weights=[arrays[1]])
     assert "recur" not in launches(plan)
     assert results[0].shape == (3, 1, 2, 4)
+
+
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 600), (9, 300), (1, 1100)])
+def test_many_weights_are_products_over_the_device(batch: int, hidden: int) -> None:
+    layer = layer_of("lstm", ONE)
+    arrays = operands(layer, 2, batch, hidden)
+
+    def function(inputs: Array, weights: Array) -> list[Array]:
+        return recurrent(layer, inputs, weights, {})
+
+    results, plan = evaluate(function, arrays[0], weights=[arrays[1]])
+    assert "recur" not in launches(plan)
+    for one, other in zip(results, reference(layer, arrays), strict=True):
+        assert_allclose(one, other, 1e-5, 1e-5)

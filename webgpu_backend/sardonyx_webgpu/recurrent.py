@@ -17,18 +17,30 @@ LARGEST = 1024
 """The most units whose states are in a workgroup's memory."""
 ROWS = 4
 """The most sequences that share the weights which a workgroup reads."""
+MOST_READ = 1 << 20
+"""Weights that all workgroups read in a step. Where there are more, products over the whole device are faster, although
+each step is some dispatches then."""
 MOST_BUFFERS = 8
 
 
 def takes(equation: Equation) -> bool:
-    """Whether the routine can do it: float32, a known number of units, no rounded states."""
+    """Whether the routine can do it, and well: float32, a known number of units, no rounded states."""
     layer = Layer(**equation.params)
     inputs, weights, *_ = equation.inputs
     count, hidden = weights.shape[0], weights.shape[2]
     if inputs.dtype is not dtypes.float32 or not isinstance(hidden, int) or not isinstance(count, int):
         return False
     buffers = len(equation.inputs) + len(equation.outputs)
-    return 0 < hidden <= LARGEST and "scale" not in layer.operands and buffers <= MOST_BUFFERS
+    if not 0 < hidden <= LARGEST or "scale" in layer.operands or buffers > MOST_BUFFERS:
+        return False
+    batch = hint(inputs.shape[2])
+    return -(-batch // _together(hidden, batch)) * hidden * hidden * GATES[layer.cell] < MOST_READ
+
+
+def _together(hidden: int, batch: int) -> int:
+    """How many sequences a workgroup takes."""
+    most = max(1, min(ROWS, LARGEST // hidden, batch // 2))
+    return 1 << (most.bit_length() - 1)
 
 
 class Phase(NamedTuple):
@@ -72,8 +84,8 @@ def recur(rewriter: Rewriter, equation: Equation) -> bool:
     order = [0, 2, 1, 3]
     shape = tuple(rows.shape[axis] for axis in order)
     types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
-    together = max(1, min(ROWS, LARGEST // hidden, hint(inputs.shape[2]) // 2))
-    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": 1 << (together.bit_length() - 1)}
+    together = _together(hidden, hint(inputs.shape[2]))
+    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": together}
     (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed(layer, weights), *given.values()), params, types)
     assert made.equation is not None
     made.equation.outputs = (made, *last)

@@ -98,7 +98,11 @@ fn unit(direction: i32, down: i32, thread: i32) {
             #if LSTM
             c$s = made_2(place$s + u);
             #end
+        #if LENGTHS
         } else if (length$s > 0) {
+        #else
+        } else {
+        #end
             #if STARTH
             h$s = load_$HIDDEN(at_$HIDDEN(direction, sequence$s, u));
             #end
