@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from tests.support.browser import fixture, open_chromium
 
-import pytest
-
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    """Chromium with Pyodide in a worker."""
-    require("pyodide")
-    require("browser")
-    with open_chromium() as chromium:
-        yield chromium
+chromium = fixture(open_chromium)
+"""Chromium with Pyodide in a worker."""

@@ -25,11 +25,6 @@ PATTERN = 0xFF
 """What they are: as floats NaN, which no result may depend on."""
 
 
-def random(*shape: int) -> Array:
-    """Normal numbers in float32, the same for the same shape."""
-    return np.random.default_rng(shape).standard_normal(shape).astype("f4")
-
-
 class Compiled:
     """A routine for these dtypes and shapes; sizes that the shapes leave open are "p0", ..., of which there are
     `params`."""

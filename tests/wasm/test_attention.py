@@ -19,31 +19,14 @@ from sardonyx_wasm.legalize import legalize, takes
 from sardonyx_wasm.routines import attention as routine
 from sardonyx_wasm.routines import tile
 from tests.support import require
-from tests.wasm.compiled import PLAIN, Array, Compiled, random, run
+from tests.support.attention import NEVER, operands, reference
+from tests.support.numbers import random
+from tests.wasm.compiled import PLAIN, Array, Compiled, run
 
 TARGETS = pytest.mark.parametrize("target", sorted(tile.SHAPES))
-NEVER = float("-inf")
 
 require("wasm")
 pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
-
-
-def reference(q: Array, k: Array, v: Array, bias: Array | None = None, causal: int | None = None) -> Array:
-    shared = q.shape[1] // k.shape[1]
-    q, k, v = q.astype(float), np.repeat(k, shared, 1).astype(float), np.repeat(v, shared, 1).astype(float)
-    scores = q @ k.swapaxes(2, 3) + (0 if bias is None else bias)
-    if causal is not None:
-        scores[..., np.arange(k.shape[2]) > np.arange(q.shape[2])[:, None] + causal] = NEVER
-    peak = scores.max(3, keepdims=True, initial=NEVER)
-    powers = np.exp(scores - np.where(np.isneginf(peak), 0, peak))
-    total = powers.sum(3, keepdims=True)
-    return powers @ v / np.where(total == 0, 1, total)  # type: ignore[no-any-return]
-
-
-def operands(sizes: tuple[int, ...]) -> list[Array]:
-    """q, k and v of sizes B, H, G, S, T, D, E."""
-    batch, heads, groups, length, keys, depth, width = sizes
-    return [random(batch, heads, length, depth), random(batch, groups, keys, depth), random(batch, groups, keys, width)]
 
 
 def check(

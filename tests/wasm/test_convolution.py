@@ -14,7 +14,8 @@ from numpy.testing import assert_array_equal
 
 from sardonyx_wasm.routines import tile
 from tests.support import require
-from tests.wasm.compiled import PLAIN, RELAXED, Array, random, run
+from tests.support.numbers import random
+from tests.wasm.compiled import PLAIN, RELAXED, Array, run
 
 TARGETS = sorted(tile.SHAPES)
 # kernel, strides, dilations

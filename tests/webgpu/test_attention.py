@@ -12,6 +12,8 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.primitives.attention import NEVER
 from tests.support import require
+from tests.support.attention import operands, reference
+from tests.support.numbers import random
 from tests.webgpu.traced import evaluate, launches
 
 Numbers = np.ndarray[Any, Any]
@@ -19,28 +21,6 @@ OPEN = [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]
 """Batch, queries and keys."""
 
 require("webgpu")
-
-
-def random(*shape: int, dtype: str = "f4") -> Numbers:
-    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
-
-
-def reference(q: Numbers, k: Numbers, v: Numbers, bias: Any = 0, causal: int | None = None) -> Numbers:
-    q, k, v = q.astype(float), *(np.repeat(x, q.shape[1] // x.shape[1], 1).astype(float) for x in (k, v))
-    scores = q @ k.swapaxes(2, 3) + bias
-    if causal is not None:
-        scores[..., np.arange(k.shape[2]) > np.arange(q.shape[2])[:, None] + causal] = NEVER
-    peak = scores.max(3, keepdims=True, initial=NEVER)
-    powers = np.exp(scores - np.where(np.isneginf(peak), 0, peak))
-    total = powers.sum(3, keepdims=True)
-    return powers @ v / np.where(total == 0, 1, total)  # type: ignore[no-any-return]
-
-
-def operands(sizes: tuple[int, ...], dtype: str = "f4") -> list[Numbers]:
-    """q, k and v of sizes B, H, G, S, T, D, E."""
-    batch, heads, groups, length, keys, depth, width = sizes
-    shapes = (batch, heads, length, depth), (batch, groups, keys, depth), (batch, groups, keys, width)
-    return [random(*shape, dtype=dtype) for shape in shapes]
 
 
 def attended(q: Array, k: Array, v: Array) -> Array:

@@ -12,15 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
 from sardonyx_webgpu.device import WebGpuDevice
+from tests.support.numbers import random
 
 pytestmark = pytest.mark.usefixtures("native")
 
 Array = np.ndarray[Any, Any]
-
-
-def random(*shape: int) -> Array:
-    """Normal numbers in float32, the same for the same shape."""
-    return np.random.default_rng(shape).standard_normal(shape).astype("f4")
 
 
 def correlated(

@@ -14,15 +14,12 @@ from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.primitives.contraction import swap_last
 from tests.support import require
+from tests.support.numbers import random
 from tests.webgpu.traced import evaluate, launches
 
 Numbers = np.ndarray[Any, Any]
 
 require("webgpu")
-
-
-def random(*shape: int, dtype: str = "f4") -> Numbers:
-    return np.random.default_rng(sum(shape)).normal(size=shape).astype(dtype)
 
 
 def check(

@@ -11,6 +11,7 @@ from numpy.testing import assert_allclose
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.primitives.recurrent import Layer, recurrent
+from sardonyx_webgpu.device import WebGpuDevice
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 from tests.webgpu.traced import evaluate, launches
@@ -69,6 +70,17 @@ def test_open_sizes(steps: int, batch: int) -> None:
     check(layer_of("lstm", TWO), steps, batch, 8, [(0, 0), (0, 2)])
 
 
+@pytest.mark.parametrize("layer", LAYERS[1::2], ids=lambda layer: layer.cell)
+def test_steps_in_several_dispatches(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WebGpuDevice, "most_turns", 70)
+    check(layer, 23, 3, 5)
+    check(layer, 8, 1, 12, [(0, 0)])
+
+
+def test_more_steps_than_a_driver_has_turns() -> None:
+    check(layer_of("gru", ONE), 9001, 1, 8)
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_activations(name: str) -> None:
     """Each direction has its own."""
@@ -119,3 +131,17 @@ def test_what_it_cannot_do_is_a_loop() -> None:
     results, plan = evaluate(function, arrays[0], arrays[2], weights=[arrays[1]])
     assert "recur" not in launches(plan)
     assert results[0].shape == (3, 1, 2, 4)
+
+
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 600), (9, 300), (1, 1100)])
+def test_many_weights_are_products_over_the_device(batch: int, hidden: int) -> None:
+    layer = layer_of("lstm", ONE)
+    arrays = operands(layer, 2, batch, hidden)
+
+    def function(inputs: Array, weights: Array) -> list[Array]:
+        return recurrent(layer, inputs, weights, {})
+
+    results, plan = evaluate(function, arrays[0], weights=[arrays[1]])
+    assert "recur" not in launches(plan)
+    for one, other in zip(results, reference(layer, arrays), strict=True):
+        assert_allclose(one, other, 1e-5, 1e-5)

@@ -6,8 +6,8 @@ of `bindings` is the binding of the nth buffer, and equal for buffers that are t
 takes; the dispatch covers the product of the extents in `grid`, and a thread's loops turn `turns` times at most:
 expressions as programs have them (`compiler.program`), over parameters alone. Group 0 has the buffers, all of them
 `read_write` storage; group 1 has one uniform, the parameters, in windows of 256 bytes. Workgroups are those of
-`grid.workgroups`. A code may have a sixth part, `[shader, grid, turns]`, which is faster where a processor plays the
-GPU.
+`grid.workgroups`. A code may have a sixth part, null or `[shader, grid, turns]`, which is faster where a processor
+plays the GPU, and a seventh one, the `steps` of `code.Code`.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ class Bundler:
             stored.append([number(code, same), bindings, code.params, code.grid, code.turns])
             if (shader := number(other, same)) != stored[-1][0]:
                 stored[-1].append([shader, other.grid, other.turns])
+            if code.steps is not None:
+                stored[-1] += [*[None] * (6 - len(stored[-1])), code.steps]
         listed = [[source.name, len(source.reads), len(source.writes)] for source, _ in codes]
         told = {"shaders": list(texts), "codes": stored}
         text = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
@@ -77,6 +79,7 @@ def _stored(
     grid: list[Any],
     turns: list[Any],
     software: Sequence[Any] | None = None,
+    steps: list[Any] | None = None,
 ) -> Code:
     """A code of a bundle."""
     wgsl = shaders[number]
@@ -89,4 +92,4 @@ def _stored(
         return made
 
     other = _stored(shaders, name, software[0], bindings, params, *software[1:]) if software else None
-    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader, other)
+    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader, other, steps)

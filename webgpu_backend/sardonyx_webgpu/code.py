@@ -20,6 +20,9 @@ class Code:
     the loops of a thread turn at most. `shader` gives the text for buffers of which, for each, the first one at the
     same place is known, and for a device that has shader-f16 or not; `same` is that for the buffers that are expected.
     Where the GPU is a processor, `software` takes its place, if there is one.
+
+    A code with `steps` may do some of them in a dispatch, and the others in later ones: its last two parameters are the
+    number of the first step, and how many there are, 0 for all.
     """
 
     name: str
@@ -30,6 +33,7 @@ class Code:
     same: tuple[int, ...]
     shader: Callable[[Sequence[int], bool], Shader]
     software: Code | None = None
+    steps: Expression | None = None
 
 
 def constant(number: int) -> Expression:

@@ -20,7 +20,7 @@ from sardonyx.device import ALIGNMENT, Address, Launch, Tensor
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import WORKGROUP, Code
 from sardonyx_webgpu.gpu import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pass, Pipeline, Shader
-from sardonyx_webgpu.grid import evaluate, workgroups
+from sardonyx_webgpu.grid import evaluate, portions, workgroups
 from sardonyx_webgpu.kernels import lower
 from sardonyx_webgpu.queue import Queue, Reading, Work, estimate
 
@@ -219,11 +219,16 @@ class WebGpuDevice:
                 self._compile({(code.key, same): code})
             return self._pipelines[code.key, same], group
 
+    @property
+    def most_turns(self) -> float:
+        """How often the loops of a thread may turn, their ends included."""
+        return self.gpu.adapter.most_turns + 1
+
     def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> int:
         """How often the loops of a thread turn; raises EPFail where this driver would end them before that."""
         adapter = self.gpu.adapter
         count = evaluate(code.turns, params)
-        if count > adapter.most_turns + 1:
+        if count > self.most_turns:
             raise EPFail(
                 f"WebGpuExecutionProvider: {label or code.name} may turn loops {count:,} times in a thread, and"
                 f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
@@ -279,7 +284,8 @@ class WebGpuExecutable:
     ) -> Callable[[], None]:
         """As `Executable.bind` has it; raises EPFail where a buffer or a loop is larger than this device allows."""
         device = self.device
-        window = max(16, *(-(-len(numbers) // 4) * 16 for numbers in params)) if params else 16
+        window = max((-(-self.codes[launch.code].params // 4) * 16 for launch in self.segments[segment]), default=16)
+        window = max(16, window)
         stride = -(-window // ALIGNMENT) * ALIGNMENT
         table = bytearray()
         dispatches: list[Dispatch] = []
@@ -289,11 +295,12 @@ class WebGpuExecutable:
             code = self.codes[launch.code]
             x, y = workgroups(code, numbers, most)
             if x:
-                turns = device.check_loops(code, launch.label, numbers)
-                seconds.append(estimate(x * y * WORKGROUP, turns, sum(address.nbytes for address in addresses)))
                 pipeline, group = device.prepare(code, addresses)
-                dispatches.append(Dispatch(pipeline, group, len(table), x, y))
-                table += struct.pack(f"<{len(numbers)}i", *numbers).ljust(stride, b"\0")
+                for given in portions(code, numbers, device.most_turns):
+                    turns = device.check_loops(code, launch.label, given)
+                    seconds.append(estimate(x * y * WORKGROUP, turns, sum(address.nbytes for address in addresses)))
+                    dispatches.append(Dispatch(pipeline, group, len(table), x, y))
+                    table += struct.pack(f"<{len(given)}i", *given).ljust(stride, b"\0")
         if not dispatches:
             return lambda: None
         with device.lock:

@@ -35,6 +35,19 @@ def evaluate(code: Expression, params: Sequence[Any]) -> int:
     return _FUNCTIONS[function](*(evaluate(part, params) for part in details))
 
 
+def portions(code: Code, params: Sequence[Any], most: float) -> list[Sequence[Any]]:
+    """The parameters of the dispatches of a code, in none of which the loops of a thread turn more than `most` times,
+    if they can be cut so."""
+    if code.steps is None:
+        return [params]
+    steps = evaluate(code.steps, params)
+    count = steps
+    while count > 1 and evaluate(code.turns, [*params, 0, count]) > most:
+        count = -(-count // 2)
+    firsts = range(0, max(1, steps), max(1, count))
+    return [[*params, first, min(count, steps - first)] for first in firsts]
+
+
 def workgroups(code: Program | Code, params: Sequence[Any], most: int) -> tuple[int, int]:
     """The dispatch in two dimensions, of at most `most` workgroups each; (0, 0) where the grid is empty."""
     if not code.grid:

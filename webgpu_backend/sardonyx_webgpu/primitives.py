@@ -32,8 +32,8 @@ class _MatmulNBits(Primitive):
 
 
 class _Recur(Primitive):
-    """Core's `recurrent` with weights [directions, H, H * gates], the gates of a unit side by side, filled up to four;
-    `hidden` is H; a workgroup takes `rows` sequences. States of all steps are [steps, batch, directions, H]."""
+    """Core's `recurrent` with weights as `recurrent.packed` has them; `hidden` is H; a workgroup takes `rows`
+    sequences. States of all steps are [steps, batch, directions, H]."""
 
     name = "recur"
 

@@ -2,31 +2,76 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, Equation
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.views import SHIFTS
 from sardonyx.primitives.recurrent import GATES, Layer
-from sardonyx.symbolic import hint
+from sardonyx.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
 
 LARGEST = 1024
 """The most units whose states are in a workgroup's memory."""
 ROWS = 4
 """The most sequences that share the weights which a workgroup reads."""
+MOST_READ = 1 << 20
+"""Weights that all workgroups read in a step. Where there are more, products over the whole device are faster, although
+each step is some dispatches then."""
 MOST_BUFFERS = 8
 
 
 def takes(equation: Equation) -> bool:
-    """Whether the routine can do it: float32, a known number of units, no rounded states."""
+    """Whether the routine can do it, and well: float32, a known number of units, no rounded states."""
     layer = Layer(**equation.params)
     inputs, weights, *_ = equation.inputs
     count, hidden = weights.shape[0], weights.shape[2]
     if inputs.dtype is not dtypes.float32 or not isinstance(hidden, int) or not isinstance(count, int):
         return False
     buffers = len(equation.inputs) + len(equation.outputs)
-    return 0 < hidden <= LARGEST and "scale" not in layer.operands and buffers <= MOST_BUFFERS
+    if not 0 < hidden <= LARGEST or "scale" in layer.operands or buffers > MOST_BUFFERS:
+        return False
+    batch = hint(inputs.shape[2])
+    return -(-batch // _together(hidden, batch)) * hidden * hidden * GATES[layer.cell] < MOST_READ
+
+
+def _together(hidden: int, batch: int) -> int:
+    """How many sequences a workgroup takes."""
+    most = max(1, min(ROWS, LARGEST // hidden, batch // 2))
+    return 1 << (most.bit_length() - 1)
+
+
+class Phase(NamedTuple):
+    """A product of a step: some gates, for so many units by each four of sums."""
+
+    gates: range
+    units: int
+
+
+def shared_out(layer: Layer) -> list[Phase]:
+    """The products of a step. A GRU that resets before it multiplies has two."""
+    match layer.cell:
+        case "rnn":
+            return [Phase(range(1), 4)]
+        case "gru" if not layer.linear_before_reset:
+            return [Phase(range(2), 2), Phase(range(2, 3), 4)]
+        case cell:
+            return [Phase(range(GATES[cell]), 1)]
+
+
+def packed(layer: Layer, weights: Array) -> Array:
+    """Weights [directions, gates * H, H] as [directions, N]: for each product all of the state's units, for each of
+    these the fours of sums, filled up with zeros."""
+    count, _, hidden = map(int, weights.shape)
+    side = p.transpose(p.reshape(weights, (count, GATES[layer.cell], hidden, hidden)), [0, 3, 2, 1])
+    parts = []
+    for gates, units in shared_out(layer):
+        part = p.slice_axis(side, 3, gates.start, len(gates))
+        part = p.pad(part, [0, 0, 0, 0], [0, 0, -hidden % units, 4 // units - len(gates)])
+        parts.append(p.reshape(part, (count, product(part.shape[1:]))))
+    return p.concat(parts, 1)
 
 
 def recur(rewriter: Rewriter, equation: Equation) -> bool:
@@ -35,18 +80,13 @@ def recur(rewriter: Rewriter, equation: Equation) -> bool:
     layer = Layer(**equation.params)
     rows, *last = equation.outputs
     given = {name: x for name, x in zip(layer.operands, others, strict=True) if name not in "hc" or not _is_zero(x)}
-    count, _, hidden = map(int, weights.shape)
-    gates = GATES[layer.cell]
-    side = p.transpose(p.reshape(weights, (count, gates, hidden, hidden)), [0, 3, 2, 1])
-    if gates == 3:
-        side = p.pad(side, [0, 0, 0, 0], [0, 0, 0, 1])
-    packed = p.reshape(side, (count, hidden, hidden * int(side.shape[3])))
+    hidden = int(weights.shape[2])
     order = [0, 2, 1, 3]
     shape = tuple(rows.shape[axis] for axis in order)
     types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
-    together = max(1, min(ROWS, LARGEST // hidden, hint(inputs.shape[2]) // 2))
-    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": 1 << (together.bit_length() - 1)}
-    (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed, *given.values()), params, types)
+    together = _together(hidden, hint(inputs.shape[2]))
+    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": together}
+    (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed(layer, weights), *given.values()), params, types)
     assert made.equation is not None
     made.equation.outputs = (made, *last)
     for array in last:

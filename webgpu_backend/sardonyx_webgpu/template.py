@@ -5,6 +5,7 @@
     #include TILE       the lines of the template whose name is a value
     $ROWS               a name's value
     $(out[r] + 1)       an expression's value
+    #include "x.wgsl"   the text of another template
 
 Where a value is wanted there may be an expression of names, as Python has them. Names after $ are letters alone, so
 that x$r_$c are two of them.
@@ -20,6 +21,7 @@ from typing import Any
 
 from sardonyx.errors import EngineError
 
+_INCLUDE = re.compile(r'^ *#include "(\w+)\.wgsl"\n', re.MULTILINE)
 _NAME = re.compile(r"\$(?:([A-Za-z]+)|\(((?:[^()]|\([^()]*\))*)\))")
 
 
@@ -35,8 +37,13 @@ def fill(text: str, **values: Any) -> str:
 
 @cache
 def source(name: str) -> str:
-    """The template of this name, in routines/."""
-    return (Path(__file__).parent / "routines" / f"{name}.wgsl").read_text(encoding="utf-8")
+    """The template of this name, in routines/, with what it includes.
+
+    >>> "fn less" in source("sort_runs"), "#include" in source("sort_runs")
+    (True, False)
+    """
+    text = (Path(__file__).parent / "routines" / f"{name}.wgsl").read_text(encoding="utf-8")
+    return _INCLUDE.sub(lambda found: source(found[1]), text)
 
 
 def _expand(lines: Sequence[str], values: Mapping[str, Any]) -> Iterator[str]:

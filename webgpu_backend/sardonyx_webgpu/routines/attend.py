@@ -31,8 +31,8 @@ def attend(routine: Routine) -> Code:
     values |= {"ROWS": rows, "QUADS": quads, "DEEP": deep, "PARTS": parts}
     values |= {"CAUSAL": given["causal"] is not None, "OWN": causal["size"] if isinstance(causal, dict) else causal}
     values |= {"DOWNB": frame.step(1, -2), "DOWNC": frame.step(2, -2)}
-    for number, (letter, wide) in enumerate(zip("QKV", (depth, depth, width), strict=True)):
-        values |= {f"FOUR{letter}": number in fours, f"STEP{letter}": frame.step(number), f"WIDE{letter}": wide}
+    values |= {"names": "qkv", "letters": "abc", "four": [number in fours for number in range(3)]}
+    values |= {"step": [frame.step(number) for number in range(3)], "wide": [depth, depth, width]}
     others = [name for name, is_given in (("BIAS", given["biased"]), ("MASK", given["masked"])) if is_given]
     values |= {"BIASED": given["biased"], "MASKED": given["masked"]}
     for number, name in enumerate(others, 3):

@@ -1,51 +1,23 @@
 // q [B, H, S, D], k [B, G, T, D], v [B, G, T, E]: a thread makes $ROWS rows of $QUADS fours of columns, of the queries of
 // all heads that share keys. It takes four keys at a time, and scales what it has by how the largest score grew.
 
-#if FOURQ
-fn four_q(at: i32, quad: i32) -> vec4f {
-    return load4_a((at >> 2u) + quad);
+#for o in 3
+#if four[o]
+fn four_$(names[o])(at: i32, quad: i32) -> vec4f {
+    return load4_$(letters[o])((at >> 2u) + quad);
 }
 #else
-fn one_q(at: i32, x: i32) -> f32 {
-    return select(0.0, load_a(at + min(x, $WIDEQ - 1) * $STEPQ), x < $WIDEQ);
+fn one_$(names[o])(at: i32, x: i32) -> f32 {
+    return select(0.0, load_$(letters[o])(at + min(x, $(wide[o]) - 1) * $(step[o])), x < $(wide[o]));
 }
 
-fn four_q(at: i32, quad: i32) -> vec4f {
+fn four_$(names[o])(at: i32, quad: i32) -> vec4f {
     let x = 4 * quad;
-    return vec4f(one_q(at, x), one_q(at, x + 1), one_q(at, x + 2), one_q(at, x + 3));
+    return vec4f(one_$(names[o])(at, x), one_$(names[o])(at, x + 1), one_$(names[o])(at, x + 2), one_$(names[o])(at, x + 3));
 }
 #end
 
-#if FOURK
-fn four_k(at: i32, quad: i32) -> vec4f {
-    return load4_b((at >> 2u) + quad);
-}
-#else
-fn one_k(at: i32, x: i32) -> f32 {
-    return select(0.0, load_b(at + min(x, $WIDEK - 1) * $STEPK), x < $WIDEK);
-}
-
-fn four_k(at: i32, quad: i32) -> vec4f {
-    let x = 4 * quad;
-    return vec4f(one_k(at, x), one_k(at, x + 1), one_k(at, x + 2), one_k(at, x + 3));
-}
 #end
-
-#if FOURV
-fn four_v(at: i32, quad: i32) -> vec4f {
-    return load4_c((at >> 2u) + quad);
-}
-#else
-fn one_v(at: i32, x: i32) -> f32 {
-    return select(0.0, load_c(at + min(x, $WIDEV - 1) * $STEPV), x < $WIDEV);
-}
-
-fn four_v(at: i32, quad: i32) -> vec4f {
-    let x = 4 * quad;
-    return vec4f(one_v(at, x), one_v(at, x + 1), one_v(at, x + 2), one_v(at, x + 3));
-}
-#end
-
 // Of the largest weight, which is 1, errors are as small as those of exp near 0. A comparison keeps what is not a number.
 fn powers(x: vec4f) -> vec4f {
     return exp(select(x, vec4f(-200.0), x < vec4f(-200.0)));

@@ -26,8 +26,8 @@ class Frame:
     of an index says; from there a template may go by steps along axes in which views are linear. It puts results at
     their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, column, vec4)`, which
     leaves out what there is no `room` for; a `Column`, from `of_column(place)` along the last axis, has what is the
-    same for all rows. Further results have `put_1(at, x)`, ...; `made(at)` is what has been put of the
-    first one. Sizes are what it is told by names.
+    same for all rows. Further results have `put_1(at, x)`, ...; `made(at)`, `made_1(at)`, ... are
+    what has been put of each. Sizes are what it is told by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -76,15 +76,21 @@ class Frame:
         fours: Sequence[int] = (),
         functions: Callable[[Shading], Sequence[str]] = lambda _: (),
         threads: int = 0,
+        steps: Size | None = None,
         **values: Any,
     ) -> Code:
         """The code of a template, with this grid and so many turns of loops.
 
         Inputs in `fours` lie in fours, and so do results if they are `whole`. `functions` are what else the template
         calls. With `threads` a workgroup of so many has a place in the grid: all of them call `unit`, in uniform
-        control flow, and its last parameter is the thread's number.
+        control flow, and its last parameter is the thread's number. With `steps` the template does $COUNT of them, 0
+        for all, from $FIRST on, and `turns` are those of `taken` steps.
         """
         routine = self.routine
+        params = routine.params
+        if steps is not None:
+            values |= {"FIRST": f"p{params}", "COUNT": f"p{params + 1}"}
+            params += 2
         buffers = (*routine.reads, *routine.writes)
         whole = whole and (self.lanes is None or self.lanes.is_aligned)
         wide = {*fours, *([self.output] if whole else [])}
@@ -93,22 +99,26 @@ class Frame:
 
         def write(same: Sequence[int], half: bool) -> Shader:
             bindings = Bindings(routine.name, buffers, len(routine.reads), same, half, wide)
-            shading = Shading(routine.name, routine.params, bindings)
+            shading = Shading(routine.name, params, bindings)
             names = {key: text(value) for key, value in values.items()}
             body = template.fill(template.source(name), **names)
             places = [*(f"g{axis}" for axis in range(len(grid))), *(["i32(thread)"] if threads else [])]
             lines = [*shading.params(grid), *points(shading.printer(), grid, together=threads > 0)]
             lines.append(f"unit({', '.join(places)});")
             own = [*self._places(shading), *self._loads(bindings, fours)]
-            if "made(" in body:
-                load = f"return {bindings.load(self.output, 'at')};"
-                own.append(f"fn made(at: i32) -> {bindings.kinds[self.output].wgsl} {block([load])}\n")
+            own += self._mades(bindings, body)
             own += [*self._puts(shading, whole, body), *functions(shading)]
             return shading.finish(*own, body, shading.entry(lines, threads=threads or WORKGROUP))
 
         same = routine.same or tuple(range(len(buffers)))
         units = [*grid, constant(WORKGROUP)] if threads else [*grid]
-        return Code(routine.name, routine.key, routine.params, units, turns, same, write)
+        counted = None if steps is None else size(steps)
+        return Code(routine.name, routine.key, params, units, turns, same, write, steps=counted)
+
+    @property
+    def taken(self) -> Expression:
+        """How many steps a dispatch does of a code that has steps."""
+        return size(f"p{self.routine.params + 1}")
 
     def _places(self, shading: Shading) -> list[str]:
         """The functions `at_a`, ... from indices to places in buffers."""
@@ -136,6 +146,16 @@ class Frame:
             if k in fours:
                 load = f"return {bindings.load4(k, 'i')};"
                 parts.append(f"fn load4_{letter}(i: i32) -> vec4<{wgsl}> {block([load])}\n")
+        return parts
+
+    def _mades(self, bindings: Bindings, body: str) -> list[str]:
+        """The functions that load what has been put, as far as they are called."""
+        parts = []
+        for k in range(len(self.routine.writes)):
+            name = f"made_{k}" if k else "made"
+            if f"{name}(" in body:
+                load = f"return {bindings.load(self.output + k, 'at')};"
+                parts.append(f"fn {name}(at: i32) -> {bindings.kinds[self.output + k].wgsl} {block([load])}\n")
         return parts
 
     def _puts(self, shading: Shading, whole: bool, body: str) -> list[str]:

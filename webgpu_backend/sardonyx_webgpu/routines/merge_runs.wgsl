@@ -1,12 +1,6 @@
 // Keys [lines, N] in runs, $RUNS of which become one: a thread searches the other runs for the keys before its own.
 
-fn less(x: $KEY, y: $KEY) -> bool {
-    #if WIDE
-    return u64_lt(x, y);
-    #else
-    return x < y;
-    #end
-}
+#include "less.wgsl"
 
 // How many keys of a run come before one; equal ones do where the run is an earlier one.
 fn before(at: i32, start: i32, key: $KEY, earlier: bool) -> i32 {

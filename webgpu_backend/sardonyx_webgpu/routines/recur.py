@@ -11,6 +11,7 @@ from sardonyx.numpy_backend.routines import decode
 from sardonyx.primitives.recurrent import Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS, Activation
 from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, divided_up, size
+from sardonyx_webgpu.recurrent import shared_out
 from sardonyx_webgpu.routines.frame import Frame
 from sardonyx_webgpu.shading import Shading
 from sardonyx_webgpu.statements import block
@@ -18,46 +19,57 @@ from sardonyx_webgpu.statements import block
 THREADS = 256
 """Threads of a workgroup at most."""
 UNITS = 4
-"""Units at most whose sums a thread makes at once."""
+"""Fours of sums that a thread makes at once, at most."""
 _PLACES = ("first", "second", "third")
 
 
 def recur(routine: Routine) -> Code:
-    """What the inputs give to gates [steps, directions, batch, gates * H] and weights [directions, H, H * gates] to the
-    hidden states [steps, batch, directions, H] and the last states."""
+    """What the inputs give to gates [steps, directions, batch, gates * H] and weights as `recurrent.packed` has them to
+    the hidden states [steps, batch, directions, H] and the last states."""
     given = decode(routine.attributes, ())
     hidden, rows = int(given.pop("hidden")), int(given.pop("rows"))
     layer = Layer(**given)
     frame = Frame(routine)
     steps, directions, batch, _ = routine.inputs[0]
-    units = min(UNITS, max(1, hidden // WORKGROUP))
-    threads = min(THREADS, -(-hidden // (units * WORKGROUP)) * WORKGROUP)
-    units = min(units, -(-hidden // threads))
+    phases = shared_out(layer)
+    groups = [-(-hidden // phase.units) for phase in phases]
+    taken = [min(UNITS, max(1, count // WORKGROUP)) for count in groups]
+    threads = max(
+        min(THREADS, -(-count // (n * WORKGROUP)) * WORKGROUP) for count, n in zip(groups, taken, strict=True)
+    )
+    taken = [min(n, -(-count // threads)) for count, n in zip(groups, taken, strict=True)]
+    rounds = sum(-(-count // (n * threads)) for count, n in zip(groups, taken, strict=True))
+    a_step = rounds * (hidden // 4 + hidden % 4 + 3) + len(groups) + 1
+    turns = call("add", call("mul", frame.taken, constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
+    gated = len(phases) > 1
+    slots = 3 if gated else 2
     whole = hidden // 4 * 4
-    gated = layer.cell == "gru" and not layer.linear_before_reset
-    products = (2 if gated else 1) * (hidden // 4 + hidden % 4 + 2) + 2
-    a_step = (-(-hidden // (units * threads))) * products + 4
-    turns = call("add", call("mul", size(steps), constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
     names = {"h": "HIDDEN", "c": "CELL", "bias": "BIAS", "peephole": "PEEPHOLE", "lengths": "LENGTH"}
     values: dict[str, Any] = {names[name]: "abcdefgh"[k] for k, name in enumerate(layer.operands, 2)}
     values |= {"STARTH": "HIDDEN" in values, "STARTC": "CELL" in values, "BIASED": "BIAS" in values}
     values |= {"PEEPHOLES": "PEEPHOLE" in values, "LENGTHS": "LENGTH" in values}
     values |= {"RNN": layer.cell == "rnn", "LSTM": layer.cell == "lstm", "GATED": gated, "COUPLED": layer.input_forget}
     values |= {"LINEAR": layer.cell == "gru" and layer.linear_before_reset}
-    values |= {"H": hidden, "TWICE": 2 * hidden, "SQUARE": hidden * hidden, "WHOLE": whole, "RAGGED": whole < hidden}
-    values |= {"ROWS": rows, "UNITS": units, "ALL": rows * hidden, "PAIRS": 2 * rows * hidden}
+    values |= {"PHASES": len(phases), "units": [phase.units for phase in phases], "groups": groups, "taken": taken}
+    values |= {"begin": [hidden * sum(groups[:k]) for k in range(len(groups))], "SIZE": hidden * sum(groups)}
+    values |= {"part": _part, "H": hidden, "SLOT": slots * hidden, "WHOLE": whole, "RAGGED": whole < hidden}
+    values |= {"ROWS": rows, "ALL": rows * hidden, "SLOTS": slots * rows * hidden}
     values |= {"STEPS": steps, "BATCH": batch, "DIRECTIONS": directions, "THREADS": threads, "STEP": frame.step(0)}
     backwards = [f"direction == {k}" for k, back in enumerate(layer.backwards) if back]
     values["BACKWARD"] = " || ".join(backwards) or "false"
     grid = [size(directions), divided_up(size(batch), rows)]
-    fours = [] if layer.cell == "rnn" else [1]
 
     def functions(shading: Shading) -> list[str]:
         kinds = zip(_PLACES, zip(*layer.activations, strict=True), strict=False)
         clips = (layer.clip, layer.clip, None)
         return [_function(shading, *kind, clip) for kind, clip in zip(kinds, clips, strict=False)]
 
-    return frame.code("recur", grid, turns, False, fours, functions=functions, threads=threads, **values)
+    return frame.code("recur", grid, turns, False, [1], functions=functions, threads=threads, steps=steps, **values)
+
+
+def _part(units: int, unit: int, s: int, n: int) -> str:
+    """The sums of a unit's gates in the nth four of sums of a sequence, which are those of so many units."""
+    return f"sum{s}_{n}" + {1: "", 2: f".{('xy', 'zw')[unit % 2]}", 4: f"[{unit}]"}[units]
 
 
 def _function(shading: Shading, name: str, activations: tuple[Activation, ...], clip: float | None) -> str:

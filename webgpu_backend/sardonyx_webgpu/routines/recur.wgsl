@@ -1,34 +1,26 @@
 // All steps of a recurrent layer: a workgroup of $THREADS threads takes $ROWS sequences in one direction, a thread some units.
-// What the inputs give to gates is [steps, directions, batch, gates * $H], weights are [directions, $H, $H, gates].
+// What the inputs give to gates is [steps, directions, batch, gates * $H].
 
-var<workgroup> hidden: array<f32, $PAIRS>; // of each sequence before a step, and after it
+// For each sequence the state before a step, that after it, and what a reset leaves of it.
+var<workgroup> hidden: array<f32, $SLOTS>;
 #if LSTM
 var<workgroup> cell: array<f32, $ALL>;
 #end
 #if GATED
-var<workgroup> gated: array<f32, $ALL>;
 var<workgroup> update: array<f32, $ALL>;
 #end
 
-#if RNN
-fn weight(at: i32) -> vec4f {
-    return vec4f(load_b(at), 0.0, 0.0, 0.0);
-}
-#else
-fn weight(at: i32) -> vec4f {
-    return load4_b(at);
-}
-#end
-
 #if GATED
-fn set_gates(s: i32, direction: i32, u: i32, old: i32, row: i32, sum: vec4f) {
+fn set_gates(s: i32, direction: i32, u: i32, old: i32, row: i32, sum: vec2f) {
     if (u < $H) {
         update[s * $H + u] = first(direction, load_a(row + u * $STEP) + sum.x);
         let reset = first(direction, load_a(row + ($H + u) * $STEP) + sum.y);
-        gated[s * $H + u] = reset * hidden[old + u];
+        hidden[s * $SLOT + 2 * $H + u] = reset * hidden[old + u];
     }
 }
 
+#end
+#if units[PHASES - 1] > 1
 fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32, inside: bool, sum: f32) {
 #else
 fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32, inside: bool, sum: vec4f) {
@@ -39,7 +31,7 @@ fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32
     let x = row + u * $STEP;
     let before = hidden[old + u];
     #if RNN
-    let after = first(direction, load_a(x) + sum.x);
+    let after = first(direction, load_a(x) + sum);
     #end
     #if GATED
     let fresh = second(direction, load_a(x + 2 * $H * $STEP) + sum);
@@ -83,8 +75,9 @@ fn advance(s: i32, direction: i32, u: i32, old: i32, next: i32, row: i32, y: i32
 }
 
 fn unit(direction: i32, down: i32, thread: i32) {
-    let weights = direction * $SQUARE;
+    let weights = direction * $SIZE;
     let backward = $BACKWARD;
+    let count = select($COUNT, $STEPS, $COUNT == 0);
     #for s in ROWS
     let sequence$s = min(down * $ROWS + $s, $BATCH - 1);
     let place$s = (direction * $BATCH + sequence$s) * $H;
@@ -97,39 +90,53 @@ fn unit(direction: i32, down: i32, thread: i32) {
     for (var u = thread; u < $H; u += $THREADS) {
         #for s in ROWS
         var h$s = 0.0;
-        #if STARTH
-        h$s = load_$HIDDEN(at_$HIDDEN(direction, sequence$s, u));
-        #end
-        #if LENGTHS
-        h$s = select(0.0, h$s, length$s > 0);
-        #end
-        hidden[$s * $TWICE + u] = h$s;
         #if LSTM
         var c$s = 0.0;
-        #if STARTC
-        c$s = load_$CELL(at_$CELL(direction, sequence$s, u));
         #end
+        if ($FIRST > 0) {
+            h$s = made_1(place$s + u);
+            #if LSTM
+            c$s = made_2(place$s + u);
+            #end
         #if LENGTHS
-        c$s = select(0.0, c$s, length$s > 0);
+        } else if (length$s > 0) {
+        #else
+        } else {
         #end
+            #if STARTH
+            h$s = load_$HIDDEN(at_$HIDDEN(direction, sequence$s, u));
+            #end
+            #if STARTC
+            c$s = load_$CELL(at_$CELL(direction, sequence$s, u));
+            #end
+        }
+        hidden[$s * $SLOT + u] = h$s;
+        #if LSTM
         cell[$s * $H + u] = c$s;
         #end
         #end
     }
     workgroupBarrier();
-    for (var step = 0; step < $STEPS; step++) {
+    for (var step = 0; step < count; step++) {
         let now = (step & 1) * $H;
-        let t = select(step, $STEPS - 1 - step, backward);
+        let t = select($FIRST + step, $STEPS - 1 - $FIRST - step, backward);
         #for s in ROWS
-        let old$s = $s * $TWICE + now;
-        let next$s = $s * $TWICE + $H - now;
+        let old$s = $s * $SLOT + now;
+        let next$s = $s * $SLOT + $H - now;
         let x$s = at_a(t, direction, sequence$s, 0);
         let y$s = ((t * $BATCH + sequence$s) * $DIRECTIONS + direction) * $H;
         #end
-        #if GATED
-        for (var u = thread; u < $H; u += $UNITS * $THREADS) {
-            #for n in UNITS
-            let w$n = weights + min(u + $n * $THREADS, $H - 1);
+        #for p in PHASES
+        for (var group = thread; group < $(groups[p]); group += $(taken[p] * THREADS)) {
+            #for s in ROWS
+            #if p == 0
+            let from$s = old$s;
+            #else
+            let from$s = $(s * SLOT + 2 * H);
+            #end
+            #end
+            #for n in taken[p]
+            let w$n = weights + $(begin[p]) + min(group + $(n * THREADS), $(groups[p] - 1));
             #for s in ROWS
             var sum$s_$n = vec4f();
             #end
@@ -137,10 +144,10 @@ fn unit(direction: i32, down: i32, thread: i32) {
             for (var k = 0; k < $WHOLE; k += 4) {
                 #for j in 4
                 #for s in ROWS
-                let h$j_$s = vec4f(hidden[old$s + k + $j]);
+                let h$j_$s = vec4f(hidden[from$s + k + $j]);
                 #end
-                #for n in UNITS
-                let w$j_$n = weight(w$n + (k + $j) * $H);
+                #for n in taken[p]
+                let w$j_$n = load4_b(w$n + (k + $j) * $(groups[p]));
                 #for s in ROWS
                 sum$s_$n = fma(h$j_$s, w$j_$n, sum$s_$n);
                 #end
@@ -149,92 +156,32 @@ fn unit(direction: i32, down: i32, thread: i32) {
             }
             #if RAGGED
             for (var k = $WHOLE; k < $H; k++) {
-                #for n in UNITS
+                #for n in taken[p]
                 #for s in ROWS
-                sum$s_$n = fma(vec4f(hidden[old$s + k]), weight(w$n + k * $H), sum$s_$n);
+                sum$s_$n = fma(vec4f(hidden[from$s + k]), load4_b(w$n + k * $(groups[p])), sum$s_$n);
                 #end
                 #end
             }
             #end
-            #for n in UNITS
+            #for n in taken[p]
+            #for i in units[p]
+            let u$n_$i = (group + $(n * THREADS)) * $(units[p]) + $i;
             #for s in ROWS
-            set_gates($s, direction, u + $n * $THREADS, old$s, x$s, sum$s_$n);
+            #if p + 1 < PHASES
+            set_gates($s, direction, u$n_$i, old$s, x$s, $(part(units[p], i, s, n)));
+            #else
+            advance($s, direction, u$n_$i, old$s, next$s, x$s, y$s, t < length$s, $(part(units[p], i, s, n)));
+            #end
+            #end
             #end
             #end
         }
         workgroupBarrier();
         #end
-        for (var u = thread; u < $H; u += $UNITS * $THREADS) {
-            #if GATED
-            #for n in UNITS
-            let w$n = weights + min(u + $n * $THREADS, $H - 1);
-            #for s in ROWS
-            var sum$s_$n = 0.0;
-            #end
-            #end
-            for (var k = 0; k < $WHOLE; k += 4) {
-                #for j in 4
-                #for s in ROWS
-                let h$j_$s = gated[$s * $H + k + $j];
-                #end
-                #for n in UNITS
-                let w$j_$n = weight(w$n + (k + $j) * $H).z;
-                #for s in ROWS
-                sum$s_$n = fma(h$j_$s, w$j_$n, sum$s_$n);
-                #end
-                #end
-                #end
-            }
-            #if RAGGED
-            for (var k = $WHOLE; k < $H; k++) {
-                #for n in UNITS
-                #for s in ROWS
-                sum$s_$n = fma(gated[$s * $H + k], weight(w$n + k * $H).z, sum$s_$n);
-                #end
-                #end
-            }
-            #end
-            #else
-            #for n in UNITS
-            let w$n = weights + min(u + $n * $THREADS, $H - 1);
-            #for s in ROWS
-            var sum$s_$n = vec4f();
-            #end
-            #end
-            for (var k = 0; k < $WHOLE; k += 4) {
-                #for j in 4
-                #for s in ROWS
-                let h$j_$s = vec4f(hidden[old$s + k + $j]);
-                #end
-                #for n in UNITS
-                let w$j_$n = weight(w$n + (k + $j) * $H);
-                #for s in ROWS
-                sum$s_$n = fma(h$j_$s, w$j_$n, sum$s_$n);
-                #end
-                #end
-                #end
-            }
-            #if RAGGED
-            for (var k = $WHOLE; k < $H; k++) {
-                #for n in UNITS
-                #for s in ROWS
-                sum$s_$n = fma(vec4f(hidden[old$s + k]), weight(w$n + k * $H), sum$s_$n);
-                #end
-                #end
-            }
-            #end
-            #end
-            #for n in UNITS
-            #for s in ROWS
-            advance($s, direction, u + $n * $THREADS, old$s, next$s, x$s, y$s, t < length$s, sum$s_$n);
-            #end
-            #end
-        }
-        workgroupBarrier();
     }
     for (var u = thread; u < $H; u += $THREADS) {
         #for s in ROWS
-        put_1(place$s + u, hidden[$s * $TWICE + ($STEPS & 1) * $H + u]);
+        put_1(place$s + u, hidden[$s * $SLOT + (count & 1) * $H + u]);
         #if LSTM
         put_2(place$s + u, cell[$s * $H + u]);
         #end

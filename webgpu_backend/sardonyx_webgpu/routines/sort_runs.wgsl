@@ -1,12 +1,6 @@
 // Keys [lines, N] to the first $KEEP in order of groups of $GROUP: a thread counts the keys of its group before its own.
 
-fn less(x: $KEY, y: $KEY) -> bool {
-    #if WIDE
-    return u64_lt(x, y);
-    #else
-    return x < y;
-    #end
-}
+#include "less.wgsl"
 
 fn unit(line: i32, i: i32) {
     let group = i / $GROUP;
