@@ -26,6 +26,8 @@ DEAR = frozenset(
 COST_OF_A_CALL = 6
 COST_OF_MEMORY = 4
 """What an element costs to write and read again, in additions: above it, sharing beats computing twice."""
+SPARSE = 16
+"""A lookup that takes one of so many elements of a table made of weights has only those computed, in every run."""
 MOST_NODES = 48
 """Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
 
@@ -184,11 +186,17 @@ class _Fuser:
             others = [x for x in reader.inputs if x is not array and id(x) in self.work]
             alone = all(self.result.is_written(x) or self.work[id(x)].core in (None, work.core) for x in others)
             return alone and (id(array) in self.inside or (self._keeps_count(array, reader) and self._uses(array) == 1))
+        if name == "gather" and array is reader.inputs[0] and self._is_sparse(array, reader.outputs[0]):
+            return work.cost <= COST_OF_MEMORY
         if name in REREAD and not (name == "gather" and array is not reader.inputs[0]):
             return work.cost <= (id(array) not in self.constants)  # what depends on weights alone is computed once
         if name == "broadcast" or (name == "elementwise" and self._is_stretched(array, reader.outputs[0])):
             return work.cost <= COST_OF_MEMORY
         return work.operations < MOST_NODES
+
+    def _is_sparse(self, table: Array, found: Array) -> bool:
+        """Whether a lookup takes little of what weights are: less than what it would take to hold all of that."""
+        return id(table) in self.constants and SPARSE * self._count(found) <= self._count(table)
 
     def _keeps_count(self, array: Array, reader: Equation) -> bool:
         """Whether a reader makes one element of each element of an Array."""
