@@ -48,6 +48,10 @@ class Bindings:
         k = self.same[buffer]
         return f"b{k}[{index}]" if self.kinds[k].stored == 32 else self._call("load4", k, index)
 
+    def word(self, buffer: int, index: str) -> str:
+        """The word of the four bytes from four times this index on."""
+        return f"b{self.same[buffer]}[{index}]"
+
     def store(self, buffer: int, index: str, value: str) -> str:
         """The statement that stores an element."""
         k = self.same[buffer]

@@ -31,6 +31,7 @@ ROUTINES = frozenset(
         "first_updates",
         "last_updates",
         "matmul",
+        "matmul_int8",
         "matmul_nbits",
         "merge_runs",
         "recur",
@@ -46,7 +47,9 @@ ROUTINES = frozenset(
     }
 )
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = frozenset({"attend", "combine_updates", "conv", "depthwise", "matmul", "matmul_nbits", "winograd_output"})
+EPILOGUES = frozenset(
+    {"attend", "combine_updates", "conv", "depthwise", "matmul", "matmul_int8", "matmul_nbits", "winograd_output"}
+)
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "matmul_nbits": (1,), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""

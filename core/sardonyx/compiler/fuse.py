@@ -183,7 +183,10 @@ class _Fuser:
     def _fits(self, array: Array, work: _Work, reader: Equation) -> bool:
         name = reader.primitive.name
         if work.core is not None:
-            others = [x for x in reader.inputs if x is not array and id(x) in self.work]
+            once = self.constants if id(reader.outputs[0]) not in self.constants else ()
+            if id(array) in once:
+                return False
+            others = [x for x in reader.inputs if x is not array and id(x) in self.work and id(x) not in once]
             alone = all(self.result.is_written(x) or self.work[id(x)].core in (None, work.core) for x in others)
             return alone and (id(array) in self.inside or (self._keeps_count(array, reader) and self._uses(array) == 1))
         if name == "gather" and array is reader.inputs[0] and self._is_sparse(array, reader.outputs[0]):
