@@ -23,6 +23,9 @@ GROUPS = 128
 DEEP = 128
 """The length of sums from which more threads than one are worth a barrier."""
 
+PACKED = 4
+"""Rows of bytes below which SwiftShader is faster with `dot4I8Packed`, too: to unpack weights pays for more of them."""
+
 
 class Design(NamedTuple):
     """A tile of `rows` times `quads` fours of columns, and who makes it.
@@ -56,7 +59,8 @@ def designs_of_bytes(batch: Size, m: Size, k: Size, n: Size) -> dict[str, Design
     chosen = found["hardware"]
     if chosen.kind == SHARED:
         chosen = Design(THREAD, chosen.rows, chosen.quads)
-    return {**found, "hardware": chosen._replace(packed=True)}
+    slow = found["software"]._replace(packed=hint(m) < PACKED)
+    return {"software": slow, "hardware": chosen._replace(packed=True)}
 
 
 def software(batch: int, m: int, k: int, n: int) -> Design:

@@ -53,7 +53,7 @@ EPILOGUES = frozenset(
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "matmul_nbits": (1,), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
-OPTIONS = {"adapter", "power_preference", "limits"}
+OPTIONS = {"adapter", "power_preference", "limits", "tune"}
 
 
 @dataclass
@@ -62,7 +62,8 @@ class WebGpuProvider:
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
     `power_preference`, `high-performance` or `low-power`; `limits`, `max` for all that this device has, or
-    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS).
+    `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS); `tune`, `1` to measure which way
+    to multiply matrices is fastest here (also the variable SARDONYX_TUNE).
     """
 
     name: str = "WebGpuExecutionProvider"
@@ -130,6 +131,7 @@ class WebGpuProvider:
         if not self.available():
             raise EPFail(f"{self.name}: the package wgpu is missing; pip install 'sardonyx[gpu]'")
         from sardonyx_webgpu.device import WebGpuDevice
+        from sardonyx_webgpu.tuner import is_wanted
 
         try:
             from sardonyx_webgpu import native
@@ -137,7 +139,7 @@ class WebGpuProvider:
             raise EPFail(
                 f"{self.name}: the package wgpu does not load here ({error}); use CPUExecutionProvider"
             ) from error
-        return WebGpuDevice(native.request(options))
+        return WebGpuDevice(native.request(options), is_wanted(options))
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources: how large tensors may be."""
