@@ -65,8 +65,8 @@ BODIES = {
     "concat": "c = Concat <axis = 0> (x, x) c2 = Mul (c, c) y = MatMul (c2, z)",
     "slice": "a = Constant <value_ints = [2]> () b = Constant <value_ints = [-9]> () c = Constant <value_ints = [1]> ()"
     " d = Constant <value_ints = [-1]> () s = Slice (x, a, b, c, d) y = Mul (s, x)",
-    "strided": "a = Constant <value_ints = [0]> () b = Constant <value_ints = [3]> () c = Constant <value_ints = [1]> ()"
-    " d = Constant <value_ints = [2]> () s = Slice (x, a, b, c, d) y = Mul (s, s)",
+    "strided": "a = Constant <value_ints = [0]> () b = Constant <value_ints = [3]> () c = Constant <value_ints = [1]>"
+    " () d = Constant <value_ints = [2]> () s = Slice (x, a, b, c, d) y = Mul (s, s)",
     "pad": "n = Constant <value_ints = [0, 1, 0, 1]> () q = Pad (x, n) y = Mul (q, q)",
     "gather": "i = Constant <value_ints = [2, 0, 2]> () g = Gather <axis = 1> (x, i) y = Mul (g, z)",
     "where": "c = Less (x, z) y = Where (c, x, z)",

@@ -59,6 +59,10 @@ class Bindings:
             return self._call("load4", k, index)
         return self._value(k, f"b{k}[{index}]", "vec4")
 
+    def word(self, buffer: int, index: str) -> str:
+        """The word of the four bytes from four times this index on."""
+        return f"b{self.same[buffer]}[{index}]"
+
     def store(self, buffer: int, index: str, value: str) -> str:
         """The statement that stores an element."""
         k = self.same[buffer]

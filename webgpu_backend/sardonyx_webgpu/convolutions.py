@@ -16,6 +16,7 @@ from sardonyx.array import Array, Equation
 from sardonyx.legalization.beside import beside
 from sardonyx.legalization.channels_last import ChannelsLast, are_floats
 from sardonyx.legalization.phases import interleaved
+from sardonyx.legalization.ranges import largest_sum
 from sardonyx.legalization.volumes import is_plane
 from sardonyx.symbolic import Size, hint, product, same, same_shape
 from sardonyx_webgpu import primitives as own
@@ -24,17 +25,22 @@ from sardonyx_webgpu.products import matmul
 from sardonyx_webgpu.window import Window, filled, parameters
 from sardonyx_webgpu.winograd import by_winograd, fastest
 
+_EXACT = 1 << 24
+"""Integers up to here are numbers of float32."""
 _UNROLLED = 320
 """Most multiplications of fours that are written out in a shader."""
 
 
 def conv_general(legalizer: ChannelsLast, equation: Equation) -> bool:
-    """conv_general of floats -> conv, depthwise, Winograd's algorithm or a product"""
+    """conv_general of floats, or of integers that they hold -> conv, depthwise, Winograd's algorithm or a product"""
     x, w = equation.inputs
     (output,) = equation.outputs
     params = equation.params
     window = Window(*(params[name] for name in Window._fields))
-    if not all(isinstance(size, int) for size in w.shape) or hint(output.size) == 0 or not are_floats(x, w):
+    if not all(isinstance(size, int) for size in w.shape) or hint(output.size) == 0:
+        return False
+    whole = output.dtype is dtypes.int32 and largest_sum(x, w, range(1, w.rank)) <= _EXACT
+    if not (whole or are_floats(x, w)):
         return False
     if prod(window.strides) > 1 and prod(window.spread) > 1:
         return False
@@ -42,16 +48,19 @@ def conv_general(legalizer: ChannelsLast, equation: Equation) -> bool:
     image = legalizer.last(x)
     if is_new and int(w.shape[1]) % 4 == 3 and params["groups"] == 1:  # whoever writes the image writes whole fours
         image, w = filled(image, x.rank - 1), filled(w, 1)
+    if whole:
+        image, w = p.cast(image, dtypes.float32), p.cast(w, dtypes.float32)
     shape = [output.shape[0], *output.shape[2:], output.shape[1]]
-    made = _convolved(legalizer, image, w, shape, params["groups"], window)
+    made = _convolved(legalizer, image, w, shape, params["groups"], window, whole)
     legalizer.define_last(output, p.cast(made, output.dtype))
     return True
 
 
 def _convolved(
-    legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[Size], groups: int, window: Window
+    legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[Size], groups: int, window: Window, exact: bool
 ) -> Array:
-    """The convolution of an image [B, *size, C] with w [M, C / groups, *taps] to this shape [B, *out, M]."""
+    """The convolution of an image [B, *size, C] with w [M, C / groups, *taps] to this shape [B, *out, M]; an `exact`
+    one is of integers."""
     made, channels, *taps = map(int, w.shape)
     if groups == 1 and (found := _as_product(legalizer, image, w, shape, window)) is not None:
         return found
@@ -59,16 +68,17 @@ def _convolved(
         planes = p.reshape(image, [product(image.shape[:2]), *image.shape[2:]])
         kernels = p.reshape(w, [made, channels, *taps[1:]])
         flat, inner = [product(shape[:2]), *shape[2:]], window.inner
-        return p.reshape(_convolved(legalizer, planes, kernels, flat, groups, inner), shape)
+        return p.reshape(_convolved(legalizer, planes, kernels, flat, groups, inner, exact), shape)
     if groups == 1 and made < 4 and (found := _as_phases(legalizer, image, w, shape, window)) is not None:
         return found
     if groups > 1 and channels == 1 and (found := _depthwise(legalizer, image, w, shape, window)) is not None:
         return found
-    if groups == 1 and len(taps) < 3 and (lines := fastest(legalizer, w, shape, window)) is not None:
+    lines = None if exact or groups > 1 or len(taps) > 2 else fastest(legalizer, w, shape, window)
+    if lines is not None:
         return by_winograd(legalizer, image, w, shape, window, lines)
     if groups == 1 and (widened := _beside(w, shape, window)) is not None:
         w, wide, window = widened
-        return p.reshape(_convolved(legalizer, image, w, wide, 1, window), shape)
+        return p.reshape(_convolved(legalizer, image, w, wide, 1, window, exact), shape)
     kind = "one" if groups == 1 else "whole" if made // groups % 4 == 0 else "mixed"
     places = product([shape[0], *((size + step - 1) // step for size, step in zip(shape[1:-1], window.spread))])
     rows, quads = tile(hint(places), made // groups)

@@ -23,18 +23,23 @@ GROUPS = 128
 DEEP = 128
 """The length of sums from which more threads than one are worth a barrier."""
 
+PACKED = 4
+"""Rows of bytes below which SwiftShader is faster with `dot4I8Packed`, too: to unpack weights pays for more of them."""
+
 
 class Design(NamedTuple):
     """A tile of `rows` times `quads` fours of columns, and who makes it.
 
     "thread": one thread. "split": threads that have parts of the sums, `across` such tiles side by side in a workgroup.
     "shared": one thread, in a workgroup of `across` times as many that load what they multiply together.
+    Those of bytes that are `packed` multiply four at once, which hardware can, and others do as floats do.
     """
 
     kind: str
     rows: int
     quads: int
     across: int = 1
+    packed: bool = False
 
 
 def of(attributes: Any) -> Design:
@@ -48,11 +53,21 @@ def designs(batch: Size, m: Size, k: Size, n: Size) -> dict[str, Design]:
     return {"software": software(*sizes), "hardware": hardware(*sizes)}
 
 
+def designs_of_bytes(batch: Size, m: Size, k: Size, n: Size) -> dict[str, Design]:
+    """The attributes `software` and `hardware` of a product of bytes."""
+    found = designs(batch, m, k, n)
+    chosen = found["hardware"]
+    if chosen.kind == SHARED:
+        chosen = Design(THREAD, chosen.rows, chosen.quads)
+    slow = found["software"]._replace(packed=hint(m) < PACKED)
+    return {"software": slow, "hardware": chosen._replace(packed=True)}
+
+
 def software(batch: int, m: int, k: int, n: int) -> Design:
     """The fastest one on llvmpipe and SwiftShader.
 
-    >>> software(1, 1, 64, 512), software(1, 512, 512, 3)
-    (Design(kind='thread', rows=1, quads=2, across=1), Design(kind='thread', rows=8, quads=1, across=1))
+    >>> software(1, 1, 64, 512)[:3], software(1, 512, 512, 3)[:3]
+    (('thread', 1, 2), ('thread', 8, 1))
     """
     return Design(THREAD, *tile(m, n))
 
@@ -65,10 +80,8 @@ def tile(rows: int, columns: int) -> tuple[int, int]:
 def hardware(batch: int, m: int, k: int, n: int) -> Design:
     """The one that keeps a GPU busy.
 
-    >>> hardware(1, 1, 768, 3072)
-    Design(kind='split', rows=1, quads=1, across=8)
-    >>> hardware(1, 1024, 1024, 1024), hardware(12, 100, 64, 100)
-    (Design(kind='shared', rows=8, quads=2, across=8), Design(kind='shared', rows=4, quads=1, across=8))
+    >>> hardware(1, 1, 768, 3072)[:4], hardware(1, 1024, 1024, 1024)[:4]
+    (('split', 1, 1, 8), ('shared', 8, 2, 8))
     """
     if min(m, n) > FEW * 4:
         for design in (Design(SHARED, 8, 2, 8), Design(SHARED, 4, 1, 8)):

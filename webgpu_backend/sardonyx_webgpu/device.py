@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -23,6 +23,9 @@ from sardonyx_webgpu.gpu import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pas
 from sardonyx_webgpu.grid import evaluate, portions, workgroups
 from sardonyx_webgpu.kernels import lower
 from sardonyx_webgpu.queue import Queue, Reading, Work, estimate
+
+if TYPE_CHECKING:
+    from sardonyx_webgpu.tuner import Tuner
 
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
@@ -45,11 +48,15 @@ class Chunk:
 
 class WebGpuDevice:
     """A `Device` that runs Programs as compute shaders. What it is asked for waits until something is read or written,
-    so that a run is one submission (`queue`). One lock is held for as long as something is added or submitted."""
+    so that a run is one submission (`queue`). One lock is held for as long as something is added or submitted.
 
-    def __init__(self, gpu: Gpu) -> None:
+    One that `tunes` measures which design of a product is fastest, when a plan is bound.
+    """
+
+    def __init__(self, gpu: Gpu, tunes: bool = False) -> None:
         self.gpu = gpu
         self.is_software = gpu.adapter.is_software
+        self.tuner = self._tuner() if tunes else None
         self.lock = Lock()
         self.queue = Queue(gpu)
         self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
@@ -63,6 +70,11 @@ class WebGpuDevice:
         self._scratch: tuple[Buffer, int] | None = None
         # What is bound for buffers without elements, a place for each: WebGPU binds no empty ranges.
         self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
+
+    def _tuner(self) -> Tuner:
+        from sardonyx_webgpu.tuner import Tuner
+
+        return Tuner(self)
 
     def allocate(self, nbytes: int) -> Chunk:
         room = max(16, _padded(nbytes, 16))
@@ -193,7 +205,7 @@ class WebGpuDevice:
         lowered = {k: self._lowered(codes[k]) for k in used}
         with self.lock:
             self._compile({(code.key, code.same): code for code in lowered.values()})
-        return WebGpuExecutable(self, lowered, segments)
+        return WebGpuExecutable(self, lowered, segments, codes)
 
     def _lowered(self, code: Any) -> Code:
         key = (type(code).__name__, code.key)
@@ -273,11 +285,12 @@ class WebGpuDevice:
 
 @dataclass(frozen=True)
 class WebGpuExecutable:
-    """The codes of one plan."""
+    """The codes of one plan, and what they were made of."""
 
     device: WebGpuDevice
     codes: Mapping[int, Code]
     segments: Sequence[Sequence[Launch]]
+    sources: Sequence[Any]
 
     def bind(
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
@@ -293,6 +306,8 @@ class WebGpuExecutable:
         most = device.gpu.limits["maxComputeWorkgroupsPerDimension"]
         for launch, addresses, numbers in zip(self.segments[segment], buffers, params, strict=True):
             code = self.codes[launch.code]
+            if device.tuner is not None:
+                code = device.tuner.code(self.sources[launch.code], addresses, numbers) or code
             x, y = workgroups(code, numbers, most)
             if x:
                 pipeline, group = device.prepare(code, addresses)

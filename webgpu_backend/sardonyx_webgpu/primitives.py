@@ -31,6 +31,14 @@ class _MatmulNBits(Primitive):
     name = "matmul_nbits"
 
 
+class _MatmulInt8(Primitive):
+    """a [B, M, K] of int8 or uint8 x words of four bytes along K, [B, K / 4, N], to int32 [B, M, N], by a design as
+    `matmul` has it. All bytes are `signed` or none: those of a then are what is above 128. K and N are multiples of
+    four but that of the result."""
+
+    name = "matmul_int8"
+
+
 class _Recur(Primitive):
     """Core's `recurrent` with weights as `recurrent.packed` has them; `hidden` is H; a workgroup takes `rows`
     sequences. States of all steps are [steps, batch, directions, H]."""
@@ -72,7 +80,8 @@ class _WinogradOutput(Primitive):
 
 
 ATTEND, MATMUL, RECUR, CONV, DEPTHWISE = _Attend(), _Matmul(), _Recur(), _Conv(), _Depthwise()
-MATMUL_NBITS, WINOGRAD_INPUT, WINOGRAD_OUTPUT = _MatmulNBits(), _WinogradInput(), _WinogradOutput()
+MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
+WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
 
 
 class _SortRuns(Primitive):

@@ -16,8 +16,12 @@ FEWEST = 512
 
 
 def dot_general(legalizer: ChannelsLast, equation: Equation) -> bool:
-    """dot_general of floats -> matmul"""
+    """dot_general of floats -> matmul; that of bytes -> matmul_int8"""
     (output,) = equation.outputs
+    if equation.params["dtype"] is dtypes.int32:
+        from sardonyx_webgpu import integers
+
+        return integers.dot_general(legalizer, equation)
     found = contraction(equation)
     if found is None or not found.work >= FEWEST or found.is_sums:  # fusion joins sums with what surrounds them
         return False

@@ -31,6 +31,7 @@ ROUTINES = frozenset(
         "first_updates",
         "last_updates",
         "matmul",
+        "matmul_int8",
         "matmul_nbits",
         "merge_runs",
         "recur",
@@ -46,11 +47,13 @@ ROUTINES = frozenset(
     }
 )
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
-EPILOGUES = frozenset({"attend", "combine_updates", "conv", "depthwise", "matmul", "matmul_nbits", "winograd_output"})
+EPILOGUES = frozenset(
+    {"attend", "combine_updates", "conv", "depthwise", "matmul", "matmul_int8", "matmul_nbits", "winograd_output"}
+)
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "matmul_nbits": (1,), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
-OPTIONS = {"adapter", "power_preference", "limits", "float16"}
+OPTIONS = {"adapter", "power_preference", "limits", "float16", "tune"}
 
 
 @dataclass
@@ -60,7 +63,8 @@ class WebGpuProvider:
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);
     `power_preference`, `high-performance` or `low-power`; `limits`, `max` for all that this device has, or
     `default` for what every WebGPU device grants (also the variable SARDONYX_LIMITS); `float16`, `native` for f16 in
-    memory where the device can, or `packed` for pairs in words (also the variable SARDONYX_FLOAT16).
+    memory where the device can, or `packed` for pairs in words (also the variable SARDONYX_FLOAT16); `tune`, `1` to
+    measure which way to multiply matrices is fastest here (also the variable SARDONYX_TUNE).
     """
 
     name: str = "WebGpuExecutionProvider"
@@ -131,6 +135,7 @@ class WebGpuProvider:
         if not self.available():
             raise EPFail(f"{self.name}: the package wgpu is missing; pip install 'sardonyx[gpu]'")
         from sardonyx_webgpu.device import WebGpuDevice
+        from sardonyx_webgpu.tuner import is_wanted
 
         try:
             from sardonyx_webgpu import native
@@ -138,7 +143,7 @@ class WebGpuProvider:
             raise EPFail(
                 f"{self.name}: the package wgpu does not load here ({error}); use CPUExecutionProvider"
             ) from error
-        return WebGpuDevice(native.request(options))
+        return WebGpuDevice(native.request(options), is_wanted(options))
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources: how large tensors may be."""

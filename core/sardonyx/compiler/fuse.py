@@ -31,6 +31,8 @@ MOST_PARTS = 3
 MOST_TO_CHOOSE = 16
 """What an element of such parts may cost, in additions."""
 _CHOOSERS = frozenset({"elementwise", "concat", "reshape", "transpose"})
+SPARSE = 16
+"""A lookup that takes one of so many elements of a table made of weights has only those computed, in every run."""
 MOST_NODES = 48
 """Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
 
@@ -186,14 +188,23 @@ class _Fuser:
     def _fits(self, array: Array, work: _Work, reader: Equation) -> bool:
         name = reader.primitive.name
         if work.core is not None:
-            others = [x for x in reader.inputs if x is not array and id(x) in self.work]
+            once = self.constants if id(reader.outputs[0]) not in self.constants else ()
+            if id(array) in once:
+                return False
+            others = [x for x in reader.inputs if x is not array and id(x) in self.work and id(x) not in once]
             alone = all(self.result.is_written(x) or self.work[id(x)].core in (None, work.core) for x in others)
             return alone and (id(array) in self.inside or (self._keeps_count(array, reader) and self._uses(array) == 1))
+        if name == "gather" and array is reader.inputs[0] and self._is_sparse(array, reader.outputs[0]):
+            return work.cost <= COST_OF_MEMORY
         if name in REREAD and not (name == "gather" and array is not reader.inputs[0]):
             return work.cost <= (id(array) not in self.constants)  # what depends on weights alone is computed once
         if name == "broadcast" or (name == "elementwise" and self._is_stretched(array, reader.outputs[0])):
             return work.cost <= COST_OF_MEMORY
         return work.operations < MOST_NODES
+
+    def _is_sparse(self, table: Array, found: Array) -> bool:
+        """Whether a lookup takes little of what weights are: less than what it would take to hold all of that."""
+        return id(table) in self.constants and SPARSE * self._count(found) <= self._count(table)
 
     def _keeps_count(self, array: Array, reader: Equation) -> bool:
         """Whether a reader makes one element of each element of an Array."""

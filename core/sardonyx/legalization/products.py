@@ -44,9 +44,12 @@ class Contraction:
 
 def contraction(equation: Equation) -> Contraction | None:
     """The contraction of a dot_general of floats."""
+    return contracted(equation) if are_floats(*equation.inputs) and equation.params["dtype"].is_float else None
+
+
+def contracted(equation: Equation) -> Contraction:
+    """What a dot_general is."""
     a, b = equation.inputs
-    if not (are_floats(a, b) and equation.params["dtype"].is_float):
-        return None
     left, right = ([*sides] for sides in equation.params["batch"])
     over, along = equation.params["contract"]
     rows = [axis for axis in range(a.rank) if axis not in (*left, *over)]

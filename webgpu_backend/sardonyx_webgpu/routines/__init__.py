@@ -25,6 +25,7 @@ WRITERS = {
     "first_updates": "scatter.first",
     "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
+    "matmul_int8": "int8.matmul_int8",
     "matmul_nbits": "nbits.matmul_nbits",
     "merge_runs": "sorting.merge_runs",
     "recur": "recur.recur",

@@ -22,12 +22,12 @@ Size: TypeAlias = int | str
 class Frame:
     """A routine being written, whose template has a function `unit` of the thread's place in the grid.
 
-    It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours, from where `at_a`
-    of an index says; from there a template may go by steps along axes in which views are linear. It puts results at
-    their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and `put_row(at, room, column, vec4)`, which
-    leaves out what there is no `room` for; a `Column`, from `of_column(place)` along the last axis, has what is the
-    same for all rows. Further results have `put_1(at, x)`, ...; `made(at)`, `made_1(at)`, ... are
-    what has been put of each. Sizes are what it is told by names.
+    It loads its operands by `load_a`, `load_b`, ..., and by `load4_a`, ... those that lie in fours, or `word_a`, ... if
+    they are bytes, from where `at_a` of an index says; from there a template may go by steps along axes in which views
+    are linear. It puts results at their places in row-major order by `put(at, x)`, `put4(at, vec4)`, and
+    `put_row(at, room, column, vec4)`, which leaves out what there is no `room` for; a `Column`, from `of_column(place)`
+    along the last axis, has what is the same for all rows. Further results have `put_1(at, x)`, ...; `made(at)`,
+    `made_1(at)`, ... are what has been put of each. Sizes are what it is told by names.
     """
 
     def __init__(self, routine: Routine) -> None:
@@ -146,6 +146,9 @@ class Frame:
             if k in fours:
                 load = f"return {bindings.load4(k, 'i')};"
                 parts.append(f"fn load4_{letter}(i: i32) -> vec4<{wgsl}> {block([load])}\n")
+            if k in fours and bindings.kinds[k].stored == 8:
+                load = f"return {bindings.word(k, 'i')};"
+                parts.append(f"fn word_{letter}(i: i32) -> u32 {block([load])}\n")
         return parts
 
     def _mades(self, bindings: Bindings, body: str) -> list[str]:
