@@ -182,7 +182,7 @@ def expected_in_type(operator: type[Operator], sample: Sample) -> list[np.ndarra
 
 
 def expected_of_type(operator: type[Operator], sample: TypedSample) -> list[np.ndarray]:
-    """The outputs of a sample in another type, in the types that ONNX infers."""
+    """The outputs of a sample in another type, in the types that ONNX infers, if it does."""
     own, model = Sample(sample.inputs, sample.attributes, sample.outputs), model_of(operator, sample)[0]
     wanted = None
     if not sample.is_half and name_of(operator) not in ROUNDING:
@@ -191,10 +191,15 @@ def expected_of_type(operator: type[Operator], sample: TypedSample) -> list[np.n
                 wanted = judge(operator, own)
                 break
     inferred = onnx.shape_inference.infer_shapes(model).graph.output
-    types = [helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type) for value in inferred]
+    numbers = [value.type.tensor_type.elem_type for value in inferred]
     with np.errstate(all="ignore"):
         found = wanted or expected(operator, sample.base)
-        return [array.astype(dtype) for array, dtype in zip(found, types, strict=True)]
+        usual = [sample.dtype.number if sample.is_half and x.dtype == np.float32 else 0 for x in found]
+        types = [known or other for known, other in zip(numbers, usual, strict=True)]
+        return [
+            array.astype(helper.tensor_dtype_to_np_dtype(number)) if number else array
+            for array, number in zip(found, types, strict=True)
+        ]
 
 
 def expected_by_reference(operator: type[Operator], sample: Sample) -> list[np.ndarray]:
