@@ -100,7 +100,7 @@ def _typed(schema: Any, sample: Sample, places: list[int], dtype: DType) -> Type
             array = np.zeros_like(array)
         if not _holds(array, dtype):
             return None
-        typed[k] = _as(np.abs(array) if dtype.kind == "uint" else array, dtype)
+        typed[k] = np.asarray(_as(np.abs(array) if dtype.kind == "uint" else array, dtype))
         base[k] = typed[k].astype(np.float32 if base[k].dtype.kind == "f" else base[k].dtype)
     tolerance = TOLERANCES.get(dtype.name, sample.tolerance)
     known = replace(sample, inputs=tuple(base))
