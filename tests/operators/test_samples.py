@@ -19,11 +19,12 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from sardonyx import errors, ops
+from sardonyx import dtypes, errors, ops
 from sardonyx.ops.operator import Operator, Sample
 from sardonyx.polynomial import Poly
 from sardonyx.symbolic import hint, poly
-from tests.engine.providers import PROVIDERS, require_provider
+from tests.engine.providers import PROVIDERS, WEBGPU, require_provider
+from tests.operators.typed import TypedSample, typed_samples
 from tests.support import eager
 
 RUNTIME_OPSET = 21
@@ -60,6 +61,12 @@ def one_hot(indices: np.ndarray, depth: np.ndarray, values: np.ndarray, axis: in
     places = np.arange(size).reshape([-1 if k == axis % index.ndim else 1 for k in range(index.ndim)])
     return [np.where(index == places, values[1], values[0])]
 
+
+ROUNDING = {
+    "GridSample": "the reference rounds weights to integers",
+    "SVMRegressor": "the reference rounds results to integers",
+}
+"""Operators that are judged by float32 in all types, and why."""
 
 ORACLES = {"OneHot": one_hot}
 """Operators that neither judges in all types."""
@@ -109,6 +116,9 @@ CASES = [
     for number, sample in enumerate(operator.samples)
 ]
 
+TYPED = [pytest.param(operator, sample, id=name) for name, operator, sample in typed_samples()]
+"""The same operators in every type that ONNX allows."""
+
 
 def name_of(operator: type[Operator]) -> str:
     return next(name for (_, name), known in ops.load().items() if known is operator)
@@ -151,6 +161,8 @@ def attribute(key: str, value: Any, schema: Any) -> onnx.AttributeProto:
 
 def expected(operator: type[Operator], sample: Sample) -> list[np.ndarray]:
     """What the outputs of a sample should be."""
+    if isinstance(sample, TypedSample):
+        return expected_of_type(operator, sample)
     name = name_of(operator)
     if name in ORACLES:
         return ORACLES[name](*sample.arrays(), **sample.attributes)
@@ -166,6 +178,31 @@ def expected_in_type(operator: type[Operator], sample: Sample) -> list[np.ndarra
         model, feeds = model_of(operator, sample, RUNTIME_OPSET)
         session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
         return list(session.run(None, feeds))
+    return expected_by_reference(operator, sample)
+
+
+def expected_of_type(operator: type[Operator], sample: TypedSample) -> list[np.ndarray]:
+    """The outputs of a sample in another type, in the types that ONNX infers, if it does."""
+    own, model = Sample(sample.inputs, sample.attributes, sample.outputs), model_of(operator, sample)[0]
+    wanted = None
+    if not sample.is_half and name_of(operator) not in ROUNDING:
+        for judge in (expected, expected_by_reference):
+            with suppress(Exception):  # each lacks operators in some types
+                wanted = judge(operator, own)
+                break
+    inferred = onnx.shape_inference.infer_shapes(model).graph.output
+    numbers = [value.type.tensor_type.elem_type for value in inferred]
+    with np.errstate(all="ignore"):
+        found = wanted or expected(operator, sample.base)
+        usual = [sample.dtype.number if sample.is_half and x.dtype == np.float32 else 0 for x in found]
+        types = [known or other for known, other in zip(numbers, usual, strict=True)]
+        return [
+            array.astype(helper.tensor_dtype_to_np_dtype(number)) if number else array
+            for array, number in zip(found, types, strict=True)
+        ]
+
+
+def expected_by_reference(operator: type[Operator], sample: Sample) -> list[np.ndarray]:
     model, feeds = model_of(operator, sample)
     with np.errstate(all="ignore"):
         return [np.asarray(array) for array in ReferenceEvaluator(model).run(None, feeds)]
@@ -175,14 +212,14 @@ def _is_half(array: np.ndarray | None) -> bool:
     return array is not None and array.dtype == np.float16
 
 
-def run_sample(operator: type[Operator], sample: Sample, provider: str) -> list[np.ndarray]:
-    """The outputs of a sample on a provider, or of `eager` evaluation."""
+def run_sample(operator: type[Operator], sample: Sample, provider: str, **options: str) -> list[np.ndarray]:
+    """The outputs of a sample on a provider with these options, or of `eager` evaluation."""
     model, feeds = model_of(operator, sample)
     if provider == "eager":
         return eager.evaluate(model, feeds)
     from sardonyx import InferenceSession
 
-    return list(InferenceSession(model.SerializeToString(), providers=[provider]).run(None, feeds))
+    return list(InferenceSession(model.SerializeToString(), providers=[(provider, options)]).run(None, feeds))
 
 
 def assert_near(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float) -> None:
@@ -208,6 +245,41 @@ def assert_near(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: fl
 def test_sample(operator: type[Operator], sample: Sample, provider: str) -> None:
     require_provider(provider)
     assert_near(run_sample(operator, sample, provider), expected(operator, sample), sample.tolerance)
+
+
+def check_typed(operator: type[Operator], sample: TypedSample, provider: str, **options: str) -> None:
+    """A typed sample on a provider, with options."""
+    require_provider(provider)
+    found = run_sample(operator, sample, provider, **options)
+    assert_near(found, expected(operator, sample), sample.tolerance)
+
+
+@pytest.mark.parametrize(("operator", "sample"), TYPED[::10])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_tenth_of_the_types(operator: type[Operator], sample: TypedSample, provider: str) -> None:
+    check_typed(operator, sample, provider)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("operator", "sample"), [case for k, case in enumerate(TYPED) if k % 10])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_all_types(operator: type[Operator], sample: TypedSample, provider: str) -> None:
+    check_typed(operator, sample, provider)
+
+
+HALVES = [case for case in TYPED if case.values[1].dtype is dtypes.float16]
+
+
+@pytest.mark.parametrize(("operator", "sample"), HALVES[::10])
+def test_a_tenth_in_native_halves(operator: type[Operator], sample: TypedSample) -> None:
+    """float16 as f16 in memory, where the GPU can."""
+    check_typed(operator, sample, WEBGPU, float16="native")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("operator", "sample"), [case for k, case in enumerate(HALVES) if k % 10])
+def test_all_in_native_halves(operator: type[Operator], sample: TypedSample) -> None:
+    check_typed(operator, sample, WEBGPU, float16="native")
 
 
 @pytest.mark.parametrize(("operator", "sample"), CASES)

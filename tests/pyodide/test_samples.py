@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests.pyodide import arrays
-from tests.pyodide.storage import typed
+from tests.pyodide.storage import stored, typed
 from tests.support import require, run_in_pyodide
 from tests.support.browser import run_in_browser
 
 operators = import_module("tests.operators.test_samples")  # which has no strict types
-CASES = operators.CASES
+CASES = [*operators.CASES, *operators.TYPED]
 
 NUMPY, WASM, WEBGPU = "NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider"
 HOSTS: dict[str, Callable[..., str]] = {"pyodide": run_in_pyodide, "browser": run_in_browser}
@@ -51,7 +51,7 @@ def check(host: str, provider: str, cases: list[Any]) -> None:
     for case in cases:
         model, feeds = operators.model_of(*case.values)
         text = base64.b64encode(model.SerializeToString()).decode()
-        samples.append([case.id, text, {name: arrays.packed(feed) for name, feed in feeds.items()}])
+        samples.append([case.id, text, {name: arrays.packed(stored(feed)) for name, feed in feeds.items()}])
     files = {"samples.json": json.dumps(samples).encode(), "arrays.py": Path(arrays.__file__).read_bytes()}
     try:
         lines = HOSTS[host](SCRIPT.format(provider=provider), files, timeout=600).splitlines()

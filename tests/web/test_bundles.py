@@ -20,6 +20,7 @@ from tests.support.browser import Chromium
 from tests.web.pages import Case, bundled, run
 
 operators = import_module("tests.operators.test_samples")  # which has no strict types
+SAMPLES = [*operators.CASES, *operators.TYPED]
 PARTS = 4
 TARGETS = {"wasm": "WasmExecutionProvider", "webgpu": "WebGpuExecutionProvider"}
 SMALL = ("ppocr2-cls", "silero-vad", "silero-vad-seq")
@@ -65,14 +66,14 @@ def check_samples(chromium: Chromium, target: str, samples: list[Any]) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_tenth_of_the_samples(chromium: Chromium, target: str) -> None:
-    check_samples(chromium, target, operators.CASES[::10])
+    check_samples(chromium, target, SAMPLES[::10])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_samples(chromium: Chromium, target: str, part: int) -> None:
-    check_samples(chromium, target, operators.CASES[part::PARTS])
+    check_samples(chromium, target, SAMPLES[part::PARTS])
 
 
 def combination(id: str, target: str) -> Any:

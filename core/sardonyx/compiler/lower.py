@@ -178,7 +178,7 @@ class KernelBuilder:
         in them are one kernel."""
         dtype = array.dtype.lowered
         if not dtype.is_native:
-            return self.load(array, (ZERO,) * array.rank)
+            return self.add("bitcast", dtype, (self.const(number, dtypes.of(dtype.storage)),))
         if dtype is dtypes.float32 and not (float(number) * 64).is_integer():
             bits = self.index(constant(int(number.view("int32"))))
             return self.add("bitcast", dtype, (bits,))

@@ -150,6 +150,8 @@ class Col2Im(Operator, since=18):
     dilations: tuple[int, ...] | None = None
 
     def expand(self, x: Array, image_shape: Array, block_shape: Array) -> Array:
+        if x.dtype is dtypes.bool_:
+            return p.cast(self.expand(p.cast(x, dtypes.int32), image_shape, block_shape), dtypes.bool_)
         image, block = known_sizes(image_shape), known_sizes(block_shape)
         rank = len(image)
         ones = (1,) * rank

@@ -144,13 +144,14 @@ class AffineGrid(Operator, since=20):
     def expand(self, theta: Array, size: Array) -> Array:
         spatial = known_sizes(size)[2:]
         rank = len(spatial)
+        dtype, theta = theta.dtype, p.widen(theta)
         total = self._column(theta, rank, rank)
         for axis, length in enumerate(spatial):
             shape = [length if k == axis else 1 for k in range(rank)]
             place = p.iota((1, *shape, 1), 1 + axis, theta.dtype) * 2
             place = place / (length - 1) - 1 if self.align_corners else (place + 1) / length - 1
             total = total + place * self._column(theta, rank - 1 - axis, rank)
-        return total
+        return p.cast(total, dtype)
 
     @staticmethod
     def _column(theta: Array, column: int, rank: int) -> Array:

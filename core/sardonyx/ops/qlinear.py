@@ -70,9 +70,9 @@ class QLinearMatMul(Operator, since=10):
         y_scale: Array,
         y_zero: Array,
     ) -> Array:
-        if a.dtype.is_float:
-            left = centred(a, along(a_zero, -2, a.rank))
-            total = p.matmul(left, centred(b, along(b_zero, -1, b.rank)))
+        if a.dtype.is_float or b.dtype.is_float:
+            left, right = centred(a, along(a_zero, -2, a.rank)), centred(b, along(b_zero, -1, b.rank))
+            total = p.matmul(p.cast(left, dtypes.float32), p.cast(right, dtypes.float32))
         else:
             total = MatMulInteger(self.node).expand(a, b, a_zero, None if is_zero(b_zero) else b_zero)
         scales = along(a_scale, -2, a.rank), along(b_scale, -1, b.rank), along(y_scale, -2, a.rank)

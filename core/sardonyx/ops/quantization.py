@@ -59,6 +59,8 @@ class QuantizeLinear(Conversion, since=10):
         elif self.output_dtype:
             dtype = type_of(self.output_dtype)
         precision = type_of(self.precision) if self.precision else scale.dtype
+        if not precision.is_float or precision.bits <= 8:
+            precision = dtypes.float32
         wide, scale, zero_point = aligned(x, self.axis, self.block_size, scale, zero_point)
         quotient = p.cast(p.cast(wide, precision) / p.cast(scale, precision), dtypes.float32)
         zero = None if zero_point is None else p.cast(zero_point, dtypes.float32)

@@ -236,6 +236,8 @@ def full(shape: Sequence[Size], value: Scalar, dtype: DType) -> Array:
 
 def iota(shape: Sequence[Size], axis: int, dtype: DType = dtypes.int64) -> Array:
     """An Array whose elements are their own index along one axis."""
+    if not dtype.is_native:
+        return cast(iota(shape, axis, dtypes.float32), dtype)
     return bind(IOTA, axis=axis, shape=tuple(shape), dtype=dtype)[0]
 
 
