@@ -27,6 +27,8 @@ from sardonyx_webgpu.queue import Queue, Reading, Work, estimate
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
 
+MOST_DEAD = 1 << 26
+"""Bytes of buffers that are not given back before what waits is submitted."""
 NO_CHUNK = -1
 """What stands for a number with buffers that are no chunk's."""
 
@@ -59,10 +61,15 @@ class WebGpuDevice:
         self._keys: dict[int, set[_Key]] = {}
         self._numbers = count()
         # Chunks die in any thread at any time, with the lock held too: what is left of them waits here.
-        self._dead: deque[tuple[int, Buffer]] = deque()
+        self._dead: deque[tuple[int, Buffer, int]] = deque()
         self._scratch: tuple[Buffer, int] | None = None
         # What is bound for buffers without elements, a place for each: WebGPU binds no empty ranges.
         self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is gone, with all that lay on it."""
+        return self.gpu.is_lost
 
     def allocate(self, nbytes: int) -> Chunk:
         room = max(16, _padded(nbytes, 16))
@@ -72,7 +79,7 @@ class WebGpuDevice:
         with self.lock:
             self._bury()
             chunk = Chunk(self.gpu.buffer(room), room, next(self._numbers))
-        finalizer = weakref.finalize(chunk, self._dead.append, (chunk.number, chunk.buffer))
+        finalizer = weakref.finalize(chunk, self._dead.append, (chunk.number, chunk.buffer, room))
         finalizer.atexit = False
         chunk.release = finalizer
         return chunk
@@ -84,10 +91,12 @@ class WebGpuDevice:
             self._bury()
 
     def _bury(self) -> None:
-        if self._dead:
+        if self.queue.is_waiting:  # what waits may use them
+            if sum(nbytes for _, _, nbytes in list(self._dead)) < MOST_DEAD:
+                return
             self.queue.flush()
         while self._dead:
-            number, buffer = self._dead.popleft()
+            number, buffer, _ = self._dead.popleft()
             for key in self._keys.pop(number, ()):
                 self._forget(key)
             self.gpu.destroy(buffer)
@@ -158,7 +167,7 @@ class WebGpuDevice:
         """A buffer of at least so many bytes; copies come in order, so all of them use the same one."""
         if self._scratch is None or self._scratch[1] < nbytes:
             if self._scratch is not None:
-                self._dead.append((NO_CHUNK, self._scratch[0]))
+                self._dead.append((NO_CHUNK, *self._scratch))
             self._scratch = self.gpu.buffer(nbytes), nbytes
         return self._scratch[0]
 
@@ -302,7 +311,7 @@ class WebGpuExecutable:
             device.gpu.write(uniform, 0, memoryview(table))
             group = device.gpu.params_group(uniform, window)
         run = _Run(device, Work(group, dispatches, seconds), buffers)
-        weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform)).atexit = False
+        weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform, len(table))).atexit = False
         return run
 
 

@@ -63,6 +63,10 @@ class Queue:
         self._running: list[Work] = []
         self._began = 0.0
 
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._waiting)
+
     def add(self, command: Command, seconds: float = 0.0) -> None:
         """Have a command done after all that came before."""
         if self._waiting and self._seconds + seconds > BOUND:

@@ -13,6 +13,7 @@ from sardonyx.compiler.interpret import Environment, interpret
 from sardonyx.compiler.schedule import schedule
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
+from sardonyx.handles import Feed
 from sardonyx.ir import Graph, TensorType, Value
 from sardonyx.plan import Plan
 from sardonyx.structure import TENSOR, Form, fill, ports
@@ -45,7 +46,7 @@ class Compiler:
 
     def compile(
         self,
-        feeds: Sequence[np.ndarray],
+        feeds: Sequence[Feed],
         hints: Mapping[str, int],
         arguments: Sequence[Form] | None = None,
         early: bool = False,
@@ -70,7 +71,7 @@ class Compiler:
 
     def trace(
         self,
-        feeds: Sequence[np.ndarray],
+        feeds: Sequence[Feed],
         hints: Mapping[str, int],
         arguments: Sequence[Form] | None = None,
         early: bool = False,
@@ -88,7 +89,7 @@ class Compiler:
                 number, feed = next(numbered)
                 shape = _shape(number, kind, feed.shape, trace.guards, symbols, names)
                 array = trace.input(kind.dtype or dtypes.of(feed.dtype), shape, name)
-                if array.dtype is not dtypes.string:
+                if array.dtype is not dtypes.string and isinstance(feed, np.ndarray):
                     trace.feeds[id(array)] = feed
                 arrays.append(array)
             environment[id(value)] = fill(outline, iter(arrays))
