@@ -27,6 +27,8 @@ from sardonyx_webgpu.queue import Queue, Reading, Work, estimate
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
 
+PIPELINES = 1024
+"""Pipelines that a device keeps for later sessions; those used longest ago go first. Work that is bound has its own."""
 MOST_DEAD = 1 << 26
 """Bytes of buffers that are not given back before what waits is submitted."""
 NO_CHUNK = -1
@@ -54,8 +56,8 @@ class WebGpuDevice:
         self.is_software = gpu.adapter.is_software
         self.lock = Lock()
         self.queue = Queue(gpu)
-        self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
-        self._compiled: dict[Shader, Pipeline] = {}
+        self._pipelines: OrderedDict[tuple[str, tuple[int, ...]], Pipeline] = OrderedDict()
+        self._compiled: OrderedDict[Shader, Pipeline] = OrderedDict()
         self._codes: WeakValueDictionary[tuple[str, str], Code] = WeakValueDictionary()
         self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
         self._keys: dict[int, set[_Key]] = {}
@@ -218,15 +220,22 @@ class WebGpuDevice:
                 print(item.wgsl, file=sys.stderr)
         unknown = [shader for shader in dict.fromkeys(new.values()) if shader not in self._compiled]
         self._compiled.update(zip(unknown, self.gpu.pipelines(unknown), strict=True))
+        for shader in new.values():
+            self._compiled.move_to_end(shader)
         self._pipelines.update({key: self._compiled[shader] for key, shader in new.items()})
 
     def prepare(self, code: Code, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
         """The pipeline of a code, and the bind group for these buffers."""
         with self.lock:
             same, group = self._group(buffers)
-            if (code.key, same) not in self._pipelines:
-                self._compile({(code.key, same): code})
-            return self._pipelines[code.key, same], group
+            key = code.key, same
+            if key not in self._pipelines:
+                self._compile({key: code})
+            self._pipelines.move_to_end(key)
+            pipeline = self._pipelines[key]
+            _limit(self._pipelines)
+            _limit(self._compiled)
+            return pipeline, group
 
     def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> int:
         """How often the loops of a thread turn; raises EPFail where this driver would end them before that."""
@@ -326,6 +335,11 @@ class _Run:
     def __call__(self) -> None:
         with self.device.lock:
             self.device.queue.run(self.work)
+
+
+def _limit(pipelines: OrderedDict[Any, Pipeline]) -> None:
+    while len(pipelines) > PIPELINES:
+        pipelines.popitem(last=False)
 
 
 def _padded(nbytes: int, unit: int = 4) -> int:
