@@ -73,6 +73,11 @@ class WebGpuDevice:
         """Whether it is gone, with all that lay on it."""
         return self.gpu.is_lost
 
+    @property
+    def largest(self) -> int:
+        """The bytes that a tensor may have."""
+        return self.gpu.limits["maxStorageBufferBindingSize"]
+
     def allocate(self, nbytes: int) -> Chunk:
         room = max(16, _padded(nbytes, 16))
         most = self.gpu.limits["maxBufferSize"]

@@ -10,7 +10,8 @@ import numpy as np
 from sardonyx import dtypes, memory
 from sardonyx.array import Shape, TooEarlyError, Trace
 from sardonyx.compiler.interpret import Environment, interpret
-from sardonyx.compiler.schedule import schedule
+from sardonyx.compiler.partition import Place
+from sardonyx.compiler.schedule import schedule, without_giants
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
 from sardonyx.handles import Feed
@@ -56,18 +57,19 @@ class Compiler:
         `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
         forms of the inputs, whose tensors are the feeds; without them each is a tensor.
         """
-        trace, symbols = self.trace(feeds, hints, arguments, early)
-        return self.schedule(trace, symbols)
+        return without_giants(lambda excluded: self.schedule(*self.trace(feeds, hints, arguments, early), excluded))
 
-    def schedule(self, trace: Trace, symbols: dict[str, list[list[int]]]) -> Plan:
-        """The plan of a trace."""
+    def schedule(
+        self, trace: Trace, symbols: dict[str, list[list[int]]], excluded: Collection[Place] = frozenset()
+    ) -> Plan:
+        """The plan of a trace; `excluded` as in `schedule.schedule`."""
         inputs = [array.name for array in trace.inputs]
         outputs = [
             name
             for value, outline in zip(self.graph.outputs, trace.results, strict=True)
             for name, _ in ports(value.name, value.type, outline)
         ]
-        return schedule(trace, self.providers, self.weights, inputs, outputs, symbols)
+        return schedule(trace, self.providers, self.weights, inputs, outputs, symbols, excluded)
 
     def trace(
         self,
