@@ -18,6 +18,7 @@ from sardonyx.version import __version__
 if TYPE_CHECKING:
     from sardonyx import errors as errors
     from sardonyx.host.random import set_seed
+    from sardonyx.io_binding import IOBinding
     from sardonyx.options import (
         ExecutionMode,
         ExecutionOrder,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
         RunOptions,
         SessionOptions,
     )
+    from sardonyx.ort_value import OrtValue
     from sardonyx.providers import available as get_available_providers
     from sardonyx.session import InferenceSession
 
@@ -34,9 +36,11 @@ _HOMES = {
     "ExecutionMode": "options",
     "ExecutionOrder": "options",
     "GraphOptimizationLevel": "options",
+    "IOBinding": "io_binding",
     "InferenceSession": "session",
     "ModelMetadata": "options",
     "NodeArg": "options",
+    "OrtValue": "ort_value",
     "RunOptions": "options",
     "SessionOptions": "options",
     "get_available_providers": "providers:available",
@@ -47,9 +51,11 @@ __all__ = [
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
+    "IOBinding",
     "InferenceSession",
     "ModelMetadata",
     "NodeArg",
+    "OrtValue",
     "RunOptions",
     "SessionOptions",
     "__version__",

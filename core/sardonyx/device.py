@@ -89,14 +89,15 @@ class Executable(Protocol):
 class Device(Protocol):
     """Memory and a compiler. All methods may be called from any thread.
 
-    Seven methods are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
+    These are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
     binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
     is an array over memory that host and device share, which stays valid as long as the chunk.
     `download_all(tensors)` gives arrays of several tensors that are read together, and `async download_all_async` does
     so where Python cannot wait; there `download` raises MustAwait. Work may wait on the host until something is
     downloaded, or until `flush()`. `timed(run)` runs a bound segment, waits, and gives the seconds that it took on the
-    device, or None. With `in_order`, launches, copies and `free` take effect in the order in which they are asked for,
-    and nothing waits for what sets up weights.
+    device, or None. `largest` is how many bytes a tensor may have, and `is_lost` whether all that lay there is gone.
+    With `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and nothing waits
+    for what sets up weights.
     """
 
     def allocate(self, nbytes: int) -> Any:

@@ -12,11 +12,13 @@ from sardonyx import dtypes, memory
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward
 from sardonyx.errors import InvalidArgument
+from sardonyx.handles import Feed, Handle
 from sardonyx.ir import OptionalType, TensorType, Value
-from sardonyx.structure import Nested, arrange
+from sardonyx.options import NodeArg
+from sardonyx.structure import Nested, arrange, type_name
 
 
-def fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[np.ndarray]:
+def fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
     """What is fed to an input, checked against its declared type."""
     kind, given = value.type, feed.get(value.name)
     if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
@@ -26,10 +28,15 @@ def fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[np.ndarray]:
     return arrange(value.name, kind, given, _tensor)
 
 
-def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
-    """The array that is given for a tensor of this type."""
-    array = np.asarray(given)
+def _tensor(name: str, kind: TensorType, given: Any) -> Feed:
+    """The array that is given for a tensor of this type, or the tensor itself that is on a device."""
     want = kind.dtype
+    if isinstance(given, Handle):
+        if want not in (None, given.element):
+            raise InvalidArgument(f"input {name!r} wants {kind}, not {given.element.onnx_name}")
+        _check_shape(name, kind, given.shape)
+        return given
+    array = np.asarray(given)
     if want is not None and not want.is_native:
         array = inward(array, want)
     elif want is not None and isinstance(given, (list, tuple, int, float)):
@@ -37,13 +44,18 @@ def _tensor(name: str, kind: TensorType, given: Any) -> np.ndarray:
     stored = object if want is dtypes.string else want.storage if want else None
     if want is not None and array.dtype != stored:
         raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
-    if (shape := kind.shape) is not None:
-        if len(shape) != array.ndim:
-            raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(array.shape)}")
-        for axis, (size, found) in enumerate(zip(shape, array.shape, strict=True)):
-            if isinstance(size, int) and size != found:
-                raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {found}, not {size}")
+    _check_shape(name, kind, array.shape)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
+
+
+def _check_shape(name: str, kind: TensorType, found: tuple[int, ...]) -> None:
+    if (shape := kind.shape) is None:
+        return
+    if len(shape) != len(found):
+        raise InvalidArgument(f"input {name!r} wants rank {len(shape)} ({kind}), not {list(found)}")
+    for axis, (want, size) in enumerate(zip(shape, found, strict=True)):
+        if isinstance(want, int) and want != size:
+            raise InvalidArgument(f"input {name!r} wants {kind}, but axis {axis} is {size}, not {want}")
 
 
 def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
@@ -79,3 +91,11 @@ def blank(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> dict[
         memory.refuse(f"input {value.name!r}", prod(shape) * dtype.itemsize)
         feeds[value.name] = np.zeros(shape, "U1" if dtype is dtypes.string else dtype.storage)
     return feeds
+
+
+def node_arg(value: Value) -> NodeArg:
+    """What a session tells of an input or an output."""
+    kind = value.type
+    holder = kind.element if isinstance(kind, OptionalType) else kind
+    shape = holder.shape if isinstance(holder, TensorType) else None
+    return NodeArg(value.name, type_name(kind), list(shape or ()))

@@ -54,6 +54,11 @@ class Code:
         return split(self.plan, self._singly)
 
     @cached_property
+    def largest(self) -> list[int | None]:
+        """The bytes that a tensor may have on each device, None for any number."""
+        return [getattr(device, "largest", None) for device in self.devices]
+
+    @cached_property
     def executables(self) -> list[Executable | None]:
         return [self._load(k) for k in range(len(self.devices))]
 
@@ -149,6 +154,7 @@ class Frame:
             raise GuardError(self._negative(epoch, symbols), symbols)
         if not self.addresses:
             self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
+        self._check_sizes(epoch, rooms, symbols)
         self.symbols[number] = None  # what follows may fail, and leave nothing that is bound
         self.handles.clear()
         self.readers.clear()
@@ -170,7 +176,8 @@ class Frame:
         """
         epoch, laid = self.code.epochs[number], self.rooms[number]
         if laid is not None:
-            rooms = [max(old, room + room // 16 * 4) for old, room in zip(laid, rooms, strict=True)]
+            grown = zip(epoch.buffers, laid, rooms, strict=True)
+            rooms = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
         totals, offsets = epoch.layout.place(rooms)
         for device, total in totals.items():
             chunk, capacity = self.chunks.get((device, number), (None, -1))
@@ -192,6 +199,17 @@ class Frame:
         room, largest = max(zip(rooms, epoch.buffers, strict=True))
         where = self._maker(epoch, largest)
         raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are")
+
+    def _check_sizes(self, epoch: Epoch, rooms: Sequence[int], symbols: Mapping[str, int]) -> None:
+        """Raise GuardError where a tensor is larger than its device takes: another plan has it elsewhere."""
+        for k, room in zip(epoch.buffers, rooms, strict=True):
+            most = self._most(k)
+            if most is not None and room > most:
+                raise GuardError(f"{self._maker(epoch, k)} wants {room:,} bytes, more than {most:,}", symbols)
+
+    def _most(self, buffer: int) -> int | None:
+        """The bytes that a buffer may have."""
+        return self.code.largest[self.code.plan.buffers[buffer].device]
 
     def _negative(self, epoch: Epoch, symbols: Mapping[str, int]) -> str:
         for k in epoch.buffers:

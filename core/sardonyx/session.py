@@ -8,39 +8,39 @@ import time
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple, Self, TypeAlias, overload
-
-import numpy as np
+from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 from sardonyx import debug, memory, plan_cache, providers
 from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Device, Provider
-from sardonyx.edge import outward
 from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
 from sardonyx.executor import MOST_PLANS, Function
-from sardonyx.feeds import blank, fed_to
+from sardonyx.feeds import blank, fed_to, node_arg
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
-from sardonyx.handles import Handle, downloaded
-from sardonyx.ir import Graph, Model, OptionalType, TensorType, Value
+from sardonyx.handles import Feed, downloaded
+from sardonyx.io_binding import Binds, Outputs, Ran, Target
+from sardonyx.ir import Graph, Model, Value
 from sardonyx.memory import MemoryReport
 from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
+from sardonyx.ort_value import OrtValue
 from sardonyx.passes.lower import save_lowered
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
 from sardonyx.strings import RunStrings, StaleStringsError
-from sardonyx.structure import Form, fill, form, leaves, present, type_name
+from sardonyx.structure import Form, form, leaves
 from sardonyx.termination import governed, is_governed
 from sardonyx.threads import limit_blas
 from sardonyx.weights import Weights
 
+T = TypeVar("T")
 NOTHING: frozenset[str] = frozenset()
 Callback: TypeAlias = Callable[[list[Any], Any, str], Any]
 """What `run_async` calls with the results, the user's data, and what went wrong or ""."""
@@ -65,11 +65,11 @@ class _Call(NamedTuple):
     """What a run is given: the model as it is fed, tensors, and how they are arranged."""
 
     variant: _Variant
-    feeds: list[np.ndarray]
+    feeds: list[Feed]
     arguments: list[Form]
 
 
-class InferenceSession:
+class InferenceSession(Binds):
     """A model on execution providers, in the order in which they are to be tried.
 
     >>> import numpy as np
@@ -218,7 +218,7 @@ class InferenceSession:
 
         A sequence is a list, a map is a dict, and an optional without element is None, or not fed at all.
         """
-        self._check(output_names)
+        self.check_outputs(output_names)
         if run_options is None and not is_governed():
             results = self._surviving(lambda: self._outputs(input_feed))
         else:
@@ -262,7 +262,7 @@ class InferenceSession:
         """
         from sardonyx import asynchronous
 
-        self._check(output_names)
+        self.check_outputs(output_names)
         call = self._call(input_feed)
         options = run_options or RunOptions()
 
@@ -296,7 +296,8 @@ class InferenceSession:
         for each in shapes or ({},):
             self.run(None, blank(self._facts.inputs, each))
 
-    def _check(self, output_names: Sequence[str] | None) -> None:
+    def check_outputs(self, output_names: Sequence[str] | None) -> None:
+        """Raise InvalidArgument where the model has no output of a name."""
         names = self._output_names
         for name in output_names or ():
             if name not in names:
@@ -321,7 +322,7 @@ class InferenceSession:
         tensors = [tensor for item in fed for tensor in leaves(item)]
         return _Call(self._variant(others), tensors, list(map(form, fed)))
 
-    def _surviving(self, run: Callable[[], list[Any]]) -> list[Any]:
+    def _surviving(self, run: Callable[[], T]) -> T:
         """The outputs, on new devices if one was lost."""
         devices = self._devices
         try:
@@ -347,11 +348,11 @@ class InferenceSession:
     def _execute(self, call: _Call) -> list[Any]:
         with self._profiling.span("run"):
             self._open()
-            handles, results, release = self._run(call)
+            ran = self._run(call)
             try:
-                return results(downloaded(self._devices, handles))
+                return ran.present(downloaded(self._devices, ran.handles))
             finally:
-                release()
+                ran.release()
 
     async def _execute_async(self, call: _Call, options: RunOptions) -> list[Any]:
         """The same, but what can be awaited is: devices that are to be opened, and the outputs."""
@@ -363,11 +364,27 @@ class InferenceSession:
                 await asynchronous.opened(wanted)
             with governed(options):
                 self._open()
-                handles, results, release = self._run(call)
+                ran = self._run(call)
             try:
-                return results(await asynchronous.downloaded(self._devices, handles))
+                return ran.present(await asynchronous.downloaded(self._devices, ran.handles))
             finally:
-                release()
+                ran.release()
+
+    def run_bound(
+        self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target], run_options: RunOptions | None = None
+    ) -> dict[str, OrtValue]:
+        """The outputs where they are wanted, for values wherever they lie (`sardonyx.io_binding`)."""
+        with nullcontext() if run_options is None and not is_governed() else governed(run_options):
+            return self._surviving(lambda: self._execute_bound(feeds, targets))
+
+    def _execute_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
+        with self._profiling.span("run"):
+            self._open()
+            ran = self._run(self._call({name: value.feed(self._devices) for name, value in feeds.items()}))
+            try:
+                return Outputs(self._devices, self.get_providers()).take(ran, self._output_names, targets)
+            finally:
+                ran.release()
 
     @cached_property
     def _output_names(self) -> list[str]:
@@ -385,8 +402,8 @@ class InferenceSession:
             raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {inputs}")
         return frozenset(others)
 
-    def _run(self, call: _Call) -> tuple[list[Handle], Callable[[list[np.ndarray]], list[Any]], Callable[[], None]]:
-        """The outputs on their devices, what makes results of their arrays, and what releases them."""
+    def _run(self, call: _Call) -> Ran:
+        """The outputs on their devices."""
         variant, feeds, arguments = call
 
         def compile_now(hints: Mapping[str, int]) -> Plan:
@@ -411,11 +428,7 @@ class InferenceSession:
             variant.function.forget()
             return self._run(call)
 
-        def results(arrays: list[np.ndarray]) -> list[Any]:
-            tensors = (outward(array, handle.element, strings) for array, handle in zip(arrays, handles, strict=True))
-            return [present(item) for item in fill(plan.results, tensors)]
-
-        return handles, results, release
+        return Ran(handles, plan.results, strings, release)
 
     @property
     def plans(self) -> list[Plan]:
@@ -455,14 +468,14 @@ class InferenceSession:
     # ---- facts
 
     def get_inputs(self) -> list[NodeArg]:
-        return [_node_arg(value) for value in self._facts.inputs]
+        return [node_arg(value) for value in self._facts.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        return [_node_arg(value) for value in self._facts.outputs]
+        return [node_arg(value) for value in self._facts.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
         """The initializers that a call may feed: those that are inputs too, from IR version 4 on."""
-        return [_node_arg(value) for value in self._facts.overridable]
+        return [node_arg(value) for value in self._facts.overridable]
 
     def get_providers(self) -> list[str]:
         return [provider.name for provider, _ in self._chosen]
@@ -480,10 +493,3 @@ class InferenceSession:
 
 def _resolve(names: Any, options: Any) -> list[Any]:
     return providers.resolve(names, options)
-
-
-def _node_arg(value: Value) -> NodeArg:
-    kind = value.type
-    holder = kind.element if isinstance(kind, OptionalType) else kind
-    shape = holder.shape if isinstance(holder, TensorType) else None
-    return NodeArg(value.name, type_name(kind), list(shape or ()))

@@ -120,9 +120,7 @@ def type_name(kind: ValueType | None) -> str:
     return "?" if kind is None else str(kind)
 
 
-def arrange(
-    name: str, kind: ValueType | None, given: Any, tensor: Callable[[str, TensorType, Any], np.ndarray]
-) -> Nested[np.ndarray]:
+def arrange(name: str, kind: ValueType | None, given: Any, tensor: Callable[[str, TensorType, Any], T]) -> Nested[T]:
     """What a caller gives for an input: a list for a sequence, a dict for a map, None for an optional without element.
 
     `tensor(name, type, array)` checks each tensor. InvalidArgument tells what is wanted.
@@ -143,9 +141,7 @@ def arrange(
     return tensor(name, kind or TensorType(None), given)
 
 
-def _arrange_map(
-    name: str, kind: MapType, given: Any, tensor: Callable[[str, TensorType, Any], np.ndarray]
-) -> Map[np.ndarray]:
+def _arrange_map(name: str, kind: MapType, given: Any, tensor: Callable[[str, TensorType, Any], T]) -> Map[T]:
     if not isinstance(given, Mapping):
         raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give a dict, not {_kind_of(given)}")
     wanted, plain = ((str,), str) if kind.key is dtypes.string else ((int, np.integer), int)

@@ -107,3 +107,13 @@ def test_parts_are_submitted_without_waiting(native: WebGpuDevice, monkeypatch: 
         assert gpu.taken() == {"submit": 3, "read": 1}
     assert (found[0] == 63).all()
     assert found[1].tolist() == [31, 63]
+
+
+def test_many_small_commands_do_not_wait_for_ever(native: WebGpuDevice) -> None:
+    a, b = put(native, np.arange(4, dtype=np.float32)), put(native, np.zeros(4, np.float32))
+    with counting(native) as gpu:
+        for _ in range(2 * queue.MOST_WAITING + 1):
+            native.copy(a, b)
+        assert gpu.taken() == {"submit": 2}
+        assert native.download(b, F4, (4,)).tolist() == [0, 1, 2, 3]
+        assert gpu.taken() == {"submit": 1, "read": 1}

@@ -1,6 +1,7 @@
 /** What was asked of a GPU and not submitted yet: a run is one submission, unless it takes long (Python's `queue.py`). */
 
 const BOUND = 50; // milliseconds: systems end what keeps a GPU busy for seconds
+const MOST_WAITING = 1024; // commands
 const OF_A_TURN = 5e-6; // of a loop, in a thread on a slow adapter
 const OF_A_BYTE = 1e-7;
 
@@ -43,15 +44,16 @@ export class Queue {
   constructor(device) {
     this.device = device;
     this.encoder = null;
-    this.cost = 0;
+    this.cost = this.count = 0;
     this.running = [];
     this.counts = { submits: 0, reads: 0 };
   }
 
   /** What takes a command that may cost so much, after all that came before. */
   next(cost = 0) {
-    if (this.cost + cost > BOUND) this.flush();
+    if (this.cost + cost > BOUND || this.count === MOST_WAITING) this.flush();
     this.cost += cost;
+    this.count++;
     return (this.encoder ??= this.device.createCommandEncoder());
   }
 
@@ -80,7 +82,7 @@ export class Queue {
     this.counts.submits++;
     this.device.queue.submit([this.encoder.finish()]);
     this.encoder = null;
-    this.cost = 0;
+    this.cost = this.count = 0;
   }
 
   /** Copies of ranges `[buffer, offset, nbytes]`, of multiples of 4 bytes, which are read together. */

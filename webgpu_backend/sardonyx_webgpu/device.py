@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
 
+PIPELINES = 1024
+"""Pipelines that a device keeps for later sessions; those used longest ago go first. Work that is bound has its own."""
+MOST_DEAD = 1 << 26
+"""Bytes of buffers that are not given back before what waits is submitted."""
 NO_CHUNK = -1
 """What stands for a number with buffers that are no chunk's."""
 
@@ -59,14 +63,14 @@ class WebGpuDevice:
         self.tuner = self._tuner() if tunes else None
         self.lock = Lock()
         self.queue = Queue(gpu)
-        self._pipelines: dict[tuple[str, tuple[int, ...]], Pipeline] = {}
-        self._compiled: dict[Shader, Pipeline] = {}
+        self._pipelines: OrderedDict[tuple[str, tuple[int, ...]], Pipeline] = OrderedDict()
+        self._compiled: OrderedDict[Shader, Pipeline] = OrderedDict()
         self._codes: WeakValueDictionary[tuple[str, str], Code] = WeakValueDictionary()
         self._groups: OrderedDict[_Key, tuple[tuple[int, ...], Group]] = OrderedDict()
         self._keys: dict[int, set[_Key]] = {}
         self._numbers = count()
         # Chunks die in any thread at any time, with the lock held too: what is left of them waits here.
-        self._dead: deque[tuple[int, Buffer]] = deque()
+        self._dead: deque[tuple[int, Buffer, int]] = deque()
         self._scratch: tuple[Buffer, int] | None = None
         # What is bound for buffers without elements, a place for each: WebGPU binds no empty ranges.
         self._empty = gpu.buffer(gpu.limits["maxStorageBuffersPerShaderStage"] * ALIGNMENT)
@@ -76,6 +80,16 @@ class WebGpuDevice:
 
         return Tuner(self)
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is gone, with all that lay on it."""
+        return self.gpu.is_lost
+
+    @property
+    def largest(self) -> int:
+        """The bytes that a tensor may have."""
+        return self.gpu.limits["maxStorageBufferBindingSize"]
+
     def allocate(self, nbytes: int) -> Chunk:
         room = max(16, _padded(nbytes, 16))
         most = self.gpu.limits["maxBufferSize"]
@@ -84,7 +98,7 @@ class WebGpuDevice:
         with self.lock:
             self._bury()
             chunk = Chunk(self.gpu.buffer(room), room, next(self._numbers))
-        finalizer = weakref.finalize(chunk, self._dead.append, (chunk.number, chunk.buffer))
+        finalizer = weakref.finalize(chunk, self._dead.append, (chunk.number, chunk.buffer, room))
         finalizer.atexit = False
         chunk.release = finalizer
         return chunk
@@ -96,10 +110,12 @@ class WebGpuDevice:
             self._bury()
 
     def _bury(self) -> None:
-        if self._dead:
+        if self.queue.is_waiting:  # what waits may use them
+            if sum(nbytes for _, _, nbytes in list(self._dead)) < MOST_DEAD:
+                return
             self.queue.flush()
         while self._dead:
-            number, buffer = self._dead.popleft()
+            number, buffer, _ = self._dead.popleft()
             for key in self._keys.pop(number, ()):
                 self._forget(key)
             self.gpu.destroy(buffer)
@@ -170,7 +186,7 @@ class WebGpuDevice:
         """A buffer of at least so many bytes; copies come in order, so all of them use the same one."""
         if self._scratch is None or self._scratch[1] < nbytes:
             if self._scratch is not None:
-                self._dead.append((NO_CHUNK, self._scratch[0]))
+                self._dead.append((NO_CHUNK, *self._scratch))
             self._scratch = self.gpu.buffer(nbytes), nbytes
         return self._scratch[0]
 
@@ -221,15 +237,22 @@ class WebGpuDevice:
                 print(item.wgsl, file=sys.stderr)
         unknown = [shader for shader in dict.fromkeys(new.values()) if shader not in self._compiled]
         self._compiled.update(zip(unknown, self.gpu.pipelines(unknown), strict=True))
+        for shader in new.values():
+            self._compiled.move_to_end(shader)
         self._pipelines.update({key: self._compiled[shader] for key, shader in new.items()})
 
     def prepare(self, code: Code, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
         """The pipeline of a code, and the bind group for these buffers."""
         with self.lock:
             same, group = self._group(buffers)
-            if (code.key, same) not in self._pipelines:
-                self._compile({(code.key, same): code})
-            return self._pipelines[code.key, same], group
+            key = code.key, same
+            if key not in self._pipelines:
+                self._compile({key: code})
+            self._pipelines.move_to_end(key)
+            pipeline = self._pipelines[key]
+            _limit(self._pipelines)
+            _limit(self._compiled)
+            return pipeline, group
 
     @property
     def most_turns(self) -> float:
@@ -324,7 +347,7 @@ class WebGpuExecutable:
             device.gpu.write(uniform, 0, memoryview(table))
             group = device.gpu.params_group(uniform, window)
         run = _Run(device, Work(group, dispatches, seconds), buffers)
-        weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform)).atexit = False
+        weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform, len(table))).atexit = False
         return run
 
 
@@ -339,6 +362,11 @@ class _Run:
     def __call__(self) -> None:
         with self.device.lock:
             self.device.queue.run(self.work)
+
+
+def _limit(pipelines: OrderedDict[Any, Pipeline]) -> None:
+    while len(pipelines) > PIPELINES:
+        pipelines.popitem(last=False)
 
 
 def _padded(nbytes: int, unit: int = 4) -> int:

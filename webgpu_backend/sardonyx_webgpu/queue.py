@@ -14,6 +14,8 @@ from sardonyx_webgpu.gpu import Binding, Command, Dispatch, Gpu, Group, Pass
 
 BOUND = 0.05
 """Seconds that a submission may take."""
+MOST_WAITING = 1024
+"""Commands that wait, so that a GPU does not while a long loop asks for little at a time."""
 SECONDS_OF_A_TURN = 5e-9
 """What a thread on a slow adapter takes for a turn of a loop, which in a product is 512 operations."""
 SECONDS_OF_A_BYTE = 1e-10
@@ -63,9 +65,13 @@ class Queue:
         self._running: list[Work] = []
         self._began = 0.0
 
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self._waiting)
+
     def add(self, command: Command, seconds: float = 0.0) -> None:
         """Have a command done after all that came before."""
-        if self._waiting and self._seconds + seconds > BOUND:
+        if self._waiting and (self._seconds + seconds > BOUND or len(self._waiting) >= MOST_WAITING):
             self.flush()
         self._waiting.append(command)
         self._seconds += seconds

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from sardonyx import dtypes
-from sardonyx.array import Trace
+from sardonyx.array import Equation, Trace
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.partition import supports
+from sardonyx.compiler.partition import Place, is_giant, most_of, supports
+from sardonyx.compiler.schedule import without_giants
 from sardonyx.device import Provider
 from sardonyx.epochs import Layout
 from sardonyx.naming import guards_of, names_of
@@ -25,8 +26,15 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
         np.broadcast_to(np.zeros((), (value.dtype or dtypes.float32).storage), shape)
         for value, shape in zip(compiler.inputs, shapes, strict=True)
     ]
-    trace, symbols = compiler.trace(feeds, {})
-    plan = compiler.schedule(trace, symbols)
+    traced: list[Trace] = []
+
+    def made(excluded: Collection[Place]) -> Plan:
+        trace, symbols = compiler.trace(feeds, {})
+        traced.append(trace)
+        return compiler.schedule(trace, symbols, excluded)
+
+    plan = without_giants(made)
+    trace = traced[-1]
     hints = {name: number for inner in _traces(trace) for name, number in inner.guards.hints.items()}
     names = names_of(plan, compiler.inputs)
     return {
@@ -119,11 +127,19 @@ def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[
     for inner in _traces(trace):
         for equation in inner.equations:
             label = inner.labels[equation.origin] if equation.origin >= 0 else ""
-            if label not in homes or label in reasons:
+            if label not in homes or reasons.get(label):
                 continue
-            inputs, outputs = ([array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs))
-            if not supports(providers[0], equation):
-                taken, given = (", ".join(dict.fromkeys(map(str, types))) for types in (inputs, outputs))
-                text = " to ".join(dict.fromkeys(filter(None, (taken, given))))
-                reasons[label] = f"no {equation.primitive.name} of {text}"
+            with inner.guards:
+                reasons[label] = _reason(providers[0], equation)
     return [{"node": label, "provider": home, "reason": reasons.get(label, "")} for label, home in homes.items()]
+
+
+def _reason(provider: Provider, equation: Equation) -> str:
+    """What a provider cannot do of an equation, "" if there is nothing."""
+    if is_giant(provider, equation):
+        return f"a tensor has more than {most_of(provider):,} bytes"
+    if supports(provider, equation):
+        return ""
+    inputs, outputs = ([array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs))
+    taken, given = (", ".join(dict.fromkeys(map(str, types))) for types in (inputs, outputs))
+    return f"no {equation.primitive.name} of {' to '.join(dict.fromkeys(filter(None, (taken, given))))}"

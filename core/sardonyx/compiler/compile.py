@@ -10,9 +10,11 @@ import numpy as np
 from sardonyx import dtypes, memory
 from sardonyx.array import Shape, TooEarlyError, Trace
 from sardonyx.compiler.interpret import Environment, interpret
-from sardonyx.compiler.schedule import schedule
+from sardonyx.compiler.partition import Place
+from sardonyx.compiler.schedule import schedule, without_giants
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
+from sardonyx.handles import Feed
 from sardonyx.ir import Graph, TensorType, Value
 from sardonyx.plan import Plan
 from sardonyx.structure import TENSOR, Form, fill, ports
@@ -45,7 +47,7 @@ class Compiler:
 
     def compile(
         self,
-        feeds: Sequence[np.ndarray],
+        feeds: Sequence[Feed],
         hints: Mapping[str, int],
         arguments: Sequence[Form] | None = None,
         early: bool = False,
@@ -55,22 +57,23 @@ class Compiler:
         `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
         forms of the inputs, whose tensors are the feeds; without them each is a tensor.
         """
-        trace, symbols = self.trace(feeds, hints, arguments, early)
-        return self.schedule(trace, symbols)
+        return without_giants(lambda excluded: self.schedule(*self.trace(feeds, hints, arguments, early), excluded))
 
-    def schedule(self, trace: Trace, symbols: dict[str, list[list[int]]]) -> Plan:
-        """The plan of a trace."""
+    def schedule(
+        self, trace: Trace, symbols: dict[str, list[list[int]]], excluded: Collection[Place] = frozenset()
+    ) -> Plan:
+        """The plan of a trace; `excluded` as in `schedule.schedule`."""
         inputs = [array.name for array in trace.inputs]
         outputs = [
             name
             for value, outline in zip(self.graph.outputs, trace.results, strict=True)
             for name, _ in ports(value.name, value.type, outline)
         ]
-        return schedule(trace, self.providers, self.weights, inputs, outputs, symbols)
+        return schedule(trace, self.providers, self.weights, inputs, outputs, symbols, excluded)
 
     def trace(
         self,
-        feeds: Sequence[np.ndarray],
+        feeds: Sequence[Feed],
         hints: Mapping[str, int],
         arguments: Sequence[Form] | None = None,
         early: bool = False,
@@ -88,7 +91,7 @@ class Compiler:
                 number, feed = next(numbered)
                 shape = _shape(number, kind, feed.shape, trace.guards, symbols, names)
                 array = trace.input(kind.dtype or dtypes.of(feed.dtype), shape, name)
-                if array.dtype is not dtypes.string:
+                if array.dtype is not dtypes.string and isinstance(feed, np.ndarray):
                     trace.feeds[id(array)] = feed
                 arrays.append(array)
             environment[id(value)] = fill(outline, iter(arrays))

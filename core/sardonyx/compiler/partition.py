@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TypeAlias
 
-from sardonyx.array import Equation, Trace
+from sardonyx.array import Array, Equation, Trace
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.device import Provider
 from sardonyx.errors import NotImplemented
 from sardonyx.providers import NUMPY
-from sardonyx.symbolic import count
+from sardonyx.symbolic import count, product
+
+Place: TypeAlias = tuple[int, int]
+"""The numbers of a provider and of an ONNX node."""
 
 
 def supports(provider: Provider, equation: Equation) -> bool:
@@ -19,26 +23,61 @@ def supports(provider: Provider, equation: Equation) -> bool:
     if name in STEPS:
         return name != "host" or provider.name == NUMPY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params) and not _is_giant(provider, equation)
+    return provider.supports(name, inputs, outputs, equation.params) and not is_giant(provider, equation)
 
 
-def _is_giant(provider: Provider, equation: Equation) -> bool:
-    """Whether an operand or a result is larger than what a provider can hold in one tensor."""
+class GiantError(Exception):
+    """What a provider makes of these nodes (numbers of provider and node) has tensors larger than it can hold."""
+
+    def __init__(self, places: Collection[Place]) -> None:
+        super().__init__("tensors are too large for their device")
+        self.places = places
+
+
+def most_of(provider: Provider) -> int | None:
+    """The bytes that a provider can hold in one tensor, None for any number."""
     largest = getattr(provider, "largest", None)
-    most = largest and largest()
+    most: int | None = largest and largest()
+    return most
+
+
+def is_giant(provider: Provider, equation: Equation) -> bool:
+    """Whether an operand or a result is larger than what a provider can hold; a guard tells so of open sizes."""
+    most = most_of(provider)
     return most is not None and any(
-        count(array.shape) * array.dtype.itemsize > most for array in (*equation.inputs, *equation.outputs)
+        count(array.shape) * array.dtype.itemsize > most and product(array.shape) * array.dtype.itemsize > most
+        for array in (*equation.inputs, *equation.outputs)
     )
 
 
-def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
-    """The provider of every equation, after each provider has put its share of them into the form that it likes."""
+def giants(
+    equations: Sequence[Equation],
+    device_of: Mapping[int, int],
+    providers: Sequence[Provider],
+    is_written: Callable[[Array], bool],
+) -> set[Place]:
+    """The nodes of which a provider has made tensors that it cannot hold."""
+    limits = [most_of(provider) for provider in providers]
+    found = set()
+    for equation in equations:
+        device = device_of[id(equation)]
+        most = limits[device]
+        if most is None or equation.origin < 0:
+            continue
+        if any(is_written(x) and count(x.shape) * x.dtype.itemsize > most for x in equation.outputs):
+            found.add((device, equation.origin))
+    return found
+
+
+def rewritten(trace: Trace, providers: Sequence[Provider], excluded: Collection[Place] = frozenset()) -> dict[int, int]:
+    """The provider of every equation, after each provider has put its share of them into the form that it likes. No
+    node that is `excluded` from a provider is its own."""
     largest = getattr(providers[0], "largest", None)
     if largest and (most := largest()):
         from sardonyx.legalization.giants import split
 
         split(trace, most)
-    chosen = partition(trace, providers)
+    chosen = partition(trace, providers, excluded)
     expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
     for number, provider in enumerate(providers):
         rewrite = getattr(provider, "rewrite", None)
@@ -47,13 +86,13 @@ def rewritten(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
     return {id(equation): chosen[equation.origin] for equation in trace.equations}
 
 
-def partition(trace: Trace, providers: Sequence[Provider]) -> dict[int, int]:
+def partition(trace: Trace, providers: Sequence[Provider], excluded: Collection[Place] = frozenset()) -> dict[int, int]:
     """The provider of every ONNX node, by its number: the first one that can do all of its equations."""
     able: dict[int, list[bool]] = {}
     for equation in trace.equations:
         row = able.setdefault(equation.origin, [True] * len(providers))
         for k, provider in enumerate(providers):
-            row[k] = row[k] and supports(provider, equation)
+            row[k] = row[k] and (k, equation.origin) not in excluded and supports(provider, equation)
     chosen = {}
     for origin, row in able.items():
         if True not in row:

@@ -16,7 +16,7 @@ from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
-from sardonyx.compiler.partition import rewritten
+from sardonyx.compiler.partition import GiantError, Place, giants, rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
 from sardonyx.compiler.sizes import SizeTable, encode
@@ -132,13 +132,18 @@ class Scheduler:
         """The number of a new function: the body of control flow, with what makes further plans of it."""
 
         def compile_body(symbols: Mapping[str, int]) -> plans.Plan:
-            again = trace if symbols is trace.guards.hints else body.trace(symbols)
-            if len(again.inputs) != len(trace.inputs):
-                raise RuntimeException(
-                    "for other sizes a body of control flow uses other values; this cannot be run yet"
-                )
-            names = [array.name for array in again.inputs]
-            return schedule(again, self.providers, self.weights, names, [""] * len(again.outputs), body.symbols)
+            traced = trace if symbols is trace.guards.hints else body.trace(symbols)
+
+            def plan(excluded: Collection[Place]) -> plans.Plan:
+                again = body.trace(symbols) if excluded else traced
+                if len(again.inputs) != len(trace.inputs):
+                    raise RuntimeException(
+                        "for other sizes a body of control flow uses other values; this cannot be run yet"
+                    )
+                names, results = [array.name for array in again.inputs], [""] * len(again.outputs)
+                return schedule(again, self.providers, self.weights, names, results, body.symbols, excluded)
+
+            return without_giants(plan)
 
         self.functions.append([compile_body(trace.guards.hints)])
         self.compilers.append(compile_body)
@@ -442,12 +447,26 @@ def schedule(
     inputs: Sequence[str],
     outputs: Sequence[str],
     symbols: dict[str, list[list[int]]],
+    excluded: Collection[Place] = frozenset(),
 ) -> plans.Plan:
-    """Partition a trace among providers and make its plan."""
+    """Partition a trace among providers and make its plan. Raises GiantError where other nodes must be `excluded`."""
     with trace.guards:
-        scheduler = Scheduler(trace, providers, rewritten(trace, providers), weights)
+        device_of = rewritten(trace, providers, excluded)
+        scheduler = Scheduler(trace, providers, device_of, weights)
         _refuse_giants(scheduler.equations, trace.labels)
+        if places := giants(scheduler.equations, device_of, providers, scheduler.fusion.is_written) - {*excluded}:
+            raise GiantError(places)
         return scheduler.plan(inputs, outputs, symbols)
+
+
+def without_giants(plan: Callable[[Collection[Place]], plans.Plan]) -> plans.Plan:
+    """The plan without the nodes whose tensors turn out to be too large for their providers."""
+    excluded: set[Place] = set()
+    while True:
+        try:
+            return plan(excluded)
+        except GiantError as error:
+            excluded |= {*error.places}
 
 
 def _refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None:

@@ -1,0 +1,218 @@
+"""Values that callers keep, on the host or on a device: what a session makes there, another run takes there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any, Self
+
+import numpy as np
+
+from sardonyx import dtypes, providers
+from sardonyx.device import Address, Device
+from sardonyx.dtypes import DType
+from sardonyx.edge import inward, outward
+from sardonyx.errors import Fail, InvalidArgument
+from sardonyx.handles import Handle
+from sardonyx.strings import RunStrings, StringTable
+
+DEVICES = {"gpu": providers.WEBGPU, "webgpu": providers.WEBGPU}
+"""Kinds of devices besides `cpu`, and the provider of each."""
+
+
+def provider_of(device_type: str, device_id: int = 0) -> str | None:
+    """The provider of a kind of device, None for the host; InvalidArgument where there is no such device."""
+    kind = device_type.lower()
+    if device_id != 0 or (kind != "cpu" and kind not in DEVICES):
+        known = ", ".join(["cpu", *DEVICES])
+        raise InvalidArgument(f"no device {device_type!r} number {device_id}; there are {known}, each with number 0")
+    return DEVICES.get(kind)
+
+
+class OrtValue:
+    """A tensor on the host or on a device, or another value of the host; made by the functions named `ortvalue_from_`.
+
+    What lies on a device is given back with the last reference.
+
+    >>> value = OrtValue.ortvalue_from_numpy(np.zeros((2, 3), np.float32))
+    >>> value.shape(), value.data_type(), value.device_name()
+    ([2, 3], 'tensor(float)', 'cpu')
+    """
+
+    def __init__(self, value: Any, element: DType | None = None) -> None:
+        self._value = value
+        self._element = element
+        self._device: Device | None = None
+        self._handle: Handle | None = None
+
+    @classmethod
+    def placed(cls, device: Device, handle: Handle) -> Self:
+        """A tensor on a device, in a chunk of its own."""
+        value = cls(None, handle.element)
+        value._device, value._handle = device, handle
+        return value
+
+    @classmethod
+    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> Self:
+        """An array on the host, which is not copied, or a copy of it on the device, `gpu` or `webgpu`."""
+        array = np.asarray(numpy_obj)
+        element = dtypes.of(array.dtype)
+        if (name := provider_of(device_type, device_id)) is None:
+            return cls(array, element)
+        if element is dtypes.string:
+            raise InvalidArgument("strings lie on the host; make it an OrtValue of device 'cpu'")
+        value = cls._reserved(name, element, array.shape)
+        value.update_inplace(array)
+        return value
+
+    @classmethod
+    def ortvalue_from_numpy_with_onnx_type(cls, data: np.ndarray, onnx_element_type: int) -> Self:
+        """An array on the host whose elements are of the type with this `TensorProto.DataType` number."""
+        element = dtypes.by_number(onnx_element_type)
+        if element is None or element.itemsize != data.dtype.itemsize:
+            raise InvalidArgument(f"elements of {data.dtype} are none of the ONNX type number {onnx_element_type}")
+        return cls(data, element)
+
+    @classmethod
+    def ortvalue_from_shape_and_type(
+        cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
+    ) -> Self:
+        """A tensor whose contents are undefined; the type is NumPy's, or ONNX's number."""
+        number = dtypes.by_number(element_type) if isinstance(element_type, int) else None
+        element = number or dtypes.of(np.dtype(element_type))
+        if (name := provider_of(device_type, device_id)) is None:
+            return cls(np.empty(tuple(shape), element.storage), element)
+        return cls._reserved(name, element, tuple(shape))
+
+    @classmethod
+    def _reserved(cls, provider: str, element: DType, shape: tuple[int, ...]) -> Self:
+        device = providers.load(provider).device({})
+        return cls.placed(device, reserve(device, element, shape))
+
+    # ---- what it is
+
+    def numpy(self) -> Any:
+        """The value on the host; what lies on a device is copied."""
+        if self._handle is None:
+            return self._value
+        (array,) = fetched([self])
+        return array
+
+    def update_inplace(self, np_arr: np.ndarray) -> None:
+        """Have the elements of an array of the same type and shape."""
+        if not isinstance(self._value, np.ndarray) and self._handle is None:
+            raise InvalidArgument("this OrtValue is no tensor")
+        assert self._element is not None
+        array = inward(np.asarray(np_arr), self._element)
+        stored = self._value.dtype if self._handle is None else self._handle.dtype
+        if list(array.shape) != self.shape() or array.dtype != stored:
+            raise InvalidArgument(f"this OrtValue is {self}, not {array.dtype}{list(array.shape)}")
+        if self._handle is None:
+            self._value[...] = array
+        else:
+            self.device.upload(self._handle.address, np.ascontiguousarray(array))
+
+    def shape(self) -> list[int]:
+        return list(self._value.shape if self._handle is None else self._handle.shape)
+
+    def data_type(self) -> str:
+        return f"tensor({self._element.onnx_name})" if self._element else "seq(tensor(?))"
+
+    def element_type(self) -> int:
+        """ONNX's number of the elements' type."""
+        return self._element.number if self._element else 0
+
+    def device_name(self) -> str:
+        return "cpu" if self._handle is None else "gpu"
+
+    def data_ptr(self) -> int:
+        """The address of the elements on the host."""
+        if not isinstance(self._value, np.ndarray):
+            raise InvalidArgument("what lies on a GPU, or is no tensor, has no address")
+        return int(self._value.ctypes.data)
+
+    def tensor_size_in_bytes(self) -> int:
+        return int(self._value.nbytes if self._handle is None else self._handle.nbytes)
+
+    def has_value(self) -> bool:
+        return self._handle is not None or self._value is not None
+
+    def is_tensor(self) -> bool:
+        return self._handle is not None or isinstance(self._value, np.ndarray)
+
+    def is_sparse_tensor(self) -> bool:
+        return False
+
+    def is_tensor_sequence(self) -> bool:
+        return isinstance(self._value, list)
+
+    def __dlpack__(self, **options: Any) -> Any:
+        """The tensor as DLPack has it, on the host."""
+        return self.numpy().__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    @classmethod
+    def from_dlpack(cls, data: Any) -> Self:
+        """What another library has on the host, not copied."""
+        return cls.ortvalue_from_numpy(np.from_dlpack(data))
+
+    def __repr__(self) -> str:
+        return f"{self.data_type()}{self.shape() if self.is_tensor() else ''} on {self.device_name()}"
+
+    # ---- for sessions
+
+    @property
+    def device(self) -> Device:
+        """The device on which it lies. Raises Fail where that was lost."""
+        assert self._device is not None
+        if getattr(self._device, "is_lost", False):
+            raise Fail(f"{self} is gone, since the GPU was lost: make this OrtValue anew")
+        return self._device
+
+    def feed(self, devices: Sequence[Device]) -> Any:
+        """What to feed to a session on these devices: where it lies, if on one of them, else a value of the host."""
+        if self._handle is None or self._device not in devices:
+            return self.numpy()
+        return handle_on(devices, self)
+
+    @property
+    def place(self) -> Handle | None:
+        """Where it lies, if not on the host."""
+        return self._handle
+
+
+def handle_on(devices: Sequence[Device], value: OrtValue) -> Handle:
+    """Where a value lies, by the number of its device among these."""
+    place = value.place
+    assert place is not None
+    return Handle(devices.index(value.device), place.address, place.element, place.shape)
+
+
+def reserve(device: Device, element: DType, shape: tuple[int, ...]) -> Handle:
+    """Memory for a tensor on a device."""
+    nbytes = -(-prod(shape) * element.itemsize // 4) * 4
+    return Handle(0, Address(device.allocate(nbytes), 0, nbytes), element, shape)
+
+
+def fetched(values: Sequence[OrtValue]) -> list[Any]:
+    """The values on the host, those of one device read together."""
+    found: dict[int, Any] = {k: value.numpy() for k, value in enumerate(values) if value.place is None}
+    groups: dict[int, list[int]] = {}
+    for k, value in enumerate(values):
+        if k not in found:
+            groups.setdefault(id(value.device), []).append(k)
+    for places in groups.values():
+        device: Any = values[places[0]].device
+        tensors = [place.tensor for k in places if (place := values[k].place) is not None]
+        try:
+            arrays = device.download_all(tensors)
+        except AttributeError:
+            arrays = [device.download(*tensor) for tensor in tensors]
+        found.update(zip(places, arrays, strict=True))
+    strings = RunStrings(StringTable())
+    for k, value in enumerate(values):
+        if (place := value.place) is not None:
+            found[k] = outward(found[k], place.element, strings)
+    return [found[k] for k in range(len(values))]
