@@ -162,3 +162,12 @@ def test_stretched_indices(axis: int, reduction: str, rng: np.random.Generator) 
     assert_array_equal(found, combined(x, i, u, reduction))
     keys = {buffer.elements for buffer in made.plans[0].buffers if buffer.dtype == "uint32"}
     assert keys == {700}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "int8", "int32", "int64"])
+def test_rows_in_fours(dtype: str, rng: np.random.Generator) -> None:
+    x = rng.integers(-9, 9, (40, 12)).astype(dtype)
+    updates = rng.integers(-9, 9, (FEWEST_UPDATES + 44, 12)).astype(dtype)
+    indices = rng.integers(0, 40, (len(updates), 1))
+    (found,) = run("ScatterND", x, indices, updates, reduction="add")
+    assert_array_equal(found, combined(x, indices, updates, "add"))

@@ -121,7 +121,7 @@ class _LastUpdates(Primitive):
 class _CombineUpdates(Primitive):
     """x [slots, width] and updates [count, width], combined by `reduction`, one after the other, in the order of
     numbers, int32 [count]. Those of a slot, `most` at most, begin at its place in int32 [slots + 1], and end at the
-    next one's."""
+    next one's; `unrolled` of them are a turn of a loop."""
 
     name = "combine_updates"
 

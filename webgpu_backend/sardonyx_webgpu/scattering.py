@@ -15,6 +15,9 @@ from sardonyx_webgpu.sorting import order
 
 FEWEST_UPDATES = 256
 """Updates that a thread may write one after the other before sorting them is better."""
+MOST_TURNS = 1 << 15
+"""Turns of a loop over the updates of a slot; of more, some are unrolled: loops have to be short on some drivers."""
+UNROLLED = 8
 DEPTH = 8
 """How far back it is looked for what an index is made of."""
 
@@ -45,7 +48,7 @@ def scatter(rewriter: Rewriter, equation: Equation) -> bool:
     else:
         first = rewriter.record(own.FIRST_UPDATES, [found], {}, dtypes.int32, (slots + 1,))
         # A Dim, so that it is a parameter of the code.
-        params = {"reduction": reduction, "most": Dim(poly(turns))}
+        params = {"reduction": reduction, "most": Dim(poly(turns)), "unrolled": 1 if turns <= MOST_TURNS else UNROLLED}
         operands = [target, values, numbers, first]
         made = rewriter.record(own.COMBINE_UPDATES, operands, params, x.dtype, (slots, width))
     result = p.reshape(made, [x.shape[axis] for axis in (*axes, *kept)])

@@ -5,12 +5,12 @@ from __future__ import annotations
 from sardonyx.compiler.kernel import Routine
 from sardonyx_webgpu import functions
 from sardonyx_webgpu.code import Code, call, constant, divided_up, size
+from sardonyx_webgpu.lanes import LANES
 from sardonyx_webgpu.routines.frame import Frame
+from sardonyx_webgpu.values import WGSL, kind
 
 _SEARCH = 34
 """Turns in which an update is found among as many as there can be."""
-_STEPS = 8
-"""Updates in a turn: loops have to be short on some drivers."""
 
 
 def first(routine: Routine) -> Code:
@@ -31,8 +31,16 @@ def _find(routine: Routine, is_last: bool) -> Code:
 def combine(routine: Routine) -> Code:
     """x [slots, width] and updates [count, width] to [slots, width]: see `primitives`."""
     slots, width = routine.inputs[0]
-    dtype = routine.reads[0]
-    combined = functions.apply(routine.attributes["reduction"], dtype, dtype, ["x", "load_b(update)"])
-    turns = divided_up(size(routine.attributes["most"]["size"]), _STEPS)
-    values = {"WIDTH": width, "STEPS": _STEPS, "COMBINED": combined}
-    return Frame(routine).code("scatter", [size(slots), size(width)], call("add", turns, constant(1)), **values)
+    dtype, steps = routine.reads[0], routine.attributes["unrolled"]
+    frame = Frame(routine)
+    whole = frame.is_multiple(width) and kind(dtype).stored < 64
+    x, y = ([f"{name}[{lane}]" for lane in range(LANES)] if whole else [name] for name in "xy")
+    combined = [
+        functions.apply(routine.attributes["reduction"], dtype, dtype, pair)
+        for pair in map(list, zip(x, y, strict=True))
+    ]
+    turns = call("add", divided_up(size(routine.attributes["most"]["size"]), steps), constant(1))
+    values = {"WIDTH": width, "STEPS": steps, "WHOLE": whole, "COMBINED": ", ".join(combined)}
+    values["TYPE"] = f"vec4<{WGSL[kind(dtype).family]}>" if whole else ""
+    grid = [size(slots), divided_up(size(width), LANES) if whole else size(width)]
+    return frame.code("scatter", grid, turns, whole, [0, 1] if whole else [], **values)

@@ -1,4 +1,5 @@
-"""Runs of keys in order: a thread finds the place of one key, by looking at its group or by searching other runs."""
+"""Runs of keys in order: a thread finds the places of a few keys by looking at their group, or that of one by
+searching other runs."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from sardonyx_webgpu.routines.frame import Frame
 _SEARCH = 34
 """Turns in which a key is found among as many as there can be."""
 _RUNS = 4
+_OWN = 4
+"""Keys of a thread: each other key of the group is loaded once for all of them."""
 
 
 def sort_runs(routine: Routine) -> Code:
@@ -21,8 +24,8 @@ def sort_runs(routine: Routine) -> Code:
     room = routine.outputs[0][1]
     length = size(n) if keep == group else call("mul", divided_up(size(n), group), constant(group))
     values = {"N": n, "ROOM": room, "GROUP": group, "KEEP": keep, "ALL": keep == group}
-    values["CHOSEN"] = len(routine.inputs) > 1
-    return _code(routine, "sort_runs", [size(lines), length], group + 2, **values)
+    values |= {"CHOSEN": len(routine.inputs) > 1, "OWN": _OWN}
+    return _code(routine, "sort_runs", [size(lines), divided_up(length, _OWN)], group + 2, **values)
 
 
 def merge_runs(routine: Routine) -> Code:
