@@ -13,11 +13,13 @@ from sardonyx.primitives.contraction import swap_last
 from sardonyx_webgpu import designs
 from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design
 from tests.support import require
+from tests.webgpu import nodes
 from tests.webgpu.test_matmul import SIZES, check, heads, product, random
 from tests.webgpu.traced import evaluate
 
 require("webgpu")
 
+on_device = nodes.on_device
 DESIGNS = [
     Design(THREAD, 4, 1),
     Design(SPLIT, 1, 1, 8),

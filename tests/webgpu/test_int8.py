@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import sliding_window_view
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
@@ -29,7 +30,7 @@ DESIGNS = [
     Design(SPLIT, 2, 1, 8, packed=True),
 ]
 SIZES = [(1, 600, 8), (1, 64, 40), (2, 30, 29), (7, 101, 13), (9, 16, 64)]
-_on_device = nodes.on_device
+on_device = nodes.on_device
 
 
 @pytest.fixture(params=DESIGNS, ids=lambda design: "-".join(map(str, design)))
@@ -90,7 +91,6 @@ def test_what_follows_is_part_of_it() -> None:
     assert launches(plan) == {"matmul_int8": 1}
 
 
-@pytest.mark.usefixtures("_on_device")
 @pytest.mark.parametrize("per_row", [False, True])
 def test_zero_points(per_row: bool) -> None:
     """MatMulInteger with zero points of rows and columns, one of which only the run tells."""
@@ -99,6 +99,21 @@ def test_zero_points(per_row: bool) -> None:
     (found,) = nodes.run("MatMulInteger", a, left, constants={1: b, 3: right}, opset=21)
     spread = left.astype("i8")[:, None] if per_row else left.astype("i8")
     np.testing.assert_array_equal(found, (a - spread) @ (b.astype("i8") - right))
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+@pytest.mark.parametrize("taps", [1, 3])
+def test_convolutions(groups: int, taps: int) -> None:
+    """ConvInteger, whose sums float32 holds."""
+    x, w = numbers("u1", 2, 4, 9, 10), numbers("i1", 8, 4 // groups, taps, taps)
+    zero, border = np.array(113, np.uint8), taps // 2
+    attributes = {"group": groups, "pads": [border] * 4, "strides": [2, 1]}
+    (found,) = nodes.run("ConvInteger", x, constants={1: w, 2: zero}, **attributes)
+    wide = np.pad(x.astype("i8") - 113, [(0, 0), (0, 0), (border, border), (border, border)])
+    seen = sliding_window_view(wide, (taps, taps), (2, 3))[:, :, ::2]
+    parts = zip(np.split(seen, groups, 1), np.split(w.astype("i8"), groups), strict=True)
+    expected = np.concatenate([np.einsum("bchwyx,mcyx->bmhw", *part) for part in parts], 1)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_empty_products() -> None:

@@ -17,6 +17,7 @@ from sardonyx.plan import Launch, Plan
 from sardonyx_webgpu import designs
 from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design
 from tests.support import require
+from tests.webgpu import nodes
 from tests.webgpu.traced import evaluate, launches
 
 Numbers = np.ndarray[Any, Any]
@@ -24,6 +25,7 @@ Numbers = np.ndarray[Any, Any]
 require("webgpu")
 
 RNG = np.random.default_rng(0)
+on_device = nodes.on_device
 DESIGNS = [Design(THREAD, 2, 2), Design(SPLIT, 1, 1, 8), Design(SPLIT, 4, 1, 2), Design(SHARED, 4, 1, 8)]
 
 

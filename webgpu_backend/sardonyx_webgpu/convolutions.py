@@ -19,6 +19,7 @@ from sardonyx.legalization.phases import interleaved
 from sardonyx.legalization.ranges import largest_sum
 from sardonyx.legalization.volumes import is_plane
 from sardonyx.symbolic import Size, hint, product, same, same_shape
+from sardonyx_webgpu import integers
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import tile
 from sardonyx_webgpu.products import matmul
@@ -32,13 +33,15 @@ _UNROLLED = 320
 
 
 def conv_general(legalizer: ChannelsLast, equation: Equation) -> bool:
-    """conv_general of floats, or of integers that they hold -> conv, depthwise, Winograd's algorithm or a product"""
+    """conv_general of floats, bytes, integers that floats hold -> conv, depthwise, Winograd's algorithm, a product"""
     x, w = equation.inputs
     (output,) = equation.outputs
     params = equation.params
     window = Window(*(params[name] for name in Window._fields))
     if not all(isinstance(size, int) for size in w.shape) or hint(output.size) == 0:
         return False
+    if integers.pointwise(legalizer, equation):
+        return True
     whole = output.dtype is dtypes.int32 and largest_sum(x, w, range(1, w.rank)) <= _EXACT
     if not (whole or are_floats(x, w)):
         return False

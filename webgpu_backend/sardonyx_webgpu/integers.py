@@ -1,6 +1,8 @@
-"""Legalization of products of bytes, and of convolutions of integers that float32 holds."""
+"""Legalization of products of bytes, and of convolutions that are such."""
 
 from __future__ import annotations
+
+from math import prod
 
 import numpy as np
 
@@ -9,7 +11,8 @@ from sardonyx import primitives as p
 from sardonyx.array import Array, Equation, constant
 from sardonyx.legalization.channels_last import ChannelsLast
 from sardonyx.legalization.products import contracted
-from sardonyx.symbolic import hint, product
+from sardonyx.legalization.ranges import bounds, fits
+from sardonyx.symbolic import hint, product, same, same_shape
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import designs_of_bytes
 from sardonyx_webgpu.window import filled
@@ -49,6 +52,55 @@ def matmul(legalizer: ChannelsLast, a: Array, b: Array) -> Array:
     if moved is not wide:
         made = made + 128 * p.sum_(p.cast(a, dtypes.int32), [2], keepdims=True)
     return made
+
+
+def pointwise(legalizer: ChannelsLast, equation: Equation) -> bool:
+    """conv_general of bytes that looks at one place -> matmul_int8"""
+    x, w = equation.inputs
+    (output,) = equation.outputs
+    params = equation.params
+    ones = prod([*map(int, w.shape[2:]), *params["strides"], *params["spread"], params["groups"]]) == 1
+    if not ones or output.dtype is not dtypes.int32 or not same_shape(x.shape[2:], output.shape[2:]):
+        return False
+    if any(not same(border, 0) for border in params["low"]) or not legalizer.is_constant(w):
+        return False
+    if not (w.dtype.is_int and fits(bounds(w), dtypes.int8)) or (found := _uncentred(x)) is None:
+        return False
+    image, zero = legalizer.last(found[0]), found[1]
+    made, channels = map(int, w.shape[:2])
+    matrix = p.reshape(p.transpose(p.reshape(w, [made, channels]), [1, 0]), [1, channels, made])
+    rows = p.reshape(image, [1, product(image.shape[:-1]), channels])
+    total = matmul(legalizer, rows, p.cast(matrix, dtypes.int8))
+    if zero is not None:
+        total = total - zero * p.sum_(p.cast(matrix, dtypes.int32), [1], keepdims=True)
+    legalizer.define_last(output, p.reshape(total, [*image.shape[:-1], made]))
+    return True
+
+
+def _uncentred(x: Array) -> tuple[Array, Array | None] | None:
+    """The bytes and the one zero point, if any, of which an Array of int32 is the difference."""
+    x = _as_it_was(x)
+    if x.equation is None:
+        return None
+    name, inputs = x.equation.primitive.name, x.equation.inputs
+    if name == "cast" and inputs[0].dtype in _BYTES:
+        return inputs[0], None
+    if name != "elementwise" or x.equation.params["function"] != "sub":
+        return None
+    left, zero = inputs
+    found = _uncentred(left)
+    one = isinstance(zero.size, int) and zero.size == 1 and same_shape(left.shape, x.shape)
+    return (found[0], p.reshape(zero, ())) if found is not None and found[1] is None and one else None
+
+
+def _as_it_was(x: Array) -> Array:
+    """An Array before it was transposed forth and back, as images are."""
+    perms = []
+    at = x
+    while at.equation is not None and at.equation.primitive.name == "transpose":
+        perms.append(at.equation.params["perm"])
+        (at,) = at.equation.inputs
+    return at if len(perms) == 2 and [perms[1][axis] for axis in perms[0]] == [*range(x.rank)] else x
 
 
 def _as_words(b: Array) -> Array:
