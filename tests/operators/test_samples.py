@@ -223,8 +223,10 @@ def run_sample(operator: type[Operator], sample: Sample, provider: str, **option
 
 
 def assert_near(found: list[np.ndarray], wanted: list[np.ndarray], tolerance: float, closely: bool = False) -> None:
-    """Assert equal shapes and types, and values within the tolerance of the largest one; or, if they are floats that are
-    to be near `closely`, within that of each, and a tenth of that of the largest one."""
+    """Assert equal shapes and types, and values within the tolerance of the largest one.
+
+    Floats that are to be near `closely` are within the tolerance of each, and a tenth of that of the largest one.
+    """
     assert len(found) == len(wanted)
     for one, other in zip(found, wanted, strict=True):
         assert one.dtype == other.dtype
