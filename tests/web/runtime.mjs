@@ -1,5 +1,6 @@
 // What tests ask of the page runtime in a worker: {task, ...} -> whatever the task tells.
 import { Tensor, load } from "/sardonyx/runtime.js";
+import { Work, limits } from "/sardonyx/queue.js";
 import { serve, stage } from "/support/worker.mjs";
 
 const messages = [];
@@ -56,6 +57,7 @@ const TASKS = {
 
   // What a run asks of the GPU: counts after the second and the third.
   counts: async () => {
+    limits.submission = Infinity; // however busy the machine is
     const session = await load("/data/digits.sdx", { target: "webgpu" });
     const told = [];
     for (let k = 0; k < 3; k++) {
@@ -63,7 +65,15 @@ const TASKS = {
       told.push(session.counts);
     }
     session.release();
+    limits.submission = 50;
     return told.slice(1);
+  },
+
+  // How many dispatches each part of work has that takes so long, at first and after each time that it took.
+  parts: async ({ costs, took }) => {
+    const work = new Work(null, costs.map((cost) => ({ cost })));
+    const sizes = () => work.passes.map(({ dispatches }) => dispatches.length);
+    return [sizes(), ...took.map((time) => (work.learn(time), sizes()))];
   },
 
   // Many runs at the same time come one after another.

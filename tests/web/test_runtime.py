@@ -51,6 +51,12 @@ def test_a_run_is_one_submission_and_one_reading(chromium: Chromium, digits: byt
     assert before["groups"] > 0
 
 
+def test_long_work_is_in_parts(chromium: Chromium, digits: bytes) -> None:
+    assert ask(chromium, digits, "parts", costs=[30, 30, 10, 200, 40], took=[]) == [[1, 2, 1, 1]]
+    found = ask(chromium, digits, "parts", costs=[10] * 8, took=[1e5, 200, 40, 500])
+    assert found == [[5, 3], [5, 3], [2] * 4, [8], [8]]
+
+
 def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
     site = chromium.site
     weight = Bundle(digits).sections["w0"].offset

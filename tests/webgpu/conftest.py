@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import pytest
 
-from sardonyx_webgpu import provider
+from sardonyx_webgpu import provider, queue
 from sardonyx_webgpu.device import WebGpuDevice
 from tests.support.needs import require
 
@@ -15,6 +16,12 @@ from tests.support.needs import require
 def native() -> WebGpuDevice:
     require("webgpu")
     return provider.device({})
+
+
+@pytest.fixture
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long work takes on a machine that is busy, it is one submission."""
+    monkeypatch.setattr(queue, "BOUND", math.inf)
 
 
 @pytest.fixture(scope="package")

@@ -76,6 +76,7 @@ def test_what_an_ortvalue_is(native: WebGpuDevice, rng: np.random.Generator) -> 
         ort.OrtValue.ortvalue_from_numpy(np.zeros(1), "gpu", 1)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_one_session_feeds_another(native: WebGpuDevice) -> None:
     first, second = (ort.InferenceSession(scaled(by), providers=GPU) for by in (2.0, 5.0))
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -97,6 +98,7 @@ def test_one_session_feeds_another(native: WebGpuDevice) -> None:
         np.testing.assert_array_equal(found, x * 10)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_state_stays_on_the_device(native: WebGpuDevice, rng: np.random.Generator) -> None:
     session = ort.InferenceSession(stepping(), providers=GPU)
     state, x = (rng.standard_normal((2, 5)).astype(np.float32) for _ in range(2))
@@ -114,6 +116,7 @@ def test_a_state_stays_on_the_device(native: WebGpuDevice, rng: np.random.Genera
     np.testing.assert_allclose(binding.get_outputs()[0].numpy(), state + 5 * x, rtol=1e-5)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_cache_that_grows_stays_on_the_device(native: WebGpuDevice, rng: np.random.Generator) -> None:
     session = ort.InferenceSession(cached(), providers=GPU)
     rows = rng.standard_normal((6, 1, 4)).astype(np.float32)

@@ -42,6 +42,7 @@ def several_outputs() -> bytes:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]).SerializeToString()
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_a_second_run_is_one_submission_and_one_reading(native: WebGpuDevice) -> None:
     model = several_outputs()
     session = InferenceSession(model, providers=["WebGpuExecutionProvider"])
@@ -62,6 +63,7 @@ def test_a_second_run_is_one_submission_and_one_reading(native: WebGpuDevice) ->
             assert empty.shape == (0, 5)
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_digits(native: WebGpuDevice) -> None:
     session = InferenceSession(assets() / "digits.onnx", providers=["WebGpuExecutionProvider"])
     feed = {"image": np.zeros((1, 1, 28, 28), np.float32)}
@@ -109,6 +111,7 @@ def test_parts_are_submitted_without_waiting(native: WebGpuDevice, monkeypatch: 
     assert found[1].tolist() == [31, 63]
 
 
+@pytest.mark.usefixtures("unhurried")
 def test_many_small_commands_do_not_wait_for_ever(native: WebGpuDevice) -> None:
     a, b = put(native, np.arange(4, dtype=np.float32)), put(native, np.zeros(4, np.float32))
     with counting(native) as gpu:

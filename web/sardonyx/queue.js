@@ -1,6 +1,7 @@
 /** What was asked of a GPU and not submitted yet: a run is one submission, unless it takes long (Python's `queue.py`). */
 
-const BOUND = 50; // milliseconds: systems end what keeps a GPU busy for seconds
+/** Milliseconds that a submission may take: systems end what keeps a GPU busy for seconds. */
+export const limits = { submission: 50 };
 const MOST_WAITING = 1024; // commands
 const OF_A_TURN = 5e-6; // of a loop, in a thread on a slow adapter
 const OF_A_BYTE = 1e-7;
@@ -8,7 +9,7 @@ const OF_A_BYTE = 1e-7;
 /** The milliseconds that a dispatch takes on a slow adapter. */
 export const estimate = (threads, turns, nbytes) => Math.max(threads * turns * OF_A_TURN, nbytes * OF_A_BYTE);
 
-/** Dispatches, in passes of at most `BOUND` milliseconds: estimated at first, then as a run took that was waited for. */
+/** Dispatches, in passes of a submission each: estimated at first, then as a run took that was waited for. */
 export class Work {
   constructor(params, dispatches) {
     this.params = params;
@@ -31,7 +32,7 @@ export class Work {
     for (const dispatch of this.dispatches) {
       const cost = factor * dispatch.cost;
       const last = this.passes.at(-1);
-      if (!last.dispatches.length || last.cost + cost <= BOUND) {
+      if (!last.dispatches.length || last.cost + cost <= limits.submission) {
         last.dispatches.push(dispatch);
         last.cost += cost;
       } else this.passes.push({ dispatches: [dispatch], cost });
@@ -51,7 +52,7 @@ export class Queue {
 
   /** What takes a command that may cost so much, after all that came before. */
   next(cost = 0) {
-    if (this.cost + cost > BOUND || this.count === MOST_WAITING) this.flush();
+    if (this.cost + cost > limits.submission || this.count === MOST_WAITING) this.flush();
     this.cost += cost;
     this.count++;
     return (this.encoder ??= this.device.createCommandEncoder());
