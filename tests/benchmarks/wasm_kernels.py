@@ -48,8 +48,6 @@ CASES = [
     "matmul:12x128x32x128",
     "matmul:12x197x64x197",
     "matmul:12x128x128x32",
-    "matmul_batched:100x36x64x64",
-    "matmul_batched:16x16x256x256",
 ]
 SECONDS = 0.03
 """Of one measurement, which repeats what is faster."""
@@ -77,17 +75,15 @@ class Case(NamedTuple):
         nr = panel_width(target)
         *outer, depth, columns = self.b
         b = (*outer, -(-columns // nr), depth, nr) if self.packed else self.b
-        places = dict.fromkeys(("places", "weights"), (1, self.b[0])) if self.primitive == "matmul_batched" else {}
-        return Routine(name, self.primitive, ("float32",) * 2, ("float32",), 0, places, (self.a, b), (self.c,))
+        return Routine(name, self.primitive, ("float32",) * 2, ("float32",), 0, {}, (self.a, b), (self.c,))
 
     def model(self) -> onnx.ModelProto:
-        """MatMul, with b an initializer if it is packed here; matmul_batched's axes are exchanged for it."""
-        a, c = ((s[1], s[0], s[2]) if self.primitive == "matmul_batched" else s for s in (self.a, self.c))
-        values = {"a": a} | ({} if self.packed else {"b": self.b})
+        """MatMul, with b an initializer if it is packed here."""
+        values = {"a": self.a} | ({} if self.packed else {"b": self.b})
         inputs = [helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, dims) for name, dims in values.items()]
         constant = [onnx.numpy_helper.from_array(random(self.b), "b")] if self.packed else []
         node = helper.make_node("MatMul", ["a", "b"], ["y"])
-        output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, c)
+        output = helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, self.c)
         graph = helper.make_graph([node], "product", inputs, [output], constant)
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
 
@@ -96,9 +92,6 @@ def parsed(text: str) -> Case:
     """The case that a word of the command line names."""
     primitive, _, numbers = text.partition(":")
     *outer, m, k, n = map(int, numbers.split("x"))
-    if primitive == "matmul_batched":
-        (steps,), matrices = outer, m
-        return Case(primitive, (steps, matrices, k), (matrices, k, n), (steps, matrices, n))
     return Case(primitive, (*outer, m, k), (*outer, k, n), (*outer, m, n))
 
 

@@ -64,24 +64,15 @@ def tiles(x: np.ndarray, line: Filter, count: int, axis: int) -> np.ndarray:
     return seen
 
 
-def winograd_input(x: np.ndarray, shape: Any, counts: Any = None, **window: Any) -> np.ndarray:
+def winograd_input(x: np.ndarray, counts: Sequence[int], **window: Any) -> np.ndarray:
     lines = filters(window)
-    if counts is None:  # there is no border beyond what tiles see
-        counts = [
-            next(
-                n for n in range(x.shape[axis + 1] + 1) if line.seen(n) == x.shape[axis + 1] and n % line.dilation == 0
-            )
-            for axis, line in enumerate(lines)
-        ]
     seen = tiles(tiles(x, lines[1], counts[1], 2), lines[0], counts[0], 1)
     b, d = (np.array(line.matrices()[0]) for line in lines)
-    return np.einsum("ik,bhkwlc,jl->bhwijc", b, seen, d).reshape(shape)
+    return np.einsum("ik,bhkwlc,jl->bhwijc", b, seen, d)
 
 
-def winograd_output(y: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
+def winograd_output(planes: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
     lines = down, across = filters(window)
-    counts = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
-    planes = y.reshape(shape[0], *counts, down.places, across.places, shape[3])
     a, c = (np.array(line.matrices()[2]) for line in lines)
     blocks = np.einsum("ik,bhwklc,jl->bhiwjc", a, planes, c)
     for axis, line in ((3, across), (1, down)):  # outputs of tiles that are neighbours lie side by side
@@ -89,12 +80,6 @@ def winograd_output(y: np.ndarray, shape: Any, **window: Any) -> np.ndarray:
         joined = [*blocks.shape[:axis], -1, *blocks.shape[axis + 2 :]]
         blocks = np.moveaxis(blocks.reshape(split), axis + 1, axis + 2).reshape(joined)
     return blocks[:, : shape[1], : shape[2]]
-
-
-def matmul_batched(a: np.ndarray, b: np.ndarray, shape: Any, n: int, nr: int, places: Any, weights: Any) -> np.ndarray:
-    which = [np.minimum(np.arange(count), known - 1) for count, known in zip(places, weights, strict=True)]
-    matrices = unpacked(b, n).reshape(*weights, -1, n)[np.ix_(*which)]
-    return np.einsum("tpk,pkn->tpn", a, matrices.reshape(-1, *matrices.shape[2:]))
 
 
 def conv_panels(
@@ -108,24 +93,22 @@ def conv_panels(
 def conv_winograd(x: np.ndarray, u: np.ndarray, shape: Any, n: int, nr: int, **window: Any) -> np.ndarray:
     down, across = filters(window)
     counts = down.tiles(shape[1]), across.tiles(shape[2])
-    places, weights = (down.places, across.places), (down.weights, across.weights)
-    v = winograd_input(x, (shape[0] * prod(counts), prod(places), x.shape[3]), counts, **window)
-    return winograd_output(matmul_batched(v, u, (), n, nr, places, weights), shape, **window)
+    v = winograd_input(x, counts, **window)
+    which = [np.minimum(np.arange(line.places), line.weights - 1) for line in (down, across)]
+    matrices = unpacked(u, n).reshape(down.weights, across.weights, -1, n)[np.ix_(*which)]
+    return winograd_output(np.einsum("bhwpqk,pqkn->bhwpqn", v, matrices), shape, **window)
 
 
 REFERENCES: dict[str, Callable[..., np.ndarray]] = {
     "matmul": lambda a, b, shape: np.matmul(a, b),
     "matmul_packed": lambda a, b, shape, n, nr: np.matmul(a, unpacked(b, n)),
     "matmul_panels": lambda a, b, shape, n, nr: np.matmul(a, unpacked(b, n)),
-    "matmul_batched": matmul_batched,
     "conv_packed": conv_packed,
     "conv_grouped": conv_grouped,
     "conv_panels": conv_panels,
     "conv_winograd": conv_winograd,
     "depthwise": lambda x, w, shape, **window: np.einsum("...ct,tc->...c", windows(x, shape, **window), w),
     "im2col": lambda x, shape, **window: windows(x, shape, **window).swapaxes(-1, -2).reshape(shape),
-    "winograd_input": winograd_input,
-    "winograd_output": winograd_output,
 }
 
 
@@ -176,8 +159,8 @@ W = np.random.default_rng(1).standard_normal((40, 40, 3, 3)).astype(np.float32)
 @pytest.mark.parametrize(
     ("x", "w", "options", "routine"),
     [
-        ([2, 24, 9, 10], W[:20, :24], {}, "winograd_input"),
-        ([1, 40, 6, 5], W, {}, "winograd_input"),
+        ([2, 24, 9, 10], W[:20, :24], {}, "conv_winograd"),
+        ([1, 40, 6, 5], W, {}, "conv_winograd"),
         ([2, 5, 9, 10], W[:7, :5], {}, ""),
         ([2, 5, 9, 10], W[:7, :5], {"strides": (2, 3), "dilations": (2, 1), "low": (0, 2), "high": (3, 1)}, ""),
         ([3, 8, 9, 10], W[:12, :4], {"groups": 2}, "conv_packed"),
@@ -189,10 +172,10 @@ W = np.random.default_rng(1).standard_normal((40, 40, 3, 3)).astype(np.float32)
         ([1, 6, 9, 10], W[:12, :1], {"groups": 6}, "depthwise"),
         ([3, 8, 9, 10], W[:12, :8, :1, :1], {"low": (0, 0), "high": (0, 0)}, ""),
         ([3, 8, 9, 10], W[:12, :8, :1, :1], {"low": (0, 0), "high": (0, 0), "strides": (2, 2)}, ""),
-        ([1, 80, 28, 29], np.tile(W, (3, 2, 1, 1)), {"strides": (2, 2)}, "winograd_input"),
-        ([1, 40, 30, 21], W, {"dilations": (2, 3), "low": (2, 3), "high": (2, 3)}, "winograd_input"),
-        ([1, 40, 50, 1], W[..., :1], {"low": (1, 0), "high": (1, 0)}, "winograd_input"),
-        ([1, 40, 50, 9], W, {"low": (1, -3), "high": (-9, -2)}, "winograd_input"),
+        ([1, 80, 28, 29], np.tile(W, (3, 2, 1, 1)), {"strides": (2, 2)}, "conv_winograd"),
+        ([1, 40, 30, 21], W, {"dilations": (2, 3), "low": (2, 3), "high": (2, 3)}, "conv_winograd"),
+        ([1, 40, 50, 1], W[..., :1], {"low": (1, 0), "high": (1, 0)}, "conv_winograd"),
+        ([1, 40, 50, 9], W, {"low": (1, -3), "high": (-9, -2)}, "conv_winograd"),
         ([1, 16, 40, 29], np.tile(W[:8, :16], (1, 1, 1, 7)), {"low": (1, 9), "high": (1, 11)}, ""),
         ([1, 6, 29, 31], W[:1, :6], {}, "reshape"),
         ([1, 6, 61, 1], W[:2, :6, :, :1], {"low": (1, 0), "high": (1, 0), "strides": (2, 1)}, "reshape"),
@@ -201,7 +184,7 @@ W = np.random.default_rng(1).standard_normal((40, 40, 3, 3)).astype(np.float32)
 def test_convolutions(target: str, x: list[int], w: np.ndarray, options: dict[str, Any], routine: str) -> None:
     used = check(target, [x], conv(**options), [w])
     assert "conv_general" not in used
-    native = {"winograd_input": {"conv_winograd"}, "conv_packed": {"conv_panels"}} if target == "wasmtime" else {}
+    native = {"conv_packed": {"conv_panels"}} if target == "wasmtime" else {}
     if target == "wasmtime" and w.shape[1] > 4:
         native["conv_grouped"] = {"conv_panels"}
     assert native.get(routine, {routine}) & used or not routine

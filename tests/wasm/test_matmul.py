@@ -116,30 +116,6 @@ def test_deeper_than_the_scratch_memory(target: str, m: int, n: int) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize(
-    ("places", "weights", "t", "k", "n"),
-    [
-        ((1, 1), (1, 1), 1, 1, 1),
-        ((4, 4), (4, 4), 7, 5, 9),
-        ((1, 3), (1, 3), 70, 8, 24),
-        ((3, 6), (3, 4), 2, 16, 13),
-        ((5, 4), (2, 1), 7, 5, 9),
-    ],
-)
-def test_batched(target: str, places: tuple[int, int], weights: tuple[int, int], t: int, k: int, n: int) -> None:
-    """The last row and column of weights are for all the rest of the places."""
-    a, b = random(t, math.prod(places), k), random(*weights, k, n)
-    w = packed(b.reshape(-1, k, n), target)
-    shape, attributes = (t, math.prod(places), n), {"places": places, "weights": weights}
-    product = matmul("matmul_batched", target, (a.shape, w.shape), (shape,), attributes=attributes)
-    assert product.code.units == t
-    whole = product(a, w, shape, splits=[(0, t)])
-    which = [np.minimum(np.arange(count), known - 1) for count, known in zip(places, weights, strict=True)]
-    check(whole.swapaxes(0, 1), a.swapaxes(0, 1), b[np.ix_(*which)].reshape(-1, k, n))
-    assert_array_equal(product(a, w, shape, splits=[(k, k + 1) for k in range(t)]), whole)
-
-
-@pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize(("m", "k", "n"), [(1, 3, 1), (1, 20, 33), (7, 5, 9), (30, 17, 13)])
 def test_float64(target: str, m: int, k: int, n: int) -> None:
     a, b = random(m, k, dtype="float64"), random(k, n, dtype="float64")

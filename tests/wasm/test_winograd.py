@@ -13,8 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx.legalization.filtering import Filter, weight_transform
 from sardonyx_wasm.routines import tile
+from sardonyx_wasm.routines.winograd import band
 from tests.support import require
-from tests.wasm.compiled import PLAIN, run
+from tests.wasm.compiled import PLAIN, Compiled, run
 
 Lines: TypeAlias = tuple[Filter, Filter]
 
@@ -72,12 +73,17 @@ def error(lines: Lines, shape: tuple[int, int, int, int], channels: int, **more:
     v = run("winograd_input", [x], [("float32", (*tiles, channels))], attributes(lines), **more)[0]
     y = np.ascontiguousarray(np.matmul(v.swapaxes(0, 1), u).swapaxes(0, 1))
     result = run("winograd_output", [y], [("float32", shape)], attributes(lines), **more)[0]
+    expected = convolved(lines, shape, x, w)
+    return float(np.abs(result - expected).max() / np.abs(expected).max())
+
+
+def convolved(lines: Lines, shape: Sequence[int], x: np.ndarray, w: np.ndarray) -> np.ndarray:
+    """The convolution with weights [taps, C, M], by 64 bits."""
     down, across = lines
     span = [(line.taps - 1) * line.dilation + 1 for line in lines]
     views = sliding_window_view(x.astype(float), span, (1, 2))[:, :: down.stride, :: across.stride]
     views = views[:, : shape[1], : shape[2], :, :: down.dilation, :: across.dilation]
-    expected = np.tensordot(views.reshape(*views.shape[:4], -1), w.astype(float), ((3, 4), (1, 0)))
-    return float(np.abs(result - expected).max() / np.abs(expected).max())
+    return np.tensordot(views.reshape(*views.shape[:4], -1), w.astype(float), ((3, 4), (1, 0)))
 
 
 @pytest.mark.parametrize("lines", LINES, ids=str)
@@ -117,6 +123,56 @@ def test_any_split_gives_the_same_bits(lines: Lines) -> None:
         whole, *others = (run(primitive, [array], [("float32", made)], attributes(lines), n)[0] for n in (1, 2, 8))
         for parts in others:
             assert_array_equal(parts.view("u4"), whole.view("u4"))
+
+
+def whole(
+    lines: Lines, shape: tuple[int, int, int, int], channels: int, target: str = "v8", pieces: Sequence[int] = (1,)
+) -> tuple[list[np.ndarray], np.ndarray]:
+    """Results of all at once, with units in so many pieces, and those that are expected; sizes are parameters."""
+    rng = np.random.default_rng((*shape, channels))
+    _, _, seen = numbers(lines, shape)
+    nr, made = tile.panel_width(target), shape[3]
+    x = rng.standard_normal((shape[0], *seen, channels)).astype("f4")
+    w = rng.standard_normal((lines[0].taps * lines[1].taps, channels, made)).astype("f4")
+    u = np.einsum("pt,tcm->pcm", weight_transform(*lines), w)
+    filled = np.zeros((len(u), channels, -(-made // nr) * nr), "f4")
+    filled[:, :, :made] = u
+    packed = np.moveaxis(filled.reshape(len(u), channels, -1, nr), 2, 1).copy()
+    given = (("p0", "p1", "p2", channels), packed.shape), (("p0", "p3", "p4", made),)
+    params = {"n": made, "nr": nr, **attributes(lines)}
+    types = ("float32", "float32"), ("float32",)
+    routine = Compiled("conv_winograd", types, *given, params=5, attributes=params, target=target)
+    sizes = [shape[0], *seen, *shape[1:3]]
+    results = [routine.run([x, packed], [shape], sizes, pieces=n)[0] for n in pieces]
+    return results, convolved(lines, shape, x, w)
+
+
+@pytest.mark.parametrize("lines", LINES, ids=str)
+@pytest.mark.parametrize("target", TARGETS)
+def test_whole(target: str, lines: Lines) -> None:
+    for shape, channels in (((2, 7, 9, 12), 16), ((1, 1, 1, 4), 4), ((3, 14, 5, 33), 7)):
+        (result,), expected = whole(lines, shape, channels, target)
+        assert np.abs(result - expected).max() < BOUND * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("lines", [*SQUARE, (Filter(4, 3, 2), Filter(4, 3, 2)), (NONE, Filter(4, 3))], ids=str)
+@pytest.mark.parametrize(("channels", "made"), [(8, 9), (70, 129), (128, 200)])
+def test_bands(lines: Lines, channels: int, made: int) -> None:
+    """Tiles go in several bands, channels that are made too; neither nor threads change a bit."""
+    shape = (2, 33, 41, made)
+    (result, *others), expected = whole(lines, shape, channels, pieces=(1, 2, 7))
+    assert np.abs(result - expected).max() < BOUND * np.abs(expected).max()
+    for other in others:
+        assert_array_equal(other.view("u4"), result.view("u4"))
+
+
+def test_bands_have_whole_vectors() -> None:
+    lines = Filter(4, 3, 2), Filter(4, 3, 2)
+    for made in range(4, 300):
+        tiles, columns = band(lines, 64, made)
+        assert tiles > 12
+        assert made % columns == 0 or made % columns >= 4
+    assert band(lines, 4000, 4000).tiles == 0
 
 
 @pytest.mark.parametrize("shape", [(0, 4, 4, 8), (1, 0, 4, 8), (1, 4, 0, 8), (1, 4, 4, 0)])

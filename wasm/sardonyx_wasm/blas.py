@@ -102,7 +102,7 @@ def takes(code: Any, repeated: bool = False) -> bool:
     fewest = fewest_multiplications(repeated)
     if not isinstance(code, Routine) or code.primitive in _STORED or HOSTED in code.attributes:
         return isinstance(code, Routine)
-    if code.primitive not in ("matmul", "matmul_batched") or "nr" in code.attributes or set(code.reads) != {"float32"}:
+    if code.primitive != "matmul" or set(code.reads) != {"float32"}:
         return False
     *rows, columns = code.outputs[0]
     depth = code.inputs[0][-1]
@@ -376,7 +376,7 @@ def steps(
 
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     """The product that a launch of this code is, its operands being at these addresses."""
-    x, w, y = (
+    _, w, y = (
         [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
         for shape in (*code.inputs, *code.outputs)
     )
@@ -391,16 +391,14 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
     count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
     rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
-    if code.primitive == "matmul_batched":
-        rows, count, _ = x
-    elif code.primitive == "conv_winograd":
+    if code.primitive == "conv_winograd":
         down, across = filters(code.attributes)
         unit = across.tiles(y[2])
         rows = y[0] * down.tiles(y[1]) * unit
         shared = Sharing((down.places, across.places), (down.weights, across.weights))
         count = prod(shared.left)
     ends = (addresses[0], depth), (addresses[2], columns)
-    if code.primitive in ("matmul_batched", "conv_winograd") or groups > 1:  # matrices whose rows alternate
+    if shared or groups > 1:  # matrices whose rows alternate
         a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
     else:
         a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)

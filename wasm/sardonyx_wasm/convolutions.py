@@ -287,16 +287,9 @@ def _by_winograd(
     transform = constant(weight_transform(down, across).T, dtypes.float32)
     u = matmul(legalizer, p.reshape(w, [made * channels, prod(taps)]), transform, dtypes.float32)
     u = p.transpose(p.reshape(u, [made, channels, down.weights * across.weights]), [2, 1, 0])
-    if legalizer.target == "wasmtime":
-        nr = blas.panel_width(channels, made) or made
-        params |= {"n": made, "nr": nr}
-        return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
-    count, places = shape[0] * tiles[0] * tiles[1], (down.places, across.places)
-    v = legalizer.record(own.WINOGRAD_INPUT, [padded], params, dtypes.float32, (count, prod(places), channels))
-    panels = in_panels(u, legalizer.width)
-    shared = {"places": places, "weights": (down.weights, across.weights), "n": made, "nr": legalizer.width}
-    y = legalizer.record(own.MATMUL_BATCHED, [v, panels], shared, dtypes.float32, (count, prod(places), made))
-    return legalizer.record(own.WINOGRAD_OUTPUT, [y], params, dtypes.float32, tuple(shape))
+    nr = (blas.panel_width(channels, made) or made) if legalizer.target == "wasmtime" else legalizer.width
+    params |= {"n": made, "nr": nr}
+    return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
 
 
 def _plain(params: dict[str, Any]) -> bool:

@@ -31,7 +31,8 @@ class _ConvPanels(Primitive):
 
 
 class _ConvWinograd(Primitive):
-    """x as `winograd_input` takes it, x u [Q, panels, C, nr] to what `winograd_output` gives: natively, by BLAS."""
+    """x [B, H, W, C], border included, x u [Q, panels, C, nr] to [B, Ho, Wo, n]; `tile` has the outputs of a tile along
+    both axes. Natively, BLAS does the products."""
 
     name = "conv_winograd"
 
@@ -71,12 +72,6 @@ class _MatmulNBits(Primitive):
     name = "matmul_nbits"
 
 
-class _MatmulBatched(Primitive):
-    """a [T, P, K] x b [Q, panels, K, nr] to [T, P, N]: one product for each of P places, some with the same matrix."""
-
-    name = "matmul_batched"
-
-
 class _ConvPacked(Primitive):
     """x [B, *spatial, C], border included, x w [groups * panels, taps * C / groups, nr] to [B, *sizes, M]."""
 
@@ -101,24 +96,11 @@ class _Depthwise(Primitive):
     name = "depthwise"
 
 
-class _WinogradInput(Primitive):
-    """x [B, H, W, C], border included, to [B * tiles, places, C]; `tile` has the outputs of a tile along both axes."""
-
-    name = "winograd_input"
-
-
-class _WinogradOutput(Primitive):
-    """y [B * tiles, places, M] to [B, Ho, Wo, M]; the last tiles may hang over."""
-
-    name = "winograd_output"
-
-
-MATMUL, MATMUL_PACKED, MATMUL_BATCHED = _Matmul(), _MatmulPacked(), _MatmulBatched()
+MATMUL, MATMUL_PACKED = _Matmul(), _MatmulPacked()
 MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
 REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
 CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()
-WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
 
 
 class _Select(Primitive):

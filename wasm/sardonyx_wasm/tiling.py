@@ -1,7 +1,7 @@
 """How a convolution is done fastest: in which tiles, how many outputs side by side. Costs are in multiplications.
 
 They are measured in convolutions, for each host. BLAS multiplies about twice as fast as V8's code, and wants what
-windows see side by side; all else is WebAssembly in both.
+windows see side by side; all else is WebAssembly in both. Tiles go through V8's code in bands.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from sardonyx.legalization.filtering import POINTS, Filter, choices, moved
 
 from . import blas
+from .routines import winograd
 
 
 class _Costs(NamedTuple):
@@ -37,20 +38,18 @@ class _Costs(NamedTuple):
     """A weight, from memory."""
     repacked: float = 0
     """A weight of a matrix that BLAS puts into another order."""
-    spilled: float = 0
-    """An element between products and transforms, if they are more than the cache holds; BLAS gets them in bands."""
+    again: float = 0
+    """A weight, for each band of tiles."""
 
 
 _COSTS = {
     "wasmtime": _Costs(6, 3, lanes=16, single=3, columns=10, copied=15, launched=250_000, read=8, repacked=20),
-    "v8": _Costs(2, 7.5, lanes=8, single=8, spilled=12),
+    "v8": _Costs(2, 7.5, lanes=8, single=8, again=2),
 }
 _FEWEST = 4
 """Channels on both sides, and rows of a product."""
 _WIDEST = 64
 """Channels that are made side by side."""
-_CACHED = 1 << 20
-"""Elements of planes, before and after the products, that the cache holds."""
 
 
 class Window(NamedTuple):
@@ -144,9 +143,15 @@ def _tiled(
         count = places[0] * down.tiles(places[1]) * across.tiles(places[2])
         rows, matrices = down.places * across.places * max(count, _FEWEST), down.weights * across.weights
         elements = sum(size * n for size, n in zip((channels, made), moved(down, across), strict=True))
-        planes = rows * (channels + made)
         cost = _multiplied(costs, rows, channels, made, matrices) + costs.moved * count * elements
-        yield cost + (costs.spilled * planes if planes > _CACHED else 0), (down, across)
+        if costs.again:
+            most = winograd.band((down, across), channels, made).tiles
+            if most < _FEWEST:
+                continue
+            bands = -(-count // most)
+            cost += bands * matrices * costs.again * channels * made
+            cost += bands * down.places * across.places * channels * made  # products of few rows are slower
+        yield cost, (down, across)
 
 
 def _columns(

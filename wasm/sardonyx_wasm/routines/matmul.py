@@ -122,31 +122,6 @@ def matmul_packed(unit: Unit, routine: Routine) -> Code:
     return Code(m.f, frame.units(outer), m.height, _PANEL)
 
 
-def matmul_batched(unit: Unit, routine: Routine) -> Code:
-    """a [T, P, K] x b [Q, ceil(N / nr), K, nr], packed like `matmul_packed`'s -> [T, P, N].
-
-    Attributes: `places`, the rows and columns of P, and `weights`, those of Q: where there are fewer, the last is that
-    of the rest.
-    """
-    steps, _, depth = routine.inputs[0]
-    columns = routine.outputs[0][-1]
-    places, weights = routine.attributes["places"], routine.attributes["weights"]
-    with _Matmul(unit, routine, depth, columns) as m:
-        down, across, row_b, b = (m.f.local(i32) for _ in range(4))
-        a_row, c_row = (m.f.let(size * math.prod(places)) for size in (m.depth, m.c_row))
-        matrix = m.f.let(i32.div_u(m.c_row + (m.width - 1), m.width) * m.panel)
-        with m.f.loop(down, 0, places[0]):
-            m.f.set(row_b, m.b + frame.least(m.f, down, weights[0] - 1) * weights[1] * matrix)
-            with m.f.loop(across, 0, places[1]):
-                m.f.set(b, row_b + frame.least(m.f, across, weights[1] - 1) * matrix)
-                with m.blocks(m.f.begin, m.f.end) as (row, count):
-                    m.rows(m.a + row * a_row, a_row, count)
-                    m.product(count, b, m.c + row * c_row, c_row, m.c_row)
-                m.add(m.a, m.depth)
-                m.add(m.c, m.c_row)
-    return Code(m.f, steps, m.height, _PANEL)
-
-
 def matmul(unit: Unit, routine: Routine) -> Code:
     """a [..., M, K] x b [..., K, N] -> [..., M, N]; b is one matrix, or has all of a's outer axes."""
     *outer, depth = routine.inputs[0]

@@ -1,22 +1,26 @@
-"""Winograd's convolution: tiles of x to planes of v, and planes of products y to outputs.
+"""Winograd's convolution: tiles of x to planes of v, products with weights, and planes of them to outputs.
 
 v = B' d B for each tile d of elements, with the matrices of a `filtering.Filter` for each axis; of the product with the
 weights G g G' for each of the places comes a tile of outputs, A' y A. Attributes: `tile`, the outputs of a tile along
 both axes, kernel, strides, dilations. Between the products along one axis and the other, some channels of a tile are in
 the scratch memory; along an axis of one tap there is nothing to do. A unit is a row of tiles of an image.
+
+Where BLAS does the products, the two transforms are code of their own. Else all is done for a band of tiles at a time,
+whose planes are in the scratch memory, and so in the cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sardonyx.compiler.kernel import Routine
 from sardonyx.legalization.filtering import Filter, filters
 
-from ..assembler import Expr, Function, Operand, f32x4, i32
-from ..code import Code
-from . import frame
+from ..assembler import Expr, Function, Operand, Variable, f32x4, i32
+from ..code import SCRATCH, Code
+from . import frame, tile
 from .channels import channels
 from .multiplier import Multiplier
 
@@ -29,65 +33,199 @@ _CONSTANTS = 128
 """Bytes of those of an axis, in the scratch memory."""
 _BETWEEN = 2 * _CONSTANTS
 """Where the values between the two passes are."""
+_COLUMNS = (64, 80, 96, 112)
+"""Channels that are made of a band at a time, if all of them leave no room for a whole block of tiles; the first of
+these that leaves enough for a vector, or none."""
+_FEWEST = 12
+"""Tiles that a thread should have at least."""
+
+# Places in the scratch memory of `conv_winograd`: addresses of rows, the offset of the only segment, a tile at the
+# edge, those of either transform, the planes of a band.
+_OFFSETS, _EDGE, _INPUT = 512, 1024, 2048
+assert _INPUT >= _EDGE + tile.EDGE
+
+
+class Band(NamedTuple):
+    """How many tiles are done at a time, and how many of the channels that are made."""
+
+    tiles: int
+    columns: int
+
+
+def band(lines: tuple[Filter, Filter], channels: int, made: int) -> Band:
+    """The band of tiles that fits the scratch memory; it may have none.
+
+    >>> band((Filter(4, 3), Filter(4, 3)), 64, 64), band((Filter(4, 3, 2), Filter(4, 3, 2)), 64, 128)
+    (Band(tiles=56, columns=64), Band(tiles=24, columns=64))
+    """
+    places = lines[0].places * lines[1].places
+    between = max(lines[0].places * lines[1].span, lines[0].outputs * lines[1].places) * _CHUNK
+    room = (SCRATCH - _INPUT - 2 * (_BETWEEN + between)) // (4 * places)
+    columns = made
+    if room // (channels + columns) < tile.BLOCK:
+        columns = next((count for count in _COLUMNS if count < made and not 0 < made % count < 4), made)
+    return Band(min(tile.BLOCK, room // (channels + columns)), columns)
 
 
 def winograd_input(unit: Unit, routine: Routine) -> Code:
     """x [B, H, W, C], border included, as much as `Filter.seen` -> v [B * tiles, places, C]; C >= 4."""
-    lines = filters(routine.attributes)
-    batch, height, width, depth = routine.inputs[0]
-    counts = [_Tiles(n.stride - 1 - (n.taps - 1) * n.dilation, n.outputs * n.stride, n.dilation) for n in lines]
-    transform = _Transform(unit, "input", lines)
+    image = _Input(unit, filters(routine.attributes), routine.inputs[0])
     with frame.function(unit, routine) as f:
         x, v = frame.buffers(f, routine)
-        pixel = f.let(frame.size(f, depth) * 4)
-        row = f.let(frame.size(f, width) * pixel)
-        down, across = (f.let(n.of(frame.size(f, size))) for n, size in zip(counts, (height, width), strict=True))
-        planes = f.let(pixel * (lines[0].places * lines[1].places))
-        steps = [f.let(step * line.dilation) for step, line in zip((row, pixel), lines, strict=True)]
-        number, column = f.local(i32), f.local(i32)
-        target = f.let(v + f.begin * across * planes)
-        transform.store(f)
-        with f.loop(number, f.begin, f.end):
-            image = f.let(i32.div_u(number, down))
-            first = _first(lines[0], number - image * down) * lines[0].stride
-            source = f.let(x + (image * frame.size(f, height) + first) * row)
-            with f.loop(column, 0, across):
-                place = source + _first(lines[1], column) * lines[1].stride * pixel
-                f.call(transform.tile, place, *steps, target, pixel * lines[1].places, pixel, 0, 0, pixel, f.scratch)
-                f.set(target, target + planes)
-    return Code(f, counts[0].units(batch, height), scratch=transform.scratch)
+        image.start(f, x, f.scratch)
+        first = f.let(f.begin * image.across)
+        planes = image.pixel * image.places
+        image.transform(first, f.end * image.across - first, v + first * planes)
+    return Code(f, image.units, scratch=image.room)
 
 
 def winograd_output(unit: Unit, routine: Routine) -> Code:
     """y [B * tiles, places, M] -> [B, Ho, Wo, M]; the last tiles may hang over; M >= 4."""
-    lines = filters(routine.attributes)
-    batch, height, width, depth = routine.outputs[0]
-    counts = [_Tiles(n.outputs * n.dilation - 1, n.outputs, n.dilation) for n in lines]
-    transform = _Transform(unit, "output", lines)
+    image = _Output(unit, filters(routine.attributes), routine.outputs[0])
     with frame.function(unit, routine) as f:
         y, z = frame.buffers(f, routine)
-        rows, columns = frame.size(f, height), frame.size(f, width)
-        pixel = f.let(frame.size(f, depth) * 4)
-        row = f.let(columns * pixel)
-        down, across = (f.let(n.of(size)) for n, size in zip(counts, (rows, columns), strict=True))
-        planes = f.let(pixel * (lines[0].places * lines[1].places))
-        steps = [f.let(step * line.dilation) for step, line in zip((row, pixel), lines, strict=True)]
-        number, column = f.local(i32), f.local(i32)
-        source = f.let(y + f.begin * across * planes)
-        transform.store(f)
-        with f.loop(number, f.begin, f.end):
-            image = f.let(i32.div_u(number, down))
-            first = f.let(_first(lines[0], number - image * down))
-            high = f.let(_left(f, lines[0], rows - first))
-            target = f.let(z + (image * rows + first) * row)
-            with f.loop(column, 0, across):
-                place = f.let(_first(lines[1], column))
-                wide = f.let(_left(f, lines[1], columns - place))
-                with f.if_((high > 0) & (wide > 0)):
-                    operands = source, pixel * lines[1].places, pixel, target + place * pixel, *steps, high, wide
-                    f.call(transform.tile, *operands, pixel, f.scratch)
-                f.set(source, source + planes)
-    return Code(f, counts[0].units(batch, height), scratch=transform.scratch)
+        image.start(f, z, f.scratch)
+        first = f.let(f.begin * image.across)
+        planes = image.pixel * image.places
+        image.transform(first, f.end * image.across - first, y + first * planes, i32.const(0), image.pixel)
+    return Code(f, image.units, scratch=image.room)
+
+
+def conv_winograd(unit: Unit, routine: Routine) -> Code:
+    """x as `winograd_input` takes it, x u [Q, ceil(N / nr), C, nr] -> [B, Ho, Wo, N]; attributes n and nr besides.
+
+    Q are the weights of the places that differ: where an axis has fewer than places, the last is that of the rest.
+    """
+    lines = filters(routine.attributes)
+    made, (_, panels, depth, nr) = routine.attributes["n"], routine.inputs[1]
+    places = [line.places for line in lines]
+    size, wide = band(lines, depth, made)
+    source, result = _Input(unit, lines, routine.inputs[0]), _Output(unit, lines, routine.outputs[0])
+    multiply = tile.product(unit)
+    with frame.function(unit, routine) as f, f.if_(f.begin < f.end):
+        x, u, z = frame.buffers(f, routine)
+        source.start(f, x, f.scratch + _INPUT)
+        result.start(f, z, f.scratch + (_INPUT + source.room))
+        f.store(f.scratch, i32.const(0), offset=_OFFSETS)
+        v = f.let(f.scratch + (_INPUT + source.room + result.room))
+        y = f.let(v + size * source.places * depth * 4)
+        first, end, column, down, across, a, b, c = (f.local(i32) for _ in range(8))
+        f.set(first, f.begin * source.across)
+        f.set(end, f.end * source.across)
+        bands = frame.divided_up(end - first, size)
+        step = f.let(frame.divided_up(end - first, bands))
+        with f.while_(first < end):
+            count = f.let(frame.least(f, step, end - first))
+            source.transform(first, count, v)
+            with f.loop(column, 0, 4 * made, step=4 * wide):
+                pixel = f.let(frame.least(f, 4 * made - column, 4 * wide))
+                f.set(a, v)
+                f.set(c, y)
+                with f.loop(down, 0, places[0]):
+                    line = f.let(frame.least(f, down, lines[0].weights - 1) * lines[1].weights)
+                    with f.loop(across, 0, places[1]):
+                        f.set(b, line + frame.least(f, across, lines[1].weights - 1))
+                        f.set(b, u + b * (4 * panels * depth * nr) + column * depth)
+                        tile.table(f, f.scratch, count, a, i32.const(4 * source.places * depth))
+                        left = f.scratch, count, f.scratch + _OFFSETS, 1, 4 * depth
+                        right = b, 4 * nr, 4 * depth * nr
+                        f.call(multiply, *left, *right, c, pixel * result.places, pixel, f.scratch + _EDGE)
+                        f.set(a, a + 4 * depth)
+                        f.set(c, c + pixel)
+                result.transform(first, count, y, column, pixel)
+            f.set(first, first + step)
+    return Code(f, source.units, source.align, SCRATCH)
+
+
+# ---- images in tiles
+
+
+class _Image:
+    """An image whose tiles are transformed, as part of a function."""
+
+    def __init__(self, unit: Unit, name: str, lines: tuple[Filter, Filter], shape: Sequence[Any]) -> None:
+        self._lines, self._shape = lines, shape
+        self._counts = [_seen(line) if name == "input" else _made(line) for line in lines]
+        self._transform = _Transform(unit, name, lines)
+        self.places = lines[0].places * lines[1].places
+        self.room = self._transform.scratch
+        """Bytes of scratch memory that it takes."""
+        self.units = self._counts[0].units(*shape[:2])
+        """Rows of tiles."""
+        across = self._counts[1].of(shape[2]) if isinstance(shape[2], int) else _FEWEST
+        self.align = -(-_FEWEST // max(1, across))
+
+    def start(self, f: Function, address: Expr, scratch: Expr) -> None:
+        """Be at an address, with scratch memory."""
+        self._f, self._address, self._scratch = f, address, scratch
+        self._height, self._width, depth = (frame.size(f, size) for size in self._shape[1:])
+        self.pixel = f.let(depth * 4)
+        row = f.let(self._width * self.pixel)
+        self._down, self.across = (
+            f.let(count.of(size)) for count, size in zip(self._counts, (self._height, self._width), strict=True)
+        )
+        self._row = row
+        self._steps = [f.let(step * n.dilation) for step, n in zip((row, self.pixel), self._lines, strict=True)]
+        self._transform.store(f, scratch)
+
+    @contextmanager
+    def _tiles(self, first: Expr, count: Expr) -> Iterator[tuple[Variable, Variable, Variable]]:
+        """For each of some tiles, numbered from the first one of all images on: its image, row and column."""
+        f = self._f
+        number, image, down, across = (f.local(i32) for _ in range(4))
+        with f.if_(count > 0):
+            f.set(image, i32.div_u(first, self.across))
+            f.set(across, first - image * self.across)
+            f.set(down, i32.rem_u(image, self._down))
+            f.set(image, i32.div_u(image, self._down))
+            with f.loop(number, 0, count):
+                yield image, down, across
+                f.set(across, across + 1)
+                with f.if_(across == self.across):
+                    f.set(across, 0)
+                    f.set(down, down + 1)
+                    with f.if_(down == self._down):
+                        f.set(down, 0)
+                        f.set(image, image + 1)
+
+
+class _Input(_Image):
+    """What tiles are taken from."""
+
+    def __init__(self, unit: Unit, lines: tuple[Filter, Filter], shape: Sequence[Any]) -> None:
+        super().__init__(unit, "input", lines, shape)
+
+    def transform(self, first: Expr, count: Expr, target: Expr) -> None:
+        """Write the planes of some tiles."""
+        f, (rows, columns) = self._f, self._lines
+        target = f.let(target)
+        with self._tiles(first, count) as (image, down, across):
+            top = image * self._height + _first(rows, down) * rows.stride
+            place = self._address + top * self._row + _first(columns, across) * columns.stride * self.pixel
+            planes = self.pixel * columns.places, self.pixel
+            f.call(self._transform.tile, place, *self._steps, target, *planes, 0, 0, self.pixel, self._scratch)
+            f.set(target, target + self.pixel * self.places)
+
+
+class _Output(_Image):
+    """Where tiles go; those that hang over may have nothing to write."""
+
+    def __init__(self, unit: Unit, lines: tuple[Filter, Filter], shape: Sequence[Any]) -> None:
+        super().__init__(unit, "output", lines, shape)
+
+    def transform(self, first: Expr, count: Expr, source: Expr, channel: Expr, channels: Expr) -> None:
+        """Write tiles of planes that have so many bytes of channels, to those from a byte on."""
+        f, (rows, columns) = self._f, self._lines
+        source = f.let(source)
+        with self._tiles(first, count) as (image, down, across):
+            top, left = f.let(_first(rows, down)), f.let(_first(columns, across))
+            high, wide = f.let(_left(f, rows, self._height - top)), f.let(_left(f, columns, self._width - left))
+            with f.if_((high > 0) & (wide > 0)):
+                place = self._address + (image * self._height + top) * self._row + left * self.pixel + channel
+                planes = channels * columns.places, channels
+                ends = high, wide, channels, self._scratch
+                f.call(self._transform.tile, source, *planes, place, *self._steps, *ends)
+            f.set(source, source + channels * self.places)
 
 
 # ---- tiles along an axis
@@ -100,21 +238,34 @@ class _Tiles(NamedTuple):
     block: int
     dilation: int
 
-    def of(self, size: Expr) -> Expr:
+    def of(self, size: Any) -> Any:
         """The tiles of an axis with so many elements."""
-        return i32.div_u(size + self.more, self.block * self.dilation) * self.dilation
+        step = self.block * self.dilation
+        if isinstance(size, int):
+            return (size + self.more) // step * self.dilation
+        return i32.div_u(size + self.more, step) * self.dilation
 
     def units(self, batch: Any, rows: Any) -> Any:
         """Rows of tiles of all images, as `Code.units` has it."""
-        step = self.block * self.dilation
         if isinstance(batch, int) and isinstance(rows, int):
-            return batch * ((rows + self.more) // step * self.dilation)
+            return batch * self.of(rows)
         images, lines = (
             ["param", "int32", int(size[1:])] if isinstance(size, str) else ["const", "int32", size]
             for size in (batch, rows)
         )
-        lines = ["div", "int32", ["add", "int32", lines, ["const", "int32", self.more]], ["const", "int32", step]]
+        step = ["const", "int32", self.block * self.dilation]
+        lines = ["div", "int32", ["add", "int32", lines, ["const", "int32", self.more]], step]
         return ["mul", "int32", images, ["mul", "int32", lines, ["const", "int32", self.dilation]]]
+
+
+def _seen(line: Filter) -> _Tiles:
+    """Of an image that is seen."""
+    return _Tiles(line.stride - 1 - (line.taps - 1) * line.dilation, line.outputs * line.stride, line.dilation)
+
+
+def _made(line: Filter) -> _Tiles:
+    """Of an image that is made."""
+    return _Tiles(line.outputs * line.dilation - 1, line.outputs, line.dilation)
 
 
 def _first(line: Filter, tile: Expr) -> Expr:
@@ -154,10 +305,10 @@ class _Transform:
         )
         self.scratch = _BETWEEN + self._sizes[0][1] * self._sizes[1][0] * _CHUNK
 
-    def store(self, f: Function) -> None:
+    def store(self, f: Function, scratch: Expr) -> None:
         """Put constants into the scratch memory, for all tiles."""
         for multiplier in dict.fromkeys(self._multipliers):
-            multiplier.store(f, f.scratch)
+            multiplier.store(f, scratch)
 
     def _write(self, unit: Unit, name: str) -> Function:
         with unit.module.function(name, dict.fromkeys(_TILE, i32)) as f:
