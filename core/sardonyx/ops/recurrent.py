@@ -78,8 +78,8 @@ class Recurrent(Operator, abstract=True):
         inputs = p.transpose(w.of_inputs(x), [0, 2, 1, 3])
         own = None
         if b is not None:
-            b = _known(p.widen(b), (count, 2 * wide))
-            inputs = inputs + p.unsqueeze(self._bias(b), [1])
+            b = spelled(p.widen(b), (count, 2 * wide))
+            inputs = inputs + p.unsqueeze(self.bias(b), [1])
             if self.linear_before_reset:
                 own = p.slice_axis(b, 1, 5 * hidden, hidden)
         others = {
@@ -88,16 +88,17 @@ class Recurrent(Operator, abstract=True):
         }
         others |= {
             "bias": own,
-            "peephole": None if peephole is None else _known(p.widen(peephole), (count, 3 * hidden)),
+            "peephole": None if peephole is None else spelled(p.widen(peephole), (count, 3 * hidden)),
             "lengths": None if lengths is None else p.reshape(p.cast(lengths, dtypes.int32), (batch,)),
             "scale": scale,
         }
-        inputs = _known(inputs, (steps, count, batch, wide))
-        rows, *last = recurrent(self._layer(), inputs, _known(p.widen(r), (count, wide, hidden)), others)
+        inputs = spelled(inputs, (steps, count, batch, wide))
+        rows, *last = recurrent(self.layer(), inputs, spelled(p.widen(r), (count, wide, hidden)), others)
         rows = p.transpose(rows, [2, 0, 1, 3] if self.layout else [0, 1, 2, 3])
         return [p.cast(array, dtype) for array in (rows, *(p.transpose(state, swap) for state in last))]
 
-    def _layer(self) -> Layer:
+    def layer(self) -> Layer:
+        """The parameters of the primitive."""
         names = self.activations or self.defaults * 2
         backwards = DIRECTIONS[self.direction]
         settings = self.activation_alpha, self.activation_beta, len(self.defaults), len(backwards)
@@ -110,7 +111,7 @@ class Recurrent(Operator, abstract=True):
             linear_before_reset=bool(self.linear_before_reset),
         )
 
-    def _bias(self, b: Array) -> Array:
+    def bias(self, b: Array) -> Array:
         """What B adds to the gates whatever the state is, [directions, gates * hidden]."""
         half = b.shape[1] // 2
         of_inputs, of_state = (p.slice_axis(b, 1, k * half, half) for k in range(2))
@@ -212,6 +213,6 @@ class LSTM(LongShortTermMemory):
     ]
 
 
-def _known(x: Array, shape: Shape) -> Array:
+def spelled(x: Array, shape: Shape) -> Array:
     """x, its shape spelled by sizes that are known to be equal: those of a loop's states have to stay the same."""
     return p.slice_(x, [0] * x.rank, shape)
