@@ -8,7 +8,6 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ops.recurrent import DIRECTIONS, LongShortTermMemory, spelled
-from sardonyx.primitives.attention import softmax
 from sardonyx.primitives.recurrent_loop import lstm, over_steps
 
 
@@ -69,8 +68,9 @@ class AttnLSTM(LongShortTermMemory, domain="com.microsoft"):
             scores = p.sum_(p.tanh(keys + p.unsqueeze(query, [2])) * v, [3])
             if scored is not None:
                 scores = p.where(scored, scores, float("-inf"))
-            weights, total = softmax(scores)
-            mean = p.transpose(p.matmul(p.transpose(weights / total, [1, 0, 2]), values), [1, 0, 2])
+            weights = p.exp(scores - p.max_(scores, [2], keepdims=True))
+            weights = weights / p.sum_(weights, [2], keepdims=True)
+            mean = p.transpose(p.matmul(p.transpose(weights, [1, 0, 2]), values), [1, 0, 2])
             if attention_weights is not None:
                 mean = p.dot_general(p.concat([h, mean], 2), attention_weights, ([2], [1]), ([0], [0]))
             return [h, c, spelled(mean, shape)]

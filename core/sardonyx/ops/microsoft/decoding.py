@@ -9,9 +9,8 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
+from sardonyx.array import Array, constant
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size
 
 MICROSOFT = "com.microsoft"
 
@@ -60,7 +59,7 @@ class BifurcationDetector(Operator, domain=MICROSOFT):
             raise ValueError(f"min_ngram_size {self.min_ngram_size} is not from 1 to {self.max_ngram_size}")
         tokens = current
         if predicted is not None:
-            tokens = p.concat([current, p.slice_axis(predicted, 0, 0, _agreed(source, previous, predicted))], 0)
+            tokens = p.concat([current, _agreed(source, previous, predicted)], 0)
         length, total = tokens.shape[0], source.shape[0]
         place = p.iota((total,), 0)
         found = constant(np.int64(-1))
@@ -86,11 +85,9 @@ class BifurcationDetector(Operator, domain=MICROSOFT):
     ]
 
 
-def _agreed(source: Array, previous: Array, predicted: Array) -> Size:
-    """How many tokens of the prediction are taken: up to the first that differs from the source."""
+def _agreed(source: Array, previous: Array, predicted: Array) -> Array:
+    """The tokens of the prediction up to the first that differs from the source."""
     place = p.iota(predicted.shape, 0)
-    expected = p.gather(source, [place + previous], [0])
-    ends = p.not_equal(predicted, expected) | p.equal(place, predicted.shape[0] - 1)
-    first = p.arg(p.cast(ends, dtypes.int32), "argmax", 0, keepdims=True)
-    (count,) = known_sizes(first + 1)
-    return count
+    differs = p.not_equal(predicted, p.gather(source, [place + p.reshape(previous, ())], [0]))
+    before = p.cumulative(p.cast(differs, dtypes.int32), "sum", 0, exclusive=True)
+    return p.gather(predicted, [p.squeeze(p.nonzero(p.equal(before, 0)), [0])], [0])

@@ -89,7 +89,10 @@ class MatMulInteger16(Operator, domain=MICROSOFT):
 
 
 class SparseToDenseMatMul(Operator, domain=MICROSOFT):
-    """alpha * A B of a sparse matrix A, which is made dense, and a matrix B; `transA` and `transB` transpose them."""
+    """alpha * A B of a sparse matrix A, which is made dense, and a matrix B; `transA` and `transB` transpose them.
+
+    alpha multiplies floats alone.
+    """
 
     alpha: float = 1.0
     transA: int = 0  # noqa: N815 - onnxruntime's name
@@ -99,4 +102,4 @@ class SparseToDenseMatMul(Operator, domain=MICROSOFT):
         if a.rank != 2 or b.rank != 2:
             raise ValueError(f"A {p.show(a.shape)} and B {p.show(b.shape)} are not both matrices")
         result = p.dot_general(a, b, ([0 if self.transA else 1], [1 if self.transB else 0]))
-        return result if self.alpha == 1.0 else result * self.alpha
+        return result * self.alpha if self.alpha != 1.0 and result.dtype.is_float else result
