@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -132,16 +132,17 @@ class Sparse:
 
     a: np.ndarray
     b: np.ndarray
-    attributes: dict[str, Any]
+    attributes: dict[str, Any] = field(default_factory=dict)
 
-    def model(self, *, held: bool, linear: bool = False) -> onnx.ModelProto:
+    def model(self, *, held: bool, linear: bool = False, operator: str = "SparseToDenseMatMul") -> onnx.ModelProto:
         """The sparse matrix is part of the model, or fed."""
         kind, places = helper.np_dtype_to_tensor_dtype(self.a.dtype), np.nonzero(self.a)
         indices = np.ravel_multi_index(places, self.a.shape) if linear else np.stack(places, 1)
         values = helper.make_tensor("a", kind, [len(places[0])], self.a[places])
         numbers = helper.make_tensor("i", TensorProto.INT64, indices.shape, indices.reshape(-1))
         matrix = helper.make_sparse_tensor(values, numbers, self.a.shape)
-        node = helper.make_node("SparseToDenseMatMul", ["a", "b"], ["y"], domain="com.microsoft", **self.attributes)
+        domain = "" if operator == "MatMul" else "com.microsoft"
+        node = helper.make_node(operator, ["a", "b"], ["y"], domain=domain, **self.attributes)
         inputs = [helper.make_tensor_value_info("b", kind, [None, None])]
         if not held:
             inputs.append(helper.make_sparse_tensor_value_info("a", kind, self.a.shape))
@@ -184,6 +185,15 @@ def test_sparse(provider: str, shape: tuple[int, int], dtype: type[Any], attribu
     else:
         found = list(InferenceSession(model.SerializeToString(), providers=[provider]).run(None, {"b": b}))
     assert_near(found, product.expected(), 1e-6)
+
+
+@pytest.mark.parametrize("linear", [False, True])
+def test_sparse_initializers_are_dense(linear: bool) -> None:
+    a = np.array([[0, 1.5, 0], [0, 0, 0], [-2, 0, 3]], np.float32)
+    model = Sparse(a, noise(3, 4)).model(held=True, linear=linear, operator="MatMul").SerializeToString()
+    feeds = {"b": noise(3, 4)}
+    wanted = onnxruntime.InferenceSession(model).run(None, feeds)
+    assert_near(list(InferenceSession(model).run(None, feeds)), wanted, 1e-6)
 
 
 REFUSED = {

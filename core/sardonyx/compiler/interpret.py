@@ -23,7 +23,8 @@ def interpret(graph: Graph, environment: Environment) -> list[Any]:
         if id(value) not in environment and value.constant is not None and value.constant.product is None:
             environment[id(value)] = of_tensor(value.constant)
     for value, sparse in graph.sparse_initializers:
-        environment.setdefault(id(value), dense(sparse))
+        if id(value) not in environment:
+            environment[id(value)] = dense(sparse)
     trace = active_trace()
     origin = trace.origin if trace else -1
     for node in graph.nodes:

@@ -38,13 +38,10 @@ class AttnLSTM(LongShortTermMemory, domain="com.microsoft"):
         memory_lengths: Array | None = None,
         attention_weights: Array | None = None,
     ) -> Sequence[Array]:
-        if self.direction not in DIRECTIONS:
-            raise ValueError(f"direction {self.direction!r} is unknown; use {', '.join(DIRECTIONS)}")
+        size = memory.shape[-1] if attention_weights is None else attention_weights.shape[-1]
+        self.expect(x, w.shape, r, b, peephole, size)
         count, (_, batch, inner), hidden = len(DIRECTIONS[self.direction]), x.shape, r.shape[2]
         places, depth = memory.shape[1:]
-        size = depth if attention_weights is None else attention_weights.shape[2]
-        if not w.shape[2] == inner + size:
-            raise ValueError(f"W {p.show(w.shape)} is not for {inner} inputs and attention of size {size}")
         of_inputs, of_attention = p.slice_axis(w, 2, 0, inner), p.slice_axis(w, 2, inner, size)
         inputs = p.transpose(p.dot_general(x, of_inputs, ([2], [2])), [0, 2, 1, 3])
         if b is not None:
@@ -80,6 +77,6 @@ class AttnLSTM(LongShortTermMemory, domain="com.microsoft"):
             p.full((count, batch, wide), 0, x.dtype) if state is None else spelled(state, (count, batch, wide))
             for state, wide in states
         ]
-        ends_ = None if lengths is None else p.reshape(p.cast(lengths, dtypes.int32), (batch,))
-        rows, last_h, last_c, _ = over_steps(step, start, inputs, DIRECTIONS[self.direction], ends_)
+        steps = None if lengths is None else p.reshape(p.cast(lengths, dtypes.int32), (batch,))
+        rows, last_h, last_c, _ = over_steps(step, start, inputs, DIRECTIONS[self.direction], steps)
         return rows, last_h, last_c
