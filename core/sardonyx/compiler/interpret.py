@@ -10,6 +10,7 @@ from sardonyx.array import Array, TooEarlyError, active_trace, of_tensor
 from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
 from sardonyx.ir import Graph, Node, Value
 from sardonyx.memory import TooLargeError
+from sardonyx.ops.generation import dense
 from sardonyx.symbolic import UndecidedSizeError
 
 Environment: TypeAlias = dict[int, Any]
@@ -21,6 +22,9 @@ def interpret(graph: Graph, environment: Environment) -> list[Any]:
     for value in graph.initializers:
         if id(value) not in environment and value.constant is not None and value.constant.product is None:
             environment[id(value)] = of_tensor(value.constant)
+    for value, sparse in graph.sparse_initializers:
+        if id(value) not in environment:
+            environment[id(value)] = dense(sparse)
     trace = active_trace()
     origin = trace.origin if trace else -1
     for node in graph.nodes:

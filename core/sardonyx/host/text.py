@@ -143,3 +143,24 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 def _between(separator: re.Pattern[str], text: str) -> list[str]:
     edges = [edge for match in separator.finditer(text) for edge in match.span()]
     return [text[start:end] for start, end in zip([0, *edges[1::2]], [*edges[::2], len(text)], strict=True)]
+
+
+@host_function("text.murmur")
+def murmur(x: np.ndarray, *, seed: int) -> np.ndarray:
+    """The hash uint32 of each string's UTF-8 (MurmurHash3_x86_32, Appleby)."""
+    return _each(lambda item: _murmur(item.encode("utf-8", "surrogateescape"), seed), x, np.uint32)
+
+
+def _murmur(data: bytes, seed: int) -> int:
+    mask, hashed = 0xFFFFFFFF, seed
+    for start in range(0, len(data), 4):
+        block = data[start : start + 4]
+        mixed = int.from_bytes(block, "little") * 0xCC9E2D51 & mask
+        mixed = (mixed << 15 | mixed >> 17) * 0x1B873593 & mask
+        hashed ^= mixed
+        if len(block) == 4:
+            hashed = ((hashed << 13 | hashed >> 19) * 5 + 0xE6546B64) & mask
+    hashed ^= len(data)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        hashed = (hashed ^ hashed >> shift) * factor & mask
+    return hashed ^ hashed >> 16

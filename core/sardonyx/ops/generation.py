@@ -44,7 +44,7 @@ class Constant(Operator):
         if self.value is not None:
             return of_tensor(self.value)
         if self.sparse_value is not None:
-            return _dense(self.sparse_value)
+            return dense(self.sparse_value)
         for name, dtype in _LITERALS.items():
             found = getattr(self, name)
             if found is not None:
@@ -61,15 +61,16 @@ class Constant(Operator):
     ]
 
 
-def _dense(sparse: SparseTensor) -> Array:
+def dense(sparse: SparseTensor) -> Array:
+    """A sparse constant with its zeros."""
     dtype = sparse.values.dtype
     memory.refuse(f"sparse tensor {sparse.values.name!r}", prod(sparse.shape) * dtype.itemsize, memory.EAGER)
-    dense = np.zeros(sparse.shape, dtype.storage)
+    filled = np.zeros(sparse.shape, dtype.storage)
     places = sparse.indices.array()
     if places.ndim == 2:
         places = np.ravel_multi_index(tuple(places.T), sparse.shape)
-    dense.reshape(-1)[places] = sparse.values.array()
-    return Array(sparse.values.dtype, tuple(sparse.shape), dense)
+    filled.reshape(-1)[places] = sparse.values.array()
+    return Array(sparse.values.dtype, tuple(sparse.shape), filled)
 
 
 class ConstantOfShape(Operator, since=9):

@@ -88,18 +88,25 @@ class CausalConvWithState(Operator, since=27):
     activation: str = "none"
 
     def expand(self, x: Array, weight: Array, bias: Array | None = None, past: Array | None = None) -> Sequence[Array]:
+        return self.convolved(x, weight, bias, past)
+
+    def convolved(
+        self, x: Array, weight: Array, bias: Array | None, past: Array | None, dilation: int = 1
+    ) -> Sequence[Array]:
+        """The results, with `dilation` places from one tap to the next."""
         if self.activation not in ("none", "silu", "swish"):
             raise ValueError(f"activation {self.activation!r} is unknown; use 'none', 'silu' or 'swish'")
         batch, channels, length = x.shape
         taps = int(weight.shape[2])
+        kept = (taps - 1) * dilation
         if past is None:
-            past = p.full((batch, channels, taps - 1), 0.0, x.dtype)
+            past = p.full((batch, channels, kept), 0.0, x.dtype)
         line = p.concat([past, x], 2)
         wide, kernel = p.widen(line), p.widen(weight)
         result = p.full((), 0.0, wide.dtype) if bias is None else p.reshape(p.widen(bias), (channels, 1))
         for tap in range(taps):
             factor = p.squeeze(p.slice_axis(kernel, 2, tap, 1), [1])
-            result = result + p.slice_axis(wide, 2, tap, length) * factor
+            result = result + p.slice_axis(wide, 2, tap * dilation, length) * factor
         if self.activation != "none":
             result = result * p.sigmoid(result)
-        return p.cast(result, x.dtype), p.slice_axis(line, 2, length, taps - 1)
+        return p.cast(result, x.dtype), p.slice_axis(line, 2, length, kept)

@@ -18,6 +18,7 @@ from sardonyx.ops.lift import unset, without
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.recurrent_activation import activations
 from sardonyx.primitives.recurrent import GATES, STATES, Layer, recurrent
+from sardonyx.symbolic import Size
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction runs backwards."""
@@ -69,7 +70,7 @@ class Recurrent(Operator, abstract=True):
         scale: Array | None = None,
     ) -> list[Array]:
         """Y, and the states after the last step of each sequence; `scale` is that of R if it has 8 bits."""
-        self._check(x, w, r, b, peephole)
+        self.expect(x, w.shape, r, b, peephole)
         count, hidden = len(DIRECTIONS[self.direction]), r.shape[2]
         wide = GATES[self.cell] * hidden
         swap = [1, 0, 2] if self.layout else [0, 1, 2]
@@ -78,8 +79,8 @@ class Recurrent(Operator, abstract=True):
         inputs = p.transpose(w.of_inputs(x), [0, 2, 1, 3])
         own = None
         if b is not None:
-            b = _known(p.widen(b), (count, 2 * wide))
-            inputs = inputs + p.unsqueeze(self._bias(b), [1])
+            b = spelled(p.widen(b), (count, 2 * wide))
+            inputs = inputs + p.unsqueeze(self.bias(b), [1])
             if self.linear_before_reset:
                 own = p.slice_axis(b, 1, 5 * hidden, hidden)
         others = {
@@ -88,16 +89,17 @@ class Recurrent(Operator, abstract=True):
         }
         others |= {
             "bias": own,
-            "peephole": None if peephole is None else _known(p.widen(peephole), (count, 3 * hidden)),
+            "peephole": None if peephole is None else spelled(p.widen(peephole), (count, 3 * hidden)),
             "lengths": None if lengths is None else p.reshape(p.cast(lengths, dtypes.int32), (batch,)),
             "scale": scale,
         }
-        inputs = _known(inputs, (steps, count, batch, wide))
-        rows, *last = recurrent(self._layer(), inputs, _known(p.widen(r), (count, wide, hidden)), others)
+        inputs = spelled(inputs, (steps, count, batch, wide))
+        rows, *last = recurrent(self.layer(), inputs, spelled(p.widen(r), (count, wide, hidden)), others)
         rows = p.transpose(rows, [2, 0, 1, 3] if self.layout else [0, 1, 2, 3])
         return [p.cast(array, dtype) for array in (rows, *(p.transpose(state, swap) for state in last))]
 
-    def _layer(self) -> Layer:
+    def layer(self) -> Layer:
+        """The parameters of the primitive."""
         names = self.activations or self.defaults * 2
         backwards = DIRECTIONS[self.direction]
         settings = self.activation_alpha, self.activation_beta, len(self.defaults), len(backwards)
@@ -110,7 +112,7 @@ class Recurrent(Operator, abstract=True):
             linear_before_reset=bool(self.linear_before_reset),
         )
 
-    def _bias(self, b: Array) -> Array:
+    def bias(self, b: Array) -> Array:
         """What B adds to the gates whatever the state is, [directions, gates * hidden]."""
         half = b.shape[1] // 2
         of_inputs, of_state = (p.slice_axis(b, 1, k * half, half) for k in range(2))
@@ -119,15 +121,16 @@ class Recurrent(Operator, abstract=True):
             of_state = p.pad(p.slice_axis(of_state, 1, 0, 2 * hidden), (0, 0), (0, hidden))
         return of_inputs + of_state
 
-    def _check(self, x: Array, w: Linear, r: Array, b: Array | None, peephole: Array | None) -> None:
+    def expect(self, x: Array, w: Shape, r: Array, b: Array | None, peephole: Array | None, joined: Size = 0) -> None:
+        """Raise ValueError where shapes do not go together; `joined` elements come to those of X before each step."""
         if self.direction not in DIRECTIONS:
             raise ValueError(f"direction {self.direction!r} is unknown; use {', '.join(DIRECTIONS)}")
-        if not x.rank == len(w.shape) == len(r.shape) == 3:
-            raise ValueError(f"X, W and R have {x.rank}, {len(w.shape)} and {len(r.shape)} axes; each has to have 3")
+        if not x.rank == len(w) == len(r.shape) == 3:
+            raise ValueError(f"X, W and R have {x.rank}, {len(w)} and {len(r.shape)} axes; each has to have 3")
         count, hidden = len(DIRECTIONS[self.direction]), r.shape[2]
-        wide = GATES[self.cell] * hidden
+        wide, inner = GATES[self.cell] * hidden, x.shape[2] + joined
         for name, shape, wanted in (
-            ("W", w.shape, (count, wide, x.shape[2])),
+            ("W", w, (count, wide, inner)),
             ("R", r.shape, (count, wide, hidden)),
             ("B", None if b is None else b.shape, (count, 2 * wide)),
             ("P", None if peephole is None else peephole.shape, (count, 3 * hidden)),
@@ -135,7 +138,7 @@ class Recurrent(Operator, abstract=True):
             if shape is not None and not (len(shape) == len(wanted) and all(map(eq, shape, wanted))):
                 raise ValueError(
                     f"{name} has the shape {p.show(shape)}; {hidden} units, direction {self.direction!r} and "
-                    f"{x.shape[2]} inputs want {p.show(wanted)}"
+                    f"{inner} inputs want {p.show(wanted)}"
                 )
 
 
@@ -212,6 +215,6 @@ class LSTM(LongShortTermMemory):
     ]
 
 
-def _known(x: Array, shape: Shape) -> Array:
+def spelled(x: Array, shape: Shape) -> Array:
     """x, its shape spelled by sizes that are known to be equal: those of a loop's states have to stay the same."""
     return p.slice_(x, [0] * x.rank, shape)

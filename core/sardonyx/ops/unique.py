@@ -21,13 +21,15 @@ class Unique(Operator, since=11):
     axis: int | None = None
     sorted: int = 1
 
+    nan_equals_nan = True
+
     def expand(self, x: Array) -> tuple[Array, Array, Array, Array]:
         items = p.reshape(x, (x.size,)) if self.axis is None else x
         axis = 0 if self.axis is None else p.normalize_axis(self.axis, x.rank)
         count, others = items.shape[axis], [k for k in range(items.rank) if k != axis]
         rows = p.reshape(p.transpose(items, [axis, *others]), (count, product(items.shape[k] for k in others)))
         ranked = _ranked(p.cast(rows, dtypes.uint8) if x.dtype is dtypes.bool_ else rows)
-        starts, run = _runs(p.gather(rows, [ranked], [0]))
+        starts, run = _runs(p.gather(rows, [ranked], [0]), self.nan_equals_nan)
         firsts = p.gather(ranked, [starts], [0])
         inverse = p.scatter(_zeros(count), run, [ranked], [0])
         counts = p.scatter(_zeros(firsts.size), p.full((count,), 1, dtypes.int64), [run], [0], "add")
@@ -64,12 +66,12 @@ def _ranked(rows: Array) -> Array:
     return loop(p.literal(width, dtypes.int64), None, [p.iota((count,), 0)], refine)[0]
 
 
-def _runs(rows: Array) -> tuple[Array, Array]:
+def _runs(rows: Array, nan_equals_nan: bool) -> tuple[Array, Array]:
     """Where runs of equal rows start, and of each row which run it is in."""
     places = p.iota(rows.shape[:1], 0)
     before = p.gather(rows, [p.maximum(places - 1, 0)], [0])
     differ = p.not_equal(rows, before)
-    if rows.dtype.is_float:
+    if rows.dtype.is_float and nan_equals_nan:
         differ = differ & ~(p.isnan(rows) & p.isnan(before))
     starts = p.reduce(differ, "any", [1]) | p.equal(places, 0)
     return p.squeeze(p.nonzero(starts), [0]), p.cumulative(p.cast(starts, dtypes.int64), "sum", 0) - 1

@@ -33,14 +33,21 @@ Step: TypeAlias = Callable[..., list[Array]]
 
 def spell(layer: Layer, inputs: Array, weights: Array, given: Mapping[str, Array]) -> list[Array]:
     """The results of `recurrent`; `given` are its operands by name."""
-    steps, count, batch, _ = inputs.shape
+    _, count, batch, _ = inputs.shape
     shape = (count, batch, weights.shape[2])
     start = [given[name] if name in given else full(shape, 0, inputs.dtype) for name in STATES[layer.cell]]
-    lengths = given.get("lengths")
+    return over_steps(_STEPS[layer.cell](layer, weights, given), start, inputs, layer.backwards, given.get("lengths"))
+
+
+def over_steps(
+    step: Step, start: Sequence[Array], inputs: Array, backwards: Sequence[bool], lengths: Array | None
+) -> list[Array]:
+    """The first of the states [directions, batch, ...] after each step, zeros behind the end of a sequence, and all
+    states after the last step of each; from those before the first one."""
+    steps, _, batch, _ = inputs.shape
     if lengths is not None:
         lengths = reshape(lengths, (1, batch, 1))
         start = [where(lengths > 0, state, 0) for state in start]
-    step = _STEPS[layer.cell](layer, weights, given)
 
     def advance(chunk: Array, first: Array | Size, states: Sequence[Array]) -> tuple[list[Array], Array]:
         after, rows = list(states), []
@@ -48,14 +55,14 @@ def spell(layer: Layer, inputs: Array, weights: Array, given: Mapping[str, Array
             before, after = after, step(reshape(slice_axis(chunk, 0, k, 1), chunk.shape[1:]), *after)
             row = after[0]
             if lengths is not None:
-                inside = _places(first + k, steps, layer.backwards) < lengths
+                inside = _places(first + k, steps, backwards) < lengths
                 after = [where(inside, new, old) for new, old in zip(after, before, strict=True)]
                 row = where(inside, row, 0)
             rows.append(unsqueeze(row, [0]))
         return after, concat(rows, 0)
 
-    last, rows = _over_time(advance, _turned(inputs, layer.backwards), start)
-    return [_turned(rows, layer.backwards), *last]
+    last, rows = _over_time(advance, _turned(inputs, backwards), list(start))
+    return [_turned(rows, backwards), *last]
 
 
 def rounded(x: Array, *stages: Sequence[int]) -> tuple[Array, Array]:
@@ -131,7 +138,8 @@ def _gru(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
     return reset_before_linear
 
 
-def _lstm(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
+def lstm(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
+    """A step of an LSTM, whose states are h and c."""
     f, g, last = _functions(layer)
     hidden = weights.shape[2]
     peepholes = _split(unsqueeze(given["peephole"], [1]), hidden, 3) if "peephole" in given else None
@@ -159,7 +167,7 @@ def _lstm(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
     return step
 
 
-_STEPS: dict[str, Callable[[Layer, Array, Mapping[str, Array]], Step]] = {"rnn": _rnn, "gru": _gru, "lstm": _lstm}
+_STEPS: dict[str, Callable[[Layer, Array, Mapping[str, Array]], Step]] = {"rnn": _rnn, "gru": _gru, "lstm": lstm}
 
 
 def _part(x: Array, hidden: Size, first: int, count: int = 1) -> Array:
