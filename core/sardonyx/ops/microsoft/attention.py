@@ -324,7 +324,7 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
                 raise ValueError("do_rotary needs cos_cache and sin_cache")
             if positions is not None and length == total:
                 positions = _part(_part(positions, 0, 0, 1), 1, 0, 1) + p.iota((1, length), 1, positions.dtype)
-            cos, sin = (_angles(table, start, length, positions) for table in (cos, sin))
+            cos, sin = (angles(table, start, length, positions) for table in (cos, sin))
             q, k = (rotate(x, cos, sin, bool(self.rotary_interleaved)) for x in (q, k))
         k, present_key = _extended(past_key, k, start, total)
         v, present_value = _extended(past_value, v, start, total)
@@ -353,7 +353,7 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
         return [heads_first(query, own), heads_first(key, shared), heads_first(value, shared)]
 
 
-def _angles(table: Array, start: Size | Array, length: Size, positions: Array | None) -> Array:
+def angles(table: Array, start: Size | Array, length: Size, positions: Array | None) -> Array:
     """The rows of a table for each token, [B, 1, S, pairs]: those from `start` on if there are no positions."""
     if positions is not None:
         return p.unsqueeze(p.gather(table, [positions], [0]), [1])
