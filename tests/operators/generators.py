@@ -87,3 +87,71 @@ def decoder(seed: int = 0, layers: int = 2) -> onnx.GraphProto:
     ids = {"input_ids": (ID, ["batch", "length"]), "position_ids": (ID, ["batch", "length"])}
     inputs = {**ids, "attention_mask": (ID, ["batch", "total"]), **caches}
     return body.graph(inputs, {"logits": (FLOAT, ["batch", "length", VOCABULARY]), **results})
+
+
+def cross(body: Body, x: str, layers: int) -> dict[str, Any]:
+    """The outputs of an encoder that makes keys and values of x for each layer of a decoder."""
+    results = {}
+    for layer in range(layers):
+        for kind in ("key", "value"):
+            name = f"present_{kind}_cross_{layer}"
+            body.emit("Identity", body.heads(x), output=name)
+            results[name] = FLOAT, ["batch", HEADS, "encoded", SIZE]
+    return results
+
+
+def decoded(body: Body, words: str, encoded: list[str], past: bool, mask: str) -> dict[str, Any]:
+    """The outputs of what comes after words, by caches of earlier ones and of what is encoded."""
+    x = body.emit("Gather", body.weights(VOCABULARY, HIDDEN), words)
+    results: dict[str, Any] = {"logits": (FLOAT, ["batch", "length", VOCABULARY])}
+    layers = len(encoded) // 2
+    made = []
+    for layer in range(layers):
+        own = []
+        for kind in ("key", "value"):
+            new, name = body.heads(x), f"present_{kind}_self_{layer}"
+            joined = [f"past_{kind}_self_{layer}", new] if past else [new]
+            own.append(body.emit("Concat", *joined, axis=2, output=name))
+            made.append((name, (FLOAT, ["batch", HEADS, "total", SIZE])))
+        x = body.attention(x, *own)
+        x = body.attention(x, *encoded[2 * layer : 2 * layer + 2], mask)
+    body.logits(x)
+    return results | dict(made)
+
+
+def pair(
+    seed: int = 0, layers: int = 1, starts: bool = True, hidden: bool = False, whole: bool = False
+) -> dict[str, onnx.GraphProto]:
+    """Like T5: an encoder, which `starts` generation if asked to, and a decoder, which may take what is `hidden`, and
+    the `whole` of the words each time."""
+    encoder, decoder = Body("encoder", seed), Body("decoder", seed + 100)
+    x = encoder.emit("Gather", encoder.weights(VOCABULARY, HIDDEN), "encoder_input_ids")
+    inputs: dict[str, Any] = {
+        "encoder_input_ids": (ID, ["batch", "encoded"]),
+        "encoder_attention_mask": (ID, ["batch", "encoded"]),
+    }
+    crossed = cross(encoder, x, layers)
+    outputs = crossed
+    if starts:
+        inputs["decoder_input_ids"] = ID, ["batch", "length"]
+        encoder.emit("Identity", x, output="encoder_hidden_states")
+        begun = decoded(encoder, "decoder_input_ids", list(crossed), False, "encoder_attention_mask")
+        logits = begun.pop("logits")
+        held = {"encoder_hidden_states": (FLOAT, ["batch", "encoded", HIDDEN])}
+        outputs = {"logits": logits, **held, **begun, **crossed}
+    names = [name.replace("present", "past") for name in crossed]
+    words = "input_ids"
+    if whole:
+        words = decoder.emit("Slice", words, np.array([-1]), np.array([9999]), np.array([1]))
+    made = decoded(decoder, words, names, True, "encoder_attention_mask")
+    given: dict[str, Any] = {
+        "input_ids": (ID, ["batch", "length" if whole else 1]),
+        "encoder_attention_mask": (ID, ["batch", "encoded"]),
+    }
+    if hidden:
+        given["encoder_hidden_states"] = FLOAT, ["batch", "encoded", HIDDEN]
+    for name in made:
+        if name != "logits":
+            given[name.replace("present", "past")] = FLOAT, ["batch", HEADS, "past", SIZE]
+    given |= {name: (FLOAT, ["batch", HEADS, "encoded", SIZE]) for name in names}
+    return {"encoder": encoder.graph(inputs, outputs), "decoder": decoder.graph(given, made)}

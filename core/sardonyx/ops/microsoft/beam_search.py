@@ -6,7 +6,7 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
 from sardonyx.ops.microsoft.beams import Beams, Rules
-from sardonyx.ops.microsoft.decoders import Decoder, Gpt
+from sardonyx.ops.microsoft.decoders import Decoder, EncoderDecoder, Gpt, repeated
 from sardonyx.ops.microsoft.generation import MICROSOFT, Choice, Generation, written
 from sardonyx.ops.microsoft.logits import Processors, log_softmax
 from sardonyx.symbolic import Size
@@ -34,7 +34,7 @@ class _Beams(Generation, abstract=True):
         start = prompt.shape[1]
         batch = prompt.shape[0] // width
         rules = Rules(self.eos_token_id, self.pad_token_id, penalty, bool(self.early_stopping))
-        shows = self.outputs > 2
+        shows = self.asks(2)
 
         def choose(logits: Array, length: Array, first: bool, carried: list[Array]) -> Choice:
             beams = Beams(*carried[:6])
@@ -55,15 +55,10 @@ class _Beams(Generation, abstract=True):
         return [*rules.finished(Beams(*carried[:6]), returned), *carried[6:]]
 
 
-def repeated(x: Array, width: int) -> Array:
-    """[B, ...] with each entry M times, [B * M, ...]."""
-    spread = p.broadcast_to(p.unsqueeze(x, [1]), (x.shape[0], width, *x.shape[1:]))
-    return p.reshape(spread, (x.shape[0] * width, *x.shape[1:]))
-
-
 class BeamSearch(_Beams, domain=MICROSOFT):
     """The best sequences int32 [B, num_return_sequences, max_length] that begin with prompts [B, S], found among
-    `num_beams`; their scores, and those of all words at each step."""
+    `num_beams`; their scores, and those of all words at each step. With an encoder, it takes the prompts, and sequences
+    begin with `decoder_start_token_id`."""
 
     def expand(
         self,
@@ -85,7 +80,19 @@ class BeamSearch(_Beams, domain=MICROSOFT):
         spread = None if prefix is None else repeated(prefix, width)
         limits = repetition_penalty, vocabulary, spread, min_length
         processors = Processors(self.eos_token_id, self.no_repeat_ngram_size, *limits)
-        prompt = repeated(ids, width)
-        masked = None if mask is None else repeated(mask, width)
-        decoder = Gpt(self.run, self.decoder, self.init_decoder, prompt, masked, self.pad_token_id)
+        if self.model_type == 0:
+            prompt = repeated(ids, width)
+            masked = None if mask is None else repeated(mask, width)
+            decoder: Decoder = Gpt(self.run, self.decoder, self.init_decoder, prompt, masked, self.pad_token_id)
+        else:
+            if self.model_type != 1 or self.encoder is None or self.decoder_start_token_id < 0:
+                raise ValueError(
+                    "model_type 1, for an encoder and a decoder, needs an encoder and decoder_start_token_id"
+                )
+            if mask is None:  # Only padding before the first word: the last one may be the same as padding.
+                counted = p.cast(p.not_equal(ids, self.pad_token_id), dtypes.int32)
+                mask = p.cast(p.cumulative(counted, "sum", 1) > 0, dtypes.int32)
+            start = p.full((ids.shape[0], 1), self.decoder_start_token_id, dtypes.int32)
+            decoder = EncoderDecoder(self.run, self.encoder, self.decoder, [ids, mask], True, start, width)
+            prompt = repeated(start, width)
         return self.searched(decoder, prompt, most, width, returned, processors, length_penalty)

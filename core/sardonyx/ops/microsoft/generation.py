@@ -76,6 +76,10 @@ class Generation(ControlFlow, abstract=True):
         turns = p.literal(most - start - 1, dtypes.int64)
         return loop(turns, going, [*begun, *state], body)[1 : len(begun)]
 
+    def asks(self, k: int) -> bool:
+        """Whether output k is asked for."""
+        return len(self.node.outputs) > k and bool(self.node.outputs[k].name)
+
     def line(self, prompt: Array, most: Size) -> Array:
         """A prompt [N, S] filled up to [N, most]."""
         missing = p.full((prompt.shape[0], most - prompt.shape[1]), self.pad_token_id, dtypes.int32)
@@ -166,7 +170,7 @@ class Sampling(_Line, domain=MICROSOFT):
         start = p.full((1,), 0, dtypes.uint32)
         if seed is not None:
             start = p.cast(p.reshape(seed, (1,)), dtypes.uint32)
-        shows = self.outputs > 1
+        shows = self.asks(1)
 
         def pick(scores: Array, length: Array) -> tuple[Array, list[Array]]:
             if presence is not None and self.presence_penalty:
