@@ -123,6 +123,8 @@ class Operator:
     """Ways back to what was before an operator set; those of `Lift`s in `upgrades` need no mention."""
     structured: ClassVar[bool] = False
     """Whether operands may be sequences, optionals and maps (`sardonyx.structure`); results are a list then."""
+    declared: ClassVar[bool] = False
+    """Whether the types that its graphs declare of their inputs hold for every call of them."""
 
     node: Node
     outputs: int

@@ -13,6 +13,7 @@ from math import prod
 
 import numpy as np
 
+from sardonyx import ops
 from sardonyx.array import Array, Trace, of_sizes, of_tensor
 from sardonyx.compiler.interpret import Environment, expand
 from sardonyx.errors import RuntimeException
@@ -134,7 +135,7 @@ class Inference:
         """Infer every node of a graph, after those of the graphs inside it."""
         for node in graph.nodes:
             for inner in node.subgraphs():
-                self.enter(inner)
+                self.enter(inner, node)
                 self.infer_all(inner)
             self.infer(node)
 
@@ -147,10 +148,15 @@ class Inference:
         elif isinstance(value.type, TensorType):
             value.type = TensorType(value.type.dtype)
 
-    def enter(self, graph: Graph) -> None:
-        """Forget the shapes of a subgraph's inputs: those declared may not hold for every iteration."""
+    def enter(self, graph: Graph, holder: Node) -> None:
+        """Forget the shapes of a subgraph's inputs: those declared may not hold for every iteration, unless the
+        operator says so."""
+        operator = ops.find(holder.domain, holder.op_type)
         for value in graph.inputs:
-            self.record(value, None)
+            if operator is not None and operator.declared:
+                self._arrays[value] = None
+            else:
+                self.record(value, None)
 
     def adopt(self, value: Value, old: Value) -> None:
         """Let a Value that replaces another be known at least as well."""

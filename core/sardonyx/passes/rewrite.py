@@ -200,7 +200,7 @@ class _Sweep:
             if made is not None:
                 return made
         for inner in branches:
-            state.facts.enter(inner)
+            state.facts.enter(inner, node)
             _Sweep(state, inner, self).run()
         if branches:
             state.facts.infer(node)

@@ -102,27 +102,24 @@ class _Masked(Operator, abstract=True):
         return p.where(kept, p.full((), 0.0, dtypes.float32), self.mask_filter_value)
 
 
-class Attention(_Masked, domain=MICROSOFT):
-    """Attention of x to itself, by one matrix that makes queries, keys and values of it; and its cache."""
+class SelfAttention(_Masked, abstract=True):
+    """Attention of x to itself, and its cache."""
 
     do_rotary: int = 0
     past_present_share_buffer: int = 0
     qkv_hidden_sizes: tuple[int, ...] = ()
 
-    def expand(
+    def of_projections(
         self,
-        x: Array,
-        weights: Array,
-        bias: Array | None = None,
-        mask: Array | None = None,
-        past: Array | None = None,
+        made: Array,
+        mask: Array | None,
+        past: Array | None,
         attention_bias: Array | None = None,
         past_length: Array | None = None,
     ) -> Sequence[Array]:
+        """The results for queries, keys and values [B, S, 3 * hidden], one behind the other."""
         refuse(do_rotary=self.do_rotary)
-        made = p.matmul(x, weights)
-        made = made if bias is None else made + bias
-        sizes: Sequence[Size] = self.qkv_hidden_sizes or [weights.shape[1] // 3] * 3
+        sizes: Sequence[Size] = self.qkv_hidden_sizes or [made.shape[2] // 3] * 3
         starts = [0, sizes[0], sizes[0] + sizes[1]]
         q, k, v = (heads_first(_part(made, 2, *place), self.num_heads) for place in zip(starts, sizes, strict=True))
         caches = [None, None] if past is None else [p.squeeze(_part(past, 0, part, 1), [0]) for part in (0, 1)]
@@ -134,6 +131,23 @@ class Attention(_Masked, domain=MICROSOFT):
         if self.outputs < 2:
             return [result]
         return result, p.concat([p.unsqueeze(present, [0]) for present in (present_key, present_value)], 0)
+
+
+class Attention(SelfAttention, domain=MICROSOFT):
+    """Attention of x to itself, by one matrix that makes queries, keys and values of it; and its cache."""
+
+    def expand(
+        self,
+        x: Array,
+        weights: Array,
+        bias: Array | None = None,
+        mask: Array | None = None,
+        past: Array | None = None,
+        attention_bias: Array | None = None,
+        past_length: Array | None = None,
+    ) -> Sequence[Array]:
+        made = p.matmul(x, weights)
+        return self.of_projections(made if bias is None else made + bias, mask, past, attention_bias, past_length)
 
     samples = [
         sample((2, 3, 6), (6, 24), (24,), num_heads=2),
@@ -310,7 +324,7 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
                 raise ValueError("do_rotary needs cos_cache and sin_cache")
             if positions is not None and length == total:
                 positions = _part(_part(positions, 0, 0, 1), 1, 0, 1) + p.iota((1, length), 1, positions.dtype)
-            cos, sin = (_angles(table, start, length, positions) for table in (cos, sin))
+            cos, sin = (angles(table, start, length, positions) for table in (cos, sin))
             q, k = (rotate(x, cos, sin, bool(self.rotary_interleaved)) for x in (q, k))
         k, present_key = _extended(past_key, k, start, total)
         v, present_value = _extended(past_value, v, start, total)
@@ -339,7 +353,7 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
         return [heads_first(query, own), heads_first(key, shared), heads_first(value, shared)]
 
 
-def _angles(table: Array, start: Size | Array, length: Size, positions: Array | None) -> Array:
+def angles(table: Array, start: Size | Array, length: Size, positions: Array | None) -> Array:
     """The rows of a table for each token, [B, 1, S, pairs]: those from `start` on if there are no positions."""
     if positions is not None:
         return p.unsqueeze(p.gather(table, [positions], [0]), [1])

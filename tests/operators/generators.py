@@ -1,0 +1,157 @@
+"""Tiny models that generate: a decoder like GPT-2's, and an encoder and a decoder like T5's, with random weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+VOCABULARY, HEADS, SIZE = 11, 2, 4
+HIDDEN = HEADS * SIZE
+IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+ID, FLOAT = TensorProto.INT32, TensorProto.FLOAT
+
+
+@dataclass
+class Body:
+    """A graph that grows: `emit` adds a node, and arrays among its inputs become constants."""
+
+    name: str
+    seed: int
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    held: list[onnx.TensorProto] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng(self.seed)
+
+    def weights(self, *shape: int) -> np.ndarray:
+        return self.rng.normal(size=shape).astype(np.float32)
+
+    def emit(self, op_type: str, *inputs: str | np.ndarray, output: str = "", **attributes: Any) -> str:
+        names = [x if isinstance(x, str) else self._hold(x) for x in inputs]
+        output = output or f"{self.name}_{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, names, [output], **attributes))
+        return output
+
+    def _hold(self, array: np.ndarray) -> str:
+        self.held.append(numpy_helper.from_array(array, f"{self.name}_c{len(self.held)}"))
+        return self.held[-1].name
+
+    def graph(self, inputs: dict[str, Any], outputs: dict[str, Any]) -> onnx.GraphProto:
+        """The graph, of inputs and outputs by name: types and shapes."""
+        infos = [
+            [helper.make_tensor_value_info(name, *kind) for name, kind in each.items()] for each in (inputs, outputs)
+        ]
+        return helper.make_graph(self.nodes, self.name, *infos, self.held)
+
+    def heads(self, x: str) -> str:
+        """[B, S, hidden] through a matrix, as [B, heads, S, size]."""
+        made = self.emit("MatMul", x, self.weights(HIDDEN, HIDDEN))
+        split = self.emit("Reshape", made, np.array([0, 0, HEADS, SIZE]))
+        return self.emit("Transpose", split, perm=[0, 2, 1, 3])
+
+    def attention(self, x: str, k: str, v: str, mask: str = "") -> str:
+        """x plus its attention to keys and values [B, heads, T, size], of which those are left out whose mask is 0."""
+        keys = self.emit("Transpose", k, perm=[0, 1, 3, 2])
+        scores = self.emit("MatMul", self.heads(x), keys)
+        if mask:
+            missing = self.emit("Sub", np.float32(1), self.emit("Cast", mask, to=FLOAT))
+            spread = self.emit("Unsqueeze", missing, np.array([1, 2]))
+            scores = self.emit("Sub", scores, self.emit("Mul", spread, np.float32(1e4)))
+        made = self.emit("MatMul", self.emit("Softmax", scores, axis=-1), v)
+        merged = self.emit("Transpose", made, perm=[0, 2, 1, 3])
+        return self.emit("Add", x, self.emit("Reshape", merged, np.array([0, 0, HIDDEN])))
+
+    def logits(self, x: str) -> None:
+        self.emit("MatMul", x, self.weights(HIDDEN, VOCABULARY), output="logits")
+
+
+def decoder(seed: int = 0, layers: int = 2) -> onnx.GraphProto:
+    """Like GPT-2: what comes next, by words, positions, a mask, and keys and values of earlier words."""
+    body = Body("decoder", seed)
+    words = body.emit("Gather", body.weights(VOCABULARY, HIDDEN), "input_ids")
+    x = body.emit("Add", words, body.emit("Gather", body.weights(64, HIDDEN), "position_ids"))
+    caches, results = {}, {}
+    for layer in range(layers):
+        new = [body.emit("Unsqueeze", body.heads(x), np.array([0])) for _ in range(2)]
+        both = body.emit("Concat", *new, axis=0)
+        present = body.emit("Concat", f"past_{layer}", both, axis=3, output=f"present_{layer}")
+        k, v = (body.emit("Gather", present, np.array(part), axis=0) for part in (0, 1))
+        x = body.attention(x, k, v, "attention_mask")
+        caches[f"past_{layer}"] = FLOAT, [2, "batch", HEADS, "past", SIZE]
+        results[f"present_{layer}"] = FLOAT, [2, "batch", HEADS, "total", SIZE]
+    body.logits(x)
+    ids = {"input_ids": (ID, ["batch", "length"]), "position_ids": (ID, ["batch", "length"])}
+    inputs = {**ids, "attention_mask": (ID, ["batch", "total"]), **caches}
+    return body.graph(inputs, {"logits": (FLOAT, ["batch", "length", VOCABULARY]), **results})
+
+
+def cross(body: Body, x: str, layers: int) -> dict[str, Any]:
+    """The outputs of an encoder that makes keys and values of x for each layer of a decoder."""
+    results = {}
+    for layer in range(layers):
+        for kind in ("key", "value"):
+            name = f"present_{kind}_cross_{layer}"
+            body.emit("Identity", body.heads(x), output=name)
+            results[name] = FLOAT, ["batch", HEADS, "encoded", SIZE]
+    return results
+
+
+def decoded(body: Body, words: str, encoded: list[str], past: bool, mask: str) -> dict[str, Any]:
+    """The outputs of what comes after words, by caches of earlier ones and of what is encoded."""
+    x = body.emit("Gather", body.weights(VOCABULARY, HIDDEN), words)
+    results: dict[str, Any] = {"logits": (FLOAT, ["batch", "length", VOCABULARY])}
+    layers = len(encoded) // 2
+    made = []
+    for layer in range(layers):
+        own = []
+        for kind in ("key", "value"):
+            new, name = body.heads(x), f"present_{kind}_self_{layer}"
+            joined = [f"past_{kind}_self_{layer}", new] if past else [new]
+            own.append(body.emit("Concat", *joined, axis=2, output=name))
+            made.append((name, (FLOAT, ["batch", HEADS, "total", SIZE])))
+        x = body.attention(x, *own)
+        x = body.attention(x, *encoded[2 * layer : 2 * layer + 2], mask)
+    body.logits(x)
+    return results | dict(made)
+
+
+def pair(
+    seed: int = 0, layers: int = 1, starts: bool = True, hidden: bool = False, whole: bool = False
+) -> dict[str, onnx.GraphProto]:
+    """Like T5: an encoder, which `starts` generation if asked to, and a decoder, which may take what is `hidden`, and
+    the `whole` of the words each time."""
+    encoder, decoder = Body("encoder", seed), Body("decoder", seed + 100)
+    x = encoder.emit("Gather", encoder.weights(VOCABULARY, HIDDEN), "encoder_input_ids")
+    inputs: dict[str, Any] = {
+        "encoder_input_ids": (ID, ["batch", "encoded"]),
+        "encoder_attention_mask": (ID, ["batch", "encoded"]),
+    }
+    crossed = cross(encoder, x, layers)
+    outputs = crossed
+    if starts:
+        inputs["decoder_input_ids"] = ID, ["batch", "length"]
+        encoder.emit("Identity", x, output="encoder_hidden_states")
+        begun = decoded(encoder, "decoder_input_ids", list(crossed), False, "encoder_attention_mask")
+        logits = begun.pop("logits")
+        held = {"encoder_hidden_states": (FLOAT, ["batch", "encoded", HIDDEN])}
+        outputs = {"logits": logits, **held, **begun, **crossed}
+    names = [name.replace("present", "past") for name in crossed]
+    words = "input_ids"
+    if whole:
+        words = decoder.emit("Slice", words, np.array([-1]), np.array([9999]), np.array([1]))
+    made = decoded(decoder, words, names, True, "encoder_attention_mask")
+    given: dict[str, Any] = {
+        "input_ids": (ID, ["batch", "length" if whole else 1]),
+        "encoder_attention_mask": (ID, ["batch", "encoded"]),
+    }
+    if hidden:
+        given["encoder_hidden_states"] = FLOAT, ["batch", "encoded", HIDDEN]
+    for name in made:
+        if name != "logits":
+            given[name.replace("present", "past")] = FLOAT, ["batch", HEADS, "past", SIZE]
+    given |= {name: (FLOAT, ["batch", HEADS, "encoded", SIZE]) for name in names}
+    return {"encoder": encoder.graph(inputs, outputs), "decoder": decoder.graph(given, made)}
