@@ -61,11 +61,15 @@ class StalePlanError(Exception):
 class Source:
     """A model as it was given, by its path or as bytes, and its files as they are now."""
 
-    def __init__(self, given: str | os.PathLike[str] | bytes | bytearray | memoryview) -> None:
+    def __init__(
+        self,
+        given: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        files: Mapping[str, Buffer] | None = None,
+    ) -> None:
         self._given = given
         self._data = memoryview(given).cast("B") if isinstance(given, (bytes, bytearray, memoryview)) else None
         self._path = None if isinstance(given, (bytes, bytearray, memoryview)) else given
-        self._files = DataFiles(self._path)
+        self._files = DataFiles(self._path, files)
         self.files: dict[str, list[int]] | None = None
         """The files that were read, by location, "" being the model's own, as they were; None if one is in flux."""
 
@@ -170,7 +174,8 @@ def key(
 ) -> bytes | None:
     """What a session's plans depend on; None if it is not to be remembered."""
     prints = [getattr(provider, "fingerprint", None) for provider, _ in chosen]
-    if cache.directory() is None or None in prints or ops.foreign() or is_limited():
+    changes = options.changes.key()
+    if cache.directory() is None or None in prints or ops.foreign() or is_limited() or changes is None:
         return None
     if options.enable_profiling or options.optimized_model_filepath or debug.level() >= debug.REWRITES:
         return None
@@ -180,7 +185,7 @@ def key(
             [
                 ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
                 source.key(),
-                [int(options.graph_optimization_level), sorted(options.entries().items()), sorted(disabled)],
+                [int(options.graph_optimization_level), sorted(options.entries().items()), sorted(disabled), changes],
                 [[provider.name, sorted(given.items())] for provider, given in chosen],
                 [fingerprint() for fingerprint in prints if fingerprint],
             ]
