@@ -17,7 +17,6 @@ from sardonyx.version import __version__
 
 if TYPE_CHECKING:
     from sardonyx import capi as capi
-    from sardonyx import compat as compat
     from sardonyx import errors as errors
     from sardonyx.assignment import (
         OrtEpAssignedNode,
@@ -128,7 +127,7 @@ _HOMES = {
     "set_seed": "host.random",
     "unregister_execution_provider_library": "environment",
 }
-_MODULES = frozenset({"capi", "compat", "errors"})
+_MODULES = frozenset({"capi", "errors"})
 """Modules that are reached as attributes."""
 
 __all__ = [

@@ -34,7 +34,7 @@ from sardonyx.ir import (
     Value,
     ValueType,
 )
-from sardonyx.options import ModelMetadata, SessionOptions
+from sardonyx.options import ModelChanges, ModelMetadata, SessionOptions
 from sardonyx.passes.journal import is_limited
 from sardonyx.plan import VERSION, Plan
 from sardonyx.serde.reader import read
@@ -64,18 +64,21 @@ class Source:
     def __init__(
         self,
         given: str | os.PathLike[str] | bytes | bytearray | memoryview,
-        files: Mapping[str, Buffer] | None = None,
+        changes: ModelChanges | None = None,
     ) -> None:
+        changes = changes or ModelChanges()
         self._given = given
         self._data = memoryview(given).cast("B") if isinstance(given, (bytes, bytearray, memoryview)) else None
         self._path = None if isinstance(given, (bytes, bytearray, memoryview)) else given
-        self._files = DataFiles(self._path, files)
+        self._files = DataFiles(self._path, changes.files, changes.initializers)
+        self._changed = bool(changes.files or changes.initializers)
         self.files: dict[str, list[int]] | None = None
-        """The files that were read, by location, "" being the model's own, as they were; None if one is in flux."""
+        """The files that were read, by location, "" being the model's own, as they were; None if one is in flux, or
+        the session gives other data."""
 
     def read(self) -> Model:
         model = read(self._given, files=self._files)
-        self.files = self._settled()
+        self.files = None if self._changed else self._settled()
         return model
 
     def key(self) -> Any:

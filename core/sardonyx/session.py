@@ -102,7 +102,7 @@ class InferenceSession(Described):
         """Be a session on these providers."""
         threads.limit_blas(self._threads())
         self._profiling = Profiling(self._options)
-        self._source = Source(self._given, self._options.changes.files)
+        self._source = Source(self._given, self._options.changes)
         self._weights = Weights()
         self._variants: dict[frozenset[str], _Variant] = {}
         self._bundle = open_bundle(self._given)

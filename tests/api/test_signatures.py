@@ -54,17 +54,17 @@ FIELDS = {
 ENUMS = """
 GraphOptimizationLevel ExecutionMode ExecutionOrder OrtAllocatorType OrtMemType OrtDeviceMemoryType
 OrtMemoryInfoDeviceType OrtHardwareDeviceType OrtExecutionProviderDevicePolicy OrtSparseFormat
-""".split()
+"""
 FUNCTIONS = """
 get_available_providers get_all_providers get_device get_version_string get_build_info has_collective_ops
 set_default_logger_severity set_default_logger_verbosity set_seed set_global_thread_pool_sizes
 create_and_register_allocator create_and_register_allocator_v2 enable_telemetry_events disable_telemetry_events
 preload_dlls print_debug_info get_ep_devices register_execution_provider_library unregister_execution_provider_library
-""".split()
+"""
 EXCEPTIONS = """
 Fail InvalidArgument NoSuchFile NoModel EngineError RuntimeException InvalidProtobuf ModelLoaded NotImplemented
 InvalidGraph EPFail DeviceReset ModelLoadCanceled ModelRequiresCompilation NotFound
-""".split()
+"""
 ELSEWHERE = {
     "io_binding",
     "run_with_ort_values",
@@ -84,7 +84,7 @@ def of(function: Any) -> list[tuple[str, Any]]:
 
 
 def native_defaults(function: Any) -> list[str] | None:
-    """What a native function's parameters have for defaults, "" for none, by its documentation; None if that is vague."""
+    """What a native function's parameters have for defaults, "" for none, as far as it is documented."""
     line = (function.__doc__ or "").split("\n")[0]
     if "*args" in line:
         return None
@@ -121,7 +121,7 @@ def test_the_session_is_made_alike() -> None:
     assert of(sardonyx.InferenceSession.__init__) == of(onnxruntime.InferenceSession.__init__)
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("name", FUNCTIONS.split())
 def test_functions(name: str) -> None:
     compare(getattr(sardonyx, name), getattr(onnxruntime, name))
 
@@ -144,7 +144,7 @@ def test_options_and_their_defaults(name: str) -> None:
         assert getattr(ours, field) == getattr(value, "value", value), field
 
 
-@pytest.mark.parametrize("name", ENUMS)
+@pytest.mark.parametrize("name", ENUMS.split())
 def test_enumerations(name: str) -> None:
     ours, theirs = getattr(sardonyx, name), getattr(onnxruntime, name)
     assert {key: int(each) for key, each in ours.__members__.items()} == {
@@ -155,7 +155,7 @@ def test_enumerations(name: str) -> None:
     assert (member.name, member.value) == (getattr(theirs, member.name).name, getattr(theirs, member.name).value)
 
 
-@pytest.mark.parametrize("name", EXCEPTIONS)
+@pytest.mark.parametrize("name", EXCEPTIONS.split())
 def test_exceptions(name: str) -> None:
     assert issubclass(getattr(native, name), Exception)
     assert getattr(onnxruntime_pybind11_state, name) is getattr(sardonyx.errors, name)

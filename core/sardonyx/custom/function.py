@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_origin
 
 from sardonyx import ops
 from sardonyx.array import Array
-from sardonyx.custom.results import Infer, arrays_for, results_of, stored
+from sardonyx.custom.results import Infer, arrays_for, parsed, results_of, stored
 from sardonyx.host import host_function
 from sardonyx.ir import Graph, Tensor
 from sardonyx.ops.operator import KINDS, Operator
@@ -53,13 +53,15 @@ def custom_op(
             expand: Callable[..., Any] = lambda operator, inputs, attributes: function(*inputs, **attributes)  # noqa: E731
         else:
             expand = host_expand(f"custom.{domain}.{own}", function, types, infer, pure)
-        declare(domain, own, function, expand)
+        declare(domain, own, function, expand, pure)
         return function
 
     return decorate
 
 
-def declare(domain: str, name: str, function: Callable[..., Any], expand: Callable[..., Any]) -> None:
+def declare(
+    domain: str, name: str, function: Callable[..., Any], expand: Callable[..., Any], pure: bool = True
+) -> None:
     """Register the operator whose inputs and attributes are a function's parameters.
 
     Raises TypeError for a parameter `**name`, and for an attribute of a type that ONNX does not have.
@@ -82,6 +84,7 @@ def declare(domain: str, name: str, function: Callable[..., Any], expand: Callab
         "__module__": function.__module__,
         "__annotations__": {each: _kind(name, parameter) for each, parameter in attributes.items()},
         "expand": expand_node,
+        "pure": pure,
         **{key: each.default for key, each in attributes.items() if each.default is not each.empty},
     }
     ops.find(domain, name)  # the operator that is replaced does not come later
@@ -127,9 +130,12 @@ def host_expand(
 ) -> Callable[..., Any]:
     """The expansion of an operator whose function takes arrays and attributes: a call of the host."""
 
+    known = None if types is None else [parsed(text) for text in types]
+
     @host_function(key, pure=pure)
     def run(*arrays: Any, present: list[bool], taken: list[str], given: list[str], attributes: dict[str, Any]) -> Any:
-        return stored(function(*arrays_for(arrays, taken, present), **attributes), given)
+        named = {each: tuple(value) if isinstance(value, list) else value for each, value in attributes.items()}
+        return stored(function(*arrays_for(arrays, taken, present), **named), given)
 
     def expand(operator: Operator, inputs: Sequence[Array | None], attributes: dict[str, Any]) -> Any:
         for each, value in attributes.items():
@@ -138,7 +144,7 @@ def host_expand(
                     f"the attribute {each!r} cannot be given to a function of the host; use an input"
                 )
         present = [x for x in inputs if x is not None]
-        results = results_of(function, inputs, attributes, types, infer)
+        results = results_of(function, inputs, attributes, known, infer)
         return call_host(
             key,
             *present,

@@ -41,7 +41,7 @@ def register(op: T, *, types: Sequence[str] | None = None, infer: Infer | None =
         return call(operator, inputs, {"outputs": len(operator.node.outputs), "node": node})
 
     inputs_alone.__doc__, inputs_alone.__module__ = op.__doc__, op.__module__
-    declare(domain, name, inputs_alone, expand)
+    declare(domain, name, inputs_alone, expand, pure)
     return op
 
 

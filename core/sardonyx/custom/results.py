@@ -12,10 +12,11 @@ from sardonyx.array import Array, TooEarlyError, active_trace
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward, outward
 from sardonyx.ir import TensorType
+from sardonyx.primitives.host import Guess
 from sardonyx.strings import StringTable, active_strings
 from sardonyx.symbolic import Size, hint
 
-Results: TypeAlias = list[tuple[DType, tuple[Size | None, ...]]]
+Results: TypeAlias = list[tuple[DType, tuple[Size | Guess | None, ...]]]
 Infer: TypeAlias = Callable[..., Any]
 
 
@@ -23,21 +24,29 @@ def results_of(
     function: Callable[..., Any],
     inputs: Sequence[Array | None],
     attributes: dict[str, Any],
-    types: Sequence[str] | None,
+    known: Results | None,
     infer: Infer | None,
 ) -> Results:
-    """The types and shapes of what a function gives; sizes that only the run tells are None."""
+    """The types and shapes of what a function gives; sizes that only the run tells are None, or guesses."""
     if infer is not None:
         found = infer(*inputs, **attributes)
         pairs = [found] if isinstance(found, tuple) else found
-        return [(as_dtype(dtype), tuple(shape)) for dtype, shape in pairs]
-    if types is not None:
-        return [_parsed(text) for text in types]
+        known = [(as_dtype(dtype), tuple(shape)) for dtype, shape in pairs]
+    if known is not None:
+        return [(dtype, _guessed(shape, inputs)) for dtype, shape in known]
     return _tried(function, inputs, attributes)
 
 
-def _parsed(text: str) -> tuple[DType, tuple[int | None, ...]]:
-    """`float32[?,3]`; a name of a size is as good as `?`."""
+def _guessed(shape: Sequence[Size | Guess | None], inputs: Sequence[Array | None]) -> tuple[Size | Guess | None, ...]:
+    """A shape whose unknown sizes are taken for those of the first input of that rank, until a run tells."""
+    like = next((x.shape for x in inputs if x is not None and x.rank == len(shape)), None)
+    if like is None:
+        return tuple(shape)
+    return tuple(Guess(hint(other)) if size is None else size for size, other in zip(shape, like, strict=True))
+
+
+def parsed(text: str) -> tuple[DType, tuple[Size | Guess | None, ...]]:
+    """`float32[?,3]`; a name of a size is as good as `?`. Raises TypeError where there is no type or no rank."""
     from sardonyx.ir.text.types import TypeParser
 
     kind = TypeParser(text).type()
@@ -53,13 +62,14 @@ def _tried(function: Callable[..., Any], inputs: Sequence[Array | None], attribu
         raise TooEarlyError
     arrays = [None if x is None else outward(_elements(x), x.dtype, active_strings() or StringTable()) for x in inputs]
     try:
-        found = listed(function(*arrays, **attributes))
+        with np.errstate(all="ignore"):
+            found = listed(function(*arrays, **attributes))
     except Exception as error:
         raise NotImplementedError(
             f"a trial on zeros, for the types of the results, ended with {type(error).__name__}: {error}; "
             "give custom_op their types=, or infer="
         ) from error
-    return [(dtypes.of(each.dtype), (None,) * each.ndim) for each in found]
+    return [(dtypes.of(each.dtype), tuple(map(Guess, each.shape))) for each in found]
 
 
 def _elements(array: Array) -> np.ndarray:

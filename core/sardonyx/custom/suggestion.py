@@ -18,7 +18,8 @@ def suggestion(node: Node) -> str:
         def no_such_thing(x0):
             return ...  # of sardonyx.primitives; with host=True the inputs are NumPy arrays
     """
-    inputs = [f"x{k}" if value is not None else f"x{k}=None" for k, value in enumerate(node.inputs)]
+    needed = node.inputs.index(None) if None in node.inputs else len(node.inputs)
+    inputs = [f"x{k}" if k < needed else f"x{k}=None" for k in range(len(node.inputs))]
     given = [f"{name}={_text(attribute.value)}" for name, attribute in node.attributes.items() if name.isidentifier()]
     parameters = ", ".join([*inputs, *(["*", *given] if given else [])])
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", node.op_type).lower()

@@ -123,6 +123,8 @@ class Operator:
     """Ways back to what was before an operator set; those of `Lift`s in `upgrades` need no mention."""
     structured: ClassVar[bool] = False
     """Whether operands may be sequences, optionals and maps (`sardonyx.structure`); results are a list then."""
+    pure: ClassVar[bool] = True
+    """Whether nodes that are given the same give the same; those that do not are neither folded nor merged."""
 
     node: Node
     outputs: int
