@@ -4,14 +4,29 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 
 PLACEMENT, TIMES, REWRITES, CODE = 1, 2, 3, 4
+VERBOSE, INFO, WARNING, ERROR = 0, 1, 2, 3
+
+severity = WARNING
+"""What onnxruntime's loggers would print at least: `WARNING` and below let `warn_once` warn, `INFO` and `VERBOSE` print
+placement and times."""
+_warned: set[str] = set()
 
 
 def level() -> int:
-    """The number in `SARDONYX_DEBUG`, 0 if there is none."""
+    """The number in `SARDONYX_DEBUG`, or what follows from the severity where that is more."""
     text = os.environ.get("SARDONYX_DEBUG", "0")
-    return int(text) if text.isdigit() else 0
+    asked = int(text) if text.isdigit() else 0
+    return max(asked, {VERBOSE: TIMES, INFO: PLACEMENT}.get(severity, 0))
+
+
+def warn_once(text: str) -> None:
+    """Warn of what has no effect here, once in a process."""
+    if text not in _warned and severity <= WARNING:
+        _warned.add(text)
+        warnings.warn(text, stacklevel=2)
 
 
 def say(needed: int, text: str) -> None:

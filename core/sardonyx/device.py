@@ -182,7 +182,8 @@ class Provider(Protocol):
     parameters of routines; without it all sizes that are known are written into them. `largest()` tells how many bytes
     a tensor may have, None for any number: nodes with larger ones go to the next provider. With `takes_threads` its
     options have `intra_op_num_threads`, where the session's options set it. With `prefers_integers` products of
-    quantized tensors are of integers, where the session's options do not say otherwise.
+    quantized tensors are of integers, where the session's options do not say otherwise. `options` names the options
+    that it knows: others have no effect, of which the user is warned.
     """
 
     name: str

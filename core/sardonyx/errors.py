@@ -54,6 +54,10 @@ class DeviceLost(EngineError):
     """A device is gone, with all that lay on it: its driver was reset, or the system took it away."""
 
 
+class DeviceReset(DeviceLost):
+    """onnxruntime's name for a device that was reset."""
+
+
 class MustAwait(EngineError):
     """A device has to be waited for, and only asynchronous Python can wait here."""
 
@@ -68,6 +72,18 @@ class InvalidProtobuf(SardonyxError, ValueError):
 
 class ModelLoaded(SardonyxError):
     """A model was loaded already."""
+
+
+class ModelLoadCanceled(SardonyxError):
+    """The session's options were told to end its making (`SessionOptions.set_load_cancellation_flag`)."""
+
+
+class ModelRequiresCompilation(SardonyxError):
+    """A model must be compiled before; nothing here raises it."""
+
+
+class NotFound(SardonyxError, LookupError):
+    """What was asked for by name is not there."""
 
 
 class NotImplemented(SardonyxError, NotImplementedError):

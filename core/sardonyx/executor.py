@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -26,7 +26,7 @@ from sardonyx.frames import NO_STRINGS, Code, Frame, GuardError
 from sardonyx.handles import Feed, Handle, downloaded
 from sardonyx.inputs import take
 from sardonyx.polynomial import evaluate, to_text
-from sardonyx.profile import Profiler, describe
+from sardonyx.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.sizecode import compile_all, symbols_of
 from sardonyx.strings import RunStrings, StringTable
 from sardonyx.structure import TENSOR, Form
@@ -204,6 +204,15 @@ class Executor:
         inner = (executor.arena(device) for function in self._functions for executor in function.executors)
         return mine + sum(inner)
 
+    def shrink(self) -> None:
+        """Give back the memory of the frames at rest, those of control flow too; later runs have new ones."""
+        with suppress(IndexError):
+            while True:
+                self._free.pop().free()
+        for function in self._functions:
+            for executor in function.executors:
+                executor.shrink()
+
     # ---- running
 
     def frame(self) -> Frame:
@@ -309,7 +318,8 @@ class Executor:
         if self._profiler is None:
             return next(launches)
         (launch,) = item.launches
-        span = partial(self._profiler.span, self._code.label(launch), "kernel", **describe(self.plan, launch, symbols))
+        name, details = f"{self._code.label(launch)}{KERNEL}", describe(self.plan, launch, symbols)
+        span = partial(self._profiler.span, name, NODE, **details)
         return partial(_watched, span, next(launches), self.devices[item.device])
 
     def _outputs(self, frame: Frame, symbols: Mapping[str, int]) -> list[Handle]:

@@ -192,6 +192,12 @@ class Frame:
             self.addresses[k] = Address(chunk, offset, room)
         self.rooms[number] = rooms
 
+    def free(self) -> None:
+        """Give back all memory; the frame is of no use any more."""
+        for (device, _), (chunk, _) in self.chunks.items():
+            self.code.devices[device].free(chunk)
+        self.chunks = {}
+
     def _allocate(self, epoch: Epoch, device: int, total: int, rooms: list[int]) -> Any:
         if total <= memory.available():
             with suppress(MemoryError):

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from sardonyx import debug, errors
+from sardonyx.choice import Choice
+
+if TYPE_CHECKING:
+    from sardonyx.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy
 
 
-class GraphOptimizationLevel(IntEnum):
+class GraphOptimizationLevel(Choice):
     """How much a session rewrites its model."""
 
     ORT_DISABLE_ALL = 0
@@ -20,14 +25,14 @@ class GraphOptimizationLevel(IntEnum):
     ORT_ENABLE_ALL = 99
 
 
-class ExecutionMode(IntEnum):
+class ExecutionMode(Choice):
     """Accepted for compatibility: kernels run in order."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
 
 
-class ExecutionOrder(IntEnum):
+class ExecutionOrder(Choice):
     """Accepted for compatibility: kernels run in the order of the plan."""
 
     DEFAULT = 0
@@ -35,45 +40,7 @@ class ExecutionOrder(IntEnum):
     MEMORY_EFFICIENT = 2
 
 
-@dataclass
-class SessionOptions:
-    """What a session is made with."""
-
-    enable_cpu_mem_arena: bool = True
-    enable_mem_pattern: bool = True
-    enable_mem_reuse: bool = True
-    enable_profiling: bool = False
-    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
-    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
-    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
-    inter_op_num_threads: int = 0
-    intra_op_num_threads: int = 0
-    log_severity_level: int = -1
-    log_verbosity_level: int = 0
-    logid: str = ""
-    optimized_model_filepath: str = ""
-    profile_file_prefix: str = "onnxruntime_profile_"
-    use_deterministic_compute: bool = False
-    use_per_session_threads: bool = True
-    _entries: dict[str, str] = field(default_factory=dict, repr=False)
-
-    def add_session_config_entry(self, key: str, value: str) -> None:
-        self._entries[key] = value
-
-    def entry(self, key: str, default: str = "") -> str:
-        """What was set for a key, or the default."""
-        return self._entries.get(key, default)
-
-    def entries(self) -> dict[str, str]:
-        """All that was set."""
-        return dict(self._entries)
-
-    def get_session_config_entry(self, key: str) -> str:
-        if key not in self._entries:
-            raise RuntimeError(f"the session options have no entry {key!r}")
-        return self._entries[key]
-
-
+_ONNX_ONLY = frozenset({"session.load_model_format", "session.save_model_format"})
 _terminating = threading.Lock()
 
 
@@ -110,12 +77,159 @@ class RunOptions:
                 self._stops.remove(stop)
 
     def add_run_config_entry(self, key: str, value: str) -> None:
+        """Set an entry by onnxruntime's key; those that nobody knows have no effect."""
         self._entries[key] = value
 
     def get_run_config_entry(self, key: str) -> str:
+        """What was set for a key; RuntimeError if nothing was."""
         if key not in self._entries:
-            raise RuntimeError(f"the run options have no entry {key!r}")
+            raise RuntimeError(f"RunOptions does not have configuration with key: {key}")
         return self._entries[key]
+
+    def entry(self, key: str, default: str = "") -> str:
+        """What was set for a key, or the default."""
+        return self._entries.get(key, default)
+
+    def add_active_adapter(self, adapter: Any) -> None:
+        """Raises NotImplemented: a model takes its adapters as inputs."""
+        raise errors.NotImplemented("LoRA adapters are not read here; feed the model's adapter inputs by name")
+
+
+@dataclass
+class ModelChanges:
+    """What a session changes in a model that it was given: sizes of dimensions, initializers, data files."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    denotations: dict[str, int] = field(default_factory=dict)
+    initializers: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
+
+    def key(self) -> list[Any] | None:
+        """What tells these changes from others; None where that is not known."""
+        if self.initializers or self.files:
+            return None
+        return [sorted(self.names.items()), sorted(self.denotations.items())]
+
+
+@dataclass
+class SessionOptions:
+    """What a session is made with."""
+
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    execution_mode: ExecutionMode = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: ExecutionOrder = ExecutionOrder.DEFAULT
+    graph_optimization_level: GraphOptimizationLevel = GraphOptimizationLevel.ORT_ENABLE_ALL
+    inter_op_num_threads: int = 0
+    intra_op_num_threads: int = 0
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    optimized_model_filepath: str = ""
+    profile_file_prefix: str = "onnxruntime_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
+    _entries: dict[str, str] = field(default_factory=dict, repr=False)
+    _changes: ModelChanges = field(default_factory=ModelChanges, repr=False)
+    _providers: list[tuple[str, dict[str, str]]] = field(default_factory=list, repr=False)
+    _loading: RunOptions = field(default_factory=RunOptions, repr=False, compare=False)
+
+    # ---- entries
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Set an entry by onnxruntime's key, or one of our own; those that nobody knows have no effect."""
+        if key in _ONNX_ONLY and value != "ONNX":
+            raise errors.NotImplemented(
+                f"{key}: the format {value!r} is onnxruntime's own; give 'ONNX', or .onnx files"
+            )
+        if key == "session.set_denormal_as_zero" and value == "1":
+            debug.warn_once(f"{key} has no effect here: processors keep subnormal numbers, GPUs may take them as zero")
+        self._entries[key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """What was set for a key; RuntimeError if nothing was."""
+        if key not in self._entries:
+            raise RuntimeError(f"SessionOptions does not have configuration with key: {key}")
+        return self._entries[key]
+
+    def entry(self, key: str, default: str = "") -> str:
+        """What was set for a key, or the default."""
+        return self._entries.get(key, default)
+
+    def entries(self) -> dict[str, str]:
+        """All that was set."""
+        return dict(self._entries)
+
+    # ---- what the session changes in the model
+
+    @property
+    def changes(self) -> ModelChanges:
+        """What these options change in a model."""
+        return self._changes
+
+    def add_free_dimension_override_by_name(self, name: str, size: int) -> None:
+        """Give the dimensions of this name, in all inputs, a size."""
+        self._changes.names[name] = int(size)
+
+    def add_free_dimension_override_by_denotation(self, denotation: str, size: int) -> None:
+        """Give the free dimensions of inputs that the model denotes so (`DATA_BATCH`) a size."""
+        self._changes.denotations[denotation] = int(size)
+
+    def add_initializer(self, name: str, ort_value: Any) -> None:
+        """Let the initializer of this name be an OrtValue, or an array, of its type and shape."""
+        self._changes.initializers[name] = ort_value
+
+    def add_external_initializers(self, names: Sequence[str], ort_values: Sequence[Any]) -> None:
+        """Let the initializers of these names be these OrtValues; their data files need not be there."""
+        self._changes.initializers.update(zip(names, ort_values, strict=True))
+
+    def add_external_initializers_from_files_in_memory(
+        self, names: Sequence[str], buffers: Sequence[Any], lengths: Sequence[int]
+    ) -> None:
+        """Let the model's data files of these names be the first bytes of these buffers."""
+        for name, buffer, length in zip(names, buffers, lengths, strict=True):
+            self._changes.files[name] = memoryview(buffer).cast("B")[: int(length)]
+
+    # ---- providers
+
+    def add_provider(self, name: str, options: Mapping[str, str]) -> None:
+        """Add an execution provider, for sessions that are made without `providers`."""
+        self._providers.append((name, dict(options)))
+
+    def add_provider_for_devices(self, devices: Sequence[OrtEpDevice], options: Mapping[str, str]) -> None:
+        """Add the execution provider of devices that `get_ep_devices` gave."""
+        self._providers += [(name, dict(options)) for name in dict.fromkeys(device.ep_name for device in devices)]
+
+    def set_provider_selection_policy(self, policy: OrtExecutionProviderDevicePolicy) -> None:
+        """Have sessions that are made without `providers` take those that a policy prefers."""
+        self._providers = [(name, {}) for name in policy.providers()]
+
+    def has_providers(self) -> bool:
+        """Whether any were added."""
+        return bool(self._providers)
+
+    def providers(self) -> list[tuple[str, dict[str, str]]] | None:
+        """What was added, None if nothing was."""
+        return list(self._providers) or None
+
+    # ---- others
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Raises NotImplemented: operators come as Python functions."""
+        raise errors.NotImplemented(
+            f"{path}: libraries of native code do not run here; declare the operators with @sardonyx.custom_op"
+        )
+
+    def set_load_cancellation_flag(self, cancel: bool) -> None:
+        """Whether sessions that are being made with these options are to end with ModelLoadCanceled."""
+        self._loading.terminate = cancel
+
+    @property
+    def loading(self) -> RunOptions:
+        """What ends the making of a session."""
+        return self._loading
 
 
 @dataclass(frozen=True)
@@ -125,6 +239,9 @@ class NodeArg:
     name: str
     type: str
     shape: list[int | str | None]
+
+    def __str__(self) -> str:
+        return f"NodeArg(name={self.name!r}, type={self.type!r}, shape={self.shape})"
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from sardonyx.ir import (
     Value,
     ValueType,
 )
-from sardonyx.options import ModelMetadata, SessionOptions
+from sardonyx.options import ModelChanges, ModelMetadata, SessionOptions
 from sardonyx.passes.journal import is_limited
 from sardonyx.plan import VERSION, Plan
 from sardonyx.serde.reader import read
@@ -61,17 +61,24 @@ class StalePlanError(Exception):
 class Source:
     """A model as it was given, by its path or as bytes, and its files as they are now."""
 
-    def __init__(self, given: str | os.PathLike[str] | bytes | bytearray | memoryview) -> None:
+    def __init__(
+        self,
+        given: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        changes: ModelChanges | None = None,
+    ) -> None:
+        changes = changes or ModelChanges()
         self._given = given
         self._data = memoryview(given).cast("B") if isinstance(given, (bytes, bytearray, memoryview)) else None
         self._path = None if isinstance(given, (bytes, bytearray, memoryview)) else given
-        self._files = DataFiles(self._path)
+        self._files = DataFiles(self._path, changes.files, changes.initializers)
+        self._changed = bool(changes.files or changes.initializers)
         self.files: dict[str, list[int]] | None = None
-        """The files that were read, by location, "" being the model's own, as they were; None if one is in flux."""
+        """The files that were read, by location, "" being the model's own, as they were; None if one is in flux, or
+        the session gives other data."""
 
     def read(self) -> Model:
         model = read(self._given, files=self._files)
-        self.files = self._settled()
+        self.files = None if self._changed else self._settled()
         return model
 
     def key(self) -> Any:
@@ -170,7 +177,8 @@ def key(
 ) -> bytes | None:
     """What a session's plans depend on; None if it is not to be remembered."""
     prints = [getattr(provider, "fingerprint", None) for provider, _ in chosen]
-    if cache.directory() is None or None in prints or ops.foreign() or is_limited():
+    changes = options.changes.key()
+    if cache.directory() is None or None in prints or ops.foreign() or is_limited() or changes is None:
         return None
     if options.enable_profiling or options.optimized_model_filepath or debug.level() >= debug.REWRITES:
         return None
@@ -180,7 +188,7 @@ def key(
             [
                 ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
                 source.key(),
-                [int(options.graph_optimization_level), sorted(options.entries().items()), sorted(disabled)],
+                [int(options.graph_optimization_level), sorted(options.entries().items()), sorted(disabled), changes],
                 [[provider.name, sorted(given.items())] for provider, given in chosen],
                 [fingerprint() for fingerprint in prints if fingerprint],
             ]

@@ -1,7 +1,8 @@
 """What a session spends its time on, as a Chrome trace, which ui.perfetto.dev and chrome://tracing show.
 
-The format is Google's "Trace Event Format": complete events (`"ph": "X"`), times in microseconds; events that lie
-within another one of the same thread are drawn beneath it.
+The format is the array of Google's "Trace Event Format": complete events (`"ph": "X"`), times in microseconds; events
+that lie within another one of the same thread are drawn beneath it. Names and arguments are onnxruntime's where it has
+them: of category `Node` are launches, of `Session` the steps of a session and its runs (`model_run`).
 """
 
 from __future__ import annotations
@@ -22,15 +23,19 @@ from sardonyx.options import SessionOptions
 from sardonyx.plan import Launch, Plan
 from sardonyx.polynomial import evaluate
 
+NODE, SESSION = "Node", "Session"
+KERNEL = "_kernel_time"
+"""How the names of launches end."""
+
 
 class Profiler:
     """Collects spans of time from any number of threads.
 
     >>> profiler = Profiler("a model")
-    >>> with profiler.span("Relu", "kernel", provider="NumpyExecutionProvider"):
+    >>> with profiler.span("Relu_kernel_time", NODE, provider="NumpyExecutionProvider"):
     ...     pass
-    >>> [event["name"] for event in profiler.trace()["traceEvents"] if event["ph"] == "X"]
-    ['Relu']
+    >>> [event["name"] for event in profiler.trace() if event["ph"] == "X"]
+    ['Relu_kernel_time']
     """
 
     def __init__(self, name: str) -> None:
@@ -64,8 +69,8 @@ class Profiler:
                     }
                 )
 
-    def trace(self) -> dict[str, Any]:
-        """Everything so far, as the JSON object that a trace file holds."""
+    def trace(self) -> list[dict[str, Any]]:
+        """Everything so far, as the JSON array that a trace file holds."""
         process = {"ph": "M", "pid": os.getpid()}
         with self._lock:
             names = [{"name": "process_name", "args": {"name": f"sardonyx: {self.name}"}, "tid": 0, **process}]
@@ -74,9 +79,9 @@ class Profiler:
                 for number in self._threads.values()
             ]
             events = sorted(self._events, key=lambda event: (event["ts"], -event["dur"]))
-        return {"traceEvents": names + events, "displayTimeUnit": "ms"}
+        return names + events
 
-    def totals(self, category: str = "kernel") -> dict[str, float]:
+    def totals(self, category: str = NODE) -> dict[str, float]:
         """Milliseconds of all spans of a category by name, the longest first."""
         sums: dict[str, float] = {}
         with self._lock:
@@ -101,12 +106,13 @@ class Profiling:
     def __init__(self, options: SessionOptions) -> None:
         self.profiler = Profiler(options.logid or "a session") if options.enable_profiling else None
         self.start = self.profiler.start if self.profiler else 0
-        self._path = f"{options.profile_file_prefix}_{time.strftime('%Y-%m-%d_%H-%M-%S')}.json"
+        begun = f"{time.strftime('%Y-%m-%d_%H-%M-%S')}_{time.time_ns() // 1000 % 1000000:06}"
+        self._path = f"{options.profile_file_prefix}_{begun}.json"
         self._finish = weakref.finalize(self, self.profiler.save, self._path) if self.profiler else None
 
     def span(self, name: str) -> AbstractContextManager[Any]:
         """Record a step of the session, if this is asked for."""
-        return self.profiler.span(name, "session") if self.profiler else nullcontext()
+        return self.profiler.span(name, SESSION) if self.profiler else nullcontext()
 
     def end(self) -> str:
         """Write the trace; the name of its file, or "" where there is none."""
@@ -123,16 +129,19 @@ def describe(plan: Plan, launch: Launch, symbols: Mapping[str, int]) -> dict[str
     shapes, sizes = [], []
     for number in launch.buffers:
         buffer = plan.buffers[number]
+        dtype = dtypes.by_name(buffer.dtype)
         try:
             shape = [evaluate(size, symbols) for size in buffer.shape]
         except KeyError:  # the run finds the size later: there is room for all that it may be
             shape = [evaluate(buffer.elements, symbols)]
-        shapes.append(f"{buffer.dtype}{shape}")
-        sizes.append(prod(shape) * dtypes.by_name(buffer.dtype).itemsize)
+        shapes.append({dtype.onnx_name: shape})
+        sizes.append(prod(shape) * dtype.itemsize)
+    labels = [plan.nodes[k] for k in launch.origins if 0 <= k < len(plan.nodes)]
     return {
-        "operators": [plan.nodes[k] for k in launch.origins if 0 <= k < len(plan.nodes)],
+        "op_name": "+".join(dict.fromkeys(label.partition(" ")[0] for label in labels)),
+        "operators": labels,
         "provider": plan.devices[launch.device],
-        "inputs": shapes[:reads],
-        "outputs": shapes[reads:],
+        "input_type_shape": shapes[:reads],
+        "output_type_shape": shapes[reads:],
         "bytes": sum(sizes),
     }

@@ -6,12 +6,17 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from sardonyx import debug
 from sardonyx.device import Provider
 from sardonyx.errors import InvalidArgument
 
+if TYPE_CHECKING:
+    from sardonyx.options import SessionOptions
+
 GROUP = "sardonyx.execution_providers"
+ALONE = "session.disable_cpu_ep_fallback"
 CPU = "CPUExecutionProvider"
 NUMPY, WASM, WEBGPU = "NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider"
 OURS = {WEBGPU: "sardonyx_webgpu", WASM: "sardonyx_wasm", NUMPY: "sardonyx.numpy_backend"}
@@ -19,8 +24,8 @@ OURS = {WEBGPU: "sardonyx_webgpu", WASM: "sardonyx_wasm", NUMPY: "sardonyx.numpy
 FASTEST = (WASM, NUMPY)
 """What `CPUExecutionProvider` stands for."""
 _OTHERS = """
-ACL Azure CANN CUDA CoreML Dml DNNL JS MIGraphX NvTensorRTRTX OpenVINO QNN ROCM Rknpu SNPE TVM Tensorrt VSINPU Vitis
-VitisAI WebNN Xnnpack
+ACL Azure CANN CUDA CoreML Dml DNNL Dnnl JS Js MIGraphX Nnapi NvTensorRTRTX OpenVINO QNN ROCM Rknpu SNPE TVM Tensorrt
+VSINPU Vitis VitisAI WebNN Xnnpack
 """
 ELSEWHERE = frozenset(f"{name}ExecutionProvider" for name in _OTHERS.split())
 """onnxruntime's other providers: scripts name them in front of the CPU, and expect to run without them."""
@@ -69,9 +74,41 @@ def resolve(
             warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
+        _warn_of_unknown(name, merged)
     wanted.append((NUMPY, {}))
     chosen: dict[str, tuple[Provider, dict[str, str]]] = {}
     for name, given in wanted:
         if name not in chosen and load(name).available():
-            chosen[name] = (load(name), given)
+            known = getattr(load(name), "options", given)
+            chosen[name] = (load(name), {key: value for key, value in given.items() if key in known})
     return list(chosen.values())
+
+
+def of_session(options: SessionOptions, names: Any, provider_options: Any) -> list[tuple[Provider, dict[str, str]]]:
+    """The providers of a session that is asked for these; those of its options where it is not.
+
+    With the entry `session.disable_cpu_ep_fallback` those that were not asked for are left out, and to ask for the CPU
+    raises InvalidArgument.
+    """
+    names = names or options.providers()
+    chosen = resolve(names, provider_options)
+    if options.entry(ALONE) == "1":
+        asked = [name if isinstance(name, str) else name[0] for name in names or ()]
+        if CPU in asked:
+            raise InvalidArgument(f"the session config entry {ALONE!r} is set, and {CPU} is asked for")
+        chosen = [item for item in chosen if item[0].name in asked] or chosen
+    return chosen
+
+
+def _warn_of_unknown(name: str, given: Mapping[str, str]) -> None:
+    """Say once which options have no effect."""
+    lists = [getattr(load(each), "options", given) for each in (FASTEST if name == CPU else (name,))]
+    known = {key for each in lists for key in each}
+    for key in given.keys() - known:
+        there = ", ".join(sorted(known)) or "none"
+        debug.warn_once(f"{name}: the option {key!r} has no effect here; there are {there}")
+
+
+def everywhere() -> list[str]:
+    """The names of all providers that onnxruntime or this package know, here or not."""
+    return [*sorted(ELSEWHERE), *(name for name in installed() if name not in (WASM, NUMPY)), CPU, WASM, NUMPY]

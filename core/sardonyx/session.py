@@ -9,26 +9,26 @@ import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
-from sardonyx import debug, memory, plan_cache, providers
+from sardonyx import debug, plan_cache, providers, threads
 from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
+from sardonyx.description import Described
 from sardonyx.device import Device, Provider
-from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
+from sardonyx.errors import DeviceLost, EPFail, InvalidArgument, MustAwait
 from sardonyx.executor import MOST_PLANS, Function
-from sardonyx.feeds import blank, fed_to, node_arg
+from sardonyx.feeds import blank, fed_to
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
 from sardonyx.handles import Feed, downloaded
 from sardonyx.io_binding import Binds, Outputs, Ran, Target
 from sardonyx.ir import Graph, Model, Value
-from sardonyx.memory import MemoryReport
-from sardonyx.options import ModelMetadata, NodeArg, RunOptions, SessionOptions
+from sardonyx.options import RunOptions, SessionOptions
 from sardonyx.ort_value import OrtValue
+from sardonyx.passes.changes import change
 from sardonyx.passes.lower import save_lowered
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
@@ -36,11 +36,11 @@ from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
 from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, form, leaves
-from sardonyx.termination import governed, is_governed
-from sardonyx.threads import limit_blas
+from sardonyx.termination import governed, is_governed, loading
 from sardonyx.weights import Weights
 
 T = TypeVar("T")
+SHRINK = "memory.enable_memory_arena_shrinkage"
 NOTHING: frozenset[str] = frozenset()
 Callback: TypeAlias = Callable[[list[Any], Any, str], Any]
 """What `run_async` calls with the results, the user's data, and what went wrong or ""."""
@@ -69,7 +69,7 @@ class _Call(NamedTuple):
     arguments: list[Form]
 
 
-class InferenceSession(Binds):
+class InferenceSession(Binds, Described):
     """A model on execution providers, in the order in which they are to be tried.
 
     >>> import numpy as np
@@ -91,16 +91,23 @@ class InferenceSession(Binds):
         **kwargs: Any,
     ) -> None:
         self._options = sess_options or SessionOptions()
-        limit_blas(self._options.intra_op_num_threads)
-        self._profiling = Profiling(self._options)
-        self._source = Source(path_or_bytes)
+        self._given = path_or_bytes
         self._disabled = list(kwargs.get("disabled_optimizers") or ())
+        self._reading = threading.RLock()
+        self._falls_back = int(kwargs.get("enable_fallback", 1)) == 1
+        with loading(self._options):
+            self._begin(providers, provider_options)
+
+    def _begin(self, wanted: Any, provider_options: Any) -> None:
+        """Be a session on these providers."""
+        threads.limit_blas(self._threads())
+        self._profiling = Profiling(self._options)
+        self._source = Source(self._given, self._options.changes)
         self._weights = Weights()
         self._variants: dict[frozenset[str], _Variant] = {}
-        self._reading = threading.RLock()
-        self._bundle = open_bundle(path_or_bytes)
+        self._bundle = open_bundle(self._given)
         with paused():
-            self._chosen = _resolve(providers, provider_options)
+            self._chosen = providers.of_session(self._options, wanted, provider_options)
             if self._bundle:
                 chosen, self._told = choose(self._bundle, self._chosen)
                 self._chosen = [chosen]
@@ -110,6 +117,10 @@ class InferenceSession(Binds):
             if self._bundle is None:
                 self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
             self._prepare()
+
+    def _threads(self) -> int:
+        own = self._options.intra_op_num_threads
+        return own if self._options.use_per_session_threads else threads.shared or own
 
     @classmethod
     async def from_url(
@@ -137,7 +148,7 @@ class InferenceSession(Binds):
             self._devices += [provider.device(self._threaded(provider, given)) for provider, given in self._chosen]
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
-        count = self._options.intra_op_num_threads
+        count = self._threads()
         if not count or not getattr(provider, "takes_threads", False):
             return options
         return {"intra_op_num_threads": str(count), **options}
@@ -171,7 +182,7 @@ class InferenceSession(Binds):
     @cached_property
     def _model(self) -> Model:
         with self._profiling.span("read"):
-            return self._source.read()
+            return change(self._source.read(), self._options.changes)
 
     @cached_property
     def _graph(self) -> Graph:
@@ -224,6 +235,8 @@ class InferenceSession(Binds):
         else:
             with governed(run_options):
                 results = self._surviving(lambda: self._outputs(input_feed))
+        if run_options is not None and run_options.entry(SHRINK):
+            self.shrink()
         return self._pick(results, output_names)
 
     @overload
@@ -268,7 +281,7 @@ class InferenceSession(Binds):
 
         def work() -> list[Any]:
             with governed(options):
-                return self._pick(self._surviving(lambda: self._execute(call)), output_names)
+                return self._pick(self._surviving(lambda: self._execute(self._call(input_feed))), output_names)
 
         async def awaited() -> list[Any]:
             devices = self._devices
@@ -329,7 +342,36 @@ class InferenceSession(Binds):
             return run()
         except DeviceLost as error:
             self._renounce(error, devices)
+        except EPFail as error:
+            self._fall_back(error)
         return run()
+
+    def enable_fallback(self) -> None:
+        """Have a run go on with `CPUExecutionProvider` when a provider cannot do what it was asked, as by default."""
+        self._falls_back = True
+
+    def disable_fallback(self) -> None:
+        """Have a run raise EPFail when a provider cannot do what it was asked."""
+        self._falls_back = False
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Be made anew on these providers; runs that go on meanwhile end on the earlier ones."""
+        with self._reading, loading(self._options):
+            for name in ("_model", "_graph", "_output_names", "_input_names"):
+                self.__dict__.pop(name, None)
+            self._begin(providers, provider_options)
+
+    def _fall_back(self, error: EPFail) -> None:
+        """Go on with the CPU, once; raises the error again where that is not wanted."""
+        if not self._falls_back or self._bundle or self.get_providers()[0] in providers.FASTEST:
+            raise error
+        warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
+        self.set_providers([providers.CPU])
+        self.disable_fallback()
 
     def _renounce(self, error: DeviceLost, devices: list[Device]) -> None:
         """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are
@@ -346,7 +388,7 @@ class InferenceSession(Binds):
         return Function(plans, self._devices, self._weights, profiler=self._profiling.profiler)
 
     def _execute(self, call: _Call) -> list[Any]:
-        with self._profiling.span("run"):
+        with self._profiling.span("model_run"):
             self._open()
             ran = self._run(call)
             try:
@@ -358,7 +400,7 @@ class InferenceSession(Binds):
         """The same, but what can be awaited is: devices that are to be opened, and the outputs."""
         from sardonyx import asynchronous
 
-        with self._profiling.span("run"):
+        with self._profiling.span("model_run"):
             if not self._devices:
                 wanted = ((provider, self._threaded(provider, given)) for provider, given in self._chosen)
                 await asynchronous.opened(wanted)
@@ -378,7 +420,7 @@ class InferenceSession(Binds):
             return self._surviving(lambda: self._execute_bound(feeds, targets))
 
     def _execute_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
-        with self._profiling.span("run"):
+        with self._profiling.span("model_run"):
             self._open()
             ran = self._run(self._call({name: value.feed(self._devices) for name, value in feeds.items()}))
             try:
@@ -439,57 +481,3 @@ class InferenceSession(Binds):
     def compiled(self) -> int:
         """How many plans were made."""
         return self._main.function.compiled
-
-    # ---- profiles
-
-    def end_profiling(self) -> str:
-        """Write the profile of all runs so far, and give the name of the file; "" if profiling is not enabled.
-
-        The file is a Chrome trace: https://ui.perfetto.dev shows it.
-        """
-        return self._profiling.end()
-
-    def memory(self) -> list[MemoryReport]:
-        """What the session holds now on each of its providers: weights, arena, and the peak of the process."""
-        executors = [executor for variant in self._variants.values() for executor in variant.function.executors]
-        return [
-            MemoryReport(
-                provider.name,
-                *self._weights.sizes(device),
-                sum(executor.arena(number) for executor in executors),
-                memory.peak(),
-            )
-            for number, ((provider, _), device) in enumerate(zip(self._chosen, self._devices))
-        ]
-
-    def get_profiling_start_time_ns(self) -> int:
-        return self._profiling.start
-
-    # ---- facts
-
-    def get_inputs(self) -> list[NodeArg]:
-        return [node_arg(value) for value in self._facts.inputs]
-
-    def get_outputs(self) -> list[NodeArg]:
-        return [node_arg(value) for value in self._facts.outputs]
-
-    def get_overridable_initializers(self) -> list[NodeArg]:
-        """The initializers that a call may feed: those that are inputs too, from IR version 4 on."""
-        return [node_arg(value) for value in self._facts.overridable]
-
-    def get_providers(self) -> list[str]:
-        return [provider.name for provider, _ in self._chosen]
-
-    def get_provider_options(self) -> dict[str, dict[str, str]]:
-        return {provider.name: dict(options) for provider, options in self._chosen}
-
-    def get_session_options(self) -> SessionOptions:
-        return self._options
-
-    def get_modelmeta(self) -> ModelMetadata:
-        facts = self._facts.metadata
-        return replace(facts, custom_metadata_map=dict(facts.custom_metadata_map))
-
-
-def _resolve(names: Any, options: Any) -> list[Any]:
-    return providers.resolve(names, options)

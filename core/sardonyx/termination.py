@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from sardonyx.errors import Fail
-from sardonyx.options import RunOptions
+from sardonyx.errors import Fail, ModelLoadCanceled
+from sardonyx.options import RunOptions, SessionOptions
 
 
 class _Active(threading.local):
@@ -33,6 +33,19 @@ class governed:  # noqa: N801  # a context manager without a generator, since ev
 
     def __exit__(self, *_: object) -> None:
         _active.options = self._before
+
+
+@contextmanager
+def loading(options: SessionOptions) -> Iterator[None]:
+    """Within the block, which makes a session, these options may end that: with ModelLoadCanceled."""
+    with governed(options.loading):
+        try:
+            poll()
+            yield
+        except Fail as error:
+            if options.loading.terminate:
+                raise ModelLoadCanceled("the session's options were told to cancel loading") from error
+            raise
 
 
 def is_governed() -> bool:

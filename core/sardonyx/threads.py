@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+shared = 0
+"""How many threads sessions without threads of their own use; 0 for as many as there are cores."""
 _limit: object = None
 _asked = 0
 

@@ -59,10 +59,10 @@ def parts(id: str, runs: int) -> dict[str, float]:
         for _ in range(runs + 1):
             session.run(None, feeds)
         with open(session.end_profiling(), encoding="utf-8") as text:
-            events = json.load(text)["traceEvents"]
+            events = json.load(text)
     kinds = {str(code["name"]): kind(code) for plan in session.plans for code in all_codes(plan)}
-    spans = [event for event in events if event.get("cat") == "kernel"]
-    begun = [event["ts"] for event in events if event.get("name") == "run"]
+    spans = [event for event in events if event.get("cat") == "Node"]
+    begun = [event["ts"] for event in events if event.get("name") == "model_run"]
     spans = [event for event in spans if event["ts"] >= min(begun[1:])]  # the first run is another matter
     added = min((event["dur"] for event in spans), default=0)
     found: Counter[str] = Counter()

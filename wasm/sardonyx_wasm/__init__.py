@@ -59,6 +59,7 @@ class WasmProvider:
     max_buffers = 64
     routines = ROUTINES
     takes_threads = True
+    options = frozenset({"intra_op_num_threads"})
     prefers_integers = True
 
     def available(self) -> bool:

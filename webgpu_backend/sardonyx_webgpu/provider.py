@@ -53,7 +53,7 @@ EPILOGUES = frozenset(
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "matmul_nbits": (1,), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
-OPTIONS = {"adapter", "power_preference", "limits", "float16", "tune"}
+OPTIONS = frozenset({"adapter", "power_preference", "limits", "float16", "tune"})
 
 
 @dataclass
@@ -76,6 +76,7 @@ class WebGpuProvider:
     lanes: int = 4
     literal: int = 4
     rows: bool = True
+    options: frozenset[str] = OPTIONS
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 

@@ -100,7 +100,7 @@ def _unsupported(graph: Graph, functions: Collection[tuple[str, str]]) -> list[d
         if key not in functions and ops.find(*key) is None:
             found.setdefault(key, []).append(node.label)
     standard = "export the model for a newer operator set, which says this in other operators"
-    custom = "export the model without it, or with a function of the model that says what it does"
+    custom = "declare it with @sardonyx.custom_op, or export the model with a function that says what it does"
     return [
         {
             "domain": domain or "ai.onnx",

@@ -111,13 +111,14 @@ def _profile(session: Any, path: Path) -> dict[str, Any]:
     import json
     import os
 
-    from sardonyx.profile import milliseconds
+    from sardonyx.profile import KERNEL, NODE, milliseconds
 
     os.replace(session.end_profiling(), path)
     totals: dict[str, float] = {}
-    for event in json.loads(path.read_text(encoding="utf-8"))["traceEvents"]:
-        if event.get("cat") == "kernel":
-            totals[event["name"]] = totals.get(event["name"], 0) + milliseconds(event)
+    for event in json.loads(path.read_text(encoding="utf-8")):
+        if event.get("cat") == NODE:
+            name = event["name"].removesuffix(KERNEL)
+            totals[name] = totals.get(name, 0) + milliseconds(event)
     return {"file": str(path), "kernels": dict(sorted(totals.items(), key=lambda item: -item[1]))}
 
 

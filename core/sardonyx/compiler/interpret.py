@@ -12,6 +12,7 @@ from sardonyx.ir import Graph, Node, Value
 from sardonyx.memory import TooLargeError
 from sardonyx.ops.generation import dense
 from sardonyx.symbolic import UndecidedSizeError
+from sardonyx.termination import poll
 
 Environment: TypeAlias = dict[int, Any]
 """Arrays, or what `sardonyx.structure` makes of them, by the identity of the Value that they belong to."""
@@ -28,6 +29,7 @@ def interpret(graph: Graph, environment: Environment) -> list[Any]:
     trace = active_trace()
     origin = trace.origin if trace else -1
     for node in graph.nodes:
+        poll()
         if trace is not None:
             trace.origin = len(trace.labels)
             trace.labels.append(node.label)
@@ -41,8 +43,11 @@ def expand(node: Node, environment: Environment) -> None:
     """Evaluate one node into the environment."""
     operator = ops.find(node.domain, node.op_type)
     if operator is None:
+        from sardonyx.custom import suggestion
+
         raise NotImplemented(
-            f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}"
+            f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}; "
+            + suggestion(node)
         )
     try:
         operands = [

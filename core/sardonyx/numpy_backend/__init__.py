@@ -15,6 +15,7 @@ class NumpyProvider:
 
     name = "NumpyExecutionProvider"
     form = "kernel"
+    options: frozenset[str] = frozenset()
     max_buffers = 1 << 30
     prefers_integers = True
     routines = frozenset(

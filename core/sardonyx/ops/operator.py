@@ -125,6 +125,8 @@ class Operator:
     """Whether operands may be sequences, optionals and maps (`sardonyx.structure`); results are a list then."""
     declared: ClassVar[bool] = False
     """Whether the types that its graphs declare of their inputs hold for every call of them."""
+    pure: ClassVar[bool] = True
+    """Whether nodes that are given the same give the same; those that do not are neither folded nor merged."""
 
     node: Node
     outputs: int

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ir import Node, Value
+from sardonyx.ir import Attribute, Graph, Node, Value
 from sardonyx.passes.checks import is_float, same_type
 from sardonyx.passes.pattern import Call, changed, constants, microsoft, op, scalar, variables
 from sardonyx.passes.rule import rule
@@ -154,3 +154,13 @@ RULES = [
     conv_clip,
     gemm_activation,
 ]
+
+
+def approximate_gelu(graph: Graph) -> None:
+    """Gelu(x) -> Gelu(x, approximate="tanh"), in place, and the same for Gelu with a bias: faster, and less exact."""
+    for node in graph.all_nodes():
+        if node.op_type == "Gelu" and node.attribute("approximate", "none") == "none":
+            node.domain = ""
+            node.attributes["approximate"] = Attribute("approximate", "string", "tanh")
+        elif node.op_type == "BiasGelu":
+            node.op_type = "FastGelu"

@@ -25,7 +25,8 @@ def is_pure(node: Node) -> bool:
     if node.op_type == "Dropout" and len(node.inputs) > 2 and node.inputs[2] is not None:
         training = node.inputs[2].constant
         return training is not None and not training.array().any()
-    return node.op_type not in RANDOM and ops.find(node.domain, node.op_type) is not None
+    operator = ops.find(node.domain, node.op_type)
+    return node.op_type not in RANDOM and operator is not None and operator.pure
 
 
 def node_key(node: Node) -> Hashable:

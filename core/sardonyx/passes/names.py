@@ -50,6 +50,7 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
     "FuseReluClip": ("clip_of_relu",),
     "GatherToSliceFusion": (),
     "GatherToSplitFusion": (),
+    "GeluApproximation": (),
     "GeluFusion": GELU,
     "GeluFusionL1": GELU,
     "GeluFusionL2": GELU,

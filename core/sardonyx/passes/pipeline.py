@@ -7,7 +7,9 @@ from collections.abc import Collection
 from sardonyx import ops
 from sardonyx.ir import Model
 from sardonyx.ir.nesting import refuse_deep
+from sardonyx.options import GraphOptimizationLevel as Level
 from sardonyx.options import SessionOptions
+from sardonyx.passes.activation import approximate_gelu
 from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.names import disabled_rules
@@ -27,7 +29,7 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     `optimization.disable_specified_optimizers` with `;` between them, are left out. Whether dequantized products that
     are quantized again become QLinearConv and QLinearMatMul is for the entry `optimization.integer_arithmetic` to say,
     `1` or `0`, else for `integers`; `optimization.merge_projections` = `1` makes one product of those that multiply the
-    same input by weights, of 64 MiB at most.
+    same input by weights, of 64 MiB at most; `optimization.enable_gelu_approximation` = `1` has Gelu by tanh.
     """
     inlined = inline_functions(model)
     refuse_deep(inlined.graph)
@@ -44,7 +46,11 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     if options.entry("optimization.integer_arithmetic", str(int(integers))) != "1":
         off |= {rule.name for rule in INTEGER_RULES}
     merged = options.entry("optimization.merge_projections") == "1"
-    return optimize(result, options.graph_optimization_level, Journal(off), merged)
+    level = options.graph_optimization_level
+    optimized = optimize(result, level, Journal(off), merged)
+    if options.entry("optimization.enable_gelu_approximation") == "1" and level >= Level.ORT_ENABLE_EXTENDED:
+        approximate_gelu(optimized.graph)
+    return optimized
 
 
 def _drop_fed(model: Model) -> None:

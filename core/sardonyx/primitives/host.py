@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -41,10 +41,17 @@ class Host(Primitive):
 HOST = primitive(Host)
 
 
+class Guess(NamedTuple):
+    """A size that only the run tells, and the number that it is taken for until then."""
+
+    number: int
+
+
 def host(
-    function: str, *inputs: Array, results: Sequence[tuple[DType, Sequence[Size | None]]], **attributes: Any
+    function: str, *inputs: Array, results: Sequence[tuple[DType, Sequence[Size | Guess | None]]], **attributes: Any
 ) -> tuple[Array, ...]:
-    """The results of a function of the host, with their types and shapes; a size that only the run tells is None.
+    """The results of a function of the host, with their types and shapes; a size that only the run tells is None, or a
+    `Guess`.
 
     Attributes are what JSON can hold. Where all inputs are known, a pure function is called at once.
     """
@@ -60,9 +67,11 @@ def host(
     for k, (_, declared) in enumerate(results):
         shapes.append([])
         for axis, size in enumerate(declared):
-            shapes[k].append(trace.fresh_symbol(2) if size is None else size)
-            if size is None:
+            if size is None or isinstance(size, Guess):
+                shapes[k].append(trace.fresh_symbol(2 if size is None else size.number))
                 symbols.append([str(shapes[k][axis]), k, axis])
+            else:
+                shapes[k].append(size)
     types = [(dtype, tuple(shape)) for dtype, shape in zip(given, shapes, strict=True)]
     return trace.append(HOST, inputs, {**params, "symbols": symbols}, types)
 

@@ -6,7 +6,7 @@ import mmap
 import ntpath
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
@@ -76,12 +76,19 @@ def open_file(path: str | os.PathLike[str]) -> Buffer:
 class DataFiles:
     """The files beside a model that hold its external data: given in memory, or found in the model's folder.
 
-    `opened` are those that were used so far, by location, and `model` the bytes of the model's own file.
+    `opened` are those that were used so far, by location, and `model` the bytes of the model's own file. The data of
+    tensors named in `replaced` are not looked for.
     """
 
-    def __init__(self, path: str | os.PathLike[str] | None, given: Mapping[str, Buffer] | None = None) -> None:
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        given: Mapping[str, Buffer] | None = None,
+        replaced: Collection[str] = (),
+    ) -> None:
         self._path = None if path is None else Path(path)
         self.opened: dict[str, Buffer] = dict(given or {})
+        self.replaced = replaced
         self.model: Buffer | None = None
 
     def view(self, location: str, offset: int, length: int) -> memoryview:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from sardonyx import dtypes, errors
 from sardonyx.dtypes import DType
-from sardonyx.errors import InvalidProtobuf, SardonyxError
+from sardonyx.errors import InvalidProtobuf, NoSuchFile, SardonyxError
 from sardonyx.ir.model import Tensor
 from sardonyx.ir.types import TensorType
 from sardonyx.serde import wire
@@ -48,7 +48,9 @@ def read_tensor(record: Record, files: DataFiles) -> Tensor:
         dtype = dtypes.by_number(record.get("data_type", 0))
         if dtype is None:
             raise errors.NotImplemented(f"Tensor '{name}': element type {record.get('data_type', 0)} is unknown")
-        load = partial(_load, name, shape, _flat(record, dtype, shape, files))
+        outside = record.get("data_location") == 1 and name in files.replaced
+        flat = partial(_given_elsewhere, name) if outside else _flat(record, dtype, shape, files)
+        load = partial(_load, name, shape, flat)
     except SardonyxError:
         raise
     except ValueError as error:
@@ -85,6 +87,10 @@ def _flat(record: Record, dtype: DType, shape: tuple[int, ...], files: DataFiles
     if len(content) != needed:
         raise ValueError(f"{TensorType(dtype, shape)} needs {needed} bytes, its {field} has {len(content)}")
     return partial(_raw, content, dtype, size)
+
+
+def _given_elsewhere(name: str) -> NoReturn:
+    raise NoSuchFile(f"Tensor '{name}': its data were to be given instead of their file")
 
 
 def _load(name: str, shape: tuple[int, ...], flat: Callable[[], np.ndarray]) -> np.ndarray:

@@ -1,0 +1,1 @@
+"""onnxruntime's inner modules, by whose paths scripts reach exceptions and types."""

@@ -1,0 +1,40 @@
+"""The lines that declare an operator that is missing."""
+
+from __future__ import annotations
+
+import re
+
+from sardonyx.ir import Node
+
+
+def suggestion(node: Node) -> str:
+    """What to write for a node whose operator nobody declared.
+
+    >>> from sardonyx.ir import Value
+    >>> print(suggestion(Node("NoSuchThing", [Value("x")], [Value("y")], domain="my.domain")))
+    declare it before the session is made:
+    <BLANKLINE>
+        @sardonyx.custom_op("my.domain", "NoSuchThing")
+        def no_such_thing(x0):
+            return ...  # of sardonyx.primitives; with host=True the inputs are NumPy arrays
+    """
+    needed = node.inputs.index(None) if None in node.inputs else len(node.inputs)
+    inputs = [f"x{k}" if k < needed else f"x{k}=None" for k in range(len(node.inputs))]
+    given = [f"{name}={_text(attribute.value)}" for name, attribute in node.attributes.items() if name.isidentifier()]
+    parameters = ", ".join([*inputs, *(["*", *given] if given else [])])
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", node.op_type).lower()
+    return (
+        "declare it before the session is made:\n\n"
+        f'    @sardonyx.custom_op("{node.domain}", "{node.op_type}")\n'
+        f"    def {snake}({parameters}):\n"
+        "        return ...  # of sardonyx.primitives; with host=True the inputs are NumPy arrays"
+    )
+
+
+def _text(value: object) -> str:
+    """An attribute as the default of a parameter."""
+    if isinstance(value, (int, float, str)):
+        return repr(value)
+    if isinstance(value, list) and len(value) <= 8:
+        return repr(tuple(value))
+    return "None"

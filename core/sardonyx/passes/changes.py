@@ -1,0 +1,76 @@
+"""What a session's options change in a model before anything else: sizes of dimensions, and initializers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import zip_longest
+from typing import Any
+
+import numpy as np
+
+from sardonyx import dtypes
+from sardonyx.edge import inward
+from sardonyx.errors import InvalidArgument
+from sardonyx.ir import Graph, Model, OptionalType, SequenceType, Tensor, TensorType, Value, ValueType
+from sardonyx.options import ModelChanges
+
+
+def change(model: Model, changes: ModelChanges) -> Model:
+    """Change a model in place; dimensions and initializers that it does not have are passed over.
+
+    Raises InvalidArgument where a value is not of its initializer's type and shape.
+    """
+    if changes.names or changes.denotations:
+        _override(model.graph, changes)
+    for value in model.graph.initializers:
+        if value.name in changes.initializers and value.constant is not None:
+            value.constant = _replaced(value, value.constant, changes.initializers[value.name])
+    return model
+
+
+def _override(graph: Graph, changes: ModelChanges) -> None:
+    """Give the free dimensions of inputs their sizes, and those of the same name anywhere in the graph."""
+    names = dict(changes.names)
+    for value in graph.inputs:
+        for size, said in _dimensions(value.type):
+            if isinstance(size, str) and said in changes.denotations:
+                names.setdefault(size, changes.denotations[said])
+    for value in _values(graph):
+        value.type = _sized(value.type, names, changes.denotations if value in graph.inputs else {})
+
+
+def _dimensions(kind: ValueType | None) -> list[tuple[Any, str]]:
+    if not isinstance(kind, TensorType):
+        return []
+    return [(size, said or "") for size, said in zip_longest(kind.shape or (), kind.dim_denotations)]
+
+
+def _sized(kind: ValueType | None, names: dict[str, int], denotations: dict[str, int]) -> ValueType | None:
+    """A type with these sizes."""
+    if isinstance(kind, (OptionalType, SequenceType)):
+        return replace(kind, element=_sized(kind.element, names, denotations))
+    if not isinstance(kind, TensorType) or kind.shape is None:
+        return kind
+    shape = [
+        size if isinstance(size, int) else denotations.get(said, names.get(size or "", size))
+        for size, said in _dimensions(kind)
+    ]
+    return replace(kind, shape=tuple(shape))
+
+
+def _values(graph: Graph) -> Iterator[Value]:
+    yield from graph.inputs
+    yield from graph.outputs
+    for node in graph.all_nodes():
+        yield from node.outputs
+
+
+def _replaced(value: Value, tensor: Tensor, given: Any) -> Tensor:
+    """The constant of an initializer that a session gives, by an array or an OrtValue."""
+    array = inward(np.asarray(given.numpy() if hasattr(given, "numpy") else given), tensor.dtype)
+    stored = np.dtype(object) if tensor.dtype is dtypes.string else tensor.dtype.storage
+    if array.dtype != stored or array.shape != tensor.shape:
+        wanted = TensorType(tensor.dtype, tensor.shape)
+        raise InvalidArgument(f"initializer {value.name!r} is {wanted}, not {array.dtype}{list(array.shape)}")
+    return Tensor.of(np.ascontiguousarray(array), tensor.dtype, tensor.name)

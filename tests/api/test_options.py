@@ -1,0 +1,437 @@
+"""What options of sessions and runs do; where onnxruntime does it too, the same."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import sardonyx
+from sardonyx import debug, errors
+from tests.engine.graphs import model
+from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
+
+CPU = "CPUExecutionProvider"
+SIDES = pytest.mark.parametrize("side", [sardonyx, onnxruntime], ids=lambda side: side.__name__)
+ADD = model(
+    """
+agent (float[N, M] x) => (float[N, M] y) <float[2] w = {1, 2}> {
+  t = Relu (x)
+  y = Add (t, w)
+}
+"""
+)
+X = np.ones((3, 2), np.float32)
+
+
+@pytest.fixture(autouse=True)
+def warn_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(debug, "_warned", set())
+    monkeypatch.setattr(debug, "severity", debug.WARNING)
+
+
+def denoted() -> bytes:
+    proto = onnx.load_from_string(ADD)
+    proto.graph.input[0].type.tensor_type.shape.dim[0].denotation = "DATA_BATCH"
+    return proto.SerializeToString()
+
+
+@SIDES
+@pytest.mark.parametrize("by", ["name", "denotation"])
+def test_free_dimensions(side: ModuleType, by: str) -> None:
+    options = side.SessionOptions()
+    if by == "name":
+        options.add_free_dimension_override_by_name("N", 4)
+        options.add_free_dimension_override_by_name("no such size", 4)
+    else:
+        options.add_free_dimension_override_by_denotation("DATA_BATCH", 4)
+    session = side.InferenceSession(denoted(), options, providers=[CPU])
+    assert session.get_inputs()[0].shape == [4, "M"]
+    assert session.get_outputs()[0].shape[0] == 4
+    (y,) = session.run(None, {"x": np.ones((4, 2), np.float32)})
+    assert y.shape == (4, 2)
+    with pytest.raises(Exception, match=r"axis 0 is 3, not 4|Got: 3 Expected: 4"):
+        session.run(None, {"x": X})
+
+
+def test_known_sizes_make_a_plan_at_once() -> None:
+    options = sardonyx.SessionOptions()
+    for name, size in {"N": 3, "M": 2}.items():
+        options.add_free_dimension_override_by_name(name, size)
+    session = sardonyx.InferenceSession(ADD, options, providers=[NUMPY])
+    assert session.compiled == 1
+    session.run(None, {"x": X})
+    assert session.compiled == 1
+
+
+def test_plans_of_other_sizes_are_not_recalled(own_cache: Path, tmp_path: Path) -> None:
+    keys = []
+    for size in (None, 3, 4):
+        options = sardonyx.SessionOptions()
+        if size:
+            options.add_free_dimension_override_by_name("N", size)
+        keys.append(options.changes.key())
+    assert len(set(map(repr, keys))) == 3
+    options.add_initializer("w", X)
+    assert options.changes.key() is None
+
+
+@SIDES
+def test_an_initializer(side: ModuleType) -> None:
+    options = side.SessionOptions()
+    given = np.array([5, 6], np.float32)
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(given)
+    options.add_initializer("w", value)
+    options.add_initializer("no such initializer", value)
+    (y,) = side.InferenceSession(ADD, options, providers=[CPU]).run(None, {"x": X})
+    np.testing.assert_array_equal(y, np.broadcast_to(given + 1, (3, 2)))
+
+
+@pytest.mark.parametrize("given", [np.ones(3, np.float32), np.ones(2, np.float64)], ids=["shape", "type"])
+def test_an_initializer_that_does_not_fit(given: np.ndarray) -> None:
+    options = sardonyx.SessionOptions()
+    options.add_initializer("w", given)
+    with pytest.raises(errors.InvalidArgument, match=r"initializer 'w' is float32\[2\], not"):
+        sardonyx.InferenceSession(ADD, options, providers=[NUMPY]).run(None, {"x": X})
+
+
+def without_data() -> bytes:
+    """A model whose initializer lies in a file."""
+    proto = onnx.load_from_string(ADD)
+    (weight,) = proto.graph.initializer
+    weight.ClearField("float_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in {"location": "w.bin", "offset": "0", "length": "8"}.items():
+        weight.external_data.add(key=key, value=value)
+    return bytes(proto.SerializeToString())
+
+
+@SIDES
+def test_external_initializers(side: ModuleType) -> None:
+    data = without_data()
+    given = np.array([5, 6], np.float32)
+    value = onnxruntime.OrtValue.ortvalue_from_numpy(given)
+    options = side.SessionOptions()
+    options.add_external_initializers(["w"], [value])
+    (y,) = side.InferenceSession(data, options, providers=[CPU]).run(None, {"x": X})
+    np.testing.assert_array_equal(y, np.broadcast_to(given + 1, (3, 2)))
+
+
+@SIDES
+def test_data_files_in_memory(side: ModuleType) -> None:
+    data = without_data()
+    given = np.array([5, 6], np.float32).tobytes()
+    options = side.SessionOptions()
+    options.add_external_initializers_from_files_in_memory(["w.bin"], [given], [len(given)])
+    (y,) = side.InferenceSession(data, options, providers=[CPU]).run(None, {"x": X})
+    np.testing.assert_array_equal(y, np.broadcast_to(np.float32([6, 7]), (3, 2)))
+
+
+@SIDES
+def test_loading_is_cancelled(side: ModuleType) -> None:
+    options = side.SessionOptions()
+    options.set_load_cancellation_flag(True)
+    with pytest.raises(Exception, match=r"cancel|CANCEL") as caught:
+        side.InferenceSession(ADD, options, providers=[CPU])
+    assert type(caught.value).__name__ == "ModelLoadCanceled"
+    options.set_load_cancellation_flag(False)
+    side.InferenceSession(ADD, options, providers=[CPU]).run(None, {"x": X})
+
+
+def test_providers_by_options() -> None:
+    options = sardonyx.SessionOptions()
+    assert not options.has_providers()
+    options.add_provider(NUMPY, {})
+    assert options.has_providers()
+    assert sardonyx.InferenceSession(ADD, options).get_providers() == [NUMPY]
+    assert sardonyx.InferenceSession(ADD, options, providers=[WASM]).get_providers()[0] == WASM
+    options = sardonyx.SessionOptions()
+    (device,) = (each for each in sardonyx.get_ep_devices() if each.ep_name == NUMPY)
+    options.add_provider_for_devices([device], {})
+    assert sardonyx.InferenceSession(ADD, options).get_providers() == [NUMPY]
+    options = sardonyx.SessionOptions()
+    options.set_provider_selection_policy(sardonyx.OrtExecutionProviderDevicePolicy.PREFER_CPU)
+    assert sardonyx.InferenceSession(ADD, options).get_providers() == [WASM, NUMPY]
+
+
+def test_options_of_providers_that_have_no_effect() -> None:
+    given = {"arena_extend_strategy": "kSameAsRequested", "intra_op_num_threads": 1}
+    with pytest.warns(UserWarning, match="'arena_extend_strategy' has no effect here; there are intra_op_num_threads"):
+        session = sardonyx.InferenceSession(ADD, providers=[(CPU, given)])
+    assert session.get_provider_options() == {WASM: {"intra_op_num_threads": "1"}, NUMPY: {}}
+    sardonyx.InferenceSession(ADD, providers=[(CPU, given)])  # it is said once
+    sardonyx.set_default_logger_severity(3)
+    sardonyx.InferenceSession(ADD, providers=[(NUMPY, {"speed": "high"})])
+    with pytest.raises(ValueError, match="a severity is one of 0"):
+        sardonyx.set_default_logger_severity(9)
+
+
+@SIDES
+def test_the_cpu_is_asked_for_and_refused(side: ModuleType) -> None:
+    options = side.SessionOptions()
+    options.log_severity_level = 4
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    with pytest.raises(Exception, match="session config") as caught:
+        side.InferenceSession(ADD, options, providers=[CPU])
+    assert type(caught.value).__name__ == "InvalidArgument"
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_without_fallback(provider: str) -> None:
+    require_provider(provider)
+    options = sardonyx.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    session = sardonyx.InferenceSession(ADD, options, providers=[provider])
+    assert session.get_providers() == [provider]
+    (y,) = session.run(None, {"x": X})
+    np.testing.assert_array_equal(y, np.broadcast_to(np.float32([2, 3]), (3, 2)))
+    strings = model("agent (string[N] x) => (string[N] y) { y = StringConcat (x, x) }")
+    session = sardonyx.InferenceSession(strings, options, providers=[provider])
+    words = {"x": np.array(["a"], object)}
+    if provider == NUMPY:
+        assert session.run(None, words)[0].tolist() == ["aa"]
+    else:
+        with pytest.raises(errors.NotImplemented, match=f"StringConcat 'y' cannot run on {provider}"):
+            session.run(None, words)
+
+
+def placed(session: Any) -> list[tuple[str, str, str, str]]:
+    return [
+        (part.ep_name, node.name, node.domain, node.op_type)
+        for part in session.get_provider_graph_assignment_info()
+        for node in part.get_nodes()
+    ]
+
+
+@SIDES
+def test_where_nodes_run(side: ModuleType) -> None:
+    session = side.InferenceSession(ADD, providers=[CPU])
+    with pytest.raises(Exception, match=r"session.record_ep_graph_assignment_info.* to"):
+        session.get_provider_graph_assignment_info()
+    options = side.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    session = side.InferenceSession(ADD, options, providers=[CPU])
+    session.run(None, {"x": X})
+    found = placed(session)
+    assert [op_type for *_, op_type in found] == ["Relu", "Add"]
+    assert {domain for _, _, domain, _ in found} == {""}
+    assert found[0][0] == (WASM if side is sardonyx else CPU)
+
+
+def test_where_nodes_run_is_not_known_without_sizes() -> None:
+    options = sardonyx.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    with pytest.raises(errors.Fail, match="run it once"):
+        sardonyx.InferenceSession(ADD, options, providers=[NUMPY]).get_provider_graph_assignment_info()
+
+
+@SIDES
+def test_gelu_is_approximated(side: ModuleType) -> None:
+    data = model("agent (float[N] x) => (float[N] y) { y = Gelu (x) }")
+    x = np.linspace(-4, 4, 99, dtype=np.float32)
+    results = []
+    for value in ("0", "1"):
+        options = side.SessionOptions()
+        options.add_session_config_entry("optimization.enable_gelu_approximation", value)
+        results += side.InferenceSession(data, options, providers=[CPU]).run(None, {"x": x})
+    if side is sardonyx:
+        tanh = 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+        np.testing.assert_allclose(results[1], tanh, atol=1e-6)
+        assert 1e-5 < np.abs(results[0] - results[1]).max() < 1e-3
+    else:
+        assert np.abs(results[0] - results[1]).max() < 1e-3
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_memory_is_given_back_after_a_run(provider: str) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession("examples/digits/digits.onnx", providers=[provider])
+    feeds = {"image": np.zeros((4, 1, 28, 28), np.float32)}
+    (wanted,) = session.run(None, feeds)
+    assert session.memory()[0].arena > 0
+    options = sardonyx.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    session.run(None, feeds, options)
+    assert session.memory()[0].arena == 0
+    for _ in range(3):
+        np.testing.assert_array_equal(session.run(None, feeds)[0], wanted)
+
+
+def test_formats_and_libraries_that_are_not_read() -> None:
+    options = sardonyx.SessionOptions()
+    with pytest.raises(errors.NotImplemented, match=r"@sardonyx\.custom_op"):
+        options.register_custom_ops_library("ops.so")
+    with pytest.raises(errors.NotImplemented, match="format 'ORT' is onnxruntime's own"):
+        options.add_session_config_entry("session.load_model_format", "ORT")
+    options.add_session_config_entry("session.save_model_format", "ONNX")
+    with pytest.warns(UserWarning, match="set_denormal_as_zero has no effect"):
+        options.add_session_config_entry("session.set_denormal_as_zero", "1")
+    with pytest.raises(errors.NotImplemented, match="feed the model's adapter inputs"):
+        sardonyx.RunOptions().add_active_adapter(None)
+
+
+@SIDES
+def test_entries_that_are_not_there(side: ModuleType) -> None:
+    with pytest.raises(RuntimeError, match="does not have configuration with key: speed"):
+        side.SessionOptions().get_session_config_entry("speed")
+    with pytest.raises(RuntimeError, match="does not have configuration with key: speed"):
+        side.RunOptions().get_run_config_entry("speed")
+
+
+def test_other_providers() -> None:
+    session = sardonyx.InferenceSession(ADD, providers=[WASM])
+    (first,) = session.run(None, {"x": X})
+    session.set_providers([NUMPY])
+    assert session.get_providers() == [NUMPY]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], first)
+    session.set_providers()
+    assert session.get_providers() == [WASM, NUMPY]
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], first)
+
+
+class Refusing:
+    """A provider on which each run fails."""
+
+    name = "RefusingExecutionProvider"
+    form = "kernel"
+    max_buffers = 64
+    routines: frozenset[str] = frozenset()
+
+    def available(self) -> bool:
+        return True
+
+    def supports(self, *_: Any) -> bool:
+        return True
+
+    def device(self, options: Any) -> Any:
+        return self
+
+    def load(self, *_: Any) -> Any:
+        raise errors.EPFail("it refuses")
+
+    def allocate(self, nbytes: int) -> Any:
+        raise errors.EPFail("it refuses")
+
+    constant = free = upload = download = copy = synchronize = allocate
+
+
+def test_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sardonyx import providers
+
+    refusing = Refusing()
+    monkeypatch.setitem(providers.installed(), refusing.name, lambda: refusing)
+    try:
+        session = sardonyx.InferenceSession(ADD, providers=[refusing.name])
+        assert session.get_providers()[0] == refusing.name
+        session.disable_fallback()
+        with pytest.raises(errors.EPFail, match="it refuses"):
+            session.run(None, {"x": X})
+        session.enable_fallback()
+        with pytest.warns(RuntimeWarning, match="it refuses; the session goes on with CPUExecutionProvider"):
+            (y,) = session.run(None, {"x": X})
+        np.testing.assert_array_equal(y, np.broadcast_to(np.float32([2, 3]), (3, 2)))
+        assert session.get_providers() == [WASM, NUMPY]
+        session = sardonyx.InferenceSession(ADD, providers=[refusing.name], enable_fallback=0)
+        with pytest.raises(errors.EPFail, match="it refuses"):
+            session.run(None, {"x": X})
+    finally:
+        providers.load.cache_clear()
+
+
+@SIDES
+def test_callbacks(side: ModuleType) -> None:
+    import threading
+
+    session = side.InferenceSession(ADD, providers=[CPU])
+    heard: list[Any] = []
+    over = threading.Event()
+
+    def callback(results: Any, user_data: Any, error: str) -> None:
+        heard.extend([results, user_data, error])
+        over.set()
+
+    session.run_async(["y"], {"x": X}, callback, "mine", side.RunOptions())
+    assert over.wait(10)
+    np.testing.assert_array_equal(heard[0][0], np.broadcast_to(np.float32([2, 3]), (3, 2)))
+    assert heard[1:] == ["mine", ""]
+
+
+@SIDES
+def test_a_profile_is_an_array_of_events(side: ModuleType, tmp_path: Path) -> None:
+    options = side.SessionOptions()
+    options.enable_profiling = True
+    options.profile_file_prefix = str(tmp_path / "trace")
+    session = side.InferenceSession(ADD, options, providers=[CPU])
+    session.run(None, {"x": X})
+    events = json.loads(Path(session.end_profiling()).read_text())
+    nodes = [event for event in events if event.get("cat") == "Node"]
+    assert nodes
+    for event in nodes:
+        assert event["name"].endswith("_kernel_time")
+        assert event["ph"] == "X"
+        assert {"op_name", "provider", "input_type_shape", "output_type_shape"} <= event["args"].keys()
+    assert {"float": [3, 2]} in nodes[0]["args"]["input_type_shape"]
+    assert any(event["name"] == "model_run" and event["cat"] == "Session" for event in events)
+    assert session.get_profiling_start_time_ns() > 0
+
+
+@SIDES
+def test_the_optimized_model_is_written(side: ModuleType, tmp_path: Path) -> None:
+    options = side.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.graph_optimization_level = side.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    side.InferenceSession(ADD, options, providers=[CPU])
+    (y,) = onnxruntime.InferenceSession(tmp_path / "optimized.onnx", providers=[CPU]).run(None, {"x": X})
+    np.testing.assert_array_equal(y, np.broadcast_to(np.float32([2, 3]), (3, 2)))
+
+
+def test_threads_for_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sardonyx import threads
+
+    asked: list[int] = []
+    monkeypatch.setattr(threads, "limit_blas", asked.append)
+    monkeypatch.setattr(threads, "shared", 0)
+    sardonyx.set_global_thread_pool_sizes(3)
+    options = sardonyx.SessionOptions()
+    sardonyx.InferenceSession(ADD, options, providers=[NUMPY])
+    options.use_per_session_threads = False
+    sardonyx.InferenceSession(ADD, options, providers=[NUMPY])
+    assert asked == [0, 3]
+
+
+def test_functions_without_effect() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sardonyx.enable_telemetry_events()
+        sardonyx.disable_telemetry_events()
+        sardonyx.preload_dlls()
+        sardonyx.set_default_logger_verbosity(1)
+        memory = sardonyx.OrtMemoryInfo(
+            "Cpu", sardonyx.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, sardonyx.OrtMemType.CPU
+        )
+        sardonyx.create_and_register_allocator(memory, sardonyx.OrtArenaCfg(1, 2, 3, 4))
+    assert not sardonyx.has_collective_ops()
+    assert sardonyx.get_device().startswith("CPU")
+    assert sardonyx.get_version_string() == sardonyx.__version__
+    with pytest.raises(errors.NotImplemented, match=r"entry point group 'sardonyx\.execution_providers'"):
+        sardonyx.register_execution_provider_library("mine", "lib.so")
+
+
+def test_what_a_session_tells() -> None:
+    ours = sardonyx.InferenceSession(ADD, providers=[CPU])
+    theirs = onnxruntime.InferenceSession(ADD, providers=[CPU])
+    for name in ("get_input_memory_infos", "get_output_memory_infos"):
+        for mine, other in zip(getattr(ours, name)(), getattr(theirs, name)(), strict=True):
+            assert mine.name == other.name
+            assert int(mine.mem_type) == int(other.mem_type)
+            assert int(mine.device_mem_type) == int(other.device_mem_type)
+            assert (mine.device_id, mine.device_vendor_id) == (other.device_id, other.device_vendor_id)
+    assert [device.ep_name for device in ours.get_input_epdevices()] == [WASM]
+    assert str(ours.get_inputs()[0]) == str(theirs.get_inputs()[0])
