@@ -69,6 +69,9 @@ CASES = {
         "EngramGate", [noise(1, 2, 1, 4) * 0, noise(1, 2, 1, 4), noise(1, 2, 4), *[noise(1, 4)] * 2]
     ),
     "attention": Call("LinearAttention", [*LINEAR, noise(2, 2, 3, 5)], {**HEADS, "update_rule": "linear"}, TWO),
+    "attention, gates that do not count": Call(
+        "LinearAttention", [*LINEAR, None, noise(2, 3, 2), noise(2, 3, 2)], {**HEADS, "update_rule": "linear"}, TWO
+    ),
     "attention, gated": Call(
         "LinearAttention",
         [*LINEAR, None, -np.abs(noise(2, 3, 2))],

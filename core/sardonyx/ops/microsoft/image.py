@@ -31,6 +31,7 @@ class ConvTransposeWithDynamicPads(ConvTranspose, domain=MICROSOFT):
 
     upgrades = {}
     downgrades = {}
+    samples = []
 
 
 class MicrosoftGridSample(GridSample, domain=MICROSOFT, name="GridSample"):
@@ -119,14 +120,14 @@ class MaxpoolWithMask(Pool, domain=MICROSOFT):
         images = p.gather(kept, [p.iota((count,), 0) % kept.shape[0]], [0])
         low, high = [0, *windows["low"]], [0, *windows["high"]]
         lines = p.pad(p.reshape(x, (count, *spatial)), low, high, LOWEST)
-        open_ = p.pad(p.cast(images, dtypes.uint8), low, high, 1)
+        marks = p.pad(p.cast(images, dtypes.uint8), low, high, 1)
         sizes = [count, *(p.windows(size, *axis) for size, *axis in zip(spatial, *windows.values(), strict=True))]
         best = p.full(sizes, LOWEST, x.dtype)
         for row in taps(*map(range, self.kernel_shape[:-1])):
             seen: Array | None = None
             for column in range(self.kernel_shape[-1]):
                 starts = [k * step for k, step in zip((*row, column), windows["dilations"], strict=True)]
-                value, mark = (p.slice_(each, [0, *starts], sizes, [1, *windows["strides"]]) for each in (lines, open_))
+                value, mark = (p.slice_(each, [0, *starts], sizes, [1, *windows["strides"]]) for each in (lines, marks))
                 seen = p.equal(mark, 1) if seen is None else seen & p.equal(mark, 1)
                 best = p.where(seen & (value > best), value, best)
         return p.reshape(best, (*x.shape[:2], *sizes[1:]))

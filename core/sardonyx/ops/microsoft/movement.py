@@ -55,6 +55,7 @@ class MicrosoftPad(Pad, domain=MICROSOFT, name="Pad"):
 
     upgrades = {}
     downgrades = {}
+    samples = []
 
 
 class MicrosoftRange(Range, domain=MICROSOFT, name="Range"):
