@@ -1,4 +1,5 @@
-"""Tiny models that generate: a decoder like GPT-2's, and an encoder and a decoder like T5's, with random weights."""
+"""Tiny models that generate: a decoder like GPT-2's, an encoder and a decoder like T5's, with random weights; and the
+models of one node that call them."""
 
 from __future__ import annotations
 
@@ -7,7 +8,12 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
+
+from sardonyx import InferenceSession
+from tests.engine.providers import require_provider
+from tests.support import eager
 
 VOCABULARY, HEADS, SIZE = 11, 2, 4
 HIDDEN = HEADS * SIZE
@@ -120,38 +126,96 @@ def decoded(body: Body, words: str, encoded: list[str], past: bool, mask: str) -
 
 
 def pair(
-    seed: int = 0, layers: int = 1, starts: bool = True, hidden: bool = False, whole: bool = False
+    seed: int = 0,
+    layers: int = 1,
+    starts: bool = True,
+    hidden: bool = False,
+    whole: bool = False,
+    speech: bool = False,
 ) -> dict[str, onnx.GraphProto]:
-    """Like T5: an encoder, which `starts` generation if asked to, and a decoder, which may take what is `hidden`, and
-    the `whole` of the words each time."""
+    """Like T5, or, with `speech`, Whisper: an encoder, which `starts` generation if asked to, and a decoder, which may
+    take what is `hidden`, and the `whole` of the words each time."""
     encoder, decoder = Body("encoder", seed), Body("decoder", seed + 100)
-    x = encoder.emit("Gather", encoder.weights(VOCABULARY, HIDDEN), "encoder_input_ids")
-    inputs: dict[str, Any] = {
-        "encoder_input_ids": (ID, ["batch", "encoded"]),
-        "encoder_attention_mask": (ID, ["batch", "encoded"]),
-    }
+    mask = "" if speech else "encoder_attention_mask"
+    masks = {} if speech else {mask: (ID, ["batch", "encoded"])}
+    if speech:
+        x = encoder.emit("Transpose", "encoder_input_ids", perm=[0, 2, 1])
+        inputs: dict[str, Any] = {"encoder_input_ids": (FLOAT, ["batch", HIDDEN, "encoded"])}
+    else:
+        x = encoder.emit("Gather", encoder.weights(VOCABULARY, HIDDEN), "encoder_input_ids")
+        inputs = {"encoder_input_ids": (ID, ["batch", "encoded"]), **masks}
     crossed = cross(encoder, x, layers)
     outputs = crossed
+    held = {"encoder_hidden_states": (FLOAT, ["batch", "encoded", HIDDEN])}
     if starts:
         inputs["decoder_input_ids"] = ID, ["batch", "length"]
         encoder.emit("Identity", x, output="encoder_hidden_states")
-        begun = decoded(encoder, "decoder_input_ids", list(crossed), False, "encoder_attention_mask")
-        logits = begun.pop("logits")
-        held = {"encoder_hidden_states": (FLOAT, ["batch", "encoded", HIDDEN])}
-        outputs = {"logits": logits, **held, **begun, **crossed}
+        begun = decoded(encoder, "decoder_input_ids", list(crossed), False, mask)
+        outputs = {"logits": begun.pop("logits"), **held, **begun, **crossed}
     names = [name.replace("present", "past") for name in crossed]
     words = "input_ids"
     if whole:
         words = decoder.emit("Slice", words, np.array([-1]), np.array([9999]), np.array([1]))
-    made = decoded(decoder, words, names, True, "encoder_attention_mask")
-    given: dict[str, Any] = {
-        "input_ids": (ID, ["batch", "length" if whole else 1]),
-        "encoder_attention_mask": (ID, ["batch", "encoded"]),
-    }
+    made = decoded(decoder, words, names, True, mask)
+    given: dict[str, Any] = {"input_ids": (ID, ["batch", "length" if whole else 1]), **masks}
     if hidden:
-        given["encoder_hidden_states"] = FLOAT, ["batch", "encoded", HIDDEN]
+        given |= held
     for name in made:
         if name != "logits":
             given[name.replace("present", "past")] = FLOAT, ["batch", HEADS, "past", SIZE]
     given |= {name: (FLOAT, ["batch", HEADS, "encoded", SIZE]) for name in names}
     return {"encoder": encoder.graph(inputs, outputs), "decoder": decoder.graph(given, made)}
+
+
+@dataclass
+class Search:
+    """A node that generates, its inputs by name (None for one that is left out), attributes and outputs."""
+
+    op_type: str
+    inputs: dict[str, np.ndarray | None]
+    attributes: dict[str, Any]
+    outputs: tuple[str, ...] = ("sequences",)
+
+    @property
+    def feeds(self) -> dict[str, np.ndarray]:
+        return {name: x for name, x in self.inputs.items() if x is not None}
+
+    def model(self) -> onnx.ModelProto:
+        """The model, without the sizes of its inputs."""
+        names = [name if x is not None else "" for name, x in self.inputs.items()]
+        while not names[-1]:
+            names.pop()
+        fed = [
+            helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), [None] * x.ndim)
+            for name, x in self.feeds.items()
+        ]
+        node = helper.make_node(self.op_type, names, list(self.outputs), domain="com.microsoft", **self.attributes)
+        results = [onnx.ValueInfoProto(name=name) for name in self.outputs if name]
+        graph = helper.make_graph([node], self.op_type, fed, results)
+        return helper.make_model(graph, opset_imports=IMPORTS, ir_version=8)
+
+    def with_inputs(self, **inputs: np.ndarray | None) -> Search:
+        return Search(self.op_type, self.inputs | inputs, self.attributes, self.outputs)
+
+    def each(self, batch: int) -> list[Search]:
+        """The same for every prompt of the batch alone."""
+        return [
+            self.with_inputs(
+                **{name: x[k : k + 1] for name, x in self.feeds.items() if x.ndim > 1 and x.shape[0] == batch}
+            )
+            for k in range(batch)
+        ]
+
+    def expected(self) -> list[np.ndarray]:
+        options = onnxruntime.SessionOptions()
+        options.log_severity_level = 4
+        data = self.model().SerializeToString()
+        session = onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
+        return list(session.run(None, self.feeds))
+
+    def run(self, provider: str) -> list[np.ndarray]:
+        if provider == "eager":
+            return eager.evaluate(self.model(), self.feeds)
+        require_provider(provider)
+        session = InferenceSession(self.model().SerializeToString(), providers=[provider])
+        return list(session.run(None, self.feeds))

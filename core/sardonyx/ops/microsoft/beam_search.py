@@ -5,10 +5,11 @@ from __future__ import annotations
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
+from sardonyx.ops.microsoft.attention import refuse
 from sardonyx.ops.microsoft.beams import Beams, Rules
 from sardonyx.ops.microsoft.decoders import Decoder, EncoderDecoder, Gpt, repeated
 from sardonyx.ops.microsoft.generation import MICROSOFT, Choice, Generation, written
-from sardonyx.ops.microsoft.logits import Processors, log_softmax
+from sardonyx.ops.microsoft.logits import Processors, Timestamps, log_softmax
 from sardonyx.symbolic import Size
 
 
@@ -26,9 +27,13 @@ class _Beams(Generation, abstract=True):
         returned: Size,
         processors: Processors,
         penalty: Array | None,
+        silence: int | None = None,
     ) -> list[Array]:
-        """The sequences, their scores, and those of all words [most - S, B, M, V] at each step, 0 where none was
-        taken; the prompt [B * M, S] stands there once for each beam."""
+        """The sequences, their scores, those of all words [most - S, B, M, V] at each step, 0 where none was taken, if
+        they are asked for, and the probability [B] of the word `silence` behind the prompt, if there is such a word.
+
+        The prompt [B * M, S] stands there once for each beam.
+        """
         if not 0 < returned <= width:
             raise ValueError(f"num_return_sequences is {returned}, but there are {width} beams; use 1..{width}")
         start = prompt.shape[1]
@@ -38,14 +43,18 @@ class _Beams(Generation, abstract=True):
 
         def choose(logits: Array, length: Array, first: bool, carried: list[Array]) -> Choice:
             beams = Beams(*carried[:6])
-            scores = processors(log_softmax(logits), beams.tokens, length, first)
+            likely = log_softmax(logits)
+            scores = processors(likely, beams.tokens, length, first)
             scores = scores + p.reshape(beams.scores, (prompt.shape[0], 1))
-            extra = []
+            extra = carried[7 if shows else 6 :]
+            if silence is not None and first:
+                found = p.reshape(p.exp(p.slice_axis(likely, 1, silence, 1)), (batch, width))
+                extra = [p.squeeze(p.slice_axis(found, 1, 0, 1), [1])]
             if shows:
                 shape = (batch, width, scores.shape[1])
                 before = p.full((most - start, *shape), 0.0, dtypes.float32) if first else carried[6]
                 step = p.reshape(length - start, (1,))
-                extra.append(p.scatter(before, p.reshape(scores, (1, *shape)), [step], [0]))
+                extra = [p.scatter(before, p.reshape(scores, (1, *shape)), [step], [0]), *extra]
             grown, words, rows = rules.grown(beams, scores, length)
             tokens = written(grown.tokens, length, words)
             return ~p.reduce(grown.done, "all", [0]), words, rows, [tokens, *grown.arrays[1:], *extra]
@@ -96,3 +105,72 @@ class BeamSearch(_Beams, domain=MICROSOFT):
             decoder = EncoderDecoder(self.run, self.encoder, self.decoder, [ids, mask], True, start, width)
             prompt = repeated(start, width)
         return self.searched(decoder, prompt, most, width, returned, processors, length_penalty)
+
+
+class WhisperBeamSearch(_Beams, domain=MICROSOFT):
+    """BeamSearch for an encoder and a decoder like Whisper's: of features [B, F, T], sequences that begin with
+    `decoder_ids` [B, S]. Also gives the probability that nothing is said.
+
+    With a `logits_processor` of 1, words that are times follow Whisper's rules.
+    """
+
+    beginning_timestamp_token_id: int = -1
+    decoder_output_cross_qk: int = 0
+    model_type: int = 2
+    no_speech_token_id: int = -1
+    no_timestamps_token_id: int = -1
+    start_of_lm_token_id: int = -1
+    transcribe_token_id: int = -1
+    translate_token_id: int = -1
+
+    def expand(
+        self,
+        features: Array,
+        max_length: Array,
+        min_length: Array | None,
+        num_beams: Array,
+        num_return_sequences: Array,
+        length_penalty: Array | None = None,
+        repetition_penalty: Array | None = None,
+        vocabulary: Array | None = None,
+        prefix: Array | None = None,
+        mask: Array | None = None,
+        decoder_ids: Array | None = None,
+        logits_processor: Array | None = None,
+        cross_heads: Array | None = None,
+        extra_ids: Array | None = None,
+        temperature: Array | None = None,
+    ) -> list[Array]:
+        refuse(decoder_output_cross_qk=self.decoder_output_cross_qk, extra_decoding_ids=extra_ids)
+        refuse(cross_qk=self.asks(3))
+        (most,), (returned,) = known_sizes(max_length), known_sizes(num_return_sequences)
+        width = int(known_sizes(num_beams)[0])
+        silence = self.no_speech_token_id if self.asks(4) else None
+        if self.encoder is None or (decoder_ids is None and self.decoder_start_token_id < 0):
+            raise ValueError("an encoder is needed, and decoder_input_ids or decoder_start_token_id")
+        if silence is not None and silence < 0:
+            raise ValueError("the output non_speech_probs needs no_speech_token_id")
+        if decoder_ids is None:
+            decoder_ids = p.full((features.shape[0], 1), self.decoder_start_token_id, dtypes.int32)
+        times = None
+        if logits_processor is not None and known_sizes(logits_processor)[0] == 1:
+            times = self._times()
+        spread = None if prefix is None else repeated(prefix, width)
+        limits = repetition_penalty, vocabulary, spread, min_length
+        heat = None if temperature is None else p.cast(p.reshape(temperature, ()), dtypes.float32)
+        processors = Processors(self.eos_token_id, self.no_repeat_ngram_size, *limits, heat, times)
+        decoder = EncoderDecoder(self.run, self.encoder, self.decoder, [features], False, decoder_ids, width)
+        prompt = repeated(decoder_ids, width)
+        results = self.searched(decoder, prompt, most, width, returned, processors, length_penalty, silence)
+        if silence is None:
+            return results
+        missing = p.full((0,), 0.0, dtypes.float32)
+        return [*results[:2], results[2] if self.asks(2) else missing, missing, results[-1]]
+
+    def _times(self) -> Timestamps:
+        tasks = self.translate_token_id, self.transcribe_token_id
+        never = self.start_of_lm_token_id, self.no_timestamps_token_id
+        if self.beginning_timestamp_token_id < 0:
+            raise ValueError("logits_processor is 1, which needs beginning_timestamp_token_id")
+        start = self.decoder_start_token_id
+        return Timestamps(self.eos_token_id, start, tasks, never, self.beginning_timestamp_token_id)

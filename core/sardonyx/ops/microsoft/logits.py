@@ -15,12 +15,66 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 @dataclass(frozen=True)
+class Timestamps:
+    """The rules of Whisper for the words that are times, those from `begin` on (Radford et al., "Robust speech
+    recognition via large-scale weak supervision", 2022): pairs that do not go back, unless the text ends.
+
+    The numbers are those of the words that end a text, that begin one, that name tasks and that never come.
+    """
+
+    end: int
+    start: int
+    tasks: tuple[int, ...]
+    never: tuple[int, ...]
+    begin: int
+
+    LATEST = 50
+    """How far the first time may be behind `begin`."""
+
+    def __call__(self, scores: Array, tokens: Array, length: Array) -> Array:
+        place = p.iota((1, tokens.shape[1]), 1, dtypes.int32)
+        word = p.iota((1, scores.shape[1]), 1, dtypes.int32)
+        rows = p.iota((tokens.shape[0], 1), 0, dtypes.int32)
+
+        def at(index: Array) -> Array:
+            return p.gather(tokens, [rows, index], [0, 1])
+
+        timed = (place < length) & (tokens >= self.begin)
+        any_timed = p.reduce(timed, "any", [1], keepdims=True)
+        first = p.reduce(p.where(timed, place, tokens.shape[1]), "min", [1], keepdims=True)
+        latest = at(p.max_(p.where(timed, place, -1), [1], keepdims=True))
+        begun = p.where(any_timed, first + 1, length)
+        last, before = (at(p.reshape(length - k, (1, 1))) for k in (1, 2))
+        single = (last >= self.begin) & (length > begun) & (before < self.begin)
+        paired = (last >= self.begin) & ~single
+        bound = p.where(single, latest, latest + 1)
+        refused = (
+            _among(word, self.never)
+            | ((length > begun) & _among(word, (self.start, *self.tasks)))
+            | (paired & (word >= self.begin))
+            | (single & (word < self.end))
+            | (any_timed & (word >= self.begin) & (word < bound))
+            | (p.equal(begun, length) & (word > self.begin + self.LATEST))
+        )
+        return self._likelier(p.where(refused, LOWEST, scores), word)
+
+    def _likelier(self, scores: Array, word: Array) -> Array:
+        """Scores without text where all times together are likelier than each word of it."""
+        times = p.where(word >= self.begin, scores, LOWEST)
+        peak = p.max_(times, [1], keepdims=True)
+        total = p.sum_(p.where(times > LOWEST, p.exp(times - peak), 0.0), [1], keepdims=True)
+        text = p.max_(p.where(word < self.begin, scores, LOWEST), [1], keepdims=True)
+        likelier = (total > 0.0) & (p.log(total) + peak > text)
+        return p.where(likelier & (word < self.begin), LOWEST, scores)
+
+
+@dataclass(frozen=True)
 class Processors:
     """Changes to scores float32 [N, V] that follow `tokens` [N, most], of which the first `length` count.
 
     `repetition` divides the scores above 0 of words that were there, and multiplies the others. No `ngram` words come
     in the same order again. Words are left out that are 0 in `vocabulary` [V], or, coming first, in `prefix` [N, V]; so
-    is `end` before there are `least` words. Then scores are divided by the `temperature`.
+    is `end` before there are `least` words. Then scores are divided by the `temperature`, and `times` have their rules.
     """
 
     end: int
@@ -30,6 +84,7 @@ class Processors:
     prefix: Array | None = None
     least: Array | None = None
     temperature: Array | float | None = None
+    times: Timestamps | None = None
 
     def __call__(self, scores: Array, tokens: Array, length: Array, first: bool) -> Array:
         place = p.iota((1, tokens.shape[1]), 1, dtypes.int32)
@@ -46,7 +101,9 @@ class Processors:
         if self.least is not None:
             word = p.iota((1, scores.shape[1]), 1, dtypes.int32)
             scores = p.where(p.equal(word, self.end) & (length < p.reshape(self.least, ())), LOWEST, scores)
-        return scores if self.temperature is None else scores / self.temperature
+        if self.temperature is not None:
+            scores = scores / self.temperature
+        return scores if self.times is None else self.times(scores, tokens, length)
 
     def _without_repeated(self, scores: Array, tokens: Array, length: Array) -> Array:
         """Scores in which words are left out that would repeat what ends with them."""
@@ -70,6 +127,14 @@ def _words(tokens: Array, counted: Array, scores: Array) -> Array:
     columns = p.where(counted, tokens, p.literal(size, tokens.dtype))
     none = p.full((count, size), 0, dtypes.int32)
     return p.scatter(none, p.full(columns.shape, 1, dtypes.int32), [rows, columns], [0, 1]) > 0
+
+
+def _among(word: Array, numbers: tuple[int, ...]) -> Array:
+    """Which words have one of these numbers."""
+    found = p.equal(word, numbers[0])
+    for number in numbers[1:]:
+        found = found | p.equal(word, number)
+    return found
 
 
 def log_softmax(x: Array) -> Array:
