@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
-from sardonyx import InferenceSession, errors
+from sardonyx import InferenceSession, SessionOptions, errors
 from tests.engine.providers import NUMPY
 
 from .generators import VOCABULARY, Search, decoder
@@ -125,6 +127,28 @@ def test_further_prompts_need_no_new_plan() -> None:
         np.testing.assert_array_equal(session.run(None, feeds)[0], cut(wanted, length))
         compiled.append(session.compiled)
     assert compiled[0] == compiled[-1]
+
+
+def test_weights_of_the_graph_around() -> None:
+    """Exporters put weights that several graphs share into the model's own one."""
+    made = search()
+    (wanted,) = made.run("eager")
+    model = made.model()
+    (graph,) = (attribute.g for attribute in model.graph.node[0].attribute if attribute.name == "decoder")
+    model.graph.initializer.extend(graph.initializer)
+    del graph.initializer[:]
+    session = InferenceSession(model.SerializeToString(), providers=[NUMPY])
+    np.testing.assert_array_equal(session.run(None, made.feeds)[0], wanted)
+
+
+def test_onnxruntime_takes_what_is_saved(tmp_path: Path) -> None:
+    """It knows the inputs of the decoder by their names, and asks for their declared sizes."""
+    made = search()
+    options = SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    (found,) = InferenceSession(made.model().SerializeToString(), options, providers=[NUMPY]).run(None, made.feeds)
+    saved = onnxruntime.InferenceSession(options.optimized_model_filepath, providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(saved.run(None, made.feeds)[0], found)
 
 
 def sampling(count: int = 1, most: int = 4, seed: int = 5, **attributes: Any) -> Search:
