@@ -6,8 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, numpy_helper
 
 from sardonyx import InferenceSession, SessionOptions, errors
 from tests.engine.providers import NUMPY
@@ -149,6 +151,32 @@ def test_onnxruntime_takes_what_is_saved(tmp_path: Path) -> None:
     (found,) = InferenceSession(made.model().SerializeToString(), options, providers=[NUMPY]).run(None, made.feeds)
     saved = onnxruntime.InferenceSession(options.optimized_model_filepath, providers=["CPUExecutionProvider"])
     np.testing.assert_array_equal(saved.run(None, made.feeds)[0], found)
+
+
+def half(graph: onnx.GraphProto) -> onnx.GraphProto:
+    """The same in float16."""
+    for tensor in graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            narrow = numpy_helper.to_array(tensor).astype(np.float16)
+            tensor.CopyFrom(numpy_helper.from_array(narrow, tensor.name))
+    for value in (*graph.input, *graph.output):
+        if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+            value.type.tensor_type.elem_type = TensorProto.FLOAT16
+    for attribute in (attribute for node in graph.node for attribute in node.attribute):
+        if attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+            attribute.i = TensorProto.FLOAT16
+    return graph
+
+
+@ON_ALL
+def test_half(provider: str) -> None:
+    """onnxruntime's CPU provider lacks it."""
+    (wanted,) = search().run("eager")
+    np.testing.assert_array_equal(search(decoder=half(decoder(3))).run(provider)[0], wanted)
+
+
+def test_no_prompts() -> None:
+    assert search(prompts=PROMPTS[:0]).run(NUMPY)[0].shape == (0, 12)
 
 
 def sampling(count: int = 1, most: int = 4, seed: int = 5, **attributes: Any) -> Search:
