@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from itertools import chain
 
-from sardonyx.ir.model import Graph, Value
+from sardonyx.ir.model import Graph, Node, Value
 
 
 def new_names(graph: Graph) -> dict[int, str]:
     """By `id(value)`, the names of those Values that cannot keep their own: it is empty, or taken within sight.
 
-    Inputs and outputs choose first. An unused output with an empty name keeps it.
+    Inputs and outputs choose first. An unused output with an empty name keeps it. Those of a graph that onnxruntime
+    knows by their names keep them, unless the graph uses a Value around it that has the same.
     """
     found: dict[int, str] = {}
     seen: set[int] = set()
     used: set[int] | None = None
     counts: dict[str, int] = {}
-    pending: list[tuple[Graph, tuple[set[str], ...]]] = [(graph, ())]
-    for current, outer in pending:
+    pending: list[tuple[Graph, tuple[set[str], ...], set[str]]] = [(graph, (), set())]
+    for current, outer, kept in pending:
         own: set[str] = set()
         sight = (*outer, own)
         unnamed: list[Value] = []
@@ -28,7 +29,7 @@ def new_names(graph: Graph) -> dict[int, str]:
             if not value.name:
                 unnamed.append(value)
                 continue
-            if any(value.name in names for names in sight):
+            if any(value.name in names for names in ((own,) if value.name in kept else sight)):
                 found[id(value)] = _fresh(value.name, sight, counts)
             own.add(found.get(id(value), value.name))
         for value in unnamed:
@@ -37,8 +38,16 @@ def new_names(graph: Graph) -> dict[int, str]:
             if id(value) in used or value.producer is None:
                 found[id(value)] = _fresh("value", sight, counts)
                 own.add(found[id(value)])
-        pending.extend((inner, sight) for node in current.nodes for inner in node.subgraphs())
+        pending.extend((inner, sight, _kept(node, inner)) for node in current.nodes for inner in node.subgraphs())
     return found
+
+
+def _kept(node: Node, graph: Graph) -> set[str]:
+    """The names of inputs and outputs that a graph of this node keeps."""
+    if node.domain != "com.microsoft":
+        return set()
+    captured = {value.name for value in graph.captures()}
+    return {value.name for value in chain(graph.inputs, graph.outputs)} - captured
 
 
 def _values(graph: Graph) -> chain[Value]:

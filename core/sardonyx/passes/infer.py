@@ -69,6 +69,8 @@ class Inference:
         self._count = 0
         self.strings = StringTable()
         """The ids of strings in the Arrays that are known."""
+        self._declared: set[Value] = set()
+        """Outputs of graphs inside, whose declared types hold."""
         for value in graph.inputs:
             if value.dtype is not None and value.shape is not None:
                 self._arrays[value] = self._one(Array(value.dtype, tuple(map(self._size, value.shape))))
@@ -145,18 +147,17 @@ class Inference:
             if id(array) not in self._types:
                 self._types[id(array)] = TensorType(array.dtype, tuple(map(self._show, array.shape)))
             value.type = self._types[id(array)]
-        elif isinstance(value.type, TensorType):
+        elif isinstance(value.type, TensorType) and value not in self._declared:
             value.type = TensorType(value.type.dtype)
 
     def enter(self, graph: Graph, holder: Node) -> None:
         """Forget the shapes of a subgraph's inputs: those declared may not hold for every iteration, unless the
         operator says so."""
         operator = ops.find(holder.domain, holder.op_type)
+        if operator is not None and operator.declared:
+            self._declared.update(graph.inputs, graph.outputs)
         for value in graph.inputs:
-            if operator is not None and operator.declared:
-                self._arrays[value] = None
-            else:
-                self.record(value, None)
+            self.record(value, None)
 
     def adopt(self, value: Value, old: Value) -> None:
         """Let a Value that replaces another be known at least as well."""
