@@ -125,11 +125,11 @@ def install(version: str = VERSION) -> None:
     """
     global _installed
     uninstall()
+    _tell_micropip(version)  # puts a finder of its own first
     _replaced.update(_take_modules())
     _installed = _Finder(version)
     sys.meta_path.insert(0, _installed)
     importlib.import_module(NAME)
-    _tell_micropip(version)
 
 
 def uninstall() -> None:
@@ -139,10 +139,10 @@ def uninstall() -> None:
         return
     sys.meta_path.remove(_installed)
     _installed = None
+    _tell_micropip(None)
     _take_modules()
     sys.modules.update(_replaced)
     _replaced.clear()
-    _tell_micropip(None)
 
 
 def _take_modules() -> dict[str, ModuleType]:
@@ -160,4 +160,4 @@ def _tell_micropip(version: str | None) -> None:
     if NAME in micropip.list_mock_packages():
         micropip.remove_mock_package(NAME)
     if version is not None:
-        micropip.add_mock_package(NAME, version)
+        micropip.add_mock_package(NAME, version, modules={})

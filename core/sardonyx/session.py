@@ -343,7 +343,7 @@ class InferenceSession(Binds, Described):
         except DeviceLost as error:
             self._renounce(error, devices)
         except EPFail as error:
-            self._fall_back(error)
+            self._fall_back(error, devices)
         return run()
 
     def enable_fallback(self) -> None:
@@ -359,19 +359,22 @@ class InferenceSession(Binds, Described):
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Be made anew on these providers; runs that go on meanwhile end on the earlier ones."""
+        """Be made anew on these providers; not while other threads run."""
         with self._reading, loading(self._options):
             for name in ("_model", "_graph", "_output_names", "_input_names"):
                 self.__dict__.pop(name, None)
             self._begin(providers, provider_options)
 
-    def _fall_back(self, error: EPFail) -> None:
-        """Go on with the CPU, once; raises the error again where that is not wanted."""
-        if not self._falls_back or self._bundle or self.get_providers()[0] in providers.FASTEST:
-            raise error
-        warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
-        self.set_providers([providers.CPU])
-        self.disable_fallback()
+    def _fall_back(self, error: EPFail, devices: list[Device]) -> None:
+        """Go on with the CPU, once, unless another thread was here first; raises the error where that is not wanted."""
+        with self._reading:
+            if self._devices is not devices:
+                return
+            if not self._falls_back or self._bundle or self.get_providers()[0] in providers.FASTEST:
+                raise error
+            warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
+            self.set_providers([providers.CPU])
+            self.disable_fallback()
 
     def _renounce(self, error: DeviceLost, devices: list[Device]) -> None:
         """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are

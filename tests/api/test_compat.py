@@ -85,7 +85,7 @@ calls = []
 micropip = types.ModuleType("micropip")
 micropip.__spec__ = types.SimpleNamespace()
 micropip.list_mock_packages = lambda: ["onnxruntime"] if calls else []
-micropip.add_mock_package = lambda *given: calls.append(("add", *given))
+micropip.add_mock_package = lambda *given, modules: calls.append(("add", *given, modules))
 micropip.remove_mock_package = lambda *given: calls.append(("remove", *given))
 sys.modules["micropip"] = micropip
 import sardonyx.compat
@@ -97,7 +97,7 @@ print(calls)
 
 
 def test_micropip_is_told() -> None:
-    assert run(PYODIDE).strip() == "[('add', 'onnxruntime', '1.31.1'), ('remove', 'onnxruntime')]"
+    assert run(PYODIDE).strip() == "[('add', 'onnxruntime', '1.31.1', {}), ('remove', 'onnxruntime')]"
 
 
 MAGIKA = """

@@ -26,8 +26,19 @@ add_free_dimension_override_by_denotation add_initializer add_external_initializ
 add_external_initializers_from_files_in_memory register_custom_ops_library add_provider add_provider_for_devices
 set_provider_selection_policy has_providers set_load_cancellation_flag
 """
+BINDING = """
+bind_cpu_input bind_input bind_output bind_ortvalue_input bind_ortvalue_output synchronize_inputs synchronize_outputs
+get_outputs get_outputs_as_ortvaluevector copy_outputs_to_cpu clear_binding_inputs clear_binding_outputs
+"""
+VALUE = """
+ortvalue_from_numpy ortvalue_from_numpy_with_onnx_type ortvalue_from_shape_and_type from_dlpack __dlpack__ numpy
+update_inplace shape data_type element_type device_name data_ptr has_value is_tensor is_sparse_tensor
+is_tensor_sequence as_sparse_tensor tensor_size_in_bytes
+"""
 CLASSES = {
     "InferenceSession": SESSION,
+    "IOBinding": BINDING,
+    "OrtValue": VALUE,
     "SessionOptions": OPTIONS,
     "RunOptions": "add_run_config_entry get_run_config_entry add_active_adapter",
     "ModelMetadata": "",
@@ -65,16 +76,14 @@ EXCEPTIONS = """
 Fail InvalidArgument NoSuchFile NoModel EngineError RuntimeException InvalidProtobuf ModelLoaded NotImplemented
 InvalidGraph EPFail DeviceReset ModelLoadCanceled ModelRequiresCompilation NotFound
 """
-ELSEWHERE = {
-    "io_binding",
-    "run_with_ort_values",
-    "run_with_iobinding",
-    "run_with_ortvaluevector",
-    "create_ortvalue_from_shape_and_type",
-}
-"""Methods on values that lie on devices, which have tests of their own."""
-
-METHODS = [(owner, name) for owner, names in CLASSES.items() for name in names.split() if name not in ELSEWHERE]
+BOUND = "io_binding run_with_ort_values run_with_iobinding run_with_ortvaluevector create_ortvalue_from_shape_and_type"
+"""The methods of sessions that take and give OrtValues."""
+METHODS = [
+    (owner, name)
+    for owner, names in CLASSES.items()
+    for name in names.split()
+    if hasattr(sardonyx, "OrtValue") or (owner not in ("OrtValue", "IOBinding") and name not in BOUND.split())
+]
 
 
 def of(function: Any) -> list[tuple[str, Any]]:

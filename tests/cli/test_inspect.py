@@ -86,7 +86,7 @@ def test_an_unknown_operator(capsys: pytest.CaptureFixture[str], model: Save) ->
         "Frobnicate",
         ["acme.Frobnicate 'n'"],
     )
-    assert "declare it with @sardonyx.custom_op" in unsupported["remedy"]
+    assert "@sardonyx.custom_op" in unsupported["remedy"]
     assert data["operators"] == [{"domain": "acme", "name": "Frobnicate", "count": 1, "known": False}]
     assert "Frobnicate" in data["compiled"]["error"]
     assert main(["inspect", str(path), "--provider", "numpy"]) == 0

@@ -2,7 +2,7 @@
 
 Dimensions that are not known are taken as 1 unless --shape gives the sizes of an input, --shape image=1x3x224x224, or
 of a dimension, --shape batch=4. Nothing is run; the provider's device is not opened. A model that cannot be run is
-shown too, with the reason.
+shown too, with the reason. --operators needs no model: it shows all operators, and on which provider they run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sardonyx.cli.devices import add_provider, chosen, short_name
 from sardonyx.cli.feeds import add_shape, inputs_of, shapes_of, sizes
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.text import count, elided
-from sardonyx.errors import NotImplemented
+from sardonyx.errors import InvalidArgument, NotImplemented
 from sardonyx.ir import Tensor, TensorType
 from sardonyx.units import nbytes
 
@@ -30,13 +30,21 @@ GUARDS = 12
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="an .onnx file")
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="an .onnx file")
+    parser.add_argument("--operators", action="store_true", help="show all operators, and where they run")
     add_provider(parser)
     add_shape(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    show(args, collect(args), render)
+    if args.operators:
+        from sardonyx.cli import operators
+
+        show(args, operators.collect(), operators.render)
+    elif args.model is None:
+        raise InvalidArgument("name a model, or ask for --operators")
+    else:
+        show(args, collect(args), render)
 
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
