@@ -66,10 +66,7 @@ def resolve(
     NumPy always comes last, since there is nothing that it cannot run. Without names, the CPU is taken.
     """
     wanted: list[tuple[str, dict[str, str]]] = []
-    for k, item in enumerate(names or [CPU]):
-        name, given = (item, {}) if isinstance(item, str) else item
-        extra = options[k] if options and k < len(options) else {}
-        merged = {str(key): str(value) for key, value in {**given, **extra}.items()}
+    for name, merged in _pairs(names or [CPU], options if names else None):
         if name in ELSEWHERE or (name != CPU and not load(name).available()):
             warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
             continue
@@ -82,6 +79,25 @@ def resolve(
             known = getattr(load(name), "options", given)
             chosen[name] = (load(name), {key: value for key, value in given.items() if key in known})
     return list(chosen.values())
+
+
+def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:
+    """Names with their options; InvalidArgument where they are given in a form that makes no sense."""
+    if isinstance(names, str):
+        raise InvalidArgument(f"providers are a list: providers=[{names!r}]")
+    if options is not None and len(options) != len(names):
+        raise InvalidArgument(f"there are {len(names)} providers, and {len(options)} provider_options")
+    found = []
+    for item, more in zip(names, options or [{}] * len(names), strict=True):
+        match item:
+            case str(name):
+                given: Mapping[Any, Any] = {}
+            case (str(name), Mapping() as given):
+                pass
+            case _:
+                raise InvalidArgument(f"a provider is a name, or a name with a dictionary of options, not {item!r}")
+        found.append((name, {str(key): str(value) for key, value in {**given, **more}.items()}))
+    return found
 
 
 def of_session(options: SessionOptions, names: Any, provider_options: Any) -> list[tuple[Provider, dict[str, str]]]:

@@ -174,6 +174,22 @@ def test_options_of_providers_that_have_no_effect() -> None:
 
 
 @SIDES
+@pytest.mark.parametrize(
+    ("wanted", "options"),
+    [([CPU], [{}, {}]), ([(CPU,)], None), ([(CPU, "fast")], None), ([3], None)],
+    ids=str,
+)
+def test_providers_in_a_form_that_makes_no_sense(side: ModuleType, wanted: Any, options: Any) -> None:
+    with pytest.raises(ValueError, match="provider"):
+        side.InferenceSession(ADD, providers=wanted, provider_options=options, enable_fallback=0)
+
+
+def test_a_name_is_no_list_of_providers() -> None:
+    with pytest.raises(errors.InvalidArgument, match=r"providers are a list: providers=\['CPUExecutionProvider'\]"):
+        sardonyx.InferenceSession(ADD, providers=CPU)
+
+
+@SIDES
 def test_the_cpu_is_asked_for_and_refused(side: ModuleType) -> None:
     options = side.SessionOptions()
     options.log_severity_level = 4
