@@ -269,7 +269,10 @@ def test_attributes() -> None:
 def test_tensors_as_attributes() -> None:
     @sardonyx.custom_op("my", "Table")
     def table(x: p.Array, *, values: np.ndarray | None = None) -> p.Array:
-        return p.gather(p.constant(values), x, (0,))
+        return x + p.constant(values)
+
+    (y,) = run("g (float[2] x) => (float[2] y) { y = my.Table <values = float[2] {1, 2}> (x) }", NUMPY, x=X[0, :2])
+    np.testing.assert_array_equal(y, X[0, :2] + np.float32([1, 2]))
 
     @sardonyx.custom_op("my", "Refused", host=True)
     def refused(x: np.ndarray, *, values: np.ndarray | None = None) -> np.ndarray:
