@@ -12,6 +12,7 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx.device import Address, Device
+from sardonyx.devices import OrtDevice
 from sardonyx.edge import outward
 from sardonyx.errors import InvalidArgument
 from sardonyx.handles import Handle, downloaded
@@ -221,3 +222,32 @@ class Binds:
         names = list(output_names or [output.name for output in self.get_outputs()])
         results = self.run_bound(input_dict_ort_values, {name: Target(None) for name in names}, run_options)
         return [results[name] for name in names]
+
+    def run_with_ortvaluevector(
+        self: Any,
+        run_options: Any,
+        feed_names: Sequence[str],
+        feeds: Sequence[OrtValue],
+        fetch_names: Sequence[str],
+        fetches: list[OrtValue],
+        fetch_devices: Sequence[OrtDevice],
+    ) -> None:
+        """Put the outputs of these names, for feeds of those names, into the list `fetches`, on these devices."""
+        self.check_outputs(fetch_names)
+        targets = {
+            name: Target(provider_of("cpu" if device.device_type() == OrtDevice.cpu() else "gpu"))
+            for name, device in zip(fetch_names, fetch_devices, strict=True)
+        }
+        results = self.run_bound(dict(zip(feed_names, feeds, strict=True)), targets, run_options)
+        fetches[:] = [results[name] for name in fetch_names]
+
+    def create_ortvalue_from_shape_and_type(
+        self,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str,
+        device_id: int = 0,
+        vendor_id: int = -1,
+    ) -> OrtValue:
+        """A tensor whose contents are undefined, as `OrtValue.ortvalue_from_shape_and_type` makes it."""
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device_type, device_id, vendor_id)

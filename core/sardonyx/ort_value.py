@@ -10,10 +10,12 @@ import numpy as np
 
 from sardonyx import dtypes, providers
 from sardonyx.device import Address, Device
+from sardonyx.devices import OrtMemoryInfo
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward, outward
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.handles import Handle
+from sardonyx.sparse import SparseTensor
 from sardonyx.strings import RunStrings, StringTable
 
 DEVICES = {"gpu": providers.WEBGPU, "webgpu": providers.WEBGPU}
@@ -53,8 +55,13 @@ class OrtValue:
         return value
 
     @classmethod
-    def ortvalue_from_numpy(cls, numpy_obj: np.ndarray, device_type: str = "cpu", device_id: int = 0) -> Self:
-        """An array on the host, which is not copied, or a copy of it on the device, `gpu` or `webgpu`."""
+    def ortvalue_from_numpy(
+        cls, numpy_obj: np.ndarray, /, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+    ) -> Self:
+        """An array on the host, which is not copied, or a copy of it on the device, `gpu` or `webgpu`.
+
+        There is one device of each kind, so the vendor does not matter.
+        """
         array = np.asarray(numpy_obj)
         element = dtypes.of(array.dtype)
         if (name := provider_of(device_type, device_id)) is None:
@@ -75,9 +82,17 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_shape_and_type(
-        cls, shape: Sequence[int], element_type: Any, device_type: str = "cpu", device_id: int = 0
+        cls,
+        shape: Sequence[int],
+        element_type: Any,
+        device_type: str = "cpu",
+        device_id: int = 0,
+        vendor_id: int = -1,
+        memory_info: OrtMemoryInfo | None = None,
     ) -> Self:
         """A tensor whose contents are undefined; the type is NumPy's, or ONNX's number."""
+        if memory_info is not None:
+            device_type = "cpu" if memory_info.name.lower() == "cpu" else "gpu"
         number = dtypes.by_number(element_type) if isinstance(element_type, int) else None
         element = number or dtypes.of(np.dtype(element_type))
         if (name := provider_of(device_type, device_id)) is None:
@@ -98,12 +113,23 @@ class OrtValue:
         (array,) = fetched([self])
         return array
 
-    def update_inplace(self, np_arr: np.ndarray) -> None:
+    @classmethod
+    def ort_value_from_sparse_tensor(cls, sparse_tensor: SparseTensor) -> Self:
+        """A sparse tensor on the host, which is not copied."""
+        return cls(sparse_tensor)
+
+    def as_sparse_tensor(self) -> SparseTensor:
+        """The sparse tensor that it is; InvalidArgument where it is none."""
+        if not isinstance(self._value, SparseTensor):
+            raise InvalidArgument(f"this OrtValue is {self}, no sparse tensor")
+        return self._value
+
+    def update_inplace(self, data: np.ndarray) -> None:
         """Have the elements of an array of the same type and shape."""
         if not isinstance(self._value, np.ndarray) and self._handle is None:
             raise InvalidArgument("this OrtValue is no tensor")
         assert self._element is not None
-        array = inward(np.asarray(np_arr), self._element)
+        array = inward(np.asarray(data), self._element)
         stored = self._value.dtype if self._handle is None else self._handle.dtype
         if list(array.shape) != self.shape() or array.dtype != stored:
             raise InvalidArgument(f"this OrtValue is {self}, not {array.dtype}{list(array.shape)}")
@@ -113,9 +139,13 @@ class OrtValue:
             self.device.upload(self._handle.address, np.ascontiguousarray(array))
 
     def shape(self) -> list[int]:
+        if isinstance(self._value, SparseTensor):
+            return list(self._value.dense_shape())
         return list(self._value.shape if self._handle is None else self._handle.shape)
 
     def data_type(self) -> str:
+        if isinstance(self._value, SparseTensor):
+            return self._value.data_type()
         return f"tensor({self._element.onnx_name})" if self._element else "seq(tensor(?))"
 
     def element_type(self) -> int:
@@ -141,20 +171,20 @@ class OrtValue:
         return self._handle is not None or isinstance(self._value, np.ndarray)
 
     def is_sparse_tensor(self) -> bool:
-        return False
+        return isinstance(self._value, SparseTensor)
 
     def is_tensor_sequence(self) -> bool:
         return isinstance(self._value, list)
 
-    def __dlpack__(self, **options: Any) -> Any:
-        """The tensor as DLPack has it, on the host."""
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        """The tensor as DLPack has it, on the host, where there are no streams."""
         return self.numpy().__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
 
     @classmethod
-    def from_dlpack(cls, data: Any) -> Self:
+    def from_dlpack(cls, data: Any, /) -> Self:
         """What another library has on the host, not copied."""
         return cls.ortvalue_from_numpy(np.from_dlpack(data))
 
