@@ -77,7 +77,13 @@ TABLE: Table = {
     "xgboost-regressor-gaps": extreme_regressor(line_with_gaps),
     "xgboost-parallel": extreme_regressor(line, num_parallel_tree=3, subsample=0.8),
     "xgboost-poisson": extreme_regressor(codes, objective="count:poisson"),
-    "xgboost-forest": classifier(lambda: xgboost.XGBRFClassifier(**SIZE), three, options={}, library="xgboost"),
+    "xgboost-forest": classifier(
+        lambda: xgboost.XGBRFClassifier(**SIZE),
+        three,
+        options={},
+        library="xgboost",
+        wrong="it deals trees to classes in turn, but those of one class are side by side",
+    ),
     "xgboost-ranker": regressor(lambda: xgboost.XGBRanker(**SIZE), three, fit={"qid": np.repeat(np.arange(12), 10)}),
     "lightgbm-pipeline": classifier(
         lambda: make_pipeline(StandardScaler(), lightgbm.LGBMClassifier(min_child_samples=5, verbose=-1, **SIZE)), two

@@ -36,8 +36,8 @@ def _regressors() -> list[tuple[str, Any]]:
 
 
 def _votes(model: Any, rows: Any) -> Any:
-    """How many members are for each class, as converters have it."""
-    return np.stack([(model.transform(rows) == label).sum(axis=1) for label in model.classes_], axis=1)
+    """The share of the members that are for each class, as converters have it."""
+    return np.stack([(model.transform(rows) == label).mean(axis=1) for label in model.classes_], axis=1)
 
 
 def _columns() -> Any:

@@ -13,12 +13,11 @@ import numpy as np
 import onnx
 import onnxmltools
 from lightgbm import LGBMClassifier
-from onnx.helper import make_attribute
+from onnx import helper
 from onnxmltools.convert.common import data_types
 from onnxmltools.convert.lightgbm.operator_converters.LightGbm import convert_lightgbm
 from onnxmltools.convert.xgboost.operator_converters.XGBoost import convert_xgboost
 from skl2onnx import to_onnx, update_registered_converter
-from skl2onnx.common import _container
 from skl2onnx.common.shape_calculator import (
     calculate_linear_classifier_output_shapes,
     calculate_linear_regressor_output_shapes,
@@ -89,12 +88,14 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _plain_attributes() -> Iterator[None]:
-    """onnx refuses NumPy's integers among attributes, and the converter of HistGradientBoosting gives them."""
+    """onnx refuses NumPy's integers and bools among attributes; the converter of HistGradientBoosting gives them."""
+
+    make = helper.make_attribute
 
     def plain(key: str, value: Any) -> onnx.AttributeProto:
         if isinstance(value, list):
-            value = [item.item() if isinstance(item, np.generic) else item for item in value]
-        return make_attribute(key, value)
+            value = [int(item) if isinstance(item, np.integer | np.bool_ | bool) else item for item in value]
+        return make(key, value)
 
-    with patch.object(_container, "make_attribute", plain):
+    with patch.object(helper, "make_attribute", plain):
         yield

@@ -16,9 +16,10 @@ Method = str | Callable[[Any, Any], Any]
 class Entry:
     """An estimator: how it is made, what it learns from, and which of its methods give the outputs of its model.
 
-    `options` are those of the converter, `inner` those for classes inside the estimator, `fit` what `fit` is told beside the data. `tolerance` is relative to the largest number of each output. `float64` says
-    whether the converter allows inputs of float64. `library` names the converter. Where a converter's model means
-    something else than its estimator, `wrong` says what, and onnxruntime is the reference.
+    `options` are those of the converter, `inner` those for classes inside the estimator, `fit` what `fit` is told
+    beside the data. `tolerance` is relative to the largest number of each output. `float64` says whether the converter
+    allows inputs of float64. `library` names the converter. Where a converter's model means something else than its
+    estimator, `wrong` says what, and onnxruntime is the reference.
     """
 
     make: Callable[[], Any]

@@ -84,8 +84,8 @@ class Compiler:
     ) -> tuple[Trace, dict[str, list[list[int]]]]:
         """The equations of the graph, and which input axes its symbols stand for.
 
-        Where numbers that only the run tells choose branches, and the graph makes no sense with those that were guessed,
-        others are tried.
+        Where numbers that only the run tells choose branches, and the graph makes no sense with what was guessed of
+        them, others are tried.
         """
         tried: dict[str, int] = {}
         first: SardonyxError | None = None
