@@ -212,6 +212,10 @@ class Trace:
     """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
     repeated: bool = False
     """Whether it is the body of a loop: a device does best that takes all turns without the host."""
+    guesses: dict[str, int] = field(default_factory=dict)
+    """Symbols that no run told yet, and the numbers that stand for them; kept by the root."""
+    branched: int = 0
+    """How many guards there were when a branch was last chosen; kept by the root."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _reads: dict[int, list[Size]] = field(default_factory=dict)
     _own: set[int] = field(default_factory=set)
@@ -237,6 +241,16 @@ class Trace:
         """The trace that is inside no other one."""
         return self if self.outer is None else self.outer.root
 
+    def doubts(self) -> list[str]:
+        """Symbols whose numbers are guesses on which branches may have been chosen, the most likely ones first."""
+        facts = list(self.guards)[: self.branched]
+        return [
+            name
+            for polynomial, _, _ in reversed(facts)
+            for name in sorted(polynomial.symbols())
+            if name in self.guesses
+        ]
+
     @property
     def place(self) -> tuple[int, ...]:
         """The numbers of the nodes around, the current one last: where the trace is in the model."""
@@ -256,6 +270,8 @@ class Trace:
         name = f"{stem}{self._counter}" if self.outer is None else f"{stem}{self._counter}_{self.depth}"
         self._counter += 1
         self.fresh.add(name)
+        if name not in self.guards.hints:
+            self.root.guesses[name] = guess
         return self.guards.symbol(name, self.guards.hints.get(name, guess))
 
     def record(self, prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any]) -> tuple[Array, ...]:

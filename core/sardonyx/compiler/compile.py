@@ -14,11 +14,15 @@ from sardonyx.compiler.partition import Place
 from sardonyx.compiler.schedule import schedule, without_giants
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
+from sardonyx.errors import SardonyxError
 from sardonyx.handles import Feed
 from sardonyx.ir import Graph, TensorType, Value
 from sardonyx.plan import Plan
 from sardonyx.structure import TENSOR, Form, fill, ports
 from sardonyx.symbolic import Guards, Size
+
+MOST_ATTEMPTS = 32
+"""How many guesses are replaced before a graph is said to make no sense."""
 
 
 class Compiler:
@@ -78,7 +82,30 @@ class Compiler:
         arguments: Sequence[Form] | None = None,
         early: bool = False,
     ) -> tuple[Trace, dict[str, list[list[int]]]]:
-        """The equations of the graph, and which input axes its symbols stand for."""
+        """The equations of the graph, and which input axes its symbols stand for.
+
+        Where numbers that only the run tells choose branches, and the graph makes no sense with what was guessed of
+        them, others are tried.
+        """
+        tried: dict[str, int] = {}
+        first: SardonyxError | None = None
+        while True:
+            attempt, symbols, environment = self.begun(feeds, {**hints, **tried}, arguments, early)
+            try:
+                with attempt:
+                    attempt.give(interpret(self.graph, environment))
+                return attempt, symbols
+            except SardonyxError as error:
+                first = first or error
+                doubts = attempt.doubts()
+                if not doubts or len(tried) == MOST_ATTEMPTS:
+                    raise first from first.__cause__
+                tried[doubts[0]] = int(attempt.guesses[doubts[0]] == 0)
+
+    def begun(
+        self, feeds: Sequence[Feed], hints: Mapping[str, int], arguments: Sequence[Form] | None, early: bool
+    ) -> tuple[Trace, dict[str, list[list[int]]], Environment]:
+        """A trace with nothing but its inputs, the input axes of its symbols, and what is known of the graph's."""
         trace = Trace(Guards(hints), early=early, strings=self.weights.strings)
         symbols: dict[str, list[list[int]]] = {}
         names: dict[tuple[str, int], Size] = {}
@@ -95,9 +122,7 @@ class Compiler:
                     trace.feeds[id(array)] = feed
                 arrays.append(array)
             environment[id(value)] = fill(outline, iter(arrays))
-        with trace:
-            trace.give(interpret(self.graph, environment))
-        return trace, symbols
+        return trace, symbols, environment
 
 
 def _blank(value: Value) -> np.ndarray:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sardonyx import dtypes, scalar
 from sardonyx.host import host_function
+from sardonyx.patterns import compiled
 
 
 @host_function("text.from_numbers")
@@ -96,7 +97,7 @@ def normalize(x: np.ndarray, *, case: str, exact: bool, without: Sequence[str]) 
 @host_function("text.matches")
 def matches(x: np.ndarray, *, pattern: str) -> np.ndarray:
     """Whether the whole of each string matches; classes such as `\\w` are those of ASCII, as in RE2."""
-    known = _compiled(pattern)
+    known = compiled(pattern)
     return _each(lambda item: known.fullmatch(item) is not None, x, bool)
 
 
@@ -120,11 +121,11 @@ def tokenize(
 def _cut(separators: tuple[str, ...], token: str) -> Callable[[str], list[str]]:
     """What takes a string apart."""
     if token:
-        found = _compiled(token)
+        found = compiled(token)
         return (lambda text: [match.group() for match in found.finditer(text)]) if found.groups else found.findall
     if "" in separators:
         return list
-    patterns = list(map(_compiled, separators))
+    patterns = list(map(compiled, separators))
 
     def split_by_all(text: str) -> list[str]:
         parts = [text]
@@ -133,11 +134,6 @@ def _cut(separators: tuple[str, ...], token: str) -> Callable[[str], list[str]]:
         return parts
 
     return split_by_all
-
-
-@cache
-def _compiled(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.ASCII)
 
 
 def _between(separator: re.Pattern[str], text: str) -> list[str]:

@@ -10,6 +10,7 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.patterns import compiled
 
 WORDS = np.array([["Ab", " c  d ", ""], ["x,y,,z", "é", ","]], object)
 
@@ -21,7 +22,7 @@ def expect_strings(x: Array) -> None:
 
 def expect_pattern(pattern: str) -> None:
     try:
-        re.compile(pattern, re.ASCII)
+        compiled(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is no regular expression as Python knows them: {error}") from error
 

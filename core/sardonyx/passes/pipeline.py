@@ -15,7 +15,7 @@ from sardonyx.passes.journal import Journal
 from sardonyx.passes.names import disabled_rules
 from sardonyx.passes.optimize import NAMES, optimize
 from sardonyx.passes.quantization import INTEGER_RULES
-from sardonyx.passes.upgrade import upgrade
+from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 from sardonyx.serde.inline import inline_functions
 
 CONSTANT_INITIALIZERS = 3
@@ -31,7 +31,7 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     `1` or `0`, else for `integers`; `optimization.merge_projections` = `1` makes one product of those that multiply the
     same input by weights, of 64 MiB at most; `optimization.enable_gelu_approximation` = `1` has Gelu by tanh.
     """
-    inlined = inline_functions(model)
+    inlined = inline_functions(model, lift=lift, newest=NEWEST)
     refuse_deep(inlined.graph)
     result = copy_model(inlined)  # the session keeps the given one for its metadata
     densify(result.graph)  # expansions know no sparse constants

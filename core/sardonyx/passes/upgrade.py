@@ -28,6 +28,21 @@ def upgrade(model: Model) -> Model:
 
 def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
     """Lift these graphs and those inside them; the list grows. Gives the new imports."""
+    versions = _known(imports)
+    if any(version < NEWEST.get(domain, version) for domain, version in versions.items()):
+        for graph in graphs:
+            graph.nodes = [lifted for node in graph.nodes for lifted in _lift_node(graph, node, versions)]
+            graphs += (inner for node in graph.nodes for inner in node.subgraphs())
+    return versions | {domain: NEWEST[domain] for domain in versions if domain in NEWEST}
+
+
+def lift(graph: Graph, node: Node, imports: Mapping[str, int]) -> Iterator[Node]:
+    """The nodes that stand in the newest operator sets for one of these; new constants become the graph's."""
+    return _lift_node(graph, node, _known(imports))
+
+
+def _known(imports: Mapping[str, int]) -> dict[str, int]:
+    """The version of each domain; NotImplemented where one is too new."""
     versions = {"" if domain == "ai.onnx" else domain: version for domain, version in imports.items()}
     versions.setdefault("", 1)
     for domain, version in versions.items():
@@ -37,11 +52,7 @@ def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
                 f"the model is written in operator set {version} of {domain or 'ai.onnx'}, and {newest} is the newest "
                 f"that is known; export it with opset_version={newest} or lower"
             )
-    if any(version < NEWEST.get(domain, version) for domain, version in versions.items()):
-        for graph in graphs:
-            graph.nodes = [lifted for node in graph.nodes for lifted in _lift_node(graph, node, versions)]
-            graphs += (inner for node in graph.nodes for inner in node.subgraphs())
-    return versions | {domain: NEWEST[domain] for domain in versions if domain in NEWEST}
+    return versions
 
 
 def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterator[Node]:

@@ -92,6 +92,8 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
     trace = active_trace()
     if condition.value is not None or trace is None:
         (chosen,) = known_sizes(condition)
+        if trace is not None and trace.outer is None:
+            trace.branched = len(trace.guards)
         return list(then() if chosen else other())
     bodies = [Body(then, [], trace), Body(other, [], trace)]
     try:
@@ -115,7 +117,10 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
 def _taken(trace: Trace, condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:
     """The results of the body that the condition chooses, which is read on the host."""
     (chosen,) = trace.read(condition)
-    return list(then() if chosen == 1 else other())
+    taken = then if chosen == 1 else other
+    if trace.outer is None:
+        trace.branched = len(trace.guards)
+    return list(taken())
 
 
 def loop(

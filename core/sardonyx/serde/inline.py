@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sardonyx import errors
@@ -10,20 +10,34 @@ from sardonyx.errors import InvalidGraph
 from sardonyx.ir.checker import recursion
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, Value
 
+Lift = Callable[[Graph, Node, Mapping[str, int]], Iterable[Node]]
+"""What stands in the newest operator sets for a node of others; new constants become initializers of the graph."""
 
-def inline_functions(model: Model, limit: int = 100_000) -> Model:
+
+def inline_functions(
+    model: Model, limit: int = 100_000, lift: Lift | None = None, newest: Mapping[str, int] | None = None
+) -> Model:
     """A model that calls no functions of its own: the given one where it has none, else a copy that shares its tensors.
 
-    What comes from a function is named after the call. InvalidGraph names the chain of calls where a function calls
-    itself, or where more than `limit` nodes would arise; NotImplemented where a function is written for another version
-    of an operator set than the model.
+    What comes from a function is named after the call. Where a function is written for another version of an operator
+    set than the model, `lift` takes all nodes to the `newest` versions. InvalidGraph names the chain of calls where a
+    function calls itself, or where more than `limit` nodes would arise; NotImplemented where versions differ and
+    cannot be lifted.
     """
     if not model.functions:
         return model
     chain = recursion(model.functions)
     if chain:
         raise InvalidGraph(f"a function calls itself: {' -> '.join(chain)}")
-    return _Inliner(model, limit).run()
+    known = newest or {}
+    inliner = _Inliner(model, limit)
+    if lift and any(
+        version != model.opset_imports.get(domain, version) and domain in known
+        for function in model.functions.values()
+        for domain, version in function.opset_imports.items()
+    ):
+        inliner.lift, inliner.newest = lift, known
+    return inliner.run()
 
 
 @dataclass
@@ -55,9 +69,11 @@ class _Inliner:
         self.taken = {value.name for node in model.graph.all_nodes() for value in node.outputs}
         self.taken |= {value.name for value in (*model.graph.inputs, *model.graph.initializers)}
         self.frames: list[_Frame] = []
+        self.lift: Lift | None = None
+        self.newest: Mapping[str, int] = {}
 
     def run(self) -> Model:
-        graph = self.open(self.model.graph, {}, None, {}, "")
+        self.graph = graph = self.open(self.model.graph, {}, None, {}, "")
         while self.frames:
             frame = self.frames[-1]
             node = next(frame.nodes, None)
@@ -67,6 +83,7 @@ class _Inliner:
                 self.node(node, frame)
         own = {domain for domain, _, _ in self.model.functions} - self.domains
         imports = {domain: version for domain, version in self.imports.items() if domain not in own}
+        imports |= {domain: version for domain, version in self.newest.items() if domain in imports}
         return replace(self.model, graph=graph, opset_imports=imports, functions={})
 
     def open(
@@ -129,15 +146,21 @@ class _Inliner:
             self.call(copy, function, frame)
             return
         self.require(node.domain, frame.function)
-        frame.target.append(copy)
         opened = len(self.frames)
-        for attribute in attributes.values():
-            scope = (frame.values, frame.function, frame.given, frame.prefix)
-            if attribute.kind == "graph":
-                attribute.value = self.open(attribute.value, *scope)
-            elif attribute.kind == "graphs":
-                attribute.value = [self.open(graph, *scope) for graph in attribute.value]
+        for each in self.lifted(copy, frame.function):
+            frame.target.append(each)
+            for attribute in each.attributes.values():
+                scope = (frame.values, frame.function, frame.given, frame.prefix)
+                if attribute.kind == "graph":
+                    attribute.value = self.open(attribute.value, *scope)
+                elif attribute.kind == "graphs":
+                    attribute.value = [self.open(graph, *scope) for graph in attribute.value]
         self.frames[opened:] = reversed(self.frames[opened:])  # the first to be filled lies on top
+
+    def lifted(self, node: Node, function: Function | None) -> Iterable[Node]:
+        if not self.lift:
+            return [node]
+        return self.lift(self.graph, node, self.model.opset_imports | (function.opset_imports if function else {}))
 
     def call(self, call: Node, function: Function, frame: _Frame) -> None:
         parameters, outputs = function.graph.inputs, function.graph.outputs
@@ -168,9 +191,12 @@ class _Inliner:
         )
 
     def require(self, domain: str, function: Function | None) -> None:
-        """Imports what a node needs; a function's version must be the model's."""
+        """Imports what a node needs; a function's version must be the model's where nodes are not lifted."""
         self.domains.add(domain)
         if function is None or domain not in function.opset_imports:
+            return
+        if domain in self.newest:
+            self.imports.setdefault(domain, self.newest[domain])
             return
         wanted = function.opset_imports[domain]
         if self.imports.setdefault(domain, wanted) != wanted:
