@@ -141,7 +141,7 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("le", 2, "bool", ANY, np.less_equal),
     ("gt", 2, "bool", ANY, np.greater),
     ("ge", 2, "bool", ANY, np.greater_equal),
-    ("where", 3, "select", ALL, _where),
+    ("where", 3, "select", ALL | {"complex"}, _where),
     ("not", 1, "same", BITS, np.invert),
     ("neg", 1, "same", NUMBER, np.negative),
     ("abs", 1, "same", NUMBER, np.abs),
