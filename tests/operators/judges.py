@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import onnxruntime
-from onnx import helper
 from onnx.reference import ReferenceEvaluator
 
 from sardonyx import dtypes
 
 from .faults import FAULTS
+from .runtime import RUNTIME
 from .strategies.call import HALVES, Call
 from .strategies.draw import DROPPED
 
@@ -21,7 +19,6 @@ NEWEST = 26
 """The newest operator set that onnxruntime loads."""
 SETTLED = 21
 """The operator set in which it has most operators."""
-FAILURES = (Exception,)
 
 
 def verdicts(call: Call) -> Iterator[tuple[str, list[Any]]]:
@@ -58,33 +55,7 @@ def by_runtime(call: Call) -> list[Any]:
     opsets = [since] * (SETTLED < since <= NEWEST) + [min(SETTLED, DROPPED.get(call.op_type, SETTLED))]
     foreign = {k for k, x in enumerate(call.inputs) if isinstance(x, np.ndarray) and not is_native(x)}
     held = call.constant | foreign
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    for opset in opsets:
-        model = call.model(opset, held).SerializeToString()
-        try:
-            session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-        except Exception:
-            if opset == opsets[-1]:
-                raise
-            continue
-        kinds = [known_type(output.type) for output in session.get_outputs()]
-        return [seen_as(x, dtype) for x, dtype in zip(session.run(None, call.feeds(held)), kinds, strict=True)]
-    raise AssertionError
-
-
-def known_type(name: str) -> Any:
-    """The type of a tensor that onnxruntime calls so; None for others."""
-    known = [dtype for dtype in dtypes.ALL if name == f"tensor({dtype.onnx_name})"]
-    return helper.tensor_dtype_to_np_dtype(known[0].number) if known else None
-
-
-def seen_as(x: Any, dtype: Any) -> Any:
-    """The bits of a type that NumPy lacks as that type."""
-    foreign = isinstance(x, np.ndarray) and dtype is not None and x.dtype != dtype and x.dtype.kind != "O"
-    return x.view(dtype) if foreign else x
+    return RUNTIME.run([call.model(opset, held).SerializeToString() for opset in opsets], call.feeds(held))
 
 
 def is_native(x: np.ndarray) -> bool:
@@ -134,14 +105,6 @@ def compare(call: Call, one: Any, other: Any) -> str:
     return "" if not off.any() else f"{a[off].tolist()[:6]} is not {b[off].tolist()[:6]}"
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What a provider makes of a call, and who judged it."""
-
-    judges: int
-    failure: str
-
-
 def check(call: Call, run: Callable[[Call], list[Any]]) -> int:
     """Assert that a provider gives what the judges give; the number of them."""
     wanted = list(verdicts(call))
@@ -150,8 +113,8 @@ def check(call: Call, run: Callable[[Call], list[Any]]) -> int:
     except Exception as error:
         if not wanted:
             return 0
-        raise AssertionError(f"{call}\nfails where the {wanted[0][0]} gives {wanted[0][1]}") from error
+        raise AssertionError(f"{call}\nfails where the {wanted[0][0]} gives {str(wanted[0][1])[:500]}") from error
     for judge, results in wanted:
         said = difference(call, found, results)
-        assert not said, f"{call}\nthe {judge} judges: {said}\n" + "\n".join(f"{j}: {r}" for j, r in wanted)
+        assert not said, f"{call}\nthe {judge} judges: {said}\n" + "\n".join(f"{j}: {' '.join(str(r).split())[:500]}" for j, r in wanted)
     return len(wanted)
