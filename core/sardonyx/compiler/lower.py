@@ -67,6 +67,8 @@ class KernelBuilder:
         if dtype.is_float:
             number = float(value)
             return self.add("const", dtype, (), number if number - number == 0 else str(number))
+        if dtype.kind == "complex":
+            return self.add("const", dtype, (), str(complex(value)))
         return self.add("const", dtype, (), int(value))
 
     def cast(self, node: int, dtype: DType) -> int:

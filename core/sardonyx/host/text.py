@@ -67,6 +67,14 @@ def _rows(rows: Sequence[Sequence[str]], shape: tuple[int, ...], filler: str) ->
     return result.reshape(*shape, width)
 
 
+@host_function("text.rank")
+def rank(x: np.ndarray) -> np.ndarray:
+    """Of each string how many different ones come before it, by code points."""
+    items = x.reshape(-1).tolist()
+    ranks = {item: number for number, item in enumerate(sorted(set(items)))}
+    return np.array([ranks[item] for item in items], np.int64).reshape(x.shape)
+
+
 @host_function("text.concat")
 def concat(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Corresponding strings joined, broadcast."""

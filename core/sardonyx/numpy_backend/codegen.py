@@ -8,6 +8,7 @@ Large arrays are worked through in blocks that stay in the cache from one call t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -31,7 +32,7 @@ def factory(kernel: Kernel) -> Maker:
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> Maker:
     scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast}
-    scope |= {"axis_index": axis_index, "widened": widened, "blocks": blocks}
+    scope |= {"axis_index": axis_index, "widened": widened, "place": place, "blocks": blocks}
     scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
     scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
     exec(text, scope)
@@ -47,6 +48,14 @@ def axis_index(rank: int, axis: int, size: int) -> np.ndarray:
 def widened(value: np.ndarray, outer: int, inner: tuple[int, ...]) -> np.ndarray:
     """What a fold runs over: a value, or a constant without axes, stretched along all reduction axes."""
     return np.broadcast_to(value, (*(np.shape(value)[:outer] or (1,) * outer), *inner))
+
+
+def place(value: np.ndarray, outer: int, function: str) -> np.ndarray:
+    """Where the first extreme is of all that a fold runs over; 0 where that is nothing."""
+    before = value.shape[:outer]
+    lines = value.reshape(*before, math.prod(value.shape[outer:]))
+    found = getattr(lines, function)(-1) if lines.shape[-1] else np.zeros(before)
+    return np.asarray(found, np.int32).reshape(*before, *[1] * (value.ndim - outer))
 
 
 BLOCK_BYTES = 1 << 18
@@ -219,9 +228,7 @@ class _Writer:
             outer = len(self.kernel.space)
             self.body.append(f"wide = widened(n{node}, {outer}, ({_tuple(inner)}))")
             if function.startswith("arg"):
-                line = f"wide.reshape(*wide.shape[:{outer}], {' * '.join(inner)}).{function}(-1)"
-                ones = ", ".join(["1"] * len(inner))
-                self.body.append(f"acc{number} = np.asarray({line}, np.int32).reshape(*wide.shape[:{outer}], {ones})")
+                self.body.append(f"acc{number} = place(wide, {outer}, {function!r})")
                 continue
             start = _literal(dtype, identity(function, dtypes.by_name(dtype)))
             self.body.append(
@@ -245,5 +252,6 @@ def _tuple(items: Sequence[str]) -> str:
 
 
 def _literal(dtype: str, number: Any) -> str:
-    text = f"float({str(number)!r})" if isinstance(number, (float, str)) else str(number)
+    parse = "complex" if dtype.startswith("complex") else "float"
+    text = f"{parse}({str(number)!r})" if isinstance(number, (float, str)) else str(number)
     return f"t_{dtype}.type({text})"

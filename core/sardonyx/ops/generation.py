@@ -169,7 +169,7 @@ class EyeLike(Operator, since=9):
 
 
 class Trilu(Operator, since=14):
-    """The upper (or lower) triangle of matrices, from diagonal `k` on; zeros elsewhere."""
+    """The upper (or lower) triangle of matrices, from diagonal `k` on; zeros, or empty strings, elsewhere."""
 
     upper: int = 1
 
@@ -178,7 +178,8 @@ class Trilu(Operator, since=14):
             raise ValueError(f"the operand is {p.show(x.shape)}, but a matrix or matrices are needed")
         first: Any = 0 if k is None else p.reshape(k, ())
         diagonal = _diagonal(x)
-        return p.where(diagonal >= first if self.upper else diagonal <= first, x, 0)
+        nothing = constant("") if x.dtype is dtypes.string else 0
+        return p.where(diagonal >= first if self.upper else diagonal <= first, x, nothing)
 
     samples = [
         sample((3, 4)),

@@ -66,8 +66,10 @@ class MatMulInteger(Operator, since=10):
     of A and column of B."""
 
     def expand(self, a: Array, b: Array, a_zero: Array | None = None, b_zero: Array | None = None) -> Array:
-        if a.rank < 2 or b.rank < 2:
-            raise ValueError(f"A {p.show(a.shape)} and B {p.show(b.shape)} are not both matrices")
+        if a.rank == 0 or b.rank == 0:
+            raise ValueError(f"A {p.show(a.shape)} and B {p.show(b.shape)} are not both vectors, matrices or stacks")
+        if a.rank == 1 or b.rank == 1:
+            return self._of_vectors(a, b, a_zero, b_zero)
         result = p.matmul(a, b, dtypes.int32)
         row = None if a_zero is None else _zero_point(a_zero, -1)
         column = None if b_zero is None else _zero_point(b_zero, -2)
@@ -79,7 +81,17 @@ class MatMulInteger(Operator, since=10):
             result = result + row * column * a.shape[-1]
         return result
 
+    def _of_vectors(self, a: Array, b: Array, a_zero: Array | None, b_zero: Array | None) -> Array:
+        """The product where A is a row, or B a column, whose axis is left out again."""
+        rows = p.unsqueeze(a, [0]) if a.rank == 1 else a
+        columns = p.unsqueeze(b, [1]) if b.rank == 1 else b
+        result = self.expand(rows, columns, a_zero, b_zero)
+        result = p.squeeze(result, [-1]) if b.rank == 1 else result
+        return p.squeeze(result, [-1 if b.rank == 1 else -2]) if a.rank == 1 else result
+
     samples = [
+        sample(np.array([1, 200, 7], np.uint8), np.array([[5, -6], [-7, 8], [1, 0]], np.int8), np.array(3, np.uint8)),
+        sample(np.array([1, 200], np.uint8), np.array([5, 9], np.uint8), None, np.array(9, np.uint8)),
         sample(np.array([[1, 200], [3, 4]], np.uint8), np.array([[5, -6], [-7, 8]], np.int8)),
         sample(
             np.array([[11, 7, 3], [10, 6, 2]], np.uint8),

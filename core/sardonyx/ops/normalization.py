@@ -167,7 +167,8 @@ class LayerNormalization(Operator, since=17):
 
 
 class RMSNormalization(Operator, since=23):
-    """The axes from `axis` on divided by their root mean square, times scale (Zhang and Sennrich, 2019)."""
+    """The axes from `axis` on divided by their root mean square, times scale (Zhang and Sennrich, 2019), in the dtype
+    of scale."""
 
     axis: int = -1
     epsilon: float = 1e-5
@@ -177,11 +178,12 @@ class RMSNormalization(Operator, since=23):
         axes = range(p.normalize_axis(self.axis, x.rank), x.rank)
         wide = p.widen(x)
         inverse = 1.0 / p.sqrt(p.mean(wide * wide, axes, keepdims=True) + self.epsilon)
-        return p.cast(wide * inverse * p.cast(scale, wide.dtype), x.dtype)
+        return p.cast(wide * inverse * p.cast(scale, wide.dtype), scale.dtype)
 
     samples = [
         sample((2, 3, 4), (4,)),
         sample((2, 3, 4), (3, 4), axis=1, epsilon=0.1),
+        sample((2, 3), np.array([1, 2, -0.5], np.float16), tolerance=1e-3),
         sample(np.array([300, 400], np.float16), np.ones(2, np.float16), tolerance=1e-3),
     ]
 

@@ -28,7 +28,11 @@ class Unique(Operator, since=11):
         axis = 0 if self.axis is None else p.normalize_axis(self.axis, x.rank)
         count, others = items.shape[axis], [k for k in range(items.rank) if k != axis]
         rows = p.reshape(p.transpose(items, [axis, *others]), (count, product(items.shape[k] for k in others)))
-        ranked = _ranked(p.cast(rows, dtypes.uint8) if x.dtype is dtypes.bool_ else rows)
+        if x.dtype is dtypes.bool_:
+            rows = p.cast(rows, dtypes.uint8)
+        elif x.dtype is dtypes.string:
+            rows = p.host("text.rank", rows, results=[(dtypes.int64, rows.shape)])[0]
+        ranked = _ranked(rows)
         starts, run = _runs(p.gather(rows, [ranked], [0]), self.nan_equals_nan)
         firsts = p.gather(ranked, [starts], [0])
         inverse = p.scatter(_zeros(count), run, [ranked], [0])
@@ -50,6 +54,7 @@ class Unique(Operator, since=11):
         sample(np.array([True, False, True]), outputs=2),
         sample(np.array([np.nan, 1, np.nan, -np.inf], np.float32), outputs=4),
         sample(np.array(5.0, np.float32), outputs=4),
+        sample(np.array([["b", "a"], ["ä", "a"]], object), outputs=4),
     ]
 
 

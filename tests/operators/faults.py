@@ -1,0 +1,77 @@
+"""What is known to be wrong in ONNX's reference evaluator and in onnxruntime, and so does not judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .strategies.call import Call
+
+REFERENCE, RUNTIME = ("reference",), ("runtime",)
+BOTH = REFERENCE + RUNTIME
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Judges, the operators that they get wrong, when they do (always, if not said), and how."""
+
+    judges: tuple[str, ...]
+    operators: str
+    reason: str
+    when: Callable[[Call], Any] = lambda _: True
+
+    def applies(self, judge: str, call: Call) -> bool:
+        return judge in self.judges and call.op_type in self.operators.split() and bool(self.when(call))
+
+
+def has(name: str, *values: Any) -> Callable[[Call], bool]:
+    """Whether an attribute has one of these values."""
+    return lambda call: call.attributes.get(name) in values
+
+
+def has_any(call: Call, names: str) -> bool:
+    """Whether one of these attributes is there."""
+    return any(name in call.attributes for name in names.split())
+
+
+def empty(call: Call) -> bool:
+    """Whether an input that is no list of axes has no elements."""
+    return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
+
+
+REDUCTIONS = (
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
+)
+
+def rank(call: Call, number: int = 0) -> int:
+    return int(call.inputs[number].ndim)
+
+
+def of_kind(kinds: str) -> Callable[[Call], bool]:
+    """Whether the first input has elements of these kinds."""
+    return lambda call: call.inputs[0].dtype.kind in kinds
+
+
+FAULTS = [
+    Fault(REFERENCE, "BatchNormalization", "gives statistics the type of X", has("training_mode", 1)),
+    Fault(REFERENCE, "GlobalMaxPool", "gives another rank", lambda call: rank(call) != 4),
+    Fault(REFERENCE, "LRN", "counts batches for channels", lambda c: c.inputs[0].shape[0] < c.inputs[0].shape[1]),
+    Fault(REFERENCE, "LayerNormalization", "gives statistics the type of X", lambda call: call.outputs > 1),
+    Fault(REFERENCE, "LogSoftmax", "underflows"),
+    Fault(REFERENCE, "LpNormalization", "forgets magnitudes", has("p", 1)),
+    Fault(REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")),
+    Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
+    Fault(REFERENCE, "RMSNormalization", "gives the type of X", lambda c: c.inputs[0].dtype != c.inputs[1].dtype),
+    Fault(REFERENCE, "ReduceSumSquare", "gives int64 for a scalar", of_kind("iu")),
+    Fault(REFERENCE, "Trilu", "puts the number 0 among strings", of_kind("O")),
+    Fault(REFERENCE, "Unique", "always sorts", has("sorted", 0)),
+    Fault(RUNTIME, "Col2Im", "forgets the dilation of one axis", lambda call: len(call.inputs[1]) == 1),
+    Fault(RUNTIME, "MatMulInteger", "leaves sums of nothing undefined", empty),
+    Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
+    Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
+    Fault(RUNTIME, "Shrink", "takes unsigned integers as signed ones", of_kind("u")),
+    Fault(RUNTIME, REDUCTIONS + " ArgMax ArgMin", "does not know negative axes of nothing", empty),
+]

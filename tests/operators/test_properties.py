@@ -1,0 +1,70 @@
+"""Calls of every operator that hypothesis draws within its schema: all providers give what the judges give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from sardonyx import InferenceSession
+from tests.engine.providers import NUMPY, WASM, WEBGPU, require_provider
+
+from .judges import check
+from .strategies import DRAWERS, Call, calls
+
+careful = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck),
+    report_multiple_bugs=False,
+)
+KEYS = [pytest.param(*key, id=".".join(filter(None, key))) for key in sorted(DRAWERS)]
+
+
+def on(provider: str) -> Any:
+    def run(call: Call) -> list[Any]:
+        return list(InferenceSession(call.model().SerializeToString(), providers=[provider]).run(None, call.feeds()))
+
+    return run
+
+
+def judge(domain: str, name: str, provider: str, examples: int) -> None:
+    """Checks calls of an operator on a provider; some of them must have a judge."""
+    require_provider(provider)
+    judges: list[int] = []
+
+    @settings(careful, max_examples=examples)
+    @given(calls(domain, name))
+    def run(call: Call) -> None:
+        judges.append(check(call, on(provider)))
+
+    run()
+    assert sum(map(bool, judges)) > len(judges) / 4, "nobody judges most calls"
+
+
+@pytest.mark.parametrize(("domain", "name"), KEYS)
+def test_calls(domain: str, name: str) -> None:
+    judge(domain, name, NUMPY, 40)
+
+
+@pytest.mark.parametrize(("domain", "name"), KEYS[::10])
+def test_calls_in_wasm(domain: str, name: str) -> None:
+    judge(domain, name, WASM, 20)
+
+
+@pytest.mark.parametrize(("domain", "name"), KEYS[5::10])
+def test_calls_on_a_gpu(domain: str, name: str) -> None:
+    judge(domain, name, WEBGPU, 20)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("provider", [WASM, WEBGPU])
+@pytest.mark.parametrize(("domain", "name"), KEYS)
+def test_calls_on_all(domain: str, name: str, provider: str) -> None:
+    judge(domain, name, provider, 40)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("provider", [NUMPY, WASM, WEBGPU])
+@pytest.mark.parametrize(("domain", "name"), KEYS)
+def test_many_calls(domain: str, name: str, provider: str) -> None:
+    judge(domain, name, provider, 400)
