@@ -100,7 +100,8 @@ class MemoryReport:
 
     `weights` are constants on the device; `shared` are those among them that lie in the model's file or the host's
     arrays and cost nothing more. `arena` is what intermediate results lie in. `peak` is the most that the whole process
-    ever held, 0 where the system does not tell.
+    ever held, 0 where the system does not tell. `limit` is `SessionOptions.memory_limit`, of which the session uses
+    `held` on all of its providers together (`sardonyx.budget`); 0 where there is none.
     """
 
     provider: str
@@ -108,10 +109,13 @@ class MemoryReport:
     shared: int
     arena: int
     peak: int
+    limit: int = 0
+    held: int = 0
 
     def __str__(self) -> str:
         parts = f"weights {nbytes(self.weights)} ({nbytes(self.shared)} in place), arena {nbytes(self.arena)}"
-        return f"{self.provider}: {parts}, peak of the process {nbytes(self.peak)}"
+        bound = f", {nbytes(self.held)} held of {nbytes(self.limit)} at most" if self.limit else ""
+        return f"{self.provider}: {parts}{bound}, peak of the process {nbytes(self.peak)}"
 
 
 def peak() -> int:

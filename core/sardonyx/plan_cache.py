@@ -188,7 +188,7 @@ def key(
             [
                 ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
                 source.key(),
-                [int(options.graph_optimization_level), sorted(options.entries().items()), sorted(disabled), changes],
+                [int(options.graph_optimization_level), options.memory_limit, sorted(options.entries().items()), sorted(disabled), changes],
                 [[provider.name, sorted(given.items())] for provider, given in chosen],
                 [fingerprint() for fingerprint in prints if fingerprint],
             ]

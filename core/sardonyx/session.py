@@ -8,13 +8,15 @@ import time
 import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 from sardonyx import debug, plan_cache, providers, threads
+from sardonyx.budget import Budget, OverLimitError
 from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.partition import limited
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.description import Described
 from sardonyx.device import Device, Provider
@@ -103,7 +105,7 @@ class InferenceSession(Binds, Described):
         threads.limit_blas(self._threads())
         self._profiling = Profiling(self._options)
         self._source = Source(self._given, self._options.changes)
-        self._weights = Weights()
+        self._weights = self._new_weights()
         self._variants: dict[frozenset[str], _Variant] = {}
         self._bundle = open_bundle(self._given)
         with paused():
@@ -117,6 +119,20 @@ class InferenceSession(Binds, Described):
             if self._bundle is None:
                 self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
             self._prepare()
+
+    def _new_weights(self) -> Weights:
+        limit, own = self._options.memory_limit, weakref.proxy(self)
+
+        def evict() -> None:
+            own.shrink()
+            own._weights.clear()
+
+        return Weights(Budget(limit, evict) if limit else None)
+
+    def _taking_turns(self) -> AbstractContextManager[Any]:
+        """Within the block, be the only run, if there is a memory limit."""
+        budget = self._weights.budget
+        return nullcontext() if budget is None else budget.turn
 
     def _threads(self) -> int:
         own = self._options.intra_op_num_threads
@@ -163,6 +179,7 @@ class InferenceSession(Binds, Described):
                 self._main.function.remember(plan)
             if not known.plans[0].symbols:
                 self._main.function.executors[0].prepare()
+            self._main.function.fit()
             return
         self._names = WeightTable()
         self._facts = Facts.of(self._model, self._graph, self._main.compiler.inputs)
@@ -171,6 +188,7 @@ class InferenceSession(Binds, Described):
         if early:
             self._made(self._main, early)
             self._main.function.add(early)
+            self._main.function.fit()
 
     def _recall(self) -> Remembered | None:
         """The plans of a bundle, or of earlier sessions."""
@@ -202,7 +220,12 @@ class InferenceSession(Binds, Described):
 
     def _compiler(self, fed: frozenset[str]) -> Compiler:
         with self._reading:
-            return Compiler(self._graph, [provider for provider, _ in self._chosen], self._names, fed)
+            return Compiler(self._graph, self._compiled_for(), self._names, fed)
+
+    def _compiled_for(self) -> list[Provider]:
+        """The providers; with a memory limit, those that copy weights leave the largest to others."""
+        chosen = [provider for provider, _ in self._chosen]
+        return limited(chosen, self._options.memory_limit) if self._options.memory_limit else chosen
 
     def _inputs(self, fed: frozenset[str]) -> Sequence[Value]:
         return self._variant(fed).compiler.inputs if fed else self._facts.inputs
@@ -323,8 +346,9 @@ class InferenceSession(Binds, Described):
     def _outputs(self, input_feed: Mapping[str, Any]) -> list[Any]:
         """All outputs; what was found out for a feed like this one is not found out again."""
         try:
-            found = self._main.function.rerun(input_feed, self._names.strings)
-        except (GuardError, StaleStringsError, StalePlanError):
+            with self._taking_turns():
+                found = self._main.function.rerun(input_feed, self._names.strings)
+        except (GuardError, OverLimitError, StaleStringsError, StalePlanError):
             found = None
         return self._execute(self._call(input_feed)) if found is None else found
 
@@ -383,15 +407,15 @@ class InferenceSession(Binds, Described):
             if self._devices is not devices:
                 return
             warnings.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning, stacklevel=4)
-            self._devices, self._weights = [], Weights()
+            self._devices, self._weights = [], self._new_weights()
             for variant in self._variants.values():
-                variant.function = self._function([executor.plan for executor in variant.function.executors])
+                variant.function = self._function([executor.original for executor in variant.function.executors])
 
     def _function(self, plans: Sequence[Plan]) -> Function:
         return Function(plans, self._devices, self._weights, profiler=self._profiling.profiler)
 
     def _execute(self, call: _Call) -> list[Any]:
-        with self._profiling.span("model_run"):
+        with self._profiling.span("model_run"), self._taking_turns():
             self._open()
             ran = self._run(call)
             try:
@@ -423,7 +447,7 @@ class InferenceSession(Binds, Described):
             return self._surviving(lambda: self._execute_bound(feeds, targets))
 
     def _execute_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
-        with self._profiling.span("model_run"):
+        with self._profiling.span("model_run"), self._taking_turns():
             self._open()
             ran = self._run(self._call({name: value.feed(self._devices) for name, value in feeds.items()}))
             try:
@@ -478,7 +502,7 @@ class InferenceSession(Binds, Described):
     @property
     def plans(self) -> list[Plan]:
         """The plans kept so far, the one used last first."""
-        return [executor.plan for executor in self._main.function.executors]
+        return [executor.original for executor in self._main.function.executors]
 
     @property
     def compiled(self) -> int:

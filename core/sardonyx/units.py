@@ -2,6 +2,26 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
+
+
+_UNITS = {"": 1} | {f"{k}{b}": n**e for e, k in enumerate("KMGT", 1) for b, n in (("B", 1000), ("iB", 1024), ("", 1000))}
+
+
+def parse(text: str) -> int:
+    """The bytes that a text tells: a number, with a unit of powers of 1000 (`64MB`) or of 1024 (`64MiB`).
+
+    >>> parse("65536"), parse("64MB"), parse("0.5 GiB")
+    (65536, 64000000, 536870912)
+    """
+    number = text.strip().rstrip(ascii_letters)
+    unit = text.strip()[len(number) :]
+    known = {name.lower(): size for name, size in (_UNITS | {"B": 1}).items()}
+    try:
+        return int(float(number) * known[unit.lower()])
+    except (ValueError, KeyError):
+        raise ValueError(f"{text!r} is no number of bytes; write 65536, '64MB' or '64MiB'") from None
+
 
 def nbytes(number: int) -> str:
     """A number of bytes in binary units.

@@ -37,6 +37,14 @@ class NumpyDevice:
         data = np.require(array, requirements=["C", "A"])
         return Address(data.reshape(-1).view(np.uint8), 0, data.nbytes)
 
+    def reads_in_place(self, array: np.ndarray) -> bool:
+        """Whether `constant` takes an array where it lies."""
+        return array.flags.c_contiguous and array.flags.aligned
+
+    def in_place(self, array: np.ndarray) -> Address:
+        """Where a C-contiguous array lies, for code that reads unaligned elements."""
+        return Address(array.reshape(-1).view(np.uint8), 0, array.nbytes)
+
     def upload(self, address: Address, array: np.ndarray) -> None:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         address.chunk[address.offset : address.offset + flat.size] = flat

@@ -131,9 +131,17 @@ def _gather(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> C
     (axis, *others), place = attributes["axes"], attributes["place"]
     if others or place != axis or not x.shape[axis]:
         return _generic("gather")(inputs, outputs, attributes)
+    if not x.flags.aligned and axis == 0 and y.size:  # NumPy would copy all of it
+        x, y = _rows(x), _rows(y.reshape(-1, *x.shape[1:]))
+        return lambda: np.take(x, indices[0].reshape(-1).astype(np.intp), axis=0, out=y, mode="clip")
     if not np.can_cast(indices[0].dtype, np.intp):  # int64 where addresses have 32 bits
         return lambda: np.take(x, indices[0].astype(np.intp), axis=axis, out=y, mode="clip")
     return partial(np.take, x, indices[0], axis=axis, out=y, mode="clip")
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """The bytes of a C-contiguous array, a line for each step along its first axis."""
+    return x.reshape(-1).view(np.uint8).reshape(x.shape[0], -1)
 
 
 def _nonzero(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], None]:
