@@ -16,9 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, host, providers
+from sardonyx import dtypes, host, providers, streaming
 from sardonyx import plan as plans
-from sardonyx import streaming
 from sardonyx.budget import OverLimitError
 from sardonyx.buffers import Buffers
 from sardonyx.device import Device
@@ -376,8 +375,8 @@ class Executor:
             source, device = self._buffers.handle(frame, item.source, symbols), self.plan.buffers[item.target].device
             return partial(self._buffers.move, source, device, frame.address(item.target))
         if isinstance(item, streaming.Load):
-            array, device = self.plan.weights[item.weight], self.devices[self.plan.buffers[item.buffer].device]
-            return partial(streaming.load, device, frame.address(item.buffer), array)
+            owner = self.devices[self.plan.buffers[item.buffer].device]
+            return partial(streaming.load, owner, frame.address(item.buffer), self.plan.weights[item.weight])
         if isinstance(item, streaming.Drop):
             return partial(streaming.drop, [self.plan.weights[name] for name in item.weights])
         if self._profiler is None:

@@ -61,12 +61,17 @@ def _process() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
+def owner(array: np.ndarray) -> Any:
+    """What has the memory of an array: a mapped file, bytes, or None for an array of its own."""
+    found: Any = array
+    while isinstance(found, np.ndarray):
+        found = found.base
+    return found.obj if isinstance(found, memoryview) else found
+
+
 def forget(array: np.ndarray) -> None:
     """Let the system drop the pages of an array in a mapped file: a device has its copy. They come back when read."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    mapped = owner.obj if isinstance(owner, memoryview) else owner
+    mapped = owner(array)
     if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.flags.c_contiguous:
         return
     start = array.ctypes.data - np.frombuffer(mapped, np.uint8, 1).ctypes.data

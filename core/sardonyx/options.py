@@ -163,7 +163,7 @@ class SessionOptions:
         if key == "session.set_denormal_as_zero" and value == "1":
             debug.warn_once(f"{key} has no effect here: processors keep subnormal numbers, GPUs may take them as zero")
         if key == MEMORY_LIMIT:
-            self.memory_limit = value
+            self.memory_limit = _limit(value)
         self._entries[key] = value
 
     def __setattr__(self, name: str, value: Any) -> None:

@@ -7,8 +7,8 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
@@ -36,6 +36,7 @@ from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
+from sardonyx.spill import Spill
 from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, form, leaves
 from sardonyx.termination import governed, is_governed, loading
@@ -129,6 +130,17 @@ class InferenceSession(Binds, Described):
 
         return Weights(Budget(limit, evict) if limit else None)
 
+    @contextmanager
+    def _sparing(self) -> Iterator[None]:
+        """Within the block, have large constants that are computed in a file, and behind it none in memory, if there is
+        a memory limit."""
+        if not self._options.memory_limit:
+            yield
+            return
+        with Spill().active():
+            yield
+        self._source.forget()
+
     def _taking_turns(self) -> AbstractContextManager[Any]:
         """Within the block, be the only run, if there is a memory limit."""
         budget = self._weights.budget
@@ -183,7 +195,7 @@ class InferenceSession(Binds, Described):
             return
         self._names = WeightTable()
         self._facts = Facts.of(self._model, self._graph, self._main.compiler.inputs)
-        with self._profiling.span("compile"):
+        with self._profiling.span("compile"), self._sparing():
             early = self._main.compiler.compile_early()
         if early:
             self._made(self._main, early)
@@ -206,7 +218,7 @@ class InferenceSession(Binds, Described):
     def _graph(self) -> Graph:
         """The model's graph, optimized."""
         model = self._model
-        with self._profiling.span("optimize"):
+        with self._profiling.span("optimize"), self._sparing():
             integers = getattr(self._chosen[0][0], "prefers_integers", False)
             prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
@@ -482,7 +494,7 @@ class InferenceSession(Binds, Described):
                     f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{accepts(self._told)}"
                 )
             start = time.perf_counter()
-            with self._profiling.span("compile"), paused():
+            with self._profiling.span("compile"), paused(), self._sparing():
                 plan = variant.compiler.compile(feeds, hints, arguments)
             self._made(variant, plan)
             debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")

@@ -239,7 +239,8 @@ class _Builder:
         for number in launch.buffers:
             if number in self._loaded:
                 self._loaded[number][1] = len(self.steps)
-        used = [self.plan.buffers[number] for number in launch.buffers if now[number] == number]
+        stays = {number for number in launch.buffers if now[number] == number} - self.mapped
+        used = [self.plan.buffers[number] for number in sorted(stays)]
         big = [str(b.weight) for b in used if b.weight is not None and self._has_pages(b)]
         if big:
             self.steps.append(Drop(big))
@@ -248,7 +249,7 @@ class _Builder:
         array = self.plan.weights.get(str(buffer.weight))
         if array is None or array.nbytes < PAGES:
             return False
-        return is_in_place(self.devices[buffer.device], array) or hasattr(self.devices[buffer.device], "in_place")
+        return is_in_place(self.devices[buffer.device], array)
 
     def _present(self, number: int) -> int:
         """The buffer where a buffer's contents are now; adds the steps that bring them if they are not."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from string import ascii_letters
 
-
-_UNITS = {"": 1} | {f"{k}{b}": n**e for e, k in enumerate("KMGT", 1) for b, n in (("B", 1000), ("iB", 1024), ("", 1000))}
+_UNITS = {
+    f"{prefix}{end}": base**power
+    for power, prefix in enumerate("kmgt", 1)
+    for end, base in (("", 1000), ("b", 1000), ("ib", 1024))
+} | {"": 1, "b": 1}
 
 
 def parse(text: str) -> int:
@@ -16,10 +19,9 @@ def parse(text: str) -> int:
     """
     number = text.strip().rstrip(ascii_letters)
     unit = text.strip()[len(number) :]
-    known = {name.lower(): size for name, size in (_UNITS | {"B": 1}).items()}
     try:
-        return int(float(number) * known[unit.lower()])
-    except (ValueError, KeyError):
+        return int(float(number) * _UNITS[unit.lower()])
+    except (ValueError, KeyError, OverflowError):
         raise ValueError(f"{text!r} is no number of bytes; write 65536, '64MB' or '64MiB'") from None
 
 

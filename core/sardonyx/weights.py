@@ -72,15 +72,19 @@ class Weights:
             setup = self._left(plan, devices)
             stays: dict[tuple[int, str], int] = {}
             for number, buffer in enumerate(plan.buffers):
-                if buffer.weight is not None and not buffer.once:
-                    stays[self._key(plan, devices, number)] = self._room(plan, devices, number)
-            last = {number: k for k, launch in enumerate(setup) for number in launch.buffers if plan.buffers[number].once}
-            most, live = 0, set()
+                key = id(devices[buffer.device]), str(buffer.weight)
+                if buffer.weight is not None and not buffer.once and key not in self._addresses:
+                    stays[key] = self._room(plan, devices, number)
+            last = {
+                number: k for k, launch in enumerate(setup) for number in launch.buffers if plan.buffers[number].once
+            }
+            most = 0
+            live: set[int] = set()
             for k, launch in enumerate(setup):
                 live.update(number for number in launch.buffers if number in last)
                 most = max(most, sum(self._room(plan, devices, number) for number in live))
                 live = {number for number in live if last[number] > k}
-            return sum(nbytes for key, nbytes in stays.items() if key not in self._addresses), most
+            return sum(stays.values()), most
 
     def clear(self) -> None:
         """Give back all constants; no frame may be in use."""
@@ -100,7 +104,7 @@ class Weights:
         """Where a constant lies; it is uploaded, or given room if it is to be computed."""
         buffer = plan.buffers[number]
         device, name = devices[buffer.device], str(buffer.weight)
-        key = self._key(plan, devices, number)
+        key = (id(device), name)
         self._devices[id(device)] = device
         if key not in self._addresses:
             if (array := plan.weights.get(name)) is None:
@@ -114,10 +118,6 @@ class Weights:
                     memory.forget(array)
             self._addresses[key] = address
         return self._addresses[key]
-
-    def _key(self, plan: Plan, devices: Sequence[Device], number: int) -> tuple[int, str]:
-        buffer = plan.buffers[number]
-        return id(devices[buffer.device]), str(buffer.weight)
 
     def _room(self, plan: Plan, devices: Sequence[Device], number: int) -> int:
         """The bytes that a constant takes; where it lies, none in a plan that drops its pages after use."""

@@ -14,6 +14,7 @@ from sardonyx import dtypes
 from sardonyx.array import PRIMITIVES
 from sardonyx.compiler.kernel import Routine
 from sardonyx.device import Address
+from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.primitives.convolution import convolve
 from sardonyx.primitives.recurrent_numpy import prepare
@@ -38,8 +39,14 @@ class BoundRoutine:
             view(address, dtype, shape if isinstance(shape, tuple) else [_number(size, params) for size in shape])
             for address, dtype, shape in zip(buffers, self.dtypes, self.shapes, strict=True)
         ]
+        if isinstance(buffers[0].chunk, Mapped):
+            return lookup(*arrays) if all(array.size for array in arrays) else _nothing
         attributes = self.fixed if self.fixed is not None else decode(self.attributes, params)
         return self.function(arrays[: self.inputs], arrays[self.inputs :], attributes)
+
+
+def _nothing() -> None:
+    """There are no elements."""
 
 
 def _sizes(shape: Sequence[int | str]) -> Sequence[int | str] | tuple[int, ...]:
@@ -131,17 +138,9 @@ def _gather(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> C
     (axis, *others), place = attributes["axes"], attributes["place"]
     if others or place != axis or not x.shape[axis]:
         return _generic("gather")(inputs, outputs, attributes)
-    if not x.flags.aligned and axis == 0 and y.size:  # NumPy would copy all of it
-        x, y = _rows(x), _rows(y.reshape(-1, *x.shape[1:]))
-        return lambda: np.take(x, indices[0].reshape(-1).astype(np.intp), axis=0, out=y, mode="clip")
     if not np.can_cast(indices[0].dtype, np.intp):  # int64 where addresses have 32 bits
         return lambda: np.take(x, indices[0].astype(np.intp), axis=axis, out=y, mode="clip")
     return partial(np.take, x, indices[0], axis=axis, out=y, mode="clip")
-
-
-def _rows(x: np.ndarray) -> np.ndarray:
-    """The bytes of a C-contiguous array, a line for each step along its first axis."""
-    return x.reshape(-1).view(np.uint8).reshape(x.shape[0], -1)
 
 
 def _nonzero(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], None]:
