@@ -49,7 +49,10 @@ class Described:
         return self._profiling.start
 
     def memory(self) -> list[MemoryReport]:
-        """What the session holds now on each of its providers: weights, arena, and the peak of the process."""
+        """What the session holds now on each of its providers: weights, arena, and the peak of the process. Where it
+        has a memory limit, that and what it uses of it, too."""
+        budget = self._weights.budget
+        bound = (budget.limit, budget.arenas() + self._weights.held()) if budget else (0, 0)
         executors = self._executors()
         return [
             MemoryReport(
@@ -57,6 +60,7 @@ class Described:
                 *self._weights.sizes(device),
                 sum(executor.arena(number) for executor in executors),
                 memory.peak(),
+                *bound,
             )
             for number, ((provider, _), device) in enumerate(zip(self._chosen, self._devices))
         ]

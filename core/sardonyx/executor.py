@@ -16,8 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, host, providers
+from sardonyx import dtypes, host, providers, streaming
 from sardonyx import plan as plans
+from sardonyx.budget import OverLimitError
 from sardonyx.buffers import Buffers
 from sardonyx.device import Device
 from sardonyx.edge import inward, outward
@@ -25,6 +26,7 @@ from sardonyx.errors import InvalidGuard, RuntimeException, SardonyxError
 from sardonyx.frames import NO_STRINGS, Code, Frame, GuardError
 from sardonyx.handles import Feed, Handle, downloaded
 from sardonyx.inputs import take
+from sardonyx.memory import TooLargeError
 from sardonyx.polynomial import evaluate, to_text
 from sardonyx.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.sizecode import compile_all, symbols_of
@@ -51,8 +53,12 @@ class Function:
         compiler: Callable[[Mapping[str, int]], plans.Plan] | None = None,
         profiler: Profiler | None = None,
         repeated: bool = False,
+        is_inner: bool = False,
     ) -> None:
         self._compiler = compiler
+        self._devices = devices
+        self._weights = weights
+        self._is_inner = is_inner
         self._lock = threading.Lock()
         self._executor = partial(Executor, devices=devices, weights=weights, profiler=profiler, repeated=repeated)
         self.executors = [self._executor(plan) for plan in known]
@@ -82,16 +88,11 @@ class Function:
             for executor in list(self.executors):
                 if arguments is not None and executor.plan.arguments != arguments:
                     continue
-                frame = executor.frame()
                 try:
-                    results = executor.call(frame, feeds, strings, symbols, lent, turns)
+                    results, executor, frame = self._call(executor, feeds, strings, symbols, lent, turns)
                 except GuardError as error:
-                    executor.release(frame)
                     hints.update(error.symbols)
                     broken = str(error)
-                except BaseException:
-                    executor.release(frame)
-                    raise
                 else:
                     self._touch(executor)
                     return results, executor.plan, partial(executor.release, frame)
@@ -100,6 +101,62 @@ class Function:
             planned = dict(hints)
             self._add(hints, compiler or self._compiler, broken)
         raise RuntimeException(f"the sizes that depend on data did not settle in {MOST_RETRIES} runs")
+
+    def _call(
+        self,
+        executor: Executor,
+        feeds: Sequence[Feed],
+        strings: RunStrings,
+        symbols: Mapping[str, int] | None,
+        lent: int,
+        turns: Turns | None,
+    ) -> tuple[list[Handle], Executor, Frame]:
+        """What an executor gives, with it and its frame; one within the memory limit takes its place if need be."""
+        for _ in range(MOST_RETRIES):
+            frame = executor.frame()
+            try:
+                return executor.call(frame, feeds, strings, symbols, lent, turns), executor, frame
+            except OverLimitError as error:
+                frame.free()
+                del frame
+                if executor.plan.functions and isinstance(executor.plan, streaming.Streamed):
+                    raise TooLargeError(str(error)) from None
+                executor = self._within(executor, error.symbols)
+            except BaseException:
+                executor.release(frame)
+                raise
+        raise RuntimeException("what runs need of the memory limit did not settle")
+
+    def _within(self, executor: Executor, symbols: Mapping[str, int]) -> Executor:
+        """An executor that keeps within what is left of the memory limit, in the place of this one."""
+        weights = self._weights
+        assert weights.budget is not None
+        if not self._is_inner:
+            executor.shrink()
+            weights.budget.evict()
+        left = weights.budget.limit - weights.budget.arenas() - weights.held()
+        try:
+            made = self._executor(streaming.stream(executor.original, self._devices, left, symbols))
+        except TooLargeError as error:
+            if self._is_inner:
+                raise OverLimitError(str(error), symbols) from None
+            raise
+        with self._lock:
+            if executor in self.executors:
+                self.executors[self.executors.index(executor)] = made
+        return made
+
+    def fit(self) -> None:
+        """Have the latest plan within the memory limit, where all sizes are known; TooLargeError where none is."""
+        if self._weights.budget is None or not self._devices:
+            return
+        for executor in self.executors[:1]:
+            if not executor.plan.symbols:
+                frame = executor.frame()
+                try:
+                    frame.fit({})
+                except OverLimitError as error:
+                    self._within(executor, error.symbols)
 
     def _add(
         self, hints: Mapping[str, int], compiler: Callable[[Mapping[str, int]], plans.Plan] | None, broken: str
@@ -172,13 +229,15 @@ class Executor:
         repeated: bool = False,
     ) -> None:
         self.plan = plan
+        self.original = plan.original if isinstance(plan, streaming.Streamed) and plan.original else plan
+        """What the plan was before it was made to keep within a limit."""
         self.devices = devices
         self._buffers = Buffers(plan, devices)
         self._profiler = profiler
         self._code = Code(plan, devices, weights or Weights(), profiler is not None, repeated)
         bodies = {step.function for step in plan.steps if isinstance(step, plans.Loop)}
         self._functions = [
-            Function(plans_, devices, self._code.weights, compiler, profiler, number in bodies)
+            Function(plans_, devices, self._code.weights, compiler, profiler, number in bodies, is_inner=True)
             for number, (plans_, compiler) in enumerate(zip_longest(plan.functions, plan.compilers))
         ]
         self._free: list[Frame] = []
@@ -193,7 +252,7 @@ class Executor:
 
     def prepare(self) -> None:
         """Compile the plan's code, or the first run will; it must where the devices are not open yet."""
-        if self.devices:
+        if self.devices and self._code.weights.budget is None:  # else the sizes decide on the code
             self._code.weights.prepare(self.plan, self.devices)
             _ = self._code.executables
 
@@ -315,6 +374,11 @@ class Executor:
         if isinstance(item, plans.Copy):
             source, device = self._buffers.handle(frame, item.source, symbols), self.plan.buffers[item.target].device
             return partial(self._buffers.move, source, device, frame.address(item.target))
+        if isinstance(item, streaming.Load):
+            owner = self.devices[self.plan.buffers[item.buffer].device]
+            return partial(streaming.load, owner, frame.address(item.buffer), self.plan.weights[item.weight])
+        if isinstance(item, streaming.Drop):
+            return partial(streaming.drop, [self.plan.weights[name] for name in item.weights])
         if self._profiler is None:
             return next(launches)
         (launch,) = item.launches

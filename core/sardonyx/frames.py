@@ -12,6 +12,7 @@ import numpy as np
 
 from sardonyx import memory
 from sardonyx import plan as plans
+from sardonyx.budget import OverLimitError
 from sardonyx.device import Address, Device, Executable
 from sardonyx.device import Launch as Call
 from sardonyx.epochs import Epoch, Segment, code_of, split
@@ -121,6 +122,13 @@ class Frame:
         self.readers: dict[int, Callable[[], np.ndarray]] = {}
         """What reads buffers, as long as no epoch is bound anew."""
         self._lenders: list[Feed] = []
+        if code.weights.budget is not None:
+            code.weights.budget.frames.add(self)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its memory."""
+        return sum(total for _, total in self.chunks.values())
 
     def lend(self, feeds: Sequence[Feed], count: int) -> None:
         """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
@@ -152,6 +160,7 @@ class Frame:
         rooms = epoch.layout.rooms(symbols)
         if rooms is None:
             raise GuardError(self._negative(epoch, symbols), symbols)
+        self._check_budget(number, rooms, symbols)
         if not self.addresses:
             self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
         self._check_sizes(epoch, rooms, symbols)
@@ -175,7 +184,7 @@ class Frame:
         So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
         """
         epoch, laid = self.code.epochs[number], self.rooms[number]
-        if laid is not None:
+        if laid is not None and self.code.weights.budget is None:
             grown = zip(epoch.buffers, laid, rooms, strict=True)
             rooms = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
         totals, offsets = epoch.layout.place(rooms)
@@ -212,6 +221,28 @@ class Frame:
             most = self._most(k)
             if most is not None and room > most:
                 raise GuardError(f"{self._maker(epoch, k)} wants {room:,} bytes, more than {most:,}", symbols)
+
+    def _check_budget(self, number: int, rooms: list[int], symbols: Mapping[str, int]) -> None:
+        """Raise OverLimitError where this epoch, and weights that are not there yet, are more than the session may
+        have."""
+        weights = self.code.weights
+        if weights.budget is None:
+            return
+        totals, _ = self.code.epochs[number].layout.place(rooms)
+        old = {place: total for place, (_, total) in self.chunks.items()}
+        new = {(device, number): max(total, old.get((device, number), 0)) for device, total in totals.items()}
+        arena = sum((old | new).values())
+        stays, meanwhile = (0, 0) if self.addresses else weights.wanted(self.code.plan, self.code.devices)
+        need = stays + max(meanwhile, arena)
+        left = weights.budget.limit - weights.budget.arenas(but=self) - weights.held()
+        if need > left:
+            raise OverLimitError(f"this needs {need:,} bytes, and {left:,} are left of the memory limit", symbols)
+
+    def fit(self, symbols: Mapping[str, int]) -> None:
+        """Raise OverLimitError where the first epoch needs more for these sizes than the session may have."""
+        rooms = self.code.epochs[0].layout.rooms(symbols)
+        if rooms is not None:
+            self._check_budget(0, rooms, symbols)
 
     def _most(self, buffer: int) -> int | None:
         """The bytes that a buffer may have."""

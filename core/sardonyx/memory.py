@@ -61,12 +61,17 @@ def _process() -> int:
     return sys.maxsize if limit == resource.RLIM_INFINITY else limit
 
 
+def owner(array: np.ndarray) -> Any:
+    """What has the memory of an array: a mapped file, bytes, or None for an array of its own."""
+    found: Any = array
+    while isinstance(found, np.ndarray):
+        found = found.base
+    return found.obj if isinstance(found, memoryview) else found
+
+
 def forget(array: np.ndarray) -> None:
     """Let the system drop the pages of an array in a mapped file: a device has its copy. They come back when read."""
-    owner: Any = array
-    while isinstance(owner, np.ndarray):
-        owner = owner.base
-    mapped = owner.obj if isinstance(owner, memoryview) else owner
+    mapped = owner(array)
     if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.flags.c_contiguous:
         return
     start = array.ctypes.data - np.frombuffer(mapped, np.uint8, 1).ctypes.data
@@ -100,7 +105,8 @@ class MemoryReport:
 
     `weights` are constants on the device; `shared` are those among them that lie in the model's file or the host's
     arrays and cost nothing more. `arena` is what intermediate results lie in. `peak` is the most that the whole process
-    ever held, 0 where the system does not tell.
+    ever held, 0 where the system does not tell. `limit` is `SessionOptions.memory_limit`, of which the session uses
+    `held` on all of its providers together (`sardonyx.budget`); 0 where there is none.
     """
 
     provider: str
@@ -108,10 +114,13 @@ class MemoryReport:
     shared: int
     arena: int
     peak: int
+    limit: int = 0
+    held: int = 0
 
     def __str__(self) -> str:
         parts = f"weights {nbytes(self.weights)} ({nbytes(self.shared)} in place), arena {nbytes(self.arena)}"
-        return f"{self.provider}: {parts}, peak of the process {nbytes(self.peak)}"
+        bound = f", {nbytes(self.held)} held of {nbytes(self.limit)} at most" if self.limit else ""
+        return f"{self.provider}: {parts}{bound}, peak of the process {nbytes(self.peak)}"
 
 
 def peak() -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sardonyx import debug, errors
+from sardonyx import debug, errors, units
 from sardonyx.choice import Choice
 
 if TYPE_CHECKING:
@@ -42,6 +43,18 @@ class ExecutionOrder(Choice):
 
 _ONNX_ONLY = frozenset({"session.load_model_format", "session.save_model_format"})
 _terminating = threading.Lock()
+MEMORY_LIMIT = "session.memory_limit"
+
+
+def _limit(given: int | str) -> int:
+    """A memory limit in bytes; InvalidArgument where it is none."""
+    try:
+        number = units.parse(given) if isinstance(given, str) else operator.index(given)
+    except (TypeError, ValueError) as error:
+        raise errors.InvalidArgument(f"{MEMORY_LIMIT}: {error}") from None
+    if number < 0:
+        raise errors.InvalidArgument(f"{MEMORY_LIMIT}: {number} is below 0; 0 is no limit")
+    return number
 
 
 @dataclass
@@ -127,6 +140,9 @@ class SessionOptions:
     log_severity_level: int = -1
     log_verbosity_level: int = 0
     logid: str = ""
+    memory_limit: int = 0
+    """Bytes that the session may hold in weights and intermediate results, 0 for any number. `sardonyx.budget` says
+    what is counted; runs that need more raise RuntimeException before they begin."""
     optimized_model_filepath: str = ""
     profile_file_prefix: str = "onnxruntime_profile_"
     use_deterministic_compute: bool = False
@@ -146,7 +162,14 @@ class SessionOptions:
             )
         if key == "session.set_denormal_as_zero" and value == "1":
             debug.warn_once(f"{key} has no effect here: processors keep subnormal numbers, GPUs may take them as zero")
+        if key == MEMORY_LIMIT:
+            self.memory_limit = _limit(value)
         self._entries[key] = value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name == "memory_limit":
+            value = _limit(value)
+        super().__setattr__(name, value)
 
     def get_session_config_entry(self, key: str) -> str:
         """What was set for a key; RuntimeError if nothing was."""

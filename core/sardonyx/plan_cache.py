@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from sardonyx import cache, debug, dtypes, ops
+from sardonyx import cache, debug, dtypes, memory, ops
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
 from sardonyx.ir import (
@@ -121,6 +121,11 @@ class Source:
         own = {} if self._files.model is None else {"": self._files.model}
         return own | self._files.opened
 
+    def forget(self) -> None:
+        """Let the system drop the pages of the files; they come back when read."""
+        for buffer in self._buffers().values():
+            memory.forget(np.frombuffer(buffer, np.uint8))
+
     def buffer(self, location: str) -> Buffer:
         """The bytes of an open file."""
         return self._buffers()[location]
@@ -188,7 +193,13 @@ def key(
             [
                 ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
                 source.key(),
-                [int(options.graph_optimization_level), sorted(options.entries().items()), sorted(disabled), changes],
+                [
+                    int(options.graph_optimization_level),
+                    options.memory_limit,
+                    sorted(options.entries().items()),
+                    sorted(disabled),
+                    changes,
+                ],
                 [[provider.name, sorted(given.items())] for provider, given in chosen],
                 [fingerprint() for fingerprint in prints if fingerprint],
             ]

@@ -7,14 +7,16 @@ import threading
 import time
 import warnings
 import weakref
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
 from sardonyx import debug, plan_cache, providers, threads
+from sardonyx.budget import Budget, OverLimitError
 from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.partition import limited
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.description import Described
 from sardonyx.device import Device, Provider
@@ -34,6 +36,7 @@ from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
+from sardonyx.spill import Spill
 from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, form, leaves
 from sardonyx.termination import governed, is_governed, loading
@@ -103,7 +106,7 @@ class InferenceSession(Binds, Described):
         threads.limit_blas(self._threads())
         self._profiling = Profiling(self._options)
         self._source = Source(self._given, self._options.changes)
-        self._weights = Weights()
+        self._weights = self._new_weights()
         self._variants: dict[frozenset[str], _Variant] = {}
         self._bundle = open_bundle(self._given)
         with paused():
@@ -117,6 +120,31 @@ class InferenceSession(Binds, Described):
             if self._bundle is None:
                 self._key = plan_cache.key(self._source, self._options, self._chosen, self._disabled)
             self._prepare()
+
+    def _new_weights(self) -> Weights:
+        limit, own = self._options.memory_limit, weakref.proxy(self)
+
+        def evict() -> None:
+            own.shrink()
+            own._weights.clear()
+
+        return Weights(Budget(limit, evict) if limit else None)
+
+    @contextmanager
+    def _sparing(self) -> Iterator[None]:
+        """Within the block, have large constants that are computed in a file, and behind it none in memory, if there is
+        a memory limit."""
+        if not self._options.memory_limit:
+            yield
+            return
+        with Spill().active():
+            yield
+        self._source.forget()
+
+    def _taking_turns(self) -> AbstractContextManager[Any]:
+        """Within the block, be the only run, if there is a memory limit."""
+        budget = self._weights.budget
+        return nullcontext() if budget is None else budget.turn
 
     def _threads(self) -> int:
         own = self._options.intra_op_num_threads
@@ -163,14 +191,16 @@ class InferenceSession(Binds, Described):
                 self._main.function.remember(plan)
             if not known.plans[0].symbols:
                 self._main.function.executors[0].prepare()
+            self._main.function.fit()
             return
         self._names = WeightTable()
         self._facts = Facts.of(self._model, self._graph, self._main.compiler.inputs)
-        with self._profiling.span("compile"):
+        with self._profiling.span("compile"), self._sparing():
             early = self._main.compiler.compile_early()
         if early:
             self._made(self._main, early)
             self._main.function.add(early)
+            self._main.function.fit()
 
     def _recall(self) -> Remembered | None:
         """The plans of a bundle, or of earlier sessions."""
@@ -188,7 +218,7 @@ class InferenceSession(Binds, Described):
     def _graph(self) -> Graph:
         """The model's graph, optimized."""
         model = self._model
-        with self._profiling.span("optimize"):
+        with self._profiling.span("optimize"), self._sparing():
             integers = getattr(self._chosen[0][0], "prefers_integers", False)
             prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
@@ -202,7 +232,12 @@ class InferenceSession(Binds, Described):
 
     def _compiler(self, fed: frozenset[str]) -> Compiler:
         with self._reading:
-            return Compiler(self._graph, [provider for provider, _ in self._chosen], self._names, fed)
+            return Compiler(self._graph, self._compiled_for(), self._names, fed)
+
+    def _compiled_for(self) -> list[Provider]:
+        """The providers; with a memory limit, those that copy weights leave the largest to others."""
+        chosen = [provider for provider, _ in self._chosen]
+        return limited(chosen, self._options.memory_limit) if self._options.memory_limit else chosen
 
     def _inputs(self, fed: frozenset[str]) -> Sequence[Value]:
         return self._variant(fed).compiler.inputs if fed else self._facts.inputs
@@ -323,8 +358,9 @@ class InferenceSession(Binds, Described):
     def _outputs(self, input_feed: Mapping[str, Any]) -> list[Any]:
         """All outputs; what was found out for a feed like this one is not found out again."""
         try:
-            found = self._main.function.rerun(input_feed, self._names.strings)
-        except (GuardError, StaleStringsError, StalePlanError):
+            with self._taking_turns():
+                found = self._main.function.rerun(input_feed, self._names.strings)
+        except (GuardError, OverLimitError, StaleStringsError, StalePlanError):
             found = None
         return self._execute(self._call(input_feed)) if found is None else found
 
@@ -383,15 +419,15 @@ class InferenceSession(Binds, Described):
             if self._devices is not devices:
                 return
             warnings.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning, stacklevel=4)
-            self._devices, self._weights = [], Weights()
+            self._devices, self._weights = [], self._new_weights()
             for variant in self._variants.values():
-                variant.function = self._function([executor.plan for executor in variant.function.executors])
+                variant.function = self._function([executor.original for executor in variant.function.executors])
 
     def _function(self, plans: Sequence[Plan]) -> Function:
         return Function(plans, self._devices, self._weights, profiler=self._profiling.profiler)
 
     def _execute(self, call: _Call) -> list[Any]:
-        with self._profiling.span("model_run"):
+        with self._profiling.span("model_run"), self._taking_turns():
             self._open()
             ran = self._run(call)
             try:
@@ -423,7 +459,7 @@ class InferenceSession(Binds, Described):
             return self._surviving(lambda: self._execute_bound(feeds, targets))
 
     def _execute_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
-        with self._profiling.span("model_run"):
+        with self._profiling.span("model_run"), self._taking_turns():
             self._open()
             ran = self._run(self._call({name: value.feed(self._devices) for name, value in feeds.items()}))
             try:
@@ -458,7 +494,7 @@ class InferenceSession(Binds, Described):
                     f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{accepts(self._told)}"
                 )
             start = time.perf_counter()
-            with self._profiling.span("compile"), paused():
+            with self._profiling.span("compile"), paused(), self._sparing():
                 plan = variant.compiler.compile(feeds, hints, arguments)
             self._made(variant, plan)
             debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
@@ -478,7 +514,7 @@ class InferenceSession(Binds, Described):
     @property
     def plans(self) -> list[Plan]:
         """The plans kept so far, the one used last first."""
-        return [executor.plan for executor in self._main.function.executors]
+        return [executor.original for executor in self._main.function.executors]
 
     @property
     def compiled(self) -> int:

@@ -2,6 +2,28 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
+
+_UNITS = {
+    f"{prefix}{end}": base**power
+    for power, prefix in enumerate("kmgt", 1)
+    for end, base in (("", 1000), ("b", 1000), ("ib", 1024))
+} | {"": 1, "b": 1}
+
+
+def parse(text: str) -> int:
+    """The bytes that a text tells: a number, with a unit of powers of 1000 (`64MB`) or of 1024 (`64MiB`).
+
+    >>> parse("65536"), parse("64MB"), parse("0.5 GiB")
+    (65536, 64000000, 536870912)
+    """
+    number = text.strip().rstrip(ascii_letters)
+    unit = text.strip()[len(number) :]
+    try:
+        return int(float(number) * _UNITS[unit.lower()])
+    except (ValueError, KeyError, OverflowError):
+        raise ValueError(f"{text!r} is no number of bytes; write 65536, '64MB' or '64MiB'") from None
+
 
 def nbytes(number: int) -> str:
     """A number of bytes in binary units.

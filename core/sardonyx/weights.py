@@ -9,10 +9,12 @@ from collections.abc import Collection, Iterator, Sequence
 import numpy as np
 
 from sardonyx import dtypes, memory
+from sardonyx.budget import Budget
 from sardonyx.device import Address, Device, Executable, Launch
 from sardonyx.epochs import code_of
 from sardonyx.plan import Launch as Step
 from sardonyx.plan import Plan
+from sardonyx.streaming import Streamed, is_in_place
 
 
 class Setup:
@@ -35,10 +37,12 @@ class Setup:
 
 
 class Weights:
-    """Shared by all plans of a session; constants are known by their names."""
+    """Shared by all plans of a session; constants are known by their names. `budget` is what the session may hold."""
 
-    def __init__(self) -> None:
+    def __init__(self, budget: Budget | None = None) -> None:
+        self.budget = budget
         self._addresses: dict[tuple[int, str], Address] = {}
+        self._devices: dict[int, Device] = {}
         self._shared: set[tuple[int, str]] = set()
         self._prepared: dict[int, Setup] = {}
         self._lock = threading.Lock()
@@ -57,6 +61,39 @@ class Weights:
                 for number, buffer in enumerate(plan.buffers)
             ]
 
+    def held(self) -> int:
+        """The bytes of the constants on all devices that are no views of the host's arrays."""
+        with self._lock:
+            return sum(address.nbytes for key, address in self._addresses.items() if key not in self._shared)
+
+    def wanted(self, plan: Plan, devices: Sequence[Device]) -> tuple[int, int]:
+        """The bytes that `place` will add for a plan, and the most that it needs besides while it runs the `setup`."""
+        with self._lock:
+            setup = self._left(plan, devices)
+            stays: dict[tuple[int, str], int] = {}
+            for number, buffer in enumerate(plan.buffers):
+                key = id(devices[buffer.device]), str(buffer.weight)
+                if buffer.weight is not None and not buffer.once and key not in self._addresses:
+                    stays[key] = self._room(plan, devices, number)
+            last = {
+                number: k for k, launch in enumerate(setup) for number in launch.buffers if plan.buffers[number].once
+            }
+            most = 0
+            live: set[int] = set()
+            for k, launch in enumerate(setup):
+                live.update(number for number in launch.buffers if number in last)
+                most = max(most, sum(self._room(plan, devices, number) for number in live))
+                live = {number for number in live if last[number] > k}
+            return sum(stays.values()), most
+
+    def clear(self) -> None:
+        """Give back all constants; no frame may be in use."""
+        with self._lock:
+            for key, address in self._addresses.items():
+                self._devices[key[0]].free(address.chunk)
+            self._addresses.clear()
+            self._shared.clear()
+
     def sizes(self, device: Device) -> tuple[int, int]:
         """The bytes of all constants on a device, and those among them that are views of the host's arrays."""
         with self._lock:
@@ -68,18 +105,27 @@ class Weights:
         buffer = plan.buffers[number]
         device, name = devices[buffer.device], str(buffer.weight)
         key = (id(device), name)
+        self._devices[id(device)] = device
         if key not in self._addresses:
             if (array := plan.weights.get(name)) is None:
                 nbytes = -(-int(buffer.elements) * dtypes.by_name(buffer.dtype).itemsize // 4) * 4
                 address = Address(device.allocate(nbytes), 0, nbytes)
             else:
-                address = device.constant(array)
+                address = device.in_place(array) if _is_mapped(plan, number) else device.constant(array)  # type: ignore[attr-defined]
                 if isinstance(address.chunk, np.ndarray) and np.may_share_memory(address.chunk, array):
                     self._shared.add(key)
                 else:
                     memory.forget(array)
             self._addresses[key] = address
         return self._addresses[key]
+
+    def _room(self, plan: Plan, devices: Sequence[Device], number: int) -> int:
+        """The bytes that a constant takes; where it lies, none in a plan that drops its pages after use."""
+        buffer = plan.buffers[number]
+        array = plan.weights.get(str(buffer.weight))
+        if isinstance(plan, Streamed) and (number in plan.mapped or is_in_place(devices[buffer.device], array)):
+            return 0
+        return -(-int(buffer.elements) * dtypes.by_name(buffer.dtype).itemsize // 4) * 4
 
     def _set_up(self, plan: Plan, devices: Sequence[Device]) -> None:
         kept = set(self._addresses)  # what other plans use stays
@@ -139,3 +185,8 @@ class Weights:
                     left.append(launch)
                     break
         return left[::-1]
+
+
+def _is_mapped(plan: Plan, number: int) -> bool:
+    """Whether a constant is read where it lies, aligned or not."""
+    return isinstance(plan, Streamed) and number in plan.mapped

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias, cast
 
 from sardonyx.array import Array, Equation, Trace
 from sardonyx.compiler.halts import STEPS
@@ -15,6 +15,9 @@ from sardonyx.symbolic import count, product
 
 Place: TypeAlias = tuple[int, int]
 """The numbers of a provider and of an ONNX node."""
+SHARE = 4
+"""The largest constant that a provider copies is this part of a session's memory limit: what it makes of it, and the
+next one, lie beside it."""
 
 
 def supports(provider: Provider, equation: Equation) -> bool:
@@ -23,7 +26,34 @@ def supports(provider: Provider, equation: Equation) -> bool:
     if name in STEPS:
         return name != "host" or provider.name == NUMPY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
-    return provider.supports(name, inputs, outputs, equation.params) and not is_giant(provider, equation)
+    return provider.supports(name, inputs, outputs, equation.params) and not (
+        is_giant(provider, equation) or is_heavy(provider, equation)
+    )
+
+
+class _Limited:
+    """A provider for sessions with a memory limit, to which constants of more than `heaviest` bytes are not given."""
+
+    def __init__(self, provider: Provider, heaviest: int) -> None:
+        self._provider = provider
+        self.heaviest = heaviest
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._provider, name)
+
+
+def limited(providers: Sequence[Provider], limit: int) -> list[Provider]:
+    """The providers, those but NumPy without constants of which the limit in bytes does not hold several.
+
+    NumPy reads them where they lie in the model's file.
+    """
+    return [each if each.name == NUMPY else cast(Provider, _Limited(each, limit // SHARE)) for each in providers]
+
+
+def is_heavy(provider: Provider, equation: Equation) -> bool:
+    """Whether a constant is one that a provider of a session with a memory limit does not take."""
+    most = getattr(provider, "heaviest", None)
+    return most is not None and any(x.value is not None and x.value.nbytes > most for x in equation.inputs)
 
 
 class GiantError(Exception):

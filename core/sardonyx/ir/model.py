@@ -16,6 +16,7 @@ import numpy as np
 from sardonyx.dtypes import DType
 from sardonyx.errors import printable
 from sardonyx.ir.types import DimLike, TensorType, ValueType
+from sardonyx.spill import spilled
 
 
 @dataclass(eq=False)
@@ -39,7 +40,7 @@ class Tensor:
 
     def array(self) -> np.ndarray:
         if self._array is None:
-            self._array = self.load()
+            self._array = spilled(self.load())
         return self._array
 
     @property
@@ -50,7 +51,8 @@ class Tensor:
     @classmethod
     def of(cls, array: np.ndarray, dtype: DType, name: str = "") -> Tensor:
         """The constant that holds this array."""
-        return cls(dtype, tuple(array.shape), lambda: array, name, _array=array)
+        kept = spilled(array)
+        return cls(dtype, tuple(array.shape), lambda: kept, name, _array=kept)
 
     def scaled(self, factors: np.ndarray) -> Tensor:
         """This constant of floats times factors of the same type that broadcast to it, computed when it is needed."""

@@ -12,6 +12,7 @@ from sardonyx.compiler.kernel import Kernel, Routine
 from sardonyx.device import ALIGNMENT, Address, Executable, Launch
 from sardonyx.errors import RuntimeException, SardonyxError
 from sardonyx.numpy_backend.codegen import factory
+from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
 from sardonyx.termination import poll
@@ -36,6 +37,14 @@ class NumpyDevice:
         # Protobuf aligns nothing, and NumPy copies unaligned operands at every call.
         data = np.require(array, requirements=["C", "A"])
         return Address(data.reshape(-1).view(np.uint8), 0, data.nbytes)
+
+    def reads_in_place(self, array: np.ndarray) -> bool:
+        """Whether `constant` takes an array where it lies."""
+        return array.flags.c_contiguous and array.flags.aligned
+
+    def in_place(self, array: np.ndarray) -> Address:
+        """Where a C-contiguous array lies, aligned or not, of which code takes rows alone (`lookup`)."""
+        return Address(array.reshape(-1).view(np.uint8).view(Mapped), 0, array.nbytes)
 
     def upload(self, address: Address, array: np.ndarray) -> None:
         flat = np.ascontiguousarray(array).reshape(-1).view(np.uint8)

@@ -14,6 +14,7 @@ from sardonyx import dtypes
 from sardonyx.array import PRIMITIVES
 from sardonyx.compiler.kernel import Routine
 from sardonyx.device import Address
+from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.primitives.convolution import convolve
 from sardonyx.primitives.recurrent_numpy import prepare
@@ -38,8 +39,14 @@ class BoundRoutine:
             view(address, dtype, shape if isinstance(shape, tuple) else [_number(size, params) for size in shape])
             for address, dtype, shape in zip(buffers, self.dtypes, self.shapes, strict=True)
         ]
+        if isinstance(buffers[0].chunk, Mapped):
+            return lookup(*arrays) if all(array.size for array in arrays) else _nothing
         attributes = self.fixed if self.fixed is not None else decode(self.attributes, params)
         return self.function(arrays[: self.inputs], arrays[self.inputs :], attributes)
+
+
+def _nothing() -> None:
+    """There are no elements."""
 
 
 def _sizes(shape: Sequence[int | str]) -> Sequence[int | str] | tuple[int, ...]:
