@@ -179,7 +179,7 @@ class App:
 
     def copy(self) -> None:
         self.root.clipboard_clear()
-        self.root.clipboard_append(self._text.get("1.0", "end").strip())
+        self.root.clipboard_append("\n".join(each.text for each in self.reading.found) if self.reading else "")
         self.status["text"] = "Copied."
 
     def toggle(self) -> None:
@@ -225,7 +225,8 @@ class App:
         count = len(reading.found)
         self._heading["text"] = f"{count or 'No'} {'text' if count == 1 else 'texts'} found"
         runs = len(reading.seconds)
-        self._time["text"] = f"{1e3 * sum(reading.seconds):,.0f} ms in {runs} run{'s' * (runs != 1)} of the models"
+        self._time["text"] = f"{1e3 * sum(reading.seconds):,.0f} ms in {runs} run{'s' * (runs != 1)}"
+        self._time["text"] += ", with compiling" * reading.compiled
         self._text.configure(state="normal")
         self._text.delete("1.0", "end")
         for each in reading.found:

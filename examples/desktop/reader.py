@@ -49,11 +49,12 @@ class Found:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a picture says, and how long each of the models' runs took, in seconds."""
+    """What a picture says, how long each of the models' runs took, in seconds, and whether one had to be compiled."""
 
     picture: Image.Image
     found: list[Found]
     seconds: list[float]
+    compiled: bool
 
 
 def download() -> None:
@@ -90,11 +91,16 @@ class Reader:
             self._letters = ["", *letters, " "]
         self._seconds: list[float] = []
 
+    @property
+    def _plans(self) -> int:
+        return sum(session.compiled for session in self.sessions)
+
     def read(self, picture: Image.Image) -> Reading:
         """What a picture in RGB says, from top to bottom."""
         self._seconds = []
+        plans = self._plans
         found = self._text(picture) if len(self.sessions) == 2 else self._digit(picture)
-        return Reading(picture, found, self._seconds)
+        return Reading(picture, found, self._seconds, self._plans > plans)
 
     def _run(self, number: int, x: NDArray[np.float32]) -> NDArray[np.float32]:
         session, start = self.sessions[number], time.perf_counter()
