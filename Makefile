@@ -34,7 +34,7 @@ lint: .venv/.test
 	@$(BIN)/mypy
 
 system: .venv/.test
-	@$(BIN)/python -m tests.support.system node webgpu browser
+	@$(BIN)/python -m tests.support.system node webgpu browser desktop
 
 format: .venv/.test ## format the code and sort its imports
 	@$(BIN)/ruff check --fix-only .

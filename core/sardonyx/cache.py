@@ -109,8 +109,12 @@ def _make_room(folder: Path) -> None:
 
 @cache
 def release(packages: Sequence[str]) -> str:
-    """What changes whenever a source file of these packages does, or the version."""
+    """What changes whenever a source file of these packages does, or the version; of a frozen program, the program."""
     digest = hashlib.sha256(repr((__version__, sys.byteorder)).encode())
+    if getattr(sys, "frozen", False):  # its sources, if there are any, may lie elsewhere each time
+        stat = os.stat(sys.executable)
+        digest.update(f"{sys.executable} {stat.st_size} {stat.st_mtime_ns}".encode())
+        return digest.hexdigest()
     for package in packages:
         spec = find_spec(package)
         for folder in spec.submodule_search_locations or () if spec else ():

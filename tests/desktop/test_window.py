@@ -1,0 +1,86 @@
+"""The window of examples/desktop: what it reads, shows and says."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import require
+
+from .seen import ACCENT, EXAMPLE, FOUR, LINES, SEVEN
+
+pytestmark = pytest.mark.slow
+
+
+def drive(display: str, scene: str, *arguments: object, **environment: str) -> Any:
+    """What the driver has seen."""
+    places = os.pathsep.join(map(str, (EXAMPLE, *sys.path)))
+    environment = {**os.environ, "DISPLAY": display, "PYTHONPATH": places, "SARDONYX_CACHE": "0", **environment}
+    command = [sys.executable, str(Path(__file__).with_name("drive.py")), scene, *map(str, arguments)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_text(display: str, models: Path, page: Path, tmp_path: Path) -> None:
+    seen = drive(display, "text", models, page, tmp_path / "screen.png")
+    assert seen["texts"] == seen["labels"] == LINES
+    assert seen["lines"] == [ACCENT, ACCENT]
+    assert "2 texts found" in seen["words"]
+    assert "WasmExecutionProvider" in seen["words"]
+    assert any(word.endswith("ms in 3 runs, with compiling") for word in seen["words"])
+    assert seen["copied"].splitlines() == LINES
+
+
+def test_digits_keys_and_errors(display: str, tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gif"
+    broken.write_text("no picture")
+    seen = drive(display, "digit", SEVEN, FOUR, broken)
+    assert [seen[name]["texts"] for name in ("first", "second", "after")] == [["7"], ["4"], ["7"]]
+    assert any(word.endswith("ms in 1 run") for word in seen["after"]["words"])
+    assert any(word.startswith("Get text models") for word in seen["first"]["words"])
+    assert seen["dark"] < 60
+    assert seen["light"] > 200
+    assert seen["bare"]["boxes"]
+    assert not seen["bare"]["labels"]
+    assert "broken.gif cannot be read as a picture: cannot identify" in seen[".gif"]
+    assert "No such file" in seen[".png"]
+
+
+def test_screen(display: str) -> None:
+    assert drive(display, "screen", SEVEN)["texts"] == ["7"]
+
+
+def test_camera(display: str) -> None:
+    seen = drive(display, "camera", SEVEN)
+    assert "OpenCV" in seen["missing"]
+    assert "Camera 0 gives no picture" in seen["gone"]
+    assert seen["texts"] == ["7"]
+
+
+def test_stays_responsive(display: str) -> None:
+    seen = drive(display, "slow", SEVEN)
+    assert seen["texts"] == ["7"]
+    assert seen["ticks"] >= 5
+
+
+def test_survives_a_lost_gpu(display: str) -> None:
+    require("webgpu")
+    seen = drive(display, "lost", SEVEN)
+    for name in ("before", "first", "second", "after"):
+        assert seen[name]["texts"] == ["7"]
+        assert any(word.startswith("WebGpuExecutionProvider") for word in seen[name]["words"])
+    assert all("lost" in seen[name]["status"] for name in ("first", "second"))
+
+
+def test_docstrings() -> None:
+    places = os.pathsep.join(map(str, (EXAMPLE, *sys.path)))
+    command = [sys.executable, "-m", "doctest", str(EXAMPLE / "reader.py")]
+    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": places}, capture_output=True, text=True)
+    assert not done.returncode, done.stdout + done.stderr
