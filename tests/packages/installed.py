@@ -112,6 +112,23 @@ def sample(name: str) -> Path:
     return cached(CACHE / "samples" / name, make)
 
 
+def wheel(name: str, version: str) -> Path:
+    """A package's wheel, called after a system of no kind: what Pyodide installs.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed; `stderr` says why.
+    """
+    target = CACHE / "wheels" / f"{name}-{version}-py3-none-any.whl"
+
+    def make(scratch: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            _pip("download", "--no-deps", "--dest", folder, f"{name}=={version}")
+            (archive,) = Path(folder).iterdir()
+            (scratch / target.name).write_bytes(archive.read_bytes())
+
+    return cached(target, make)
+
+
 def _pip(*arguments: str) -> None:
     environment = {**os.environ, "PYTHONPATH": sysconfig.get_path("purelib")}
     command = [sys.executable, "-m", "pip", "-qq", "--disable-pip-version-check", *arguments]
