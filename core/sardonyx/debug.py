@@ -22,9 +22,9 @@ def level() -> int:
     return max(asked, {VERBOSE: TIMES, INFO: PLACEMENT}.get(severity, 0))
 
 
-def warn_once(text: str) -> None:
-    """Warn of what has no effect here, once in a process."""
-    if text not in _warned and severity <= WARNING:
+def warn_once(text: str, own: int = -1) -> None:
+    """Warn of what has no effect here, once in a process; `own` is a session's severity, -1 where it has none."""
+    if text not in _warned and (severity if own < 0 else own) <= WARNING:
         _warned.add(text)
         warnings.warn(text, stacklevel=2)
 

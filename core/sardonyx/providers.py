@@ -59,11 +59,14 @@ def available() -> list[str]:
 
 
 def resolve(
-    names: Sequence[str | tuple[str, Mapping[str, Any]]] | None, options: Sequence[Mapping[str, Any]] | None = None
+    names: Sequence[str | tuple[str, Mapping[str, Any]]] | None,
+    options: Sequence[Mapping[str, Any]] | None = None,
+    severity: int = -1,
 ) -> list[tuple[Provider, dict[str, str]]]:
     """The providers of a session with their options; `CPUExecutionProvider` is `FASTEST`, where that runs.
 
     NumPy always comes last, since there is nothing that it cannot run. Without names, the CPU is taken.
+    Options without effect are warned of, as far as `severity` and `debug.warn_once` let them.
     """
     wanted: list[tuple[str, dict[str, str]]] = []
     for name, merged in _pairs(names or [CPU], options if names else None):
@@ -71,7 +74,7 @@ def resolve(
             warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
-        _warn_of_unknown(name, merged)
+        _warn_of_unknown(name, merged, severity)
     wanted.append((NUMPY, {}))
     chosen: dict[str, tuple[Provider, dict[str, str]]] = {}
     for name, given in wanted:
@@ -107,7 +110,7 @@ def of_session(options: SessionOptions, names: Any, provider_options: Any) -> li
     raises InvalidArgument.
     """
     names = names or options.providers()
-    chosen = resolve(names, provider_options)
+    chosen = resolve(names, provider_options, options.log_severity_level)
     if options.entry(ALONE) == "1":
         asked = [name if isinstance(name, str) else name[0] for name in names or ()]
         if CPU in asked:
@@ -116,13 +119,13 @@ def of_session(options: SessionOptions, names: Any, provider_options: Any) -> li
     return chosen
 
 
-def _warn_of_unknown(name: str, given: Mapping[str, str]) -> None:
+def _warn_of_unknown(name: str, given: Mapping[str, str], severity: int) -> None:
     """Say once which options have no effect."""
     lists = [getattr(load(each), "options", given) for each in (FASTEST if name == CPU else (name,))]
     known = {key for each in lists for key in each}
     for key in given.keys() - known:
         there = ", ".join(sorted(known)) or "none"
-        debug.warn_once(f"{name}: the option {key!r} has no effect here; there are {there}")
+        debug.warn_once(f"{name}: the option {key!r} has no effect here; there are {there}", severity)
 
 
 def everywhere() -> list[str]:

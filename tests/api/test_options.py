@@ -163,12 +163,19 @@ def test_providers_by_options() -> None:
 
 def test_options_of_providers_that_have_no_effect() -> None:
     given = {"arena_extend_strategy": "kSameAsRequested", "intra_op_num_threads": 1}
+    quiet = sardonyx.SessionOptions()
+    quiet.log_severity_level = 4
+    sardonyx.InferenceSession(ADD, quiet, providers=[(CPU, given)])
     with pytest.warns(UserWarning, match="'arena_extend_strategy' has no effect here; there are intra_op_num_threads"):
         session = sardonyx.InferenceSession(ADD, providers=[(CPU, given)])
     assert session.get_provider_options() == {WASM: {"intra_op_num_threads": "1"}, NUMPY: {}}
     sardonyx.InferenceSession(ADD, providers=[(CPU, given)])  # it is said once
     sardonyx.set_default_logger_severity(3)
     sardonyx.InferenceSession(ADD, providers=[(NUMPY, {"speed": "high"})])
+    aloud = sardonyx.SessionOptions()
+    aloud.log_severity_level = 2
+    with pytest.warns(UserWarning, match="'speed' has no effect here; there are none"):
+        sardonyx.InferenceSession(ADD, aloud, providers=[(NUMPY, {"speed": "high"})])
     with pytest.raises(ValueError, match="a severity is one of 0"):
         sardonyx.set_default_logger_severity(9)
 
