@@ -25,7 +25,7 @@ check: lint ## lint, type-check and run the quick tests (about five minutes)
 test: system lint ## run everything that a change must pass
 	@$(PYTEST) -n 2 -m "not nightly"
 
-test-all: system lint ## run every test, the long ones too
+test-all: system lint .venv/.exports ## run every test, the long ones too
 	@$(PYTEST) -n 2
 
 lint: .venv/.test
@@ -50,6 +50,11 @@ clean: ## remove everything that make made
 .venv/.test: pyproject.toml | $(BIN)/python
 	@echo "Installing the tests' packages into .venv"
 	@$(PIP) install -qq -e '.[test]'
+	@touch $@
+
+.venv/.exports: .venv/.test
+	@echo "Installing PyTorch and its exporter into .venv"
+	@$(PIP) install -qq -e '.[exports]'
 	@touch $@
 
 .venv/.demo: pyproject.toml | $(BIN)/python

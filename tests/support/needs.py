@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,8 +30,8 @@ class Need:
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser`, `desktop` or `pyodide`. May be called at module
-    level.
+    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser`, `desktop`, `pyodide` or `torch`. May be called at
+    module level.
     """
     if reason := lacks(name):
         absent(reason)
@@ -105,6 +106,12 @@ def _no_pyodide() -> str | None:
     return None
 
 
+def _no_torch() -> str | None:
+    if find_spec("torch") and find_spec("onnxscript"):
+        return None
+    return "the packages torch and onnxscript are not installed (pip install -e '.[exports]')"
+
+
 NEEDS = {
     "node": Need(_no_node, ("nodejs", "npm")),
     "wasm": Need(_no_wasm),
@@ -112,6 +119,7 @@ NEEDS = {
     "browser": Need(_no_browser, ("chromium",)),
     "desktop": Need(_no_desktop, ("xvfb", "python3-tk", "fonts-dejavu-core")),
     "pyodide": Need(_no_pyodide),
+    "torch": Need(_no_torch),
 }
 
 

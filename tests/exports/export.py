@@ -1,0 +1,91 @@
+"""A case as an ONNX model, and what PyTorch computes for it."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import warnings
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from tests.exports.case import Arguments, Case
+
+EXPORTERS: dict[str, dict[str, Any]] = {
+    "torchscript": {"dynamo": False},
+    "dynamo": {"dynamo": True},
+    "dynamo-opset23": {"dynamo": True, "opset_version": 23},
+}
+
+
+@cache
+def case(name: str) -> Case:
+    """The case `family.function`, the same at every call, with statistics that are not those of a new module."""
+    family, function = name.split(".")
+    torch.manual_seed(0)
+    found: Case = getattr(import_module(f"tests.exports.families.{family}"), function)()
+    for module in found.module.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            torch.nn.init.normal_(module.running_mean, 0.0, 0.2)
+            torch.nn.init.uniform_(module.running_var, 0.5, 2.0)
+    found.module.eval()
+    return found
+
+
+@cache
+def exported(name: str, exporter: str) -> bytes:
+    """The model of a case; its inputs are `in0`, `in1`, ..., its outputs have names of the exporter's."""
+    subject = case(name)
+    arguments = at(name, subject.sizes[0])
+    inputs = [f"in{number}" for number in range(len(tree_leaves(arguments)))]
+    options = dict(EXPORTERS[exporter])
+    if options["dynamo"]:
+        shapes = {key: tree_map(lambda _, key=key: dict(subject.axes[key]), value) for key, value in arguments.items()}
+        options |= {"dynamic_shapes": shapes, "custom_translation_table": subject.translations, "external_data": False}
+    else:
+        axes = [subject.axes[key] for key, value in arguments.items() for _ in tree_leaves(value)]
+        options["dynamic_axes"] = dict(zip(inputs, axes, strict=True))
+        for symbol, function in (subject.symbolics or {}).items():
+            torch.onnx.register_custom_op_symbolic(symbol, function, 18)
+    with io.BytesIO() as file, quiet():
+        values = tuple(arguments.values())
+        program = torch.onnx.export(
+            subject.module, values, None if options["dynamo"] else file, input_names=inputs, **options
+        )
+        return program.model_proto.SerializeToString() if program else file.getvalue()
+
+
+@contextlib.contextmanager
+def quiet() -> Any:
+    """What exporters say on warnings, logs and standard output is theirs."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), torch.no_grad():
+        warnings.simplefilter("ignore")
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(logging.NOTSET)
+
+
+@cache
+def at(name: str, size: tuple[int, int]) -> Arguments:
+    """The arguments of a case at a size."""
+    torch.manual_seed(1)
+    return case(name).arguments(*size)
+
+
+def feeds(arguments: Arguments) -> dict[str, np.ndarray]:
+    """The arguments by the names that models have for them."""
+    return {f"in{number}": value.numpy() for number, value in enumerate(tree_leaves(arguments))}
+
+
+@cache
+def expected(name: str, size: tuple[int, int]) -> list[np.ndarray]:
+    """What PyTorch computes."""
+    with torch.no_grad():
+        return [value.numpy() for value in tree_leaves(case(name).module(**at(name, size)))]
