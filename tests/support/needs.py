@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -29,7 +29,7 @@ class Need:
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser` or `pyodide`. May be called at module level.
+    `name` is a key of `NEEDS`, such as `node`, `webgpu` or `armhf`. May be called at module level.
     """
     if reason := lacks(name):
         absent(reason)
@@ -96,12 +96,38 @@ def _no_pyodide() -> str | None:
     return None
 
 
+def _no_emulation() -> str | None:
+    tools = [tool for tool in ("mmdebstrap", "qemu-arm-static", "update-binfmts") if not shutil.which(tool)]
+    return f"{' and '.join(tools)} cannot be found, which make and run the userlands of boards" if tools else None
+
+
+def _no_userland(architecture: str) -> str | None:
+    from tests.edge.userland import make, registered
+
+    if reason := lacks("emulation"):
+        return reason
+    if os.geteuid():
+        return "only root may make userlands of boards and run them"
+    if not registered(architecture):
+        return f"the kernel does not hand programs of {architecture} to QEMU, even after `update-binfmts --enable`"
+    try:
+        make(architecture)
+    except (OSError, RuntimeError) as error:
+        return f"no userland of {architecture} can be made: {error}"
+    return None
+
+
 NEEDS = {
     "node": Need(_no_node, ("nodejs", "npm")),
     "wasm": Need(_no_wasm),
     "webgpu": Need(_no_webgpu, ("mesa-vulkan-drivers", "libvulkan1")),
     "browser": Need(_no_browser, ("chromium",)),
     "pyodide": Need(_no_pyodide),
+    "emulation": Need(
+        _no_emulation, ("arch-test", "binfmt-support", "debian-archive-keyring", "mmdebstrap", "qemu-user-static")
+    ),
+    "armhf": Need(partial(_no_userland, "armhf")),
+    "arm64": Need(partial(_no_userland, "arm64")),
 }
 
 
