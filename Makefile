@@ -5,7 +5,7 @@ BIN = .venv/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTEST = $(BIN)/python -m pytest
 
-.PHONY: help demo web pages check test test-all lint system format wheel clean
+.PHONY: help demo web pages check test test-all lint system userlands format wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,7 +34,10 @@ lint: .venv/.test
 	@$(BIN)/mypy
 
 system: .venv/.test
-	@$(BIN)/python -m tests.support.system node webgpu browser desktop
+	@$(BIN)/python -m tests.support.system node webgpu browser desktop emulation
+
+userlands: system ## make what a Raspberry Pi has, 32 bits and 64, for the tests (half a minute)
+	@$(BIN)/python -m tests.edge.userland armhf arm64
 
 format: .venv/.test ## format the code and sort its imports
 	@$(BIN)/ruff check --fix-only .

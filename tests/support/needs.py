@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NoReturn
@@ -30,8 +30,7 @@ class Need:
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser`, `desktop`, `pyodide` or `torch`. May be called at
-    module level.
+    `name` is a key of `NEEDS`, such as `node`, `webgpu` or `armhf`. May be called at module level.
     """
     if reason := lacks(name):
         absent(reason)
@@ -112,6 +111,27 @@ def _no_torch() -> str | None:
     return "the packages torch and onnxscript are not installed (pip install -e '.[exports]')"
 
 
+def _no_emulation() -> str | None:
+    tools = [tool for tool in ("mmdebstrap", "qemu-arm-static", "update-binfmts") if not shutil.which(tool)]
+    return f"{' and '.join(tools)} cannot be found, which make and run the userlands of boards" if tools else None
+
+
+def _no_userland(architecture: str) -> str | None:
+    from tests.edge.userland import make, registered
+
+    if reason := lacks("emulation"):
+        return reason
+    if os.geteuid():
+        return "only root may make userlands of boards and run them"
+    if not registered(architecture):
+        return f"the kernel does not hand programs of {architecture} to QEMU, even after `update-binfmts --enable`"
+    try:
+        make(architecture)
+    except (OSError, RuntimeError) as error:
+        return f"no userland of {architecture} can be made: {error}"
+    return None
+
+
 NEEDS = {
     "node": Need(_no_node, ("nodejs", "npm")),
     "wasm": Need(_no_wasm),
@@ -120,6 +140,11 @@ NEEDS = {
     "desktop": Need(_no_desktop, ("xvfb", "python3-tk", "fonts-dejavu-core")),
     "pyodide": Need(_no_pyodide),
     "torch": Need(_no_torch),
+    "emulation": Need(
+        _no_emulation, ("arch-test", "binfmt-support", "debian-archive-keyring", "mmdebstrap", "qemu-user-static")
+    ),
+    "armhf": Need(partial(_no_userland, "armhf")),
+    "arm64": Need(partial(_no_userland, "arm64")),
 }
 
 

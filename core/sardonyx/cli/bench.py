@@ -3,7 +3,8 @@
 Each --provider is a side of its own, so is --against onnxruntime. All sides run in one process by turns, so that what
 else the machine does hits them alike. The first run, which compiles, and the next ones, which warm up, are not in the
 median. The sides are given the same values, and what they make of them is compared. BLAS has one thread, and so has
-onnxruntime, unless --threads gives them more.
+onnxruntime, unless --threads gives them more. With --board it also shows what the machine tells of itself: the most
+memory that the process had, temperature, clock, and why it is slower than it could be.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--against", choices=[THEIRS], help="another runtime to time beside them")
     parser.add_argument("--runs", type=int, default=20, metavar="N", help="runs of each side, 20 if not given")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of BLAS and onnxruntime, 1 if not given")
+    parser.add_argument("--board", action="store_true", help="show memory, temperature, clock and throttling, too")
     add_input(parser)
     add_shape(parser)
 
@@ -58,6 +60,7 @@ class Side:
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Time all sides; the facts, as `--json` prints them, times in seconds."""
     from sardonyx.cli import comparison
+    from sardonyx.cli.board import Board
     from sardonyx.cli.devices import chosen
     from sardonyx.cli.feeds import feeds
     from sardonyx.errors import InvalidArgument
@@ -72,6 +75,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     sides = [_ours(args.model, provider, values, args.threads) for provider in providers]
     if args.against:
         sides.append(against(args.model, values, args.threads))
+    board = Board() if args.board else None
     with progress("Running", (args.runs + WARM_UP + 1) * len(sides), hidden=args.json) as step:
         for number in range(args.runs + WARM_UP + 1):
             for side in sides:
@@ -84,6 +88,8 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
                     side.first, side.results = seconds, results
                 elif number > WARM_UP:
                     side.times.append(seconds)
+            if board:
+                board.read()
     base = sides[-1] if args.against else sides[0]
     return {
         "model": str(args.model),
@@ -105,6 +111,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
             }
             for side in sides
         ],
+        "board": board.facts() if board else None,
     }
 
 
@@ -144,6 +151,7 @@ def against(model: str, values: dict[str, Any], threads: int) -> Side:
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
+    from sardonyx.cli import board
     from sardonyx.cli.devices import short_name
 
     screen.heading(f"{Path(data['model']).name}: {count(data['runs'], 'run')}, {count(data['threads'], 'thread')}")
@@ -179,6 +187,8 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             f"The outputs of {' and '.join(different)} differ from those of {short_name(data['base'])}: these "
             "times are not of the same work. `sardonyx verify` tells which nodes are wrong."
         )
+    if data["board"]:
+        board.render(screen, data["board"])
 
 
 def _difference(side: dict[str, Any]) -> str:
