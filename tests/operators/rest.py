@@ -11,7 +11,7 @@ I64 = np.array(1, np.int64)
 
 
 def _model(body: str, inputs: str = "float[2,3] x", output: str = "float[2,3] y") -> str:
-    opsets = '"" : 21, "ai.onnx.ml" : 3, "com.microsoft" : 1'
+    opsets = '"" : 21, "ai.onnx.ml" : 3, "com.microsoft" : 1, "ai.onnx.preview.training" : 1'
     return f"<ir_version: 10, opset_import: [{opsets}]>\ng ({inputs}) => ({output}) {{ {body} }}"
 
 
@@ -70,6 +70,9 @@ MODELS: dict[tuple[str, str], list[tuple[str, dict[str, Any]]]] = {
         f"y, p = ai.onnx.ml.TreeEnsembleClassifier <{_TREE}, classlabels_int64s = [0, 1], class_ids = [0, 1], "
         "class_nodeids = [1, 2], class_treeids = [0, 0], class_weights = [1.0, 2.0]> (x)",
         "int64[2] y, float[2,2] p",
+    ),
+    ("ai.onnx.preview.training", "Gradient"): _of_x(
+        's = Exp (x)  y = ai.onnx.preview.training.Gradient <xs = ["x"], y = "s"> (x)'
     ),
     ("com.microsoft", "SimplifiedLayerNormalization"): [
         (
