@@ -11,6 +11,7 @@ import pytest
 import sardonyx
 from tests.engine.providers import NUMPY, WASM, WEBGPU, require_provider
 from tests.estimators.conversion import fitted, model, wanted
+from tests.estimators.entry import Entry
 from tests.estimators.table import ESTIMATORS
 
 SHARE = 10
@@ -37,7 +38,11 @@ def test_webgpu(name: str) -> None:
     assert_like_estimator(name, np.float32, WEBGPU)
 
 
-@pytest.mark.parametrize("name", _others([name for name, entry in ESTIMATORS.items() if entry.float64]))
+def _takes_float64(entry: Entry) -> bool:
+    return entry.float64 and any(feed.dtype == np.float64 for feed in entry.data().feeds(np.float64).values())
+
+
+@pytest.mark.parametrize("name", _others([name for name, entry in ESTIMATORS.items() if _takes_float64(entry)]))
 def test_float64(name: str) -> None:
     assert_like_estimator(name, np.float64, NUMPY)
 

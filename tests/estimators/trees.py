@@ -35,6 +35,7 @@ TABLE: Table = {
         lambda: ensemble.RandomForestClassifier(20, random_state=0),
         gaps,
         wrong="it forgets where missing numbers go",
+        float64=False,
     ),
     "forest-regressor": regressor(lambda: ensemble.RandomForestRegressor(20, random_state=0)),
     "forest-regressor-two": regressor(lambda: ensemble.RandomForestRegressor(20, random_state=0), lines),
@@ -63,13 +64,16 @@ TABLE: Table = {
     "hist-boosting-quantile": regressor(
         lambda: ensemble.HistGradientBoostingRegressor(loss="quantile", quantile=0.8, max_iter=20, random_state=0)
     ),
-    "isolation-forest": Entry(lambda: ensemble.IsolationForest(n_estimators=20, random_state=0), two, DETECTOR),
-    "adaboost": classifier(lambda: ensemble.AdaBoostClassifier(n_estimators=10, random_state=0)),
+    "isolation-forest": Entry(
+        lambda: ensemble.IsolationForest(n_estimators=20, random_state=0), two, DETECTOR, float64=False
+    ),
+    "adaboost": classifier(lambda: ensemble.AdaBoostClassifier(n_estimators=10, random_state=0), float64=False),
     "adaboost-two": classifier(
         lambda: ensemble.AdaBoostClassifier(tree.DecisionTreeClassifier(max_depth=2), n_estimators=10, random_state=0),
         two,
+        float64=False,
     ),
-    "adaboost-regressor": regressor(lambda: ensemble.AdaBoostRegressor(n_estimators=10, random_state=0)),
+    "adaboost-regressor": regressor(lambda: ensemble.AdaBoostRegressor(n_estimators=10, random_state=0), float64=False),
     "bagging-trees": classifier(lambda: ensemble.BaggingClassifier(n_estimators=5, random_state=0)),
     "bagging-logistic": classifier(
         lambda: ensemble.BaggingClassifier(
