@@ -1,4 +1,7 @@
-"""Trees and ensembles of them."""
+"""Trees and ensembles of them.
+
+Forests have 16 trees: where as many vote for one class as for another, sums of sixteenths are equal on both sides.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +32,18 @@ TABLE: Table = {
     "tree-leaf": regressor(lambda: tree.DecisionTreeRegressor(max_depth=4, random_state=0)),
     "tree-regressor-two": regressor(lambda: tree.DecisionTreeRegressor(max_depth=4, random_state=0), lines),
     "extra-tree": classifier(lambda: tree.ExtraTreeClassifier(max_depth=6, random_state=0)),
-    "forest-two": classifier(lambda: ensemble.RandomForestClassifier(20, max_depth=6, random_state=0), two),
-    "forest-three": classifier(lambda: ensemble.RandomForestClassifier(20, random_state=0)),
+    "forest-two": classifier(lambda: ensemble.RandomForestClassifier(16, max_depth=6, random_state=0), two),
+    "forest-three": classifier(lambda: ensemble.RandomForestClassifier(16, random_state=0)),
     "forest-gaps": classifier(
-        lambda: ensemble.RandomForestClassifier(20, random_state=0),
+        lambda: ensemble.RandomForestClassifier(16, random_state=0),
         gaps,
         wrong="it forgets where missing numbers go",
         float64=False,
     ),
-    "forest-regressor": regressor(lambda: ensemble.RandomForestRegressor(20, random_state=0)),
-    "forest-regressor-two": regressor(lambda: ensemble.RandomForestRegressor(20, random_state=0), lines),
-    "extra-trees": classifier(lambda: ensemble.ExtraTreesClassifier(20, random_state=0)),
-    "extra-trees-regressor": regressor(lambda: ensemble.ExtraTreesRegressor(20, random_state=0)),
+    "forest-regressor": regressor(lambda: ensemble.RandomForestRegressor(16, random_state=0)),
+    "forest-regressor-two": regressor(lambda: ensemble.RandomForestRegressor(16, random_state=0), lines),
+    "extra-trees": classifier(lambda: ensemble.ExtraTreesClassifier(16, random_state=0)),
+    "extra-trees-regressor": regressor(lambda: ensemble.ExtraTreesRegressor(16, random_state=0)),
     "gradient-boosting-two": classifier(
         lambda: ensemble.GradientBoostingClassifier(n_estimators=20, random_state=0), two
     ),
