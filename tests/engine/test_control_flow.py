@@ -7,8 +7,9 @@ import onnxruntime
 import pytest
 
 import sardonyx
+from sardonyx.errors import RuntimeException
 from tests.engine.graphs import CONTROL_FLOW, model
-from tests.engine.providers import PROVIDERS
+from tests.engine.providers import PROVIDERS, require_provider
 from tests.engine.test_replay import feeds_of_control_flow
 
 SCAN = """
@@ -56,6 +57,24 @@ g (int64 n, float[K] x) => (bool[T, K] flags, float[T, K] rows) {
 }
 """
 """Slices of three bytes, which devices cannot put one behind the other, and of whole words."""
+
+
+UNLIKELY = """
+g (float[K] x) => (float[M] y) {
+  two = Constant <value_ints = [2]> ()
+  best, at = TopK (x, two)
+  places = NonZero (best)
+  number = Size (places)
+  zero = Constant <value_int = 0> ()
+  some = Greater (number, zero)
+  z = If (some) <
+    then_branch = then () => (float[1, K] t) { axes = Constant <value_ints = [0]> () t = Unsqueeze (x, axes) },
+    else_branch = other () => (float[K] e) { e = Neg (x) }
+  >
+  y = Concat <axis = 0> (z, x)
+}
+"""
+"""Only the branch makes sense that is taken where nothing is found."""
 
 
 BROADCAST = """
@@ -147,3 +166,13 @@ def test_a_branch_that_is_not_taken_may_be_impossible(provider: str) -> None:
     """Models for two sample rates have a branch for each, and each is for inputs of one length."""
     calls = [{"rate": np.array(rate), "x": np.arange(size, dtype=np.float32)} for rate, size in ((16, 12), (8, 8))]
     _compare(provider, CHOICE, calls * 2)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_guess_that_makes_no_sense_is_no_error(provider: str) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession(model(UNLIKELY), providers=[provider])
+    for count in (3, 5):
+        assert session.run(None, {"x": np.zeros(count, np.float32)})[0].tolist() == [0.0] * (2 * count)
+    with pytest.raises(RuntimeException, match="Concat"):
+        session.run(None, {"x": np.ones(3, np.float32)})

@@ -10,7 +10,6 @@ import numpy as np
 import xgboost
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from .data import Data, codes, gaps, line, line_with_gaps, names, three, two
 from .entry import Entry, Table, classifier, regressor
@@ -26,6 +25,7 @@ def light(
         lambda: lightgbm.LGBMClassifier(min_child_samples=5, verbose=-1, **SIZE | options),
         data,
         options={"zipmap": zipmap},
+        float64=False,
         wrong=wrong,
         fit=fit or {},
         library="lightgbm",
@@ -43,7 +43,9 @@ def light_regressor(data: Callable[[], Data], fit: dict[str, Any] | None = None,
 
 def extreme(data: Callable[[], Data], **options: Any) -> Entry:
     """A classifier of XGBoost."""
-    return classifier(lambda: xgboost.XGBClassifier(**SIZE | options), data, options={}, library="xgboost")
+    return classifier(
+        lambda: xgboost.XGBClassifier(**SIZE | options), data, options={}, library="xgboost", float64=False
+    )
 
 
 def extreme_regressor(data: Callable[[], Data], **options: Any) -> Entry:
@@ -83,10 +85,14 @@ TABLE: Table = {
         options={},
         library="xgboost",
         wrong="it deals trees to classes in turn, but those of one class are side by side",
+        float64=False,
     ),
     "xgboost-ranker": regressor(lambda: xgboost.XGBRanker(**SIZE), three, fit={"qid": np.repeat(np.arange(12), 10)}),
     "lightgbm-pipeline": classifier(
-        lambda: make_pipeline(StandardScaler(), lightgbm.LGBMClassifier(min_child_samples=5, verbose=-1, **SIZE)), two
+        lambda: make_pipeline(
+            SimpleImputer(strategy="median"), lightgbm.LGBMClassifier(min_child_samples=5, verbose=-1, **SIZE)
+        ),
+        gaps,
     ),
     "xgboost-pipeline": classifier(
         lambda: make_pipeline(SimpleImputer(strategy="median"), xgboost.XGBClassifier(**SIZE)), gaps

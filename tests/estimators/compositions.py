@@ -68,16 +68,17 @@ TABLE: Table = {
         ),
         categories,
     ),
-    "union": transformer(lambda: make_union(StandardScaler(), PCA(2), PolynomialFeatures(2))),
+    "union": transformer(lambda: make_union(StandardScaler(), PCA(2), PolynomialFeatures(2)), float64=False),
     "voting-soft": classifier(
         lambda: ensemble.VotingClassifier(
             _members(), voting="soft", weights=np.array([2, 1, 1]), flatten_transform=False
-        )
+        ),
+        float64=False,
     ),
     "voting-hard": classifier(
         lambda: ensemble.VotingClassifier(_members(), flatten_transform=False), methods=("predict", _votes)
     ),
-    "voting-regressor": regressor(lambda: ensemble.VotingRegressor(_regressors())),
+    "voting-regressor": regressor(lambda: ensemble.VotingRegressor(_regressors()), float64=False),
     "stacking": classifier(lambda: ensemble.StackingClassifier(_members(), _logistic(), cv=2)),
     "stacking-passed-on": classifier(
         lambda: ensemble.StackingClassifier(_members(), _logistic(), cv=2, passthrough=True)

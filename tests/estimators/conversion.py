@@ -53,13 +53,13 @@ def fitted(name: str) -> Any:
 
 
 @cache
-def model(name: str, dtype: type[np.generic] = np.float32) -> bytes:
+def model(name: str, dtype: str = "float32") -> bytes:
     """The bytes of the model that the converter makes of the fitted estimator, for inputs of this dtype."""
     entry, estimator = ESTIMATORS[name], fitted(name)
     types = entry.data().types(dtype)
     with _quiet(), _plain_attributes():
         if entry.library == "skl2onnx":
-            options = {**entry.inner, id(estimator): entry.options}
+            options: dict[Any, Any] = {**entry.inner, id(estimator): entry.options}
             made = to_onnx(estimator, initial_types=types, options=options, target_opset=OPSETS)
         else:
             types = [(label, getattr(data_types, type(kind).__name__)(kind.shape)) for label, kind in types]

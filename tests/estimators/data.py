@@ -30,7 +30,7 @@ class Data:
     unseen: Any
     columns: tuple[str, ...] = ()
 
-    def feeds(self, dtype: type[np.generic]) -> dict[str, np.ndarray]:
+    def feeds(self, dtype: str) -> dict[str, np.ndarray]:
         """The unseen rows as inputs of a model, numbers with a fraction as this dtype."""
         if self.columns:
             table = np.asarray(self.unseen, object)
@@ -38,7 +38,7 @@ class Data:
         found = np.asarray(self.unseen, object if isinstance(self.unseen, list) else None)
         return {"X": _typed(found if found.ndim == 2 else found.reshape(-1, 1), dtype)}
 
-    def types(self, dtype: type[np.generic]) -> list[tuple[str, Any]]:
+    def types(self, dtype: str) -> list[tuple[str, Any]]:
         """The inputs as converters want them declared."""
         kinds = {"f4": FloatTensorType, "f8": DoubleTensorType, "i8": Int64TensorType}
         return [
@@ -47,7 +47,7 @@ class Data:
         ]
 
 
-def _typed(table: np.ndarray, dtype: type[np.generic]) -> np.ndarray:
+def _typed(table: np.ndarray, dtype: str) -> np.ndarray:
     if table.dtype.kind == "f" or (table.dtype == object and not isinstance(table[0, 0], str)):
         return table.astype(dtype)
     return table
@@ -74,7 +74,10 @@ def _rows(count: int = 160) -> np.ndarray:
 
 def _score(rows: np.ndarray) -> np.ndarray:
     """What targets are made from: a curved function of the rows, with noise."""
-    return rows[:, 0] * 2 + rows[:, 1] - rows[:, 2] ** 2 + np.sin(rows[:, 4]) + 0.5 * _noise(1, rows.shape[:1])
+    score: np.ndarray = (
+        rows[:, 0] * 2 + rows[:, 1] - rows[:, 2] ** 2 + np.sin(rows[:, 4]) + 0.5 * _noise(1, rows.shape[:1])
+    )
+    return score
 
 
 @cache

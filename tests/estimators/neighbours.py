@@ -21,7 +21,9 @@ TABLE: Table = {
     "knn-manhattan": classifier(lambda: neighbors.KNeighborsClassifier(3, metric="manhattan")),
     "knn-cosine": classifier(lambda: neighbors.KNeighborsClassifier(3, metric="cosine", algorithm="brute")),
     "knn-regressor": regressor(lambda: neighbors.KNeighborsRegressor(3)),
-    "knn-regressor-two": regressor(lambda: neighbors.KNeighborsRegressor(3, weights="distance"), lines, wrong=NEGATED),
+    "knn-regressor-two": regressor(
+        lambda: neighbors.KNeighborsRegressor(3, weights="distance"), lines, wrong=NEGATED, float64=False
+    ),
     "radius": classifier(lambda: neighbors.RadiusNeighborsClassifier(9.0)),
     "radius-regressor": regressor(lambda: neighbors.RadiusNeighborsRegressor(9.0)),
     "nearest": Entry(
@@ -55,15 +57,19 @@ TABLE: Table = {
         ("predict", lambda model, rows: model.predict(rows, return_std=True)[1]),
         options={"return_std": True},
     ),
-    "mixture-full": Entry(lambda: mixture.GaussianMixture(3, random_state=0), three, MIXTURE),
-    "mixture-tied": Entry(lambda: mixture.GaussianMixture(3, covariance_type="tied", random_state=0), three, MIXTURE),
+    "mixture-full": Entry(lambda: mixture.GaussianMixture(3, random_state=0), three, MIXTURE, float64=False),
+    "mixture-tied": Entry(
+        lambda: mixture.GaussianMixture(3, covariance_type="tied", random_state=0), three, MIXTURE, float64=False
+    ),
     "mixture-diagonal": Entry(
-        lambda: mixture.GaussianMixture(3, covariance_type="diag", random_state=0), three, MIXTURE
+        lambda: mixture.GaussianMixture(3, covariance_type="diag", random_state=0), three, MIXTURE, float64=False
     ),
     "mixture-spherical": Entry(
-        lambda: mixture.GaussianMixture(3, covariance_type="spherical", random_state=0), three, MIXTURE
+        lambda: mixture.GaussianMixture(3, covariance_type="spherical", random_state=0), three, MIXTURE, float64=False
     ),
-    "mixture-bayesian": Entry(lambda: mixture.BayesianGaussianMixture(n_components=3, random_state=0), three, MIXTURE),
+    "mixture-bayesian": Entry(
+        lambda: mixture.BayesianGaussianMixture(n_components=3, random_state=0), three, MIXTURE, float64=False
+    ),
     "k-means": Entry(lambda: cluster.KMeans(4, random_state=0), three, CLUSTERS),
     "k-means-batches": Entry(lambda: cluster.MiniBatchKMeans(4, random_state=0), three, CLUSTERS),
 }

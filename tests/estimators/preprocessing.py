@@ -16,17 +16,19 @@ TABLE: Table = {
     "normalizer-l1": transformer(lambda: preprocessing.Normalizer("l1")),
     "normalizer-l2": transformer(lambda: preprocessing.Normalizer("l2")),
     "normalizer-max": transformer(
-        lambda: preprocessing.Normalizer("max"), wrong="it divides by the largest number, not the largest magnitude"
+        lambda: preprocessing.Normalizer("max"),
+        wrong="it divides by the largest number, not the largest magnitude",
+        float64=False,
     ),
-    "binarizer": transformer(lambda: preprocessing.Binarizer(threshold=0.5)),
-    "power-johnson": transformer(lambda: preprocessing.PowerTransformer()),
-    "power-box-cox": transformer(lambda: preprocessing.PowerTransformer("box-cox"), positive),
+    "binarizer": transformer(lambda: preprocessing.Binarizer(threshold=0.5), float64=False),
+    "power-johnson": transformer(lambda: preprocessing.PowerTransformer(), float64=False),
+    "power-box-cox": transformer(lambda: preprocessing.PowerTransformer("box-cox"), positive, float64=False),
     "quantile": transformer(lambda: preprocessing.QuantileTransformer(n_quantiles=20)),
     "bins-ordinal": transformer(lambda: preprocessing.KBinsDiscretizer(4, encode="ordinal", strategy="uniform")),
     "bins-onehot": transformer(
         lambda: preprocessing.KBinsDiscretizer(3, encode="onehot-dense", quantile_method="averaged_inverted_cdf")
     ),
-    "polynomial": transformer(lambda: preprocessing.PolynomialFeatures(2)),
+    "polynomial": transformer(lambda: preprocessing.PolynomialFeatures(2), float64=False),
     "polynomial-interactions": transformer(
         lambda: preprocessing.PolynomialFeatures(3, interaction_only=True, include_bias=False)
     ),
@@ -50,7 +52,7 @@ TABLE: Table = {
     "imputer-frequent-strings": transformer(
         lambda: impute.SimpleImputer(strategy="most_frequent", missing_values="never seen"), categories
     ),
-    "imputer-neighbours": transformer(lambda: impute.KNNImputer(n_neighbors=3), gaps),
+    "imputer-neighbours": transformer(lambda: impute.KNNImputer(n_neighbors=3), gaps, float64=False),
     "pca": transformer(lambda: decomposition.PCA(3)),
     "pca-whitened": transformer(lambda: decomposition.PCA(3, whiten=True)),
     "incremental-pca": transformer(lambda: decomposition.IncrementalPCA(2)),

@@ -1,4 +1,7 @@
-"""Trees and ensembles of them."""
+"""Trees and ensembles of them.
+
+Forests have 16 trees: where as many vote for one class as for another, sums of sixteenths are equal on both sides.
+"""
 
 from __future__ import annotations
 
@@ -29,17 +32,18 @@ TABLE: Table = {
     "tree-leaf": regressor(lambda: tree.DecisionTreeRegressor(max_depth=4, random_state=0)),
     "tree-regressor-two": regressor(lambda: tree.DecisionTreeRegressor(max_depth=4, random_state=0), lines),
     "extra-tree": classifier(lambda: tree.ExtraTreeClassifier(max_depth=6, random_state=0)),
-    "forest-two": classifier(lambda: ensemble.RandomForestClassifier(20, max_depth=6, random_state=0), two),
-    "forest-three": classifier(lambda: ensemble.RandomForestClassifier(20, random_state=0)),
+    "forest-two": classifier(lambda: ensemble.RandomForestClassifier(16, max_depth=6, random_state=0), two),
+    "forest-three": classifier(lambda: ensemble.RandomForestClassifier(16, random_state=0)),
     "forest-gaps": classifier(
-        lambda: ensemble.RandomForestClassifier(20, random_state=0),
+        lambda: ensemble.RandomForestClassifier(16, random_state=0),
         gaps,
         wrong="it forgets where missing numbers go",
+        float64=False,
     ),
-    "forest-regressor": regressor(lambda: ensemble.RandomForestRegressor(20, random_state=0)),
-    "forest-regressor-two": regressor(lambda: ensemble.RandomForestRegressor(20, random_state=0), lines),
-    "extra-trees": classifier(lambda: ensemble.ExtraTreesClassifier(20, random_state=0)),
-    "extra-trees-regressor": regressor(lambda: ensemble.ExtraTreesRegressor(20, random_state=0)),
+    "forest-regressor": regressor(lambda: ensemble.RandomForestRegressor(16, random_state=0)),
+    "forest-regressor-two": regressor(lambda: ensemble.RandomForestRegressor(16, random_state=0), lines),
+    "extra-trees": classifier(lambda: ensemble.ExtraTreesClassifier(16, random_state=0)),
+    "extra-trees-regressor": regressor(lambda: ensemble.ExtraTreesRegressor(16, random_state=0)),
     "gradient-boosting-two": classifier(
         lambda: ensemble.GradientBoostingClassifier(n_estimators=20, random_state=0), two
     ),
@@ -63,13 +67,16 @@ TABLE: Table = {
     "hist-boosting-quantile": regressor(
         lambda: ensemble.HistGradientBoostingRegressor(loss="quantile", quantile=0.8, max_iter=20, random_state=0)
     ),
-    "isolation-forest": Entry(lambda: ensemble.IsolationForest(n_estimators=20, random_state=0), two, DETECTOR),
-    "adaboost": classifier(lambda: ensemble.AdaBoostClassifier(n_estimators=10, random_state=0)),
+    "isolation-forest": Entry(
+        lambda: ensemble.IsolationForest(n_estimators=20, random_state=0), two, DETECTOR, float64=False
+    ),
+    "adaboost": classifier(lambda: ensemble.AdaBoostClassifier(n_estimators=10, random_state=0), float64=False),
     "adaboost-two": classifier(
         lambda: ensemble.AdaBoostClassifier(tree.DecisionTreeClassifier(max_depth=2), n_estimators=10, random_state=0),
         two,
+        float64=False,
     ),
-    "adaboost-regressor": regressor(lambda: ensemble.AdaBoostRegressor(n_estimators=10, random_state=0)),
+    "adaboost-regressor": regressor(lambda: ensemble.AdaBoostRegressor(n_estimators=10, random_state=0), float64=False),
     "bagging-trees": classifier(lambda: ensemble.BaggingClassifier(n_estimators=5, random_state=0)),
     "bagging-logistic": classifier(
         lambda: ensemble.BaggingClassifier(

@@ -4,7 +4,7 @@ models of one node that call them."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import onnx
@@ -175,6 +175,7 @@ class Search:
     inputs: dict[str, np.ndarray | None]
     attributes: dict[str, Any]
     outputs: tuple[str, ...] = ("sequences",)
+    domain: ClassVar[str] = "com.microsoft"
 
     @property
     def feeds(self) -> dict[str, np.ndarray]:

@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import onnx.parser
 from onnx.backend.test.case.node import collect_testcases
@@ -29,7 +30,9 @@ from sardonyx.serde.reader import read
 from sardonyx.structure import form, leaves
 
 from .microsoft import Call
-from .rest import MODELS
+from .generators import Search
+from .rest import MODELS, X
+from .test_microsoft_tensors import Sparse
 from .test_samples import model_of
 
 Key = tuple[str, str]
@@ -54,6 +57,8 @@ def cases(key: Key) -> list[Case]:
     found = [Case(*model_of(operator, sample)) for sample in operator.samples]
     found += [Case(call.model(), call.feeds) for call in _calls().get(key, ())]
     found += [Case(onnx.parser.parse_model(text), feeds) for text, feeds in MODELS.get(key, ())]
+    if key == ("com.microsoft", "SparseToDenseMatMul"):
+        found.append(Case(Sparse(np.eye(3, dtype=np.float32), X.T).model(held=True), {"b": X.T}))
     found = found or _of_onnx().get(key, [])
     if key[1] in RECURRENT:
         found = list(map(_with_weights, found))
@@ -75,15 +80,16 @@ def _is_wide(case: Case) -> bool:
 
 
 @cache
-def _calls() -> dict[Key, list[Call]]:
+def _calls() -> dict[Key, list[Call | Search]]:
     """What the tests of this folder keep in dictionaries and lists."""
-    found: dict[Key, list[Call]] = {}
+    found: dict[Key, list[Call | Search]] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name.startswith("test_"):
             for value in vars(importlib.import_module(f"{__package__}.{module.name}")).values():
                 items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-                for call in items:
-                    if isinstance(call, Call):
+                for item in items:
+                    call = item[0] if isinstance(item, tuple) and callable(item[-1]) else item
+                    if isinstance(call, Call | Search):
                         found.setdefault((call.domain, call.op_type), []).append(call)
     return found
 

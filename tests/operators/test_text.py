@@ -95,7 +95,11 @@ def test_normalizer(case: str, exact: int, shape: tuple[int, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "pattern", [r"\w+@\w+\.(com|org)", "a*", r"[^\n]*", "(?i)ABC", r"\d{2,}", ".*", "a|ab", "^abc$", r"\S+\s\S+", ""]
+    "pattern",
+    [
+        *(r"\w+@\w+\.(com|org)", "a*", r"[^\n]*", "(?i)ABC", r"\d{2,}", ".*", "a|ab", "^abc$", r"\S+\s\S+", ""),
+        *(r"\pL+", r"[\p{L}\p{Nd}_]{2,}", r"\P{L}*", r"[^\p{Lu}]+", r"\p{^L}+", r"[\]\pN\PL]+"),
+    ],
 )
 def test_patterns(pattern: str) -> None:
     assert_same(

@@ -6,12 +6,14 @@ import onnx.inliner
 import onnxruntime
 import pytest
 
+import sardonyx
 from sardonyx import errors
 from sardonyx.errors import InvalidGraph
 from sardonyx.ir import Model
 from sardonyx.ir.checker import check
 from sardonyx.ir.compare import difference
 from sardonyx.ir.text import format_model, parse_model
+from sardonyx.passes.upgrade import NEWEST, lift
 from sardonyx.serde import inline_functions, read, write
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> '
@@ -144,6 +146,24 @@ def test_versions_that_differ():
         <domain: "local", opset_import: ["" : 18]> f (x) => (y) {{ y = Neg(x) }}"""
     with pytest.raises(errors.NotImplemented, match=r"function 'f' is written for ai.onnx 18, the model for 21"):
         inline_functions(parse_model(text))
+
+
+def test_versions_that_differ_are_lifted():
+    """Softmax with its axis by reference, ReduceSum whose axes became an input, and a graph inside."""
+    text = f"""{HEAD} m (float[4, 3] x, bool b) => (float[4, 1] y) {{ z = local.f <k = 1>(x, b) y = Abs(z) }}
+        <domain: "local", opset_import: ["" : 12]> f <k>(x, b) => (y) {{
+            s = Softmax <axis: int = @k> (x)
+            y = If(b) <then_branch = t () => (p) {{ p = ReduceSum <axes = [1]> (s) }},
+                       else_branch = e () => (q) {{ q = ReduceMax <axes = [1]> (s) }}>
+        }}"""
+    model = inline_functions(parse_model(text), lift=lift, newest=NEWEST)
+    assert model.opset_imports == {"": NEWEST[""]}
+    x = np.array([[1, 2, 3], [0, 0, 0], [-1, 0, 1], [5, 5, 9]], np.float32)
+    chances = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    session = sardonyx.InferenceSession(write(parse_model(text)), providers=["NumpyExecutionProvider"])
+    for flag, wanted in ((True, chances.sum(1, keepdims=True)), (False, chances.max(1, keepdims=True))):
+        (found,) = session.run(None, {"x": x, "b": np.array(flag)})
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def test_a_function_that_calls_itself():
