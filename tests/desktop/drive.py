@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import tkinter as tk
@@ -120,6 +121,20 @@ def digit(picture: str, other: str, broken: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
+def fetch(picture: str) -> dict[str, Any]:
+    """The models of text are fetched, at first in vain; the picture that is shown is read again."""
+    driver = Driver()
+    seen = {"digit": driver.read(picture)}
+    os.environ["PIP_NO_INDEX"] = "1"
+    driver.press("g")
+    seen["failed"] = driver.says("pip cannot fetch")
+    del os.environ["PIP_NO_INDEX"]
+    before = driver.app.reading
+    driver.press("g")
+    driver.until(lambda: driver.app.reading is not before)
+    return {**seen, "text": driver.seen()}
+
+
 def screen(picture: str) -> dict[str, Any]:
     """Another window is on the screen."""
     driver = Driver()
@@ -185,7 +200,7 @@ def lost(picture: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
-SCENES = {scene.__name__: scene for scene in (text, digit, screen, camera, slow, lost)}
+SCENES = {scene.__name__: scene for scene in (text, digit, fetch, screen, camera, slow, lost)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))
