@@ -86,7 +86,7 @@ class App:
         self._device.pack(side="left", padx=(0, 14))
         self._time.pack(side="right")
         self.status.pack(side="left", fill="x", expand=True)
-        root.bind("<Escape>", lambda _: self.show(iter(())))
+        root.bind("<Escape>", lambda _: self.stop())
         self.canvas.bind("<Configure>", lambda _: self.draw())
 
     def _button(
@@ -162,6 +162,11 @@ class App:
         """Read these from now on."""
         self.status["text"] = READING
         self.worker.read(pictures)
+
+    def stop(self) -> None:
+        """Stay with what is shown."""
+        self.status["text"] = ""
+        self.worker.read(iter(()))
 
     def open(self) -> None:
         if name := filedialog.askopenfilename(parent=self.root, title="Open a picture", filetypes=TYPES):

@@ -68,6 +68,7 @@ def test_camera(display: str) -> None:
     seen = drive(display, "camera", SEVEN)
     assert "OpenCV" in seen["missing"]
     assert "Camera 0 gives no picture" in seen["gone"]
+    assert seen["status"] == ""
     assert seen["texts"] == ["7"]
 
 
