@@ -14,7 +14,7 @@ from pathlib import Path
 from queue import Empty
 from tkinter import filedialog, font, ttk
 
-from PIL import Image, ImageTk
+from PIL import Image
 from reader import FOLDER, Found, Reader, Reading, download
 from sources import camera, file, screen
 from worker import Worker
@@ -40,7 +40,7 @@ class App:
         self.root, self.worker, self._make = root, worker, make
         self.reading: Reading | None = None
         self._labels = True
-        self._photo: ImageTk.PhotoImage | None = None
+        self._photo: tk.PhotoImage | None = None
         self._colors = LIGHT if light else DARK
         self._build()
         self._paint()
@@ -86,7 +86,7 @@ class App:
         self._device.pack(side="left", padx=(0, 14))
         self._time.pack(side="right")
         self.status.pack(side="left", fill="x", expand=True)
-        root.bind("<Escape>", lambda _: self.show(iter(())))
+        root.bind("<Escape>", lambda _: self.stop())
         self.canvas.bind("<Configure>", lambda _: self.draw())
 
     def _button(
@@ -126,7 +126,9 @@ class App:
         picture = self.reading.picture
         scale = min((width - 28) / picture.width, (height - 28) / picture.height, 4)
         size = max(1, round(picture.width * scale)), max(1, round(picture.height * scale))
-        self._photo = ImageTk.PhotoImage(picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2), master=canvas)
+        shown = picture.resize(size, Image.Resampling.BILINEAR, reducing_gap=2)
+        data = b"P6 %d %d 255\n" % size + shown.tobytes()  # Pillow's ImageTk would have to be told of when freezing
+        self._photo = tk.PhotoImage(data=data, format="ppm", master=canvas)
         left, top = (width - size[0]) / 2, (height - size[1]) / 2
         canvas.create_image(left, top, image=self._photo, anchor="nw")
         for each in self.reading.found:
@@ -160,6 +162,11 @@ class App:
         """Read these from now on."""
         self.status["text"] = READING
         self.worker.read(pictures)
+
+    def stop(self) -> None:
+        """Stay with what is shown."""
+        self.status["text"] = ""
+        self.worker.read(iter(()))
 
     def open(self) -> None:
         if name := filedialog.askopenfilename(parent=self.root, title="Open a picture", filetypes=TYPES):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 import tkinter as tk
@@ -54,10 +55,10 @@ class Driver:
         self.until(lambda: text in self.app.status["text"])
         return str(self.app.status["text"])
 
-    def press(self, key: str) -> None:
+    def press(self, key: str, modifier: str = f"{KEY}-") -> None:
         self.root.focus_force()
         self.root.update()
-        self.root.event_generate(f"<{KEY}-{key}>")
+        self.root.event_generate(f"<{modifier}{key}>")
         self.root.update()
 
     def seen(self) -> dict[str, Any]:
@@ -120,6 +121,20 @@ def digit(picture: str, other: str, broken: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
+def fetch(picture: str) -> dict[str, Any]:
+    """The models of text are fetched, at first in vain; the picture that is shown is read again."""
+    driver = Driver()
+    seen = {"digit": driver.read(picture)}
+    os.environ["PIP_NO_INDEX"] = "1"
+    driver.press("g")
+    seen["failed"] = driver.says("pip cannot fetch")
+    del os.environ["PIP_NO_INDEX"]
+    before = driver.app.reading
+    driver.press("g")
+    driver.until(lambda: driver.app.reading is not before)
+    return {**seen, "text": driver.seen()}
+
+
 def screen(picture: str) -> dict[str, Any]:
     """Another window is on the screen."""
     driver = Driver()
@@ -136,7 +151,7 @@ def screen(picture: str) -> dict[str, Any]:
 
 
 def camera(picture: str) -> dict[str, Any]:
-    """A camera that gives two pictures; and before that, none is to be had."""
+    """No camera is to be had, then one gives two pictures, then one is stopped."""
     driver = Driver()
     sys.modules["cv2"] = None  # type: ignore[assignment]
     driver.press("k")
@@ -144,10 +159,17 @@ def camera(picture: str) -> dict[str, Any]:
     frame = np.asarray(Image.open(picture).convert("RGB"))[:, :, ::-1]
     frames, released = [(True, frame), (True, frame), (False, None)], []
     capture = SimpleNamespace(read=lambda: frames.pop(0), release=lambda: released.append(True))
+    endless = SimpleNamespace(read=lambda: (True, frame), release=lambda: released.append(True))
     sys.modules["cv2"] = SimpleNamespace(VideoCapture=lambda number: capture)  # type: ignore[assignment]
     driver.press("k")
     seen["gone"] = driver.says("gives no picture")
     driver.until(lambda: released)
+    sys.modules["cv2"] = SimpleNamespace(VideoCapture=lambda number: endless)  # type: ignore[assignment]
+    driver.press("k")
+    before = driver.app.reading
+    driver.until(lambda: driver.app.reading is not before)
+    driver.press("Escape", "")
+    driver.until(lambda: len(released) == 2)
     return {**seen, **driver.seen()}
 
 
@@ -185,7 +207,7 @@ def lost(picture: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
-SCENES = {scene.__name__: scene for scene in (text, digit, screen, camera, slow, lost)}
+SCENES = {scene.__name__: scene for scene in (text, digit, fetch, screen, camera, slow, lost)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import ImageGrab
 
+from sardonyx import cache
 from sardonyx.demo import assets
 from tests.support import absent, require
 from tests.support.wheel import ROOT
@@ -109,3 +110,13 @@ def test_operators_are_found_without_sources(tmp_path: Path) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "(2, 10)\n"
+
+
+def test_the_program_stands_for_its_sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    releases = set()
+    for text in ("one", "other"):
+        (tmp_path / text).write_text(text)
+        monkeypatch.setattr(sys, "executable", str(tmp_path / text))
+        releases |= {cache.release.__wrapped__(packages) for packages in (("sardonyx",), ("sardonyx", "nowhere"))}
+    assert len(releases) == 2

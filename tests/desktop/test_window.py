@@ -53,6 +53,13 @@ def test_digits_keys_and_errors(display: str, tmp_path: Path) -> None:
     assert "No such file" in seen[".png"]
 
 
+def test_fetches_models(display: str, page: Path, tmp_path: Path) -> None:
+    seen = drive(display, "fetch", page, XDG_CACHE_HOME=str(tmp_path))
+    assert len(seen["digit"]["texts"]) == 1
+    assert "README.md" in seen["failed"]
+    assert seen["text"]["texts"] == LINES
+
+
 def test_screen(display: str) -> None:
     assert drive(display, "screen", SEVEN)["texts"] == ["7"]
 
@@ -61,6 +68,7 @@ def test_camera(display: str) -> None:
     seen = drive(display, "camera", SEVEN)
     assert "OpenCV" in seen["missing"]
     assert "Camera 0 gives no picture" in seen["gone"]
+    assert seen["status"] == ""
     assert seen["texts"] == ["7"]
 
 
