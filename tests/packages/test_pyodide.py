@@ -1,7 +1,7 @@
 """The same in Pyodide, by the micropip that installs packages there.
 
 What its local distribution has is NumPy, so of the packages it is magika that runs: rapidocr, ddddocr and nudenet want
-OpenCV, silero-vad PyTorch.
+OpenCV, silero-vad PyTorch, and piper-tts has a compiled part.
 """
 
 from __future__ import annotations
