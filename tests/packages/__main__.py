@@ -68,7 +68,7 @@ def stand_for(provider: str | None) -> None:
     if provider is not None:
         from sardonyx import providers
 
-        providers.FASTEST = (provider, providers.NUMPY)  # type: ignore[assignment]
+        providers.FASTEST = (provider, providers.NUMPY)
 
 
 def main() -> None:

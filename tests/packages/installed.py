@@ -44,6 +44,7 @@ PACKAGES = {
     "ddddocr": Package(("ddddocr==1.6.1", OPENCV)),
     "magika": Package(("magika==1.0.3", "click==8.5.1")),
     "nudenet": Package(("nudenet==3.4.2", OPENCV), samples=("portrait.jpg",)),
+    "piper": Package(("piper-tts==1.8.0",)),
     "rapidocr": Package(
         (
             *("rapidocr-onnxruntime==1.4.4", "pyclipper==1.4.0", "shapely==2.2.0", OPENCV),

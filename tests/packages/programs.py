@@ -18,6 +18,7 @@ from tests.packages.installed import sample
 Answer = Callable[[], Any]
 
 LINES = ("Green Grocer", "Invoice 2024-117", "Apples 3 kg", "Total 48.50 EUR", "", "Thank you")
+SENTENCES = ("ذهب الولد الى المدرسة في الصباح", "القمر جميل الليلة")
 FILES = ("README.md", "Makefile", "pyproject.toml", "tests/packages/programs.py", "examples/digits/digits.onnx")
 
 
@@ -52,6 +53,14 @@ def nudenet() -> Answer:
     detector = NudeDetector()
     portrait = str(sample("portrait.jpg"))
     return lambda: [[found["class"], found["score"], found["box"]] for found in detector.detect(portrait)]
+
+
+def piper() -> Answer:
+    """The vowels of Arabic sentences, which come before they are spoken; no voice is in the package."""
+    from piper.tashkeel import TashkeelDiacritizer
+
+    diacritizer = TashkeelDiacritizer()
+    return lambda: [diacritizer(sentence) for sentence in SENTENCES]
 
 
 def rapidocr() -> Answer:
@@ -89,7 +98,7 @@ def silero() -> Answer:
 
 
 PROGRAMS: dict[str, Callable[[], Answer]] = {
-    program.__name__: program for program in (ddddocr, magika, nudenet, rapidocr, silero)
+    program.__name__: program for program in (ddddocr, magika, nudenet, piper, rapidocr, silero)
 }
 
 

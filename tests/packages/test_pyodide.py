@@ -1,7 +1,7 @@
 """The same in Pyodide, by the micropip that installs packages there.
 
 What its local distribution has is NumPy, so of the packages it is magika that runs: rapidocr, ddddocr and nudenet want
-OpenCV, silero-vad PyTorch.
+OpenCV, silero-vad PyTorch, and piper-tts has a compiled part.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ from tests.support import absent, require, run_in_pyodide
 
 WHEELS = {"micropip": "0.7.2", "packaging": "24.2", "click": "8.5.1", "magika": "1.0.3"}
 CODE = """
-import json, sys
+import json, sys, zipfile
 from pathlib import Path
 import sardonyx
 import sardonyx.compat
 
 names = json.loads(Path("names.json").read_text())
 here = Path.cwd()
-sys.path += [str(here / name) for name in names if name.startswith(("micropip", "packaging"))]
+sys.path.append(str(here / "installer"))
+for name in names:
+    if name.startswith(("micropip", "packaging")):
+        zipfile.ZipFile(name).extractall("installer")
 sardonyx.compat.install()
 import micropip
 
@@ -38,7 +41,7 @@ import onnxruntime
 
 assert onnxruntime.InferenceSession is sardonyx.InferenceSession
 magika = Magika()
-results = [magika.identify_bytes((here / str(k)).read_bytes()) for k in range(int(%d))]
+results = [magika.identify_bytes((here / str(k)).read_bytes()) for k in range(%d)]
 print(json.dumps([[str(result.output.label), float(result.score)] for result in results]))
 """
 
