@@ -146,7 +146,7 @@ def test_control_flow(provider: str) -> None:
     session = InferenceSession(model(CONTROL_FLOW), limited("32kB"), providers=[provider])
     for found, wanted in zip(session.run(None, given), free.run(None, given), strict=True):
         np.testing.assert_array_equal(found, wanted)
-    with pytest.raises(RuntimeException, match="the limit is|left of the memory limit"):
+    with pytest.raises(RuntimeException, match=r"the limit is|left of the memory limit"):
         InferenceSession(model(CONTROL_FLOW), limited(600), providers=[provider]).run(None, given)
 
 
@@ -171,7 +171,8 @@ def test_constants_that_the_optimizer_computes_stay_in_a_file(provider: str, tmp
     (wanted,) = InferenceSession(path, providers=[provider]).run(None, given)
     np.testing.assert_allclose(session.run(None, given)[0], wanted, rtol=1e-5, atol=1e-5)
     large = [array for array in session.plans[0].weights.values() if array.nbytes > 1 << 16]
-    assert large and all(memory.owner(array) is not None for array in large)
+    assert large
+    assert all(memory.owner(array) is not None for array in large)
 
 
 def test_options_take_numbers_and_units() -> None:
@@ -191,10 +192,12 @@ def test_the_report_tells_limit_and_use() -> None:
     session = InferenceSession("examples/digits/digits.onnx", limited("2MiB"), providers=[NUMPY])
     session.run(None, {"image": np.zeros((1, 1, 28, 28), np.float32)})
     report = session.memory()[0]
-    assert report.limit == 2 << 20 and report.arena < report.held <= report.arena + report.weights
+    assert report.limit == 2 << 20
+    assert report.arena < report.held <= report.arena + report.weights
     assert "held of 2.0 MiB at most" in str(report)
     free = InferenceSession("examples/digits/digits.onnx", providers=[NUMPY])
-    assert free.memory()[0].limit == 0 and "at most" not in str(free.memory()[0])
+    assert free.memory()[0].limit == 0
+    assert "at most" not in str(free.memory()[0])
 
 
 def private() -> int:
