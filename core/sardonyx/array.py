@@ -21,6 +21,7 @@ import numpy as np
 from sardonyx import dtypes, memory
 from sardonyx.dtypes import DType
 from sardonyx.ir.model import Tensor
+from sardonyx.spill import spilled
 from sardonyx.strings import StringTable, active_strings
 from sardonyx.structure import Form, form, leaves
 from sardonyx.symbolic import Dim, Guards, Size, count, poly, product
@@ -392,7 +393,8 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
                 memory.refuse(f"{prim.name} of {list(shape)}", count(shape) * dtype.itemsize, memory.EAGER)
         if trace is None or all(_small(shape) for _, shape in types):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
-            return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, values, strict=True))
+            kept = map(spilled, map(np.asarray, values))
+            return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, kept, strict=True))
     elif prim.takes_sizes(params) and all(array.value is not None or array.sizes is not None for array in inputs):
         types = prim.infer(*inputs, **params)
         if all(dtype.kind in ("int", "uint", "bool") and _small(shape) for dtype, shape in types):

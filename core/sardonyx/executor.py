@@ -117,14 +117,15 @@ class Function:
             try:
                 return executor.call(frame, feeds, strings, symbols, lent, turns), executor, frame
             except OverLimitError as error:
-                frame.free()
-                del frame
-                if executor.plan.functions and isinstance(executor.plan, streaming.Streamed):
-                    raise TooLargeError(str(error)) from None
-                executor = self._within(executor, error.symbols)
+                over = error
             except BaseException:
                 executor.release(frame)
                 raise
+            frame.free()
+            del frame
+            if executor.plan.functions and isinstance(executor.plan, streaming.Streamed):
+                raise TooLargeError(str(over))
+            executor = self._within(executor, over.symbols)
         raise RuntimeException("what runs need of the memory limit did not settle")
 
     def _within(self, executor: Executor, symbols: Mapping[str, int]) -> Executor:
@@ -152,11 +153,12 @@ class Function:
             return
         for executor in self.executors[:1]:
             if not executor.plan.symbols:
-                frame = executor.frame()
                 try:
-                    frame.fit({})
+                    executor.frame().fit({})
+                    return
                 except OverLimitError as error:
-                    self._within(executor, error.symbols)
+                    symbols = error.symbols
+                self._within(executor, symbols)
 
     def _add(
         self, hints: Mapping[str, int], compiler: Callable[[Mapping[str, int]], plans.Plan] | None, broken: str

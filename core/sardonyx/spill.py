@@ -33,6 +33,9 @@ class Spill:
             yield
         finally:
             _active.reset(token)
+            if self._file is not None:
+                self._file.close()  # mappings stay
+                self._file = None
 
     def write(self, array: np.ndarray) -> np.ndarray:
         """A read-only view of the file with these elements."""
