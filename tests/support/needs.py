@@ -30,7 +30,8 @@ class Need:
 def require(name: str) -> None:
     """Skip the running test, with the reason, where the machine lacks `name`; under CI, fail it.
 
-    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser`, `pyodide` or `torch`. May be called at module level.
+    `name` is a key of `NEEDS`: `node`, `wasm`, `webgpu`, `browser`, `pyodide` or `torch`. May be called at module
+    level.
     """
     if reason := lacks(name):
         absent(reason)
