@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import logging
 import warnings
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +17,7 @@ import torch
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.exports.case import Arguments, Case
+from tests.support.cache import CACHE, cached
 
 EXPORTERS: dict[str, dict[str, Any]] = {
     "torchscript": {"dynamo": False},
@@ -28,7 +31,8 @@ def case(name: str) -> Case:
     """The case `family.function`, the same at every call, with statistics that are not those of a new module."""
     family, function = name.split(".")
     torch.manual_seed(0)
-    found: Case = getattr(import_module(f"tests.exports.families.{family}"), function)()
+    with quiet():
+        found: Case = getattr(import_module(f"tests.exports.families.{family}"), function)()
     for module in found.module.modules():
         if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
             torch.nn.init.normal_(module.running_mean, 0.0, 0.2)
@@ -37,27 +41,41 @@ def case(name: str) -> Case:
     return found
 
 
-@cache
 def exported(name: str, exporter: str) -> bytes:
-    """The model of a case; its inputs are `in0`, `in1`, ..., its outputs have names of the exporter's."""
+    """The model of a case, kept from run to run; its inputs are `in0`, `in1`, ..., its outputs as the exporter has it.
+
+    `exporter` is a key of `EXPORTERS`.
+    """
+    target = CACHE / "exports" / f"{name}-{exporter}" / f"{recipes()[:12]}.onnx"
+    return cached(target, lambda scratch: (scratch / target.name).write_bytes(export(name, exporter))).read_bytes()
+
+
+@cache
+def recipes() -> str:
+    """The digest of all that makes models: a change of it gives them other names."""
+    files = sorted(Path(__file__).parent.rglob("*.py"))
+    return hashlib.sha256(torch.__version__.encode() + b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def export(name: str, exporter: str) -> bytes:
+    """Have the module of a case exported, at the first of its sizes."""
     subject = case(name)
     arguments = at(name, subject.sizes[0])
     inputs = [f"in{number}" for number in range(len(tree_leaves(arguments)))]
-    options = dict(EXPORTERS[exporter])
+    options = EXPORTERS[exporter] | {"input_names": inputs}
+    values = tuple(arguments.values())
     if options["dynamo"]:
         shapes = {key: tree_map(lambda _, key=key: dict(subject.axes[key]), value) for key, value in arguments.items()}
-        options |= {"dynamic_shapes": shapes, "custom_translation_table": subject.translations, "external_data": False}
-    else:
-        axes = [subject.axes[key] for key, value in arguments.items() for _ in tree_leaves(value)]
-        options["dynamic_axes"] = dict(zip(inputs, axes, strict=True))
-        for symbol, function in (subject.symbolics or {}).items():
-            torch.onnx.register_custom_op_symbolic(symbol, function, 18)
+        options |= {"dynamic_shapes": shapes, "custom_translation_table": subject.translations}
+        with quiet():
+            program = torch.onnx.export(subject.module, values, **options)
+        return program.model_proto.SerializeToString()
+    axes = [subject.axes[key] for key, value in arguments.items() for _ in tree_leaves(value)]
+    for symbol, function in (subject.symbolics or {}).items():
+        torch.onnx.register_custom_op_symbolic(symbol, function, 18)
     with io.BytesIO() as file, quiet():
-        values = tuple(arguments.values())
-        program = torch.onnx.export(
-            subject.module, values, None if options["dynamo"] else file, input_names=inputs, **options
-        )
-        return program.model_proto.SerializeToString() if program else file.getvalue()
+        torch.onnx.export(subject.module, values, file, dynamic_axes=dict(zip(inputs, axes, strict=True)), **options)
+        return file.getvalue()
 
 
 @contextlib.contextmanager

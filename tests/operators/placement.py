@@ -29,8 +29,8 @@ from sardonyx.passes.pipeline import prepare
 from sardonyx.serde.reader import read
 from sardonyx.structure import form, leaves
 
-from .microsoft import Call
 from .generators import Search
+from .microsoft import Call
 from .rest import MODELS, X
 from .test_microsoft_tensors import Sparse
 from .test_samples import model_of

@@ -17,7 +17,9 @@ class SpatialTransformer(nn.Module):
 
     def forward(self, image: Tensor) -> Tensor:
         pose = self.pose(self.layers(image)).view(-1, 2, 3) * 0.3 + torch.eye(2, 3)
-        grid = functional.affine_grid(pose, list(image.shape), align_corners=False)
+        down, right = ((2 * torch.arange(size) + 1) / size - 1.0 for size in image.shape[2:])
+        y, x = torch.meshgrid(down, right, indexing="ij")
+        grid = torch.stack([x, y, torch.ones_like(x)], dim=-1) @ pose.transpose(1, 2)[:, None]
         return functional.grid_sample(image, grid, padding_mode="border", align_corners=False)
 
 

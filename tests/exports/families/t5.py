@@ -76,10 +76,7 @@ class Stack(nn.Module):
         places = torch.arange(x.shape[1])
         apart = places[None, :] - places[:, None]
         bias = self.biases(bucket(apart, not self.decoder)).permute(2, 0, 1)[None]
-        if self.decoder:
-            bias = bias.masked_fill(apart > 0, float("-inf"))
-        else:
-            bias = bias + mask
+        bias = bias.masked_fill(apart > 0, float("-inf")) if self.decoder else bias + mask
         for layer in self.layers:
             x = layer(x, bias, memory, mask)
         return self.norm(x)

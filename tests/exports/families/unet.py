@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +28,9 @@ class UNet(nn.Module):
         self.bilinear = bilinear
         widths = [8, 16, 32]
         self.first = double(3, 8)
-        self.down = nn.ModuleList(double(a, b) for a, b in zip(widths, widths[1:]))
-        self.larger = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in zip(widths, widths[1:]))
-        self.up = nn.ModuleList(double(a + (b if bilinear else a), a) for a, b in zip(widths, widths[1:]))
+        self.down = nn.ModuleList(double(a, b) for a, b in pairwise(widths))
+        self.larger = nn.ModuleList(nn.ConvTranspose2d(b, a, 2, 2) for a, b in pairwise(widths))
+        self.up = nn.ModuleList(double(a + (b if bilinear else a), a) for a, b in pairwise(widths))
         self.head = nn.Conv2d(8, 2, 1)
 
     def forward(self, image: Tensor) -> Tensor:
