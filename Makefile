@@ -8,7 +8,7 @@ PYTEST = $(BIN)/python -m pytest
 .PHONY: help demo web pages check test test-all lint system userlands format wheel clean
 
 help:
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: .venv/.demo ## recognise handwritten digits on every device of this machine
 	@$(BIN)/sardonyx demo
@@ -36,8 +36,8 @@ lint: .venv/.test
 system: .venv/.test
 	@$(BIN)/python -m tests.support.system node webgpu browser desktop emulation
 
-userlands: system ## make what a Raspberry Pi has, 32 bits and 64, for the tests (half a minute)
-	@$(BIN)/python -m tests.edge.userland armhf arm64
+userlands: system ## make what a Raspberry Pi has, 32 bits and 64, for the tests (a minute)
+	@$(BIN)/python -m tests.edge.userland armhf arm64 trixie
 
 format: .venv/.test ## format the code and sort its imports
 	@$(BIN)/ruff check --fix-only .

@@ -6,11 +6,11 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sardonyx import debug
 from sardonyx.device import Provider
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import EPFail, InvalidArgument
 
 if TYPE_CHECKING:
     from sardonyx.options import SessionOptions
@@ -44,12 +44,32 @@ def installed() -> dict[str, Callable[[], Provider]]:
 def load(name: str) -> Provider:
     """The provider of this name."""
     if name in OURS:
-        provider: Provider = import_module(OURS[name]).provider
+        try:
+            provider: Provider = import_module(OURS[name]).provider
+        except ModuleNotFoundError as error:
+            if error.name != OURS[name]:
+                raise
+            return cast(Provider, _Removed(name))
         return provider
     loader = installed().get(name)
     if loader is None:
         raise InvalidArgument(f"no execution provider is called {name!r}; there are {', '.join(available())}")
     return loader()
+
+
+class _Removed:
+    """Stands in for a provider whose package was deleted, as on boards that have no room for it."""
+
+    options = frozenset[str]()
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def available(self) -> bool:
+        return False
+
+    def device(self, options: Mapping[str, str]) -> NoReturn:
+        raise EPFail(f"the package {OURS[self.name]} was deleted; pip install --force-reinstall sardonyx")
 
 
 def available() -> list[str]:

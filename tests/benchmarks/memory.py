@@ -2,17 +2,20 @@
 
     python -m tests.benchmarks.memory [--write] [--layers 18]
     python -m tests.benchmarks.memory --models all [--write]
+    python -m tests.benchmarks.memory --models board [--write]
 
 Each side is a fresh process. Counted is the most memory that it ever had resident, without what it had after its
 imports. The file is made on the fly; its weights begin at addresses that are no multiples of four. With --models
 (IDs, or all) it is models of the list, on WASM beside onnxruntime, the library with them: the first time, when they are
-compiled, and later.
+compiled, and later. Those of `board` are four that fit a small board, on NumPy, too.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +28,7 @@ from tests.benchmarks.report import machine, publish, table
 
 WIDTH, ROWS = 2048, 16
 MIB = 1 << 20
+BOARD = ("silero-vad", "ppocr5-cls", "minilm-l3", "light-squeezenet")
 
 
 def write(path: Path, layers: int) -> int:
@@ -59,29 +63,46 @@ def measure(path: str, side: str) -> dict[str, float]:
     return {"create": created - before, "run": resident("VmHWM") - before}
 
 
-def row(id: str) -> list[str]:
-    """Return a line of the table of models."""
+def row(id: str, sides: Sequence[str]) -> list[str]:
+    """Return a line of the table of models; what does not run here leaves its places empty."""
     file = models.path(id)
     with tempfile.TemporaryDirectory() as folder:
         feeds = Path(folder) / "feeds.npz"
         np.savez(feeds, allow_pickle=True, **models.inputs(id))
-        first = {"XDG_CACHE_HOME": folder}
-        theirs = fresh.call(peak.__name__, "measure", ONNXRUNTIME, str(file), str(feeds), environment=first)
-        ours = [fresh.call(peak.__name__, "measure", "WASM", str(file), str(feeds), environment=first) for _ in "ab"]
-    return [id, f"{theirs:.0f}", *(f"{size:.0f}" for size in ours), *(f"{size / theirs:.2f}" for size in ours)]
+        theirs, *ours = [_peak(side, file, feeds) for side in (ONNXRUNTIME, *(side for side in sides for _ in "ab"))]
+    ratios = [size / theirs if size and theirs else None for size in ours]
+    sizes = ["" if size is None else f"{size:.0f}" for size in (theirs, *ours)]
+    return [id, *sizes, *("" if ratio is None else f"{ratio:.2f}" for ratio in ratios)]
+
+
+def head(sides: Sequence[str]) -> list[str]:
+    """Return the titles of the table of models."""
+    sizes = [title for side in sides for title in (f"{side}, MiB, first time", "later")]
+    return ["model", "onnxruntime, MiB", *sizes, *(title.replace(", MiB", " ratio") for title in sizes)]
+
+
+def _peak(side: str, file: Path, feeds: Path) -> float | None:
+    """MiB on one side, whose cache lies beside the feeds; None where its library is not installed."""
+    if side == ONNXRUNTIME and find_spec(ONNXRUNTIME) is None:
+        return None
+    cache = {"XDG_CACHE_HOME": str(feeds.parent / side)}
+    found: float = fresh.call(peak.__name__, "measure", side, str(file), str(feeds), environment=cache)
+    return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     parser.add_argument("--layers", type=int, default=18, help="of 16 MiB each (default %(default)s)")
-    parser.add_argument("--models", metavar="ID,...", help="measure these of the list instead, or all")
+    parser.add_argument("--models", metavar="ID,...", help="measure these of the list instead, all, or board")
     arguments = parser.parse_args()
     fresh.quiet()
     if arguments.models:
-        ids = [*models.MODELS] if arguments.models == "all" else arguments.models.split(",")
-        head = ["model", "onnxruntime, MiB", "WASM, MiB, first time", "later", "ratio, first time", "later"]
-        publish("memory-models", table(head, [row(id) for id in ids]), arguments.write)
+        board = arguments.models == "board"
+        sets = {"all": [*models.MODELS], "board": list(BOARD)}
+        ids, sides = sets.get(arguments.models) or arguments.models.split(","), ["NumPy"] * board + ["WASM"]
+        lines = table(head(sides), [row(id, sides) for id in ids])
+        publish("memory-board" if board else "memory-models", lines, arguments.write)
         return
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "perceptron.onnx"

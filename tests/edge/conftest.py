@@ -25,3 +25,11 @@ def arm64() -> Iterator[Board]:
     with board("arm64") as made:
         made.install([wasmtime()])
         yield made
+
+
+@pytest.fixture(scope="session")
+def trixie() -> Iterator[Board]:
+    """A Raspberry Pi of 32 bits with the wheel and a newer NumPy."""
+    require("trixie")
+    with board("trixie") as made:
+        yield made

@@ -80,3 +80,15 @@ def test_all_on_64_bits(arm64: Board, part: int) -> None:
 @pytest.mark.nightly
 def test_a_hundredth_in_webassembly(arm64: Board) -> None:
     check(lambda code, files: arm64.run_code(code, files, timeout=4 * LIMIT), WASM, CASES[::100])
+
+
+@pytest.mark.nightly
+def test_demo_on_trixie(trixie: Board) -> None:
+    data = demo(trixie)
+    assert ran(data) == [NUMPY]
+    assert all(image["digit"] == image["label"] for image in data["images"])
+
+
+@pytest.mark.nightly
+def test_a_tenth_on_trixie(trixie: Board) -> None:
+    check(lambda code, files: trixie.run_code(code, files, timeout=LIMIT), NUMPY, CASES[::10])

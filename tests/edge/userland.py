@@ -1,6 +1,6 @@
 """The userlands of a Raspberry Pi, Debian's armhf (32 bits) and arm64, whose programs QEMU runs.
 
-python -m tests.edge.userland armhf arm64        makes them in the cache, once
+python -m tests.edge.userland armhf arm64 trixie        makes them in the cache, once
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from pathlib import Path
 from tests.support.cache import CACHE, cached
 from tests.support.wheel import build_wheel
 
-RELEASE = "bookworm"
-SOURCE = f"deb http://deb.debian.org/debian {RELEASE} main"
-PACKAGES = ("python3-minimal", "python3-numpy", "python3-pip-whl")
+USERLANDS = {"armhf": ("bookworm", "armhf"), "arm64": ("bookworm", "arm64"), "trixie": ("trixie", "armhf")}
+"""Release and architecture: bookworm has Python 3.11 with NumPy 1.24, trixie Python 3.13 with NumPy 2.2."""
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES = ("python3-minimal", "python3-numpy", "python3-pip-whl", "ca-certificates")
 HOOKS = "/usr/share/mmdebstrap/hooks/merged-usr"
 LIBRARIES = {"armhf": "usr/lib/arm-linux-gnueabihf", "arm64": "usr/lib/aarch64-linux-gnu"}
 """Where each architecture has its libraries."""
@@ -29,35 +30,41 @@ EMULATORS = {"armhf": "qemu-arm", "arm64": "qemu-aarch64"}
 FORMATS = Path("/proc/sys/fs/binfmt_misc")
 
 
-def registered(architecture: str) -> bool:
-    """Whether the kernel hands programs of this architecture to QEMU; root has it do so from now on."""
-    if not (FORMATS / EMULATORS[architecture]).exists() and os.geteuid() == 0:
+def registered(userland: str) -> bool:
+    """Whether the kernel hands programs of this userland to QEMU; root has it do so from now on."""
+    entry = FORMATS / EMULATORS[USERLANDS[userland][1]]
+    if not entry.exists() and os.geteuid() == 0:
         if not (FORMATS / "status").exists():
             subprocess.run(["mount", "-t", "binfmt_misc", "binfmt_misc", str(FORMATS)], capture_output=True)
         subprocess.run(["update-binfmts", "--enable"], capture_output=True)
-    return (FORMATS / EMULATORS[architecture]).exists()
+    return entry.exists()
 
 
-def make(architecture: str) -> Path:
-    """Return the folder of a userland, which is made where new: Python 3.11 and NumPy 1.24.
+def make(userland: str) -> Path:
+    """Return the folder of a userland, which is made where new, with Python and NumPy.
 
-    Packages are unpacked without being set up, which would be all that takes minutes.
+    Packages are unpacked, and what little of their set-up is needed is done here: on QEMU it would take minutes.
 
     Raises:
         RuntimeError: it cannot be made; the message says why.
     """
+    release, architecture = USERLANDS[userland]
 
     def unpack(scratch: Path) -> None:
         root = scratch / name
         options = [f"--architectures={architecture}", "--variant=extract", f"--include={','.join(PACKAGES)}"]
-        command = ["mmdebstrap", "--quiet", *options, f"--hook-dir={HOOKS}", RELEASE, str(root), SOURCE]
+        source = f"deb {MIRROR} {release} main"
+        command = ["mmdebstrap", "--quiet", *options, f"--hook-dir={HOOKS}", release, str(root), source]
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if done.returncode:
             raise RuntimeError(f"mmdebstrap failed: {' '.join(done.stdout[-1000:].split())}")
         for library in ("blas/libblas.so.3", "lapack/liblapack.so.3"):
             (root / LIBRARIES[architecture] / Path(library).name).symlink_to(library)
+        certificates = sorted((root / "usr/share/ca-certificates").rglob("*.crt"))
+        bundle = root / "etc/ssl/certs/ca-certificates.crt"
+        bundle.write_bytes(b"".join(certificate.read_bytes() for certificate in certificates))
 
-    name = f"{RELEASE}-{architecture}"
+    name = f"{release}-{architecture}"
     return cached(CACHE / "userlands" / name, unpack)
 
 
@@ -119,9 +126,9 @@ def wasmtime() -> Path:
 
 
 @contextmanager
-def board(architecture: str) -> Iterator[Board]:
+def board(userland: str) -> Iterator[Board]:
     """The userland with the wheel installed as on a Raspberry Pi: beside NumPy from apt, in an environment."""
-    root = make(architecture)
+    root = make(userland)
     outside = Path(tempfile.mkdtemp(prefix="sardonyx-", dir=root / "tmp"))
     made = Board(root, Path("/tmp") / outside.name)
     try:

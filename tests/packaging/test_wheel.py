@@ -5,6 +5,7 @@ from __future__ import annotations
 import email
 import io
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -19,6 +20,8 @@ from tests.support.wheel import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TARGET = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+BESIDES = ("sardonyx_wasm/", "sardonyx_webgpu/", "sardonyx/web/", "sardonyx/demo/")
+"""What may be deleted where a board has no room and NumPy alone runs models, as edge/README.md says."""
 PACKAGES = [ROOT / folder for folder in TARGET["packages"]]
 
 RUN = """
@@ -32,6 +35,14 @@ image[:, 0, 4:24, 13:15] = 1
 (probabilities,) = session.run(None, {"image": image})
 assert probabilities.argmax(1).tolist() == [1, 1], probabilities
 assert session.get_providers() == ["NumpyExecutionProvider"]
+"""
+ALONE = f"""
+import numpy as np
+import sardonyx as ort
+
+session = ort.InferenceSession({str(ROOT / "examples/digits/digits.onnx")!r})
+assert session.get_providers() == ["NumpyExecutionProvider"]
+session.run(None, {{"image": np.zeros((1, 1, 28, 28), np.float32)}})
 """
 AGAIN = """
 import sys
@@ -109,3 +120,14 @@ def test_runs_in_an_environment_of_its_own(wheel: Path, numpy: str, tmp_path: Pa
     again = subprocess.run([python, "-I", "-c", AGAIN], check=True, cwd=tmp_path, capture_output=True)
     with ZipFile(wheel) as first, ZipFile(io.BytesIO(again.stdout)) as second:
         assert set(first.namelist()) == set(second.namelist())
+    for folder in BESIDES:
+        (installed,) = (tmp_path / "venv").glob(f"**/site-packages/{folder}")
+        shutil.rmtree(installed)
+    subprocess.run([python, "-I", "-W", "error", "-c", ALONE], check=True, cwd=tmp_path)
+
+
+@pytest.mark.parametrize(("left_out", "limit"), [((), 3_500_000), (BESIDES, 2_000_000)])
+def test_takes_little_room(contents: ZipFile, left_out: tuple[str, ...], limit: int) -> None:
+    """Unpacked, as it is and without what NumPy alone does not need."""
+    sizes = [item.file_size for item in contents.infolist() if not item.filename.startswith(left_out or "?")]
+    assert 1_000_000 < sum(sizes) < limit

@@ -116,19 +116,19 @@ def _no_emulation() -> str | None:
     return f"{' and '.join(tools)} cannot be found, which make and run the userlands of boards" if tools else None
 
 
-def _no_userland(architecture: str) -> str | None:
+def _no_userland(userland: str) -> str | None:
     from tests.edge.userland import make, registered
 
     if reason := lacks("emulation"):
         return reason
     if os.geteuid():
         return "only root may make userlands of boards and run them"
-    if not registered(architecture):
-        return f"the kernel does not hand programs of {architecture} to QEMU, even after `update-binfmts --enable`"
+    if not registered(userland):
+        return "the kernel does not hand programs of Arm to QEMU, even after `update-binfmts --enable`"
     try:
-        make(architecture)
+        make(userland)
     except (OSError, RuntimeError) as error:
-        return f"no userland of {architecture} can be made: {error}"
+        return f"no userland of {userland} can be made: {error}"
     return None
 
 
@@ -145,6 +145,7 @@ NEEDS = {
     ),
     "armhf": Need(partial(_no_userland, "armhf")),
     "arm64": Need(partial(_no_userland, "arm64")),
+    "trixie": Need(partial(_no_userland, "trixie")),
 }
 
 

@@ -1,0 +1,154 @@
+"""The examples for boards, with pictures for a camera, pins that are none, and systemd's own opinion."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sardonyx.demo import picture, pictures
+from tests.support import absent
+from tests.support.wheel import ROOT
+
+EXAMPLES = ROOT / "edge" / "examples"
+GPIOZERO = """
+import sys
+
+class LED:
+    def __init__(self, pin):
+        self.pin = pin
+
+    def blink(self, on_time, off_time, n, background):
+        print(f"LED {self.pin}: {n}")
+"""
+PICAMERA2 = """
+import numpy as np
+
+class Picamera2:
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        pass
+
+    def create_preview_configuration(self, main):
+        return main
+
+    def configure(self, main):
+        self.main = main
+
+    def start(self):
+        assert self.main == {"size": (640, 480), "format": "BGR888"}
+        self.frames = [np.load("frame.npy")] * 2
+
+    def capture_array(self):
+        return self.frames.pop()
+"""
+CV2 = """
+import numpy as np
+
+CAP_PROP_BUFFERSIZE = 38
+
+class VideoCapture:
+    def __init__(self, number):
+        assert number == 0
+        self.frames = [np.load("frame.npy")[..., ::-1]] * 2
+
+    def set(self, name, value):
+        assert (name, value) == (CAP_PROP_BUFFERSIZE, 1)
+
+    def read(self):
+        return (True, self.frames.pop()) if self.frames else (False, None)
+"""
+MISSING = "raise ImportError('not here')"
+
+
+def run(folder: Path, example: str, *arguments: str, code: int = 0, **environment: str) -> tuple[str, str]:
+    """What an example prints on stdout and stderr; modules in `folder` go before those that are installed."""
+    everything = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path]), **environment}
+    done = subprocess.run(
+        [sys.executable, str(EXAMPLES / example), *arguments],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=everything,
+        cwd=folder,
+        timeout=120,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout, done.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with modules that make as if no camera and no pins were installed."""
+    for name in ("picamera2", "cv2", "gpiozero"):
+        (tmp_path / f"{name}.py").write_text(MISSING)
+    return tmp_path
+
+
+def test_still_pictures(folder: Path) -> None:
+    out, err = run(folder, "camera.py", str(picture("7_drawn.png")), str(picture("3_drawn.png")))
+    assert [line[0] for line in out.splitlines()] == ["7", "3"]
+    assert err == ""
+
+
+def test_no_camera(folder: Path) -> None:
+    out, err = run(folder, "camera.py")
+    assert out.startswith("7 (")
+    assert err == "no camera of picamera: not here\nno camera of usb: not here\n"
+
+
+@pytest.mark.parametrize(("name", "module"), [("picamera2", PICAMERA2), ("cv2", CV2)])
+def test_cameras(folder: Path, name: str, module: str) -> None:
+    """Two frames, then the camera fails, which ends the program with an error: systemd starts it again."""
+    (folder / f"{name}.py").write_text(module)
+    np.save(folder / "frame.npy", np.repeat(pictures.read(picture("3_drawn.png"))[:, :, :1], 3, axis=2))
+    out, err = run(folder, "camera.py", code=1)
+    assert [line[0] for line in out.splitlines()] == ["3", "3"]
+    assert ("the camera gives no picture" if name == "cv2" else "IndexError") in err
+
+
+def test_lamp_without_pins(folder: Path) -> None:
+    out, _ = run(folder, "lamp.py", str(picture("3_drawn.png")))
+    assert out.splitlines()[1] == "pin 17: on, off on, off on, off"
+
+
+def test_lamp_at_a_pin(folder: Path) -> None:
+    (folder / "gpiozero.py").unlink()
+    package = folder / "gpiozero"
+    package.mkdir()
+    (package / "__init__.py").write_text(GPIOZERO)
+    (package / "exc.py").write_text("class GPIOZeroError(Exception):\n    pass\n")
+    out, _ = run(folder, "lamp.py", str(picture("3_drawn.png")))
+    assert out.splitlines()[1] == "LED 17: 3"
+
+
+@pytest.mark.parametrize("factory", ["mock", "native"])
+def test_lamp_of_gpiozero_itself(folder: Path, factory: str) -> None:
+    """Its mock pins, and no pins at all."""
+    (folder / "gpiozero.py").unlink()
+    try:
+        import gpiozero  # noqa: F401
+    except ImportError:
+        absent("the package gpiozero is not installed")
+    out, _ = run(folder, "lamp.py", str(picture("3_drawn.png")), GPIOZERO_PIN_FACTORY=factory)
+    assert out.startswith("3 (")
+    assert ("pin 17" in out) == (factory == "native")
+
+
+def test_unit(tmp_path: Path) -> None:
+    if not shutil.which("systemd-analyze"):
+        absent("systemd-analyze is not on the path")
+    text = (EXAMPLES / "camera.service").read_text()
+    program = "%h/env/bin/python %h/camera.py"
+    assert f"\nExecStart={program}\n" in text
+    unit = tmp_path / "camera.service"
+    unit.write_text(text.replace(program, f"{sys.executable} {EXAMPLES / 'camera.py'}"))
+    done = subprocess.run(["systemd-analyze", "verify", "--user", str(unit)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
