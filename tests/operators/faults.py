@@ -42,6 +42,11 @@ def empty(call: Call) -> bool:
     return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
 
 
+def none_taken(most: np.ndarray | None, going: np.ndarray | None) -> bool:
+    """Whether a Loop ends before it begins."""
+    return (most is not None and not most) or (going is not None and not going)
+
+
 REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
 )
@@ -56,6 +61,12 @@ def of_kind(kinds: str) -> Callable[[Call], bool]:
 
 
 FAULTS = [
+    Fault(REFERENCE, "AffineGrid", "gives float32", lambda call: call.inputs[0].dtype != np.float32),
+    Fault(REFERENCE, "DynamicQuantizeLinear", "gives zeros a scale of 1 / 255", lambda call: not call.inputs[0].any()),
+    Fault(REFERENCE, "GRU LSTM RNN", "forgets lengths", lambda call: call.inputs[4] is not None),
+    Fault(REFERENCE, "GRU LSTM", "forgets bounds and functions", lambda c: has_any(c, "clip activations input_forget")),
+    Fault(REFERENCE, "StringSplit", "keeps blanks at the end", has("delimiter", None, "")),
+    Fault(REFERENCE, "TfIdfVectorizer", "takes weights by column", lambda call: "weights" in call.attributes),
     Fault(REFERENCE, "BatchNormalization", "gives statistics the type of X", has("training_mode", 1)),
     Fault(REFERENCE, "GlobalMaxPool", "gives another rank", lambda call: rank(call) != 4),
     Fault(REFERENCE, "LRN", "counts batches for channels", lambda c: c.inputs[0].shape[0] < c.inputs[0].shape[1]),
@@ -64,14 +75,20 @@ FAULTS = [
     Fault(REFERENCE, "LpNormalization", "forgets magnitudes", has("p", 1)),
     Fault(REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")),
     Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
+    Fault(REFERENCE, "Optional", "gives a list"),
     Fault(REFERENCE, "RMSNormalization", "gives the type of X", lambda c: c.inputs[0].dtype != c.inputs[1].dtype),
     Fault(REFERENCE, "ReduceSumSquare", "gives int64 for a scalar", of_kind("iu")),
     Fault(REFERENCE, "Trilu", "puts the number 0 among strings", of_kind("O")),
     Fault(REFERENCE, "Unique", "always sorts", has("sorted", 0)),
     Fault(RUNTIME, "Col2Im", "forgets the dilation of one axis", lambda call: len(call.inputs[1]) == 1),
+    Fault(REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")),
+    Fault(RUNTIME, "Attention", "gives the lowest number for what is masked", lambda call: call.outputs == 4),
+    Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
+    Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
     Fault(RUNTIME, "MatMulInteger", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
     Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
     Fault(RUNTIME, "Shrink", "takes unsigned integers as signed ones", of_kind("u")),
+    Fault(RUNTIME, "StringSplit", "finds nothing in what is empty", lambda call: "" in call.inputs[0].ravel().tolist()),
     Fault(RUNTIME, REDUCTIONS + " ArgMax ArgMin", "does not know negative axes of nothing", empty),
 ]

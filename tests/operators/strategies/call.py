@@ -29,6 +29,8 @@ class Call:
     domain: str = ""
     constant: frozenset[int] = frozenset()
     """The inputs that the model holds."""
+    captured: frozenset[int] = frozenset()
+    """The inputs of the model that only the bodies of the node take."""
     magnitude: float = 0.0
     """The largest of the terms that results are sums of: what is lost where they cancel is in proportion to it."""
     tolerance: float = 1e-5
@@ -38,15 +40,17 @@ class Call:
     """Whether floats of 16 bits are computed in float32, and rounded once."""
     chance: bool = False
     """Whether the results are random."""
+    like: dict[int, int] = field(default_factory=dict)
+    """The input whose type an output has, where the schema does not say."""
 
     def __repr__(self) -> str:
         given = [
-            f"{x.dtype}{list(x.shape)}={x.tolist()}" if isinstance(x, np.ndarray) and x.size < 40 else shown(x)
+            f"{x.dtype}{list(x.shape)}={x.tolist()}" if isinstance(x, np.ndarray) and x.size < 30 else shown(x)
             for x in self.inputs
         ]
         others = [f"{name}={value!r}" for name, value in self.attributes.items()]
         held = [f"constant={sorted(self.constant)}"] if self.constant else []
-        return f"{self.op_type}({', '.join(given + others + held)}) -> {self.outputs}"
+        return f"{self.op_type}({', '.join(others + held)}) -> {self.outputs} of {', '.join(given)}"
 
     @cached_property
     def schema(self) -> Any:
@@ -68,7 +72,7 @@ class Call:
     def model(self, opset: int | None = None, held: frozenset[int] | None = None) -> onnx.ModelProto:
         """The model of one node, whose inputs have a rank and no sizes."""
         held = self.constant if held is None else held
-        names = ["" if x is None else f"x{k}" for k, x in enumerate(self.inputs)]
+        names = ["" if x is None else f"x{k}" for k, x in enumerate(self.inputs) if k not in self.captured]
         while names and not names[-1]:
             names.pop()
         feeds = self.feeds(held)
@@ -109,6 +113,8 @@ class Call:
         results = []
         for number, y in enumerate(found):
             dtype = types.get(self._formal(self.schema.outputs, number))
+            if number in self.like:
+                dtype = self.inputs[self.like[number]].dtype
             with np.errstate(over="ignore"):
                 results.append(y.astype(dtype) if dtype in HALVES else y)
         return results

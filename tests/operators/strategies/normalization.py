@@ -79,7 +79,8 @@ def lp(d: Draw) -> dict[str, Any]:
 
 @draws("LRN")
 def lrn(d: Draw) -> dict[str, Any]:
-    x = spatial(d, d.dtype("T"), 1)
+    more = d.shape(2, 2, SPATIAL) if d.flag() else d.shape(1, 3, SPATIAL)
+    x = d.noise(d.of(1, 2, 3), d.of(2, 1, 3, 4), *more, dtype=d.dtype("T"))
     attributes = d.attributes(alpha=(1e-4, 0.5), beta=(0.75, 0.5), bias=(1.0, 2.0))
     return {"inputs": [x], "attributes": {"size": d.of(3, 1, 5), **attributes}}
 
