@@ -42,6 +42,12 @@ def empty(call: Call) -> bool:
     return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
 
 
+OF_INTEGERS = (
+    "DictVectorizer FeatureVectorizer LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor Scaler "
+    "TreeEnsembleClassifier TreeEnsembleRegressor"
+)
+
+
 def none_taken(most: np.ndarray | None, going: np.ndarray | None) -> bool:
     """Whether a Loop ends before it begins."""
     return (most is not None and not most) or (going is not None and not going)
@@ -50,6 +56,7 @@ def none_taken(most: np.ndarray | None, going: np.ndarray | None) -> bool:
 REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
 )
+
 
 def rank(call: Call, number: int = 0) -> int:
     return int(call.inputs[number].ndim)
@@ -61,6 +68,8 @@ def of_kind(kinds: str) -> Callable[[Call], bool]:
 
 
 FAULTS = [
+    Fault(REFERENCE, OF_INTEGERS, "keeps types and lacks attributes: onnxruntime defines these"),
+    Fault(REFERENCE, "TreeEnsemble", "transforms nothing", lambda call: call.attributes.get("post_transform")),
     Fault(REFERENCE, "AffineGrid", "gives float32", lambda call: call.inputs[0].dtype != np.float32),
     Fault(REFERENCE, "DynamicQuantizeLinear", "gives zeros a scale of 1 / 255", lambda call: not call.inputs[0].any()),
     Fault(REFERENCE, "GRU LSTM RNN", "forgets lengths", lambda call: call.inputs[4] is not None),
@@ -73,7 +82,9 @@ FAULTS = [
     Fault(REFERENCE, "LayerNormalization", "gives statistics the type of X", lambda call: call.outputs > 1),
     Fault(REFERENCE, "LogSoftmax", "underflows"),
     Fault(REFERENCE, "LpNormalization", "forgets magnitudes", has("p", 1)),
-    Fault(REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")),
+    Fault(
+        REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")
+    ),
     Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
     Fault(REFERENCE, "Optional", "gives a list"),
     Fault(REFERENCE, "RMSNormalization", "gives the type of X", lambda c: c.inputs[0].dtype != c.inputs[1].dtype),
@@ -81,9 +92,18 @@ FAULTS = [
     Fault(REFERENCE, "Trilu", "puts the number 0 among strings", of_kind("O")),
     Fault(REFERENCE, "Unique", "always sorts", has("sorted", 0)),
     Fault(RUNTIME, "Col2Im", "forgets the dilation of one axis", lambda call: len(call.inputs[1]) == 1),
-    Fault(REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")),
+    Fault(
+        REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")
+    ),
     Fault(RUNTIME, "Attention", "gives the lowest number for what is masked", lambda call: call.outputs == 4),
     Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
+    Fault(
+        RUNTIME,
+        "CastMap",
+        "fills up with 0.f",
+        lambda c: c.attributes.get("map_form") == "SPARSE" and "TO_STRING" in c.attributes.values(),
+    ),
+    Fault(RUNTIME, "FusedMatMul TransposeMatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
     Fault(RUNTIME, "MatMulInteger", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),

@@ -14,7 +14,7 @@ from onnx import helper
 from sardonyx import dtypes
 
 VERSIONS = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "com.microsoft": 1}
-DROPPED = {"Scatter": 10, "Upsample": 9}
+DROPPED = {"Scatter": 10, "Upsample": 9, "TreeEnsembleClassifier": 3, "TreeEnsembleRegressor": 3}
 """The last operator sets of those that ONNX dropped."""
 SIZES = (2, 1, 3, 5, 0, 7, 4)
 """Sizes of axes, the simplest first."""

@@ -154,7 +154,11 @@ def pool(d: Draw) -> dict[str, Any]:
 @draws("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
 def global_pool(d: Draw) -> dict[str, Any]:
     x = d.finite((d.of(1, 2, 0), d.of(1, 3), *d.shape(0, 3, (2, 1, 3, 5))), d.dtype("T"))
-    return {"inputs": [x], "attributes": d.attributes(p=(1, 2, 3)) if d.name == "GlobalLpPool" else {}, "magnitude": 2.0}
+    return {
+        "inputs": [x],
+        "attributes": d.attributes(p=(1, 2, 3)) if d.name == "GlobalLpPool" else {},
+        "magnitude": 2.0,
+    }
 
 
 @draws("MaxUnpool")
