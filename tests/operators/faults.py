@@ -42,6 +42,11 @@ def empty(call: Call) -> bool:
     return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
 
 
+def scan_rank(call: Call) -> int:
+    """The rank of what each turn of a Loop gives."""
+    return len(call.attributes["body"].output[-1].type.tensor_type.shape.dim)
+
+
 OF_INTEGERS = (
     "DictVectorizer FeatureVectorizer LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor Scaler "
     "TreeEnsembleClassifier TreeEnsembleRegressor"
@@ -86,6 +91,7 @@ FAULTS = [
         REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")
     ),
     Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
+    Fault(REFERENCE, "Loop", "gives scalars an axis", lambda call: not scan_rank(call)),
     Fault(REFERENCE, "Optional", "gives a list"),
     Fault(REFERENCE, "RMSNormalization", "gives the type of X", lambda c: c.inputs[0].dtype != c.inputs[1].dtype),
     Fault(REFERENCE, "ReduceSumSquare", "gives int64 for a scalar", of_kind("iu")),
@@ -97,17 +103,13 @@ FAULTS = [
     ),
     Fault(RUNTIME, "Attention", "gives the lowest number for what is masked", lambda call: call.outputs == 4),
     Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
-    Fault(
-        RUNTIME,
-        "CastMap",
-        "fills up with 0.f",
-        lambda c: c.attributes.get("map_form") == "SPARSE" and "TO_STRING" in c.attributes.values(),
-    ),
+    Fault(RUNTIME, "CastMap", "fills up with 0.f", has("map_form", "SPARSE")),
     Fault(RUNTIME, "FusedMatMul TransposeMatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
     Fault(RUNTIME, "MatMulInteger", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
     Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
+    Fault(RUNTIME, "QLinearSoftmax", "gives 0 for one element", lambda c: c.inputs[0].shape[c.attributes["axis"]] == 1),
     Fault(RUNTIME, "Shrink", "takes unsigned integers as signed ones", of_kind("u")),
     Fault(RUNTIME, "StringSplit", "finds nothing in what is empty", lambda call: "" in call.inputs[0].ravel().tolist()),
     Fault(RUNTIME, REDUCTIONS + " ArgMax ArgMin", "does not know negative axes of nothing", empty),

@@ -10,8 +10,41 @@ from .draw import Draw, draws, types
 
 UNARY: dict[str, dict[str, tuple[Any, ...]]] = {
     **dict.fromkeys(
-        "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Cos Cosh Erf Exp Floor HardSwish Identity IsNaN Log Mish "
-        "Neg Not Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh".split(),
+        [
+            "Abs",
+            "Acos",
+            "Acosh",
+            "Asin",
+            "Asinh",
+            "Atan",
+            "Atanh",
+            "BitwiseNot",
+            "Ceil",
+            "Cos",
+            "Cosh",
+            "Erf",
+            "Exp",
+            "Floor",
+            "HardSwish",
+            "Identity",
+            "IsNaN",
+            "Log",
+            "Mish",
+            "Neg",
+            "Not",
+            "Reciprocal",
+            "Relu",
+            "Round",
+            "Sigmoid",
+            "Sign",
+            "Sin",
+            "Sinh",
+            "Softplus",
+            "Softsign",
+            "Sqrt",
+            "Tan",
+            "Tanh",
+        ],
         {},
     ),
     "Celu": {"alpha": (1.0, 0.5, 2.0)},
@@ -27,11 +60,7 @@ UNARY: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 EXACT = {"Identity"}
 """Operators that move elements without computing."""
-LIMITED = {
-    "Cos": 1e4,
-    "Sin": 1e4,
-    "Tan": 1e4,
-}
+LIMITED = dict.fromkeys(("Cos", "Sin", "Tan"), 1e4)
 """The largest arguments whose results float32 can tell."""
 
 
@@ -44,7 +73,23 @@ def unary(d: Draw) -> dict[str, Any]:
 
 
 @draws(
-    *"Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor".split()
+    *[
+        "Add",
+        "And",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Div",
+        "Equal",
+        "Greater",
+        "GreaterOrEqual",
+        "Less",
+        "LessOrEqual",
+        "Mul",
+        "Or",
+        "Sub",
+        "Xor",
+    ]
 )
 def binary(d: Draw) -> dict[str, Any]:
     dtype = d.dtype(d.schema.inputs[0].type_str)

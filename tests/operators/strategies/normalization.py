@@ -8,7 +8,6 @@ import numpy as np
 
 from .draw import Draw, draws
 
-
 SPATIAL = (2, 1, 3, 5)
 
 

@@ -16,9 +16,9 @@ def window(d: Draw, rank: int, dilated: bool = True) -> tuple[list[int], list[in
     """Sizes of the axes, the kernel's shape, and attributes that fit them."""
     kernel = [d.of(2, 1, 3) for _ in range(rank)]
     attributes: dict[str, Any] = {}
-    strides, dilations = [1] * rank, [1] * rank
+    dilations = [1] * rank
     if d.flag():
-        attributes["strides"] = strides = [d.of(1, 2, 3) for _ in range(rank)]
+        attributes["strides"] = [d.of(1, 2, 3) for _ in range(rank)]
     auto = d.of("NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     if dilated and auto in ("NOTSET", "VALID") and d.flag():
         attributes["dilations"] = dilations = [d.of(1, 2) for _ in range(rank)]

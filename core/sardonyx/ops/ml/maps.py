@@ -75,7 +75,9 @@ class CastMap(MapOperator, domain=ML):
 
 def _fixed(x: Array) -> Array:
     """Strings: floats with six decimal places, as onnxruntime writes them here."""
-    return p.host("text.fixed", x, results=[(dtypes.string, x.shape)])[0] if x.dtype.is_float else p.cast(x, dtypes.string)
+    return (
+        p.host("text.fixed", x, results=[(dtypes.string, x.shape)])[0] if x.dtype.is_float else p.cast(x, dtypes.string)
+    )
 
 
 def _placed(x: Map[Array], keys: Sequence[int | str], absent: int | str) -> Array:
