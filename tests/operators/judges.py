@@ -1,4 +1,4 @@
-"""What a call should give: ONNX's reference evaluator and onnxruntime say so, but for what is known to be wrong in them."""
+"""What a call should give: ONNX's reference evaluator and onnxruntime say so, but for known faults of them."""
 
 from __future__ import annotations
 
