@@ -42,6 +42,17 @@ def empty(call: Call) -> bool:
     return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
 
 
+def scan_rank(call: Call) -> int:
+    """The rank of what each turn of a Loop gives."""
+    return len(call.attributes["body"].output[-1].type.tensor_type.shape.dim)
+
+
+OF_INTEGERS = (
+    "DictVectorizer FeatureVectorizer LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor Scaler "
+    "TreeEnsembleClassifier TreeEnsembleRegressor"
+)
+
+
 def none_taken(most: np.ndarray | None, going: np.ndarray | None) -> bool:
     """Whether a Loop ends before it begins."""
     return (most is not None and not most) or (going is not None and not going)
@@ -50,6 +61,7 @@ def none_taken(most: np.ndarray | None, going: np.ndarray | None) -> bool:
 REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
 )
+
 
 def rank(call: Call, number: int = 0) -> int:
     return int(call.inputs[number].ndim)
@@ -61,6 +73,8 @@ def of_kind(kinds: str) -> Callable[[Call], bool]:
 
 
 FAULTS = [
+    Fault(REFERENCE, OF_INTEGERS, "keeps types and lacks attributes: onnxruntime defines these"),
+    Fault(REFERENCE, "TreeEnsemble", "transforms nothing", lambda call: call.attributes.get("post_transform")),
     Fault(REFERENCE, "AffineGrid", "gives float32", lambda call: call.inputs[0].dtype != np.float32),
     Fault(REFERENCE, "DynamicQuantizeLinear", "gives zeros a scale of 1 / 255", lambda call: not call.inputs[0].any()),
     Fault(REFERENCE, "GRU LSTM RNN", "forgets lengths", lambda call: call.inputs[4] is not None),
@@ -73,21 +87,29 @@ FAULTS = [
     Fault(REFERENCE, "LayerNormalization", "gives statistics the type of X", lambda call: call.outputs > 1),
     Fault(REFERENCE, "LogSoftmax", "underflows"),
     Fault(REFERENCE, "LpNormalization", "forgets magnitudes", has("p", 1)),
-    Fault(REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")),
+    Fault(
+        REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")
+    ),
     Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
+    Fault(REFERENCE, "Loop", "gives scalars an axis", lambda call: not scan_rank(call)),
     Fault(REFERENCE, "Optional", "gives a list"),
     Fault(REFERENCE, "RMSNormalization", "gives the type of X", lambda c: c.inputs[0].dtype != c.inputs[1].dtype),
     Fault(REFERENCE, "ReduceSumSquare", "gives int64 for a scalar", of_kind("iu")),
     Fault(REFERENCE, "Trilu", "puts the number 0 among strings", of_kind("O")),
     Fault(REFERENCE, "Unique", "always sorts", has("sorted", 0)),
     Fault(RUNTIME, "Col2Im", "forgets the dilation of one axis", lambda call: len(call.inputs[1]) == 1),
-    Fault(REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")),
+    Fault(
+        REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")
+    ),
     Fault(RUNTIME, "Attention", "gives the lowest number for what is masked", lambda call: call.outputs == 4),
     Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
+    Fault(RUNTIME, "CastMap", "fills up with 0.f", has("map_form", "SPARSE")),
+    Fault(RUNTIME, "FusedMatMul TransposeMatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
     Fault(RUNTIME, "MatMulInteger", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
     Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
+    Fault(RUNTIME, "QLinearSoftmax", "gives 0 for one element", lambda c: c.inputs[0].shape[c.attributes["axis"]] == 1),
     Fault(RUNTIME, "Shrink", "takes unsigned integers as signed ones", of_kind("u")),
     Fault(RUNTIME, "StringSplit", "finds nothing in what is empty", lambda call: "" in call.inputs[0].ravel().tolist()),
     Fault(RUNTIME, REDUCTIONS + " ArgMax ArgMin", "does not know negative axes of nothing", empty),

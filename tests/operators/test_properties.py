@@ -14,7 +14,10 @@ from .judges import check
 from .strategies import DRAWERS, Call, calls
 
 careful = settings(
-    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck),
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
 )
 KEYS = [pytest.param(*key, id=".".join(filter(None, key))) for key in sorted(DRAWERS)]

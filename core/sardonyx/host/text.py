@@ -30,6 +30,12 @@ def from_numbers(x: np.ndarray) -> np.ndarray:
     return np.array(texts, object).reshape(x.shape)
 
 
+@host_function("text.fixed")
+def fixed(x: np.ndarray) -> np.ndarray:
+    """Floats with six decimal places, as C's `%f` writes them."""
+    return np.array([f"{item:f}" for item in x.reshape(-1).tolist()], object).reshape(x.shape)
+
+
 @host_function("text.to_numbers")
 def to_numbers(x: np.ndarray, *, type: str) -> np.ndarray:
     """The numbers of this type that strings say; integers wrap, and what has a fraction loses it.

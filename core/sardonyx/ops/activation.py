@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array
 from sardonyx.ir import Node, Value
@@ -265,15 +266,23 @@ class ThresholdedRelu(Operator, since=10):
 
 
 class Shrink(Operator, since=9):
-    """`x - bias` above lambd, `x + bias` below -lambd, else 0."""
+    """`x - bias` above lambd, `x + bias` below -lambd, else 0; of integers without the fraction."""
 
     bias: float = 0.0
     lambd: float = 0.5
 
     def expand(self, x: Array) -> Array:
-        return p.where(x > self.lambd, x - self.bias, p.where(x < -self.lambd, x + self.bias, 0))
+        real = p.cast(x, dtypes.float64) if x.dtype.is_int else x
+        less, more = (p.cast(real + by, x.dtype) if self.bias else x for by in (-self.bias, self.bias))
+        return p.where(real > self.lambd, less, p.where(real < -self.lambd, more, 0))
 
-    samples = [sample((3, 4)), sample((3, 4), bias=0.5, lambd=0.2), sample(np.array([-3, -1, 2], np.int32), lambd=1.5)]
+    samples = [
+        sample((3, 4)),
+        sample((3, 4), bias=0.5, lambd=0.2),
+        sample(np.array([-3, -1, 2], np.int32), lambd=1.5),
+        sample(np.array([-3, -1, 2], np.int8), bias=0.25),
+        sample(np.array([0, 1, 2, 255], np.uint8), lambd=1.5),
+    ]
 
 
 def flat_from_axis(node: Node, make: Rewriter) -> Sequence[Value] | None:

@@ -85,7 +85,12 @@ def linear(d: Draw) -> dict[str, Any]:
     beta = np.abs(noise(batch, length, heads)) if "delta" in rule else None
     inputs = [noise(batch, length, heads * groups * size), noise(batch, length, heads * size)]
     inputs.append(noise(batch, length, heads * wide))
-    attributes = {"q_num_heads": heads * groups, "kv_num_heads": heads, "update_rule": rule, **d.attributes(scale=(0.5,))}
+    attributes = {
+        "q_num_heads": heads * groups,
+        "kv_num_heads": heads,
+        "update_rule": rule,
+        **d.attributes(scale=(0.5,)),
+    }
     return {
         "inputs": [*inputs, past, decay, beta],
         "attributes": attributes,

@@ -85,10 +85,10 @@ class Call:
                 node.attribute.append(self._attribute(name, value))
         results = [onnx.ValueInfoProto(name=name) for name in outputs]
         graph = helper.make_graph([node], self.op_type, infos, results, tensors)
-        newest = DROPPED.get(self.op_type, VERSIONS[""])
-        imports = [helper.make_opsetid("", opset or newest)]
+        version = DROPPED.get(self.op_type, VERSIONS[self.domain])
+        imports = [helper.make_opsetid("", opset or (VERSIONS[""] if self.domain else version))]
         if self.domain:
-            imports.append(helper.make_opsetid(self.domain, VERSIONS[self.domain]))
+            imports.append(helper.make_opsetid(self.domain, version))
         return helper.make_model(graph, opset_imports=imports, ir_version=10)
 
     def _attribute(self, name: str, value: Any) -> onnx.AttributeProto:
@@ -99,9 +99,7 @@ class Call:
 
     def widened(self) -> Call:
         """The call with float32 for floats of 16 bits."""
-        inputs = [
-            x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype in HALVES else x for x in self.inputs
-        ]
+        inputs = [x.astype(np.float32) if isinstance(x, np.ndarray) and x.dtype in HALVES else x for x in self.inputs]
         return replace(self, inputs=inputs)
 
     def narrowed(self, found: list[Any]) -> list[Any]:
@@ -133,7 +131,17 @@ def value_info(name: str, x: Any) -> onnx.ValueInfoProto:
     if isinstance(x, list):
         dtype = helper.np_dtype_to_tensor_dtype(x[0].dtype)
         return helper.make_tensor_sequence_value_info(name, dtype, None)
+    if isinstance(x, dict):
+        return helper.make_value_info(name, map_type(x))
     return helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), [None] * x.ndim)
+
+
+def map_type(x: dict[Any, Any]) -> onnx.TypeProto:
+    """The type of a map: int64 or string to int64, float or string."""
+    key, value = next(iter(x.items()))
+    numbers = {int: onnx.TensorProto.INT64, str: onnx.TensorProto.STRING, float: onnx.TensorProto.FLOAT}
+    of_values = helper.make_tensor_type_proto(numbers[type(value)], [])
+    return helper.make_map_type_proto(numbers[type(key)], of_values)
 
 
 @st.composite

@@ -194,5 +194,3 @@ def image(d: Draw) -> dict[str, Any]:
     Image.fromarray(pixels).save(stream, d.of("PNG", "BMP"))
     data = np.frombuffer(stream.getvalue(), np.uint8)
     return {"inputs": [data], "attributes": d.attributes(pixel_format=("RGB", "BGR", "Grayscale")), "steps": 1}
-
-

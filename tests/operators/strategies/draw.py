@@ -14,7 +14,7 @@ from onnx import helper
 from sardonyx import dtypes
 
 VERSIONS = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "com.microsoft": 1}
-DROPPED = {"Scatter": 10, "Upsample": 9}
+DROPPED = {"Scatter": 10, "Upsample": 9, "TreeEnsembleClassifier": 3, "TreeEnsembleRegressor": 3}
 """The last operator sets of those that ONNX dropped."""
 SIZES = (2, 1, 3, 5, 0, 7, 4)
 """Sizes of axes, the simplest first."""
@@ -28,7 +28,7 @@ def draws(*names: str, domain: str = "") -> Callable[[Callable[[Draw], Any]], Ca
     """Registers a function that draws calls of these operators."""
 
     def register(function: Callable[[Draw], Any]) -> Callable[[Draw], Any]:
-        DRAWERS.update(((domain, name), function) for name in names)
+        DRAWERS.update(((domain, name), function) for name in " ".join(names).split())
         return function
 
     return register
@@ -103,7 +103,7 @@ class Draw:
         return [k - rank if self.flag() else k for k in chosen]
 
     def values(self, shape: Sequence[int], dtype: Any, edges: bool | None = None) -> np.ndarray:
-        """Elements of a type; with `edges` (by chance, if not said) some are the type's extremes, NaN and infinities."""
+        """Elements of a type; with `edges`, or by chance, some are the type's extremes, NaN and infinities."""
         dtype = np.dtype(dtype)
         edges = self.flag() if edges is None else edges
         found = plain(self.rng, shape, dtype)

@@ -8,11 +8,12 @@ import numpy as np
 
 from .draw import Draw, draws, types
 
+PLAIN = (
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Cos Cosh Erf Exp Floor HardSwish Identity IsNaN "
+    "Log Mish Neg Not Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan Tanh"
+)
+"""Functions of one operand without attributes."""
 UNARY: dict[str, dict[str, tuple[Any, ...]]] = {
-    **dict.fromkeys(
-        ["Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Cos", "Cosh", "Erf", "Exp", "Floor", "HardSwish", "Identity", "IsNaN", "Log", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Tan", "Tanh"],
-        {},
-    ),
     "Celu": {"alpha": (1.0, 0.5, 2.0)},
     "Elu": {"alpha": (1.0, 0.5, 0.0)},
     "Gelu": {"approximate": ("none", "tanh")},
@@ -26,25 +27,19 @@ UNARY: dict[str, dict[str, tuple[Any, ...]]] = {
 }
 EXACT = {"Identity"}
 """Operators that move elements without computing."""
-LIMITED = {
-    "Cos": 1e4,
-    "Sin": 1e4,
-    "Tan": 1e4,
-}
+LIMITED = dict.fromkeys(("Cos", "Sin", "Tan"), 1e4)
 """The largest arguments whose results float32 can tell."""
 
 
-@draws(*UNARY)
+@draws(PLAIN, *UNARY)
 def unary(d: Draw) -> dict[str, Any]:
     x = d.values(d.shape(0, 5), d.dtype(d.schema.inputs[0].type_str) if d.name != "Identity" else d.dtype("V"))
     if d.name in LIMITED:
         x = np.where(np.isfinite(x) & (np.abs(x) > LIMITED[d.name]), np.asarray(0.5, x.dtype), x)
-    return {"inputs": [x], "attributes": d.attributes(**UNARY[d.name]), "wide": d.name not in EXACT}
+    return {"inputs": [x], "attributes": d.attributes(**UNARY.get(d.name, {})), "wide": d.name not in EXACT}
 
 
-@draws(
-    *["Add", "And", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mul", "Or", "Sub", "Xor"]
-)
+@draws("Add And BitwiseAnd BitwiseOr BitwiseXor Div Equal Greater GreaterOrEqual Less LessOrEqual Mul Or Sub Xor")
 def binary(d: Draw) -> dict[str, Any]:
     dtype = d.dtype(d.schema.inputs[0].type_str)
     return {"inputs": [d.values(shape, dtype) for shape in d.broadcast(2)]}

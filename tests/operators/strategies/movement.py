@@ -80,7 +80,12 @@ def pad(d: Draw) -> dict[str, Any]:
                 pads[-1] = -d.between(0, min(2, shape[axis]))
     value = d.maybe(d.values((), dtype)) if mode == "constant" else None
     return {
-        "inputs": [d.values(shape, dtype), number(pads), value, None if axes is None else np.array(axes, d.dtype("Tind"))],
+        "inputs": [
+            d.values(shape, dtype),
+            number(pads),
+            value,
+            None if axes is None else np.array(axes, d.dtype("Tind")),
+        ],
         "attributes": {"mode": mode},
         "constant": d.settled(1, 2, 3),
         **EXACT,

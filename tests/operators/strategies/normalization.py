@@ -114,5 +114,3 @@ def loss(d: Draw) -> dict[str, Any]:
         target.flat[0] = 0
     outputs = d.between(1, 2) if d.name.startswith("Softmax") else 1
     return {"inputs": [x, target, weights], "attributes": attributes, "outputs": outputs, "magnitude": 1.0}
-
-

@@ -17,7 +17,9 @@ def kinds(d: Draw, variable: str) -> tuple[int, ...]:
 @draws("RandomNormal", "RandomUniform")
 def random(d: Draw) -> dict[str, Any]:
     more: dict[str, Any] = {"seed": (1.0, 0.5), "dtype": kinds(d, "T")}
-    more |= {"mean": (0.0, 5.0), "scale": (1.0, 2.0)} if "Normal" in d.name else {"low": (0.0, -1.0), "high": (1.0, 3.0)}
+    more |= (
+        {"mean": (0.0, 5.0), "scale": (1.0, 2.0)} if "Normal" in d.name else {"low": (0.0, -1.0), "high": (1.0, 3.0)}
+    )
     return {"inputs": [], "attributes": {"shape": list(d.shape()), **d.attributes(**more)}, "chance": True}
 
 

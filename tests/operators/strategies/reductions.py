@@ -11,7 +11,7 @@ from .elementwise import magnitude
 
 
 @draws(
-    *["ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"]
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
 )
 def reduction(d: Draw) -> dict[str, Any]:
     dtype, shape = d.dtype("T"), d.shape(0, 5)

@@ -16,9 +16,9 @@ def window(d: Draw, rank: int, dilated: bool = True) -> tuple[list[int], list[in
     """Sizes of the axes, the kernel's shape, and attributes that fit them."""
     kernel = [d.of(2, 1, 3) for _ in range(rank)]
     attributes: dict[str, Any] = {}
-    strides, dilations = [1] * rank, [1] * rank
+    dilations = [1] * rank
     if d.flag():
-        attributes["strides"] = strides = [d.of(1, 2, 3) for _ in range(rank)]
+        attributes["strides"] = [d.of(1, 2, 3) for _ in range(rank)]
     auto = d.of("NOTSET", "NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
     if dilated and auto in ("NOTSET", "VALID") and d.flag():
         attributes["dilations"] = dilations = [d.of(1, 2) for _ in range(rank)]
@@ -154,7 +154,11 @@ def pool(d: Draw) -> dict[str, Any]:
 @draws("GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool")
 def global_pool(d: Draw) -> dict[str, Any]:
     x = d.finite((d.of(1, 2, 0), d.of(1, 3), *d.shape(0, 3, (2, 1, 3, 5))), d.dtype("T"))
-    return {"inputs": [x], "attributes": d.attributes(p=(1, 2, 3)) if d.name == "GlobalLpPool" else {}, "magnitude": 2.0}
+    return {
+        "inputs": [x],
+        "attributes": d.attributes(p=(1, 2, 3)) if d.name == "GlobalLpPool" else {},
+        "magnitude": 2.0,
+    }
 
 
 @draws("MaxUnpool")

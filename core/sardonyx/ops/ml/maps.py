@@ -69,8 +69,15 @@ class CastMap(MapOperator, domain=ML):
             raise ValueError(f"cast_to {self.cast_to!r} is not one of {', '.join(CASTS)}")
         keys = sorted(x.keys) if self.map_form == "DENSE" else range(self.max_map)
         target = CASTS[self.cast_to]
-        cast = Map(x.keys, p.cast(x.values, target))
+        cast = Map(x.keys, _fixed(x.values) if target is dtypes.string else p.cast(x.values, target))
         return _placed(cast, tuple(keys), "0" if target is dtypes.string else 0)
+
+
+def _fixed(x: Array) -> Array:
+    """Strings: floats with six decimal places, as onnxruntime writes them here."""
+    return (
+        p.host("text.fixed", x, results=[(dtypes.string, x.shape)])[0] if x.dtype.is_float else p.cast(x, dtypes.string)
+    )
 
 
 def _placed(x: Map[Array], keys: Sequence[int | str], absent: int | str) -> Array:
