@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from tests.exports.case import Arguments, Case
@@ -28,16 +29,21 @@ EXPORTERS: dict[str, dict[str, Any]] = {
 
 @cache
 def case(name: str) -> Case:
-    """The case `family.function`, the same at every call, with statistics that are not those of a new module."""
+    """The case `family.function`, the same at every call, with weights that let its input through."""
     family, function = name.split(".")
     torch.manual_seed(0)
     with quiet():
         found: Case = getattr(import_module(f"tests.exports.families.{family}"), function)()
-    for module in found.module.modules():
-        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
-            torch.nn.init.normal_(module.running_mean, 0.0, 0.2)
-            torch.nn.init.uniform_(module.running_var, 0.5, 2.0)
-    found.module.eval()
+        for module in found.module.modules():
+            if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)):
+                nn.init.kaiming_normal_(module.weight)
+            elif isinstance(module, nn.RNNBase):
+                for parameter in module.parameters():
+                    nn.init.normal_(parameter, std=0.5)
+            elif isinstance(module, nn.modules.batchnorm._BatchNorm):
+                module.momentum = 1.0
+        found.module.train()(**found.arguments(*found.sizes[0]))  # means and variances of what comes in
+        found.module.eval()
     return found
 
 

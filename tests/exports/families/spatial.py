@@ -16,7 +16,7 @@ class SpatialTransformer(nn.Module):
         self.pose = nn.Linear(8, 6)
 
     def forward(self, image: Tensor) -> Tensor:
-        pose = self.pose(self.layers(image)).view(-1, 2, 3) * 0.3 + torch.eye(2, 3)
+        pose = self.pose(self.layers(image)).view(-1, 2, 3) * 0.1 + torch.eye(2, 3)
         down, right = ((2 * torch.arange(size) + 1) / size - 1.0 for size in image.shape[2:])
         y, x = torch.meshgrid(down, right, indexing="ij")
         grid = torch.stack([x, y, torch.ones_like(x)], dim=-1) @ pose.transpose(1, 2)[:, None]
