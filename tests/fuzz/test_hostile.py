@@ -45,7 +45,7 @@ def attempt(model, feeds=None, provider="NumpyExecutionProvider"):
 def refused(model, reason, kind=SardonyxError, feeds=None):
     with pytest.raises(kind, match=reason) as caught:
         attempt(model, feeds)
-    assert str(caught.value).isprintable()
+    assert str(caught.value).replace("\n", "").isprintable()
 
 
 def field(number, data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sardonyx import ops
-from sardonyx.ir import Model
+from sardonyx.ir import Graph, Model
 from sardonyx.ir.nesting import refuse_deep
 from sardonyx.options import GraphOptimizationLevel as Level
 from sardonyx.options import SessionOptions
@@ -18,6 +18,7 @@ from sardonyx.passes.quantization import INTEGER_RULES
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 from sardonyx.serde.inline import inline_functions
 
+TRAINING = "ai.onnx.preview.training"
 CONSTANT_INITIALIZERS = 3
 """The IR version up to which an initializer is an input only because it has to be: it cannot be fed."""
 
@@ -37,6 +38,7 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     densify(result.graph)  # expansions know no sparse constants
     if result.ir_version <= CONSTANT_INITIALIZERS:
         _drop_fed(result)
+    _name_differentiated(result.graph)
     upgrade(result)  # rules and expansions know the newest operator set alone
     for node in result.graph.all_nodes():
         if operator := ops.find(node.domain, node.op_type):
@@ -51,6 +53,17 @@ def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (
     if options.entry("optimization.enable_gelu_approximation") == "1" and level >= Level.ORT_ENABLE_EXTENDED:
         approximate_gelu(optimized.graph)
     return optimized
+
+
+def _name_differentiated(graph: Graph) -> None:
+    """Make an input of what the attribute `y` of a Gradient names, since it computes with it."""
+    gradients = [node for node in graph.nodes if node.op_type == "Gradient" and node.domain == TRAINING]
+    if gradients:
+        named = {value.name: value for node in graph.nodes for value in node.outputs}
+        named |= {value.name: value for value in graph.inputs}
+        for node in gradients:
+            if (value := named.get(str(node.attribute("y")))) is not None:
+                node.inputs.append(value)
 
 
 def _drop_fed(model: Model) -> None:

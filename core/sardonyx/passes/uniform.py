@@ -20,7 +20,7 @@ LIKE_FIRST = words("""
     BatchNormalization Hardmax InstanceNormalization LayerNormalization LogSoftmax LpNormalization LRN
     RMSNormalization Softmax
 """)
-"""Operators whose only output has the type of the first input."""
+"""Operators whose only output has the type of the first input, at least where all inputs are of one dtype."""
 
 NO_TENSORS = words("""
     Optional SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SplitToSequence ZipMap
@@ -34,7 +34,8 @@ def same_as_operand(node: Node, operands: Sequence[Array | None]) -> Array | Non
     if first is None or node.domain or len(node.outputs) > 1:
         return None
     if node.op_type in LIKE_FIRST:
-        return first if first.value is None and first.sizes is None else None
+        alike = all(other is None or other.dtype is first.dtype for other in operands)
+        return first if alike and first.value is None and first.sizes is None else None
     if node.op_type not in UNIFORM:
         return None
     given = [array for array in operands if array is not None]

@@ -225,21 +225,10 @@ class _Reader:
             for each in record.get("quantization_annotation", ())
         ]
 
-    def _differentiated(self, record: Record, scope: _Scope) -> list[Value]:
-        """The last input of a Gradient, which ONNX gives as the name in the attribute `y`."""
-        named = {each.get("name"): each for each in record.get("attribute", ())}
-        count = sum(len(named.get(key, {}).get("strings", ())) for key in ("xs", "zs"))
-        if "y" not in named or len(record.get("input", ())) != count:
-            return []
-        name = named["y"].get("s", b"").decode()
-        return [scope.names.get(name) or scope.use(name)]
-
     def node(self, record: Record, scope: _Scope) -> Node:
         names = scope.names
         waiting = len(scope.awaited)
         inputs = [(names.get(name) or scope.use(name)) if name else None for name in record.get("input", ())]
-        if record.get("op_type") == "Gradient":
-            inputs += self._differentiated(record, scope)
         self.in_order &= len(scope.awaited) == waiting
         node = Node(
             record.get("op_type", ""),
