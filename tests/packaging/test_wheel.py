@@ -71,7 +71,7 @@ def test_is_pure_and_small(wheel: Path) -> None:
 
 def test_holds_every_file_of_the_packages_and_no_others(contents: ZipFile) -> None:
     files = (path.relative_to(package.parent) for package in PACKAGES for path in package.rglob("*") if path.is_file())
-    sources = {path.as_posix() for path in files if not re.search(r"__pycache__|/\.", path.as_posix())}
+    sources = {path.as_posix() for path in files if not re.search(r"__pycache__|/\.|\.md$", path.as_posix())}
     included = set()
     for source, target in TARGET["force-include"].items():
         below = [path for path in (ROOT / source).rglob("*") if path.is_file()]
