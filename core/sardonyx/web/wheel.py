@@ -53,7 +53,7 @@ def _below(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
         path = f"{name}/{item.name}"
         if item.is_file():
             yield path, item.read_bytes()
-        elif item.name != "__pycache__" and not item.name.startswith("."):
+        elif item.name != "__pycache__" and not item.name.startswith(".") and not item.name.endswith(".md"):
             yield from _below(item, path)
 
 
