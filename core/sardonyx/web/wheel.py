@@ -52,8 +52,9 @@ def _below(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
     for item in folder.iterdir():
         path = f"{name}/{item.name}"
         if item.is_file():
-            yield path, item.read_bytes()
-        elif item.name != "__pycache__" and not item.name.startswith(".") and not item.name.endswith(".md"):
+            if not item.name.endswith(".md"):  # nor does the wheel that is built have prose
+                yield path, item.read_bytes()
+        elif item.name != "__pycache__" and not item.name.startswith("."):
             yield from _below(item, path)
 
 
