@@ -41,7 +41,7 @@ def main() -> None:
             found = {case.name: asdict(outcome) for case, outcome in outcomes.items()}
             arguments.json.write_text(json.dumps(found, indent=1))
         if arguments.write:
-            expectation.update(provider, outcomes)
+            expectation.update(expectation.label(provider, arguments.unknown_sizes), outcomes)
 
 
 def report(provider: str, outcomes: Mapping[Case, Outcome]) -> None:

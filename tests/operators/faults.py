@@ -42,6 +42,11 @@ def empty(call: Call) -> bool:
     return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
 
 
+def affine(call: Call) -> bool:
+    """Whether a recurrent node's activations are the identity, for want of alphas."""
+    return "Affine" in call.attributes.get("activations", ()) and "activation_alpha" not in call.attributes
+
+
 def scan_rank(call: Call) -> int:
     """The rank of what each turn of a Loop gives."""
     return len(call.attributes["body"].output[-1].type.tensor_type.shape.dim)
@@ -78,6 +83,8 @@ FAULTS = [
     Fault(REFERENCE, "AffineGrid", "gives float32", lambda call: call.inputs[0].dtype != np.float32),
     Fault(REFERENCE, "DynamicQuantizeLinear", "gives zeros a scale of 1 / 255", lambda call: not call.inputs[0].any()),
     Fault(REFERENCE, "GRU LSTM RNN", "forgets lengths", lambda call: call.inputs[4] is not None),
+    Fault(RUNTIME, "GRU LSTM RNN", "takes 0 for an alpha of Affine that is not given", affine),
+    Fault(REFERENCE, "RNN", "forgets bounds", lambda call: has_any(call, "clip")),
     Fault(REFERENCE, "GRU LSTM", "forgets bounds and functions", lambda c: has_any(c, "clip activations input_forget")),
     Fault(REFERENCE, "StringSplit", "keeps blanks at the end", has("delimiter", None, "")),
     Fault(REFERENCE, "TfIdfVectorizer", "takes weights by column", lambda call: "weights" in call.attributes),

@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
+from sardonyx.array import Array, constant, known_sizes
 from sardonyx.dtypes import DType
 from sardonyx.ir import Node, Value
 from sardonyx.ops.lift import to_input, unset
@@ -170,16 +170,17 @@ class Scatter(Operator, since=9):
 
 
 class NonZero(Operator, since=9):
-    """int64 [rank, count]: where the elements are that are not zero, in row-major order."""
+    """int64 [rank, count]: where the elements are that are not zero, or not empty, in row-major order."""
 
     def expand(self, x: Array) -> Array:
-        return p.nonzero(x)
+        return p.nonzero(p.not_equal(x, constant("")) if x.dtype is dtypes.string else x)
 
     samples = [
         sample(np.array([[1.0, 0.0], [0.0, -2.0]], np.float32)),
         sample(np.array([False, True, True])),
         sample(np.zeros((2, 2), np.int32)),
         sample(np.array([[3, 0, 1]], np.uint8)),
+        sample(np.array([["a", ""], ["", "b"]], object)),
         sample((0, 2)),
     ]
 

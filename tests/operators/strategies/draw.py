@@ -132,7 +132,7 @@ class Draw:
         kind = dtypes.of(dtype).kind
         if kind == "bool":
             return self.rng.random(tuple(shape)) < 0.5
-        if kind in ("int", "uint"):
+        if kind in ("int", "uint", "string", "complex"):
             return plain(self.rng, shape, dtype)
         return np.asarray(self.rng.integers(-8, 9, size=tuple(shape)) / 4).astype(dtype)
 
