@@ -18,6 +18,7 @@ from sardonyx.options import ModelMetadata, NodeArg, SessionOptions
 from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts
 from sardonyx.profile import Profiling
+from sardonyx.providers import CPU, FASTEST
 from sardonyx.weights import Weights
 
 RECORD = "session.record_ep_graph_assignment_info"
@@ -26,6 +27,7 @@ RECORD = "session.record_ep_graph_assignment_info"
 class Described:
     """The part of a session that answers questions."""
 
+    _asks_for_cpu: bool
     _chosen: Sequence[tuple[Provider, Mapping[str, str]]]
     _devices: list[Device]
     _facts: Facts
@@ -108,10 +110,20 @@ class Described:
         return self._options
 
     def get_providers(self) -> list[str]:
-        return [provider.name for provider, _ in self._chosen]
+        """The providers, in the order in which nodes are offered to them.
+
+        Where the CPU was asked for, `CPUExecutionProvider` stands before what it consists of here.
+        """
+        return list(self.get_provider_options())
 
     def get_provider_options(self) -> dict[str, dict[str, str]]:
-        return {provider.name: dict(options) for provider, options in self._chosen}
+        """The options that have an effect, by provider."""
+        found: dict[str, dict[str, str]] = {}
+        for provider, options in self._chosen:
+            if self._asks_for_cpu and provider.name in FASTEST:
+                found.setdefault(CPU, dict(options))
+            found[provider.name] = dict(options)
+        return found
 
     def get_provider_graph_assignment_info(self) -> Sequence[OrtEpAssignedSubgraph]:
         """Which nodes run on which provider, once there is a plan: at once if all sizes are declared, else after a run.

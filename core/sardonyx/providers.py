@@ -85,8 +85,8 @@ def resolve(
 ) -> list[tuple[Provider, dict[str, str]]]:
     """The providers of a session with their options; `CPUExecutionProvider` is `FASTEST`, where that runs.
 
-    NumPy always comes last, since there is nothing that it cannot run. Without names, the CPU is taken.
-    Options without effect are warned of, as far as `severity` and `debug.warn_once` let them.
+    NumPy always comes last, since there is nothing that it cannot run. Where nothing was asked for that there is, the
+    CPU is taken. Options without effect are warned of, as far as `severity` and `debug.warn_once` let them.
     """
     wanted: list[tuple[str, dict[str, str]]] = []
     for name, merged in _pairs(names or [CPU], options if names else None):
@@ -95,6 +95,7 @@ def resolve(
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
         _warn_of_unknown(name, merged, severity)
+    wanted += [(each, {}) for each in FASTEST if not wanted]
     wanted.append((NUMPY, {}))
     chosen: dict[str, tuple[Provider, dict[str, str]]] = {}
     for name, given in wanted:
@@ -102,6 +103,12 @@ def resolve(
             known = getattr(load(name), "options", given)
             chosen[name] = (load(name), {key: value for key, value in given.items() if key in known})
     return list(chosen.values())
+
+
+def means_cpu(names: Sequence[str | tuple[str, Mapping[str, Any]]] | None) -> bool:
+    """Whether `CPUExecutionProvider` is among what was asked for, as it is where nothing was that there is."""
+    asked = [name if isinstance(name, str) else name[0] for name in names or ()]
+    return CPU in asked or all(name in ELSEWHERE for name in asked)
 
 
 def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:

@@ -111,6 +111,7 @@ class InferenceSession(Binds, Described):
         self._bundle = open_bundle(self._given)
         with paused():
             self._chosen = providers.of_session(self._options, wanted, provider_options)
+            self._asks_for_cpu = providers.means_cpu(wanted or self._options.providers())
             if self._bundle:
                 chosen, self._told = choose(self._bundle, self._chosen)
                 self._chosen = [chosen]
@@ -406,7 +407,7 @@ class InferenceSession(Binds, Described):
         with self._reading:
             if self._devices is not devices:
                 return
-            if not self._falls_back or self._bundle or self.get_providers()[0] in providers.FASTEST:
+            if not self._falls_back or self._bundle or self._chosen[0][0].name in providers.FASTEST:
                 raise error
             warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
             self.set_providers([providers.CPU])
@@ -463,7 +464,8 @@ class InferenceSession(Binds, Described):
             self._open()
             ran = self._run(self._call({name: value.feed(self._devices) for name, value in feeds.items()}))
             try:
-                return Outputs(self._devices, self.get_providers()).take(ran, self._output_names, targets)
+                names = [provider.name for provider, _ in self._chosen]
+                return Outputs(self._devices, names).take(ran, self._output_names, targets)
             finally:
                 ran.release()
 

@@ -158,7 +158,7 @@ def test_providers_by_options() -> None:
     assert sardonyx.InferenceSession(ADD, options).get_providers() == [NUMPY]
     options = sardonyx.SessionOptions()
     options.set_provider_selection_policy(sardonyx.OrtExecutionProviderDevicePolicy.PREFER_CPU)
-    assert sardonyx.InferenceSession(ADD, options).get_providers() == [WASM, NUMPY]
+    assert sardonyx.InferenceSession(ADD, options).get_providers() == [CPU, WASM, NUMPY]
 
 
 def test_options_of_providers_that_have_no_effect() -> None:
@@ -168,7 +168,9 @@ def test_options_of_providers_that_have_no_effect() -> None:
     sardonyx.InferenceSession(ADD, quiet, providers=[(CPU, given)])
     with pytest.warns(UserWarning, match="'arena_extend_strategy' has no effect here; there are intra_op_num_threads"):
         session = sardonyx.InferenceSession(ADD, providers=[(CPU, given)])
-    assert session.get_provider_options() == {WASM: {"intra_op_num_threads": "1"}, NUMPY: {}}
+    assert session.get_provider_options() == {
+        name: {"intra_op_num_threads": "1"} if name != NUMPY else {} for name in (CPU, WASM, NUMPY)
+    }
     sardonyx.InferenceSession(ADD, providers=[(CPU, given)])  # it is said once
     sardonyx.set_default_logger_severity(3)
     sardonyx.InferenceSession(ADD, providers=[(NUMPY, {"speed": "high"})])
@@ -315,7 +317,7 @@ def test_other_providers() -> None:
     assert session.get_providers() == [NUMPY]
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], first)
     session.set_providers()
-    assert session.get_providers() == [WASM, NUMPY]
+    assert session.get_providers() == [CPU, WASM, NUMPY]
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], first)
 
 
@@ -360,7 +362,7 @@ def test_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.warns(RuntimeWarning, match="it refuses; the session goes on with CPUExecutionProvider"):
             (y,) = session.run(None, {"x": X})
         np.testing.assert_array_equal(y, np.broadcast_to(np.float32([2, 3]), (3, 2)))
-        assert session.get_providers() == [WASM, NUMPY]
+        assert session.get_providers() == [CPU, WASM, NUMPY]
         session = sardonyx.InferenceSession(ADD, providers=[refusing.name], enable_fallback=0)
         with pytest.raises(errors.EPFail, match="it refuses"):
             session.run(None, {"x": X})
