@@ -71,6 +71,9 @@ ROUNDING = {
 ORACLES = {"OneHot": one_hot}
 """Operators that neither judges in all types."""
 
+OF_SCALE = {"RMSNormalization"}
+"""Their output has the type of the second input, V in the schema; ONNX infers that of the first."""
+
 OVERFLOWS = {"ReduceL2", "ReduceMean", "RMSNormalization"}
 """Operators whose float16 both judges take in float16 where ONNX does not: they are judged in float32."""
 
@@ -192,6 +195,8 @@ def expected_of_type(operator: type[Operator], sample: TypedSample) -> list[np.n
                 break
     inferred = onnx.shape_inference.infer_shapes(model).graph.output
     numbers = [value.type.tensor_type.elem_type for value in inferred]
+    if name_of(operator) in OF_SCALE:
+        numbers = [helper.np_dtype_to_tensor_dtype(sample.arrays()[1].dtype)]
     with np.errstate(all="ignore"):
         found = wanted or expected(operator, sample.base)
         usual = [sample.dtype.number if sample.is_half and x.dtype == np.float32 else 0 for x in found]
