@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 
+from sardonyx import InferenceSession
 from sardonyx.compiler.program import Builder, Program, const
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.device import WebGpuDevice
 from sardonyx_webgpu.gpu import Adapter
 from sardonyx_webgpu.turns import turns
+from tests.engine.providers import WEBGPU
 from tests.webgpu.harness import run
 
 
@@ -69,3 +74,31 @@ def test_turns() -> None:
 def test_adapters() -> None:
     assert Adapter("llvmpipe (LLVM 15.0.6, 256 bits)").most_turns == 65535
     assert Adapter("SwiftShader").most_turns == Adapter("V3D 7.1").most_turns == np.inf
+
+
+LONG_ONES = {
+    "lines": """agraph (float[2,300000] x) => (float[2,300000] y) { y = Softmax(x) }""",
+    "images": """agraph (float[1,3,330,330] x, float[4,3,1,1] w) => (float[1,4,1,1] y) {
+        image = Conv(x, w)
+        y = GlobalAveragePool(image)
+    }""",
+    "largest of images": """agraph (float[1,2,330,330] x, float[4,2,1,1] w) => (float[1,4] y) {
+        image = Conv(x, w)
+        axes = Constant<value_ints = [2, 3]>()
+        y = ReduceMax<keepdims = 0>(image, axes)
+    }""",
+}
+
+
+@pytest.mark.parametrize("name", LONG_ONES)
+def test_what_is_shared(name: str) -> None:
+    """Of more elements than a thread may take, many threads take some."""
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 20]> {LONG_ONES[name]}')
+    rng = np.random.default_rng(0)
+    shapes = {v.name: [dim.dim_value for dim in v.type.tensor_type.shape.dim] for v in model.graph.input}
+    feeds = {key: rng.standard_normal(shape).astype(np.float32) for key, shape in shapes.items()}
+    session = InferenceSession(model.SerializeToString(), providers=[WEBGPU])
+    session.disable_fallback()
+    (found,) = session.run(None, feeds)
+    (wanted,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, feeds)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6 * np.abs(wanted).max())

@@ -22,14 +22,21 @@ def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
     function, axes = equation.params["function"], equation.params["axes"]
     kept = x.shape[: x.rank - len(axes)]
     length = product([x.shape[axis] for axis in axes])
-    if function in ("argmax", "argmin") or sorted(axes) != [*range(len(kept), x.rank)] or legalizer.is_image(x):
+    if function in ("argmax", "argmin") or sorted(axes) != [*range(len(kept), x.rank)]:
         return False
+    is_narrow = x.dtype.is_float and x.dtype.bits == 16 and function in ("sum", "prod")
+    if legalizer.is_image(x):
+        if len(kept) != 2 or len(axes) < 2 or hint(length) < LONG:
+            return False
+        last = p.transpose(p.widen(x) if is_narrow else x, [0, *axes, 1])
+        lines = reduced(last, function, [x.rank - 2])
+        legalizer.define_reshaped(output, p.cast(reduced(lines, function, [*range(1, x.rank - 2)]), x.dtype))
+        return True
     if not isinstance(length, int) or length < LONG or hint(product(kept)) > FEW:
         return False
     pieces = _pieces(length)
     if pieces is None:
         return False
-    is_narrow = x.dtype.is_float and x.dtype.bits == 16 and function in ("sum", "prod")
     wide = p.reshape(p.widen(x) if is_narrow else x, [*kept, pieces, length // pieces])
     for _ in range(2):
         wide = reduced(wide, function, [wide.rank - 1])
