@@ -89,6 +89,9 @@ FAULTS = [
     Fault(REFERENCE, "StringSplit", "keeps blanks at the end", has("delimiter", None, "")),
     Fault(REFERENCE, "TfIdfVectorizer", "takes weights by column", lambda call: "weights" in call.attributes),
     Fault(REFERENCE, "BatchNormalization", "gives statistics the type of X", has("training_mode", 1)),
+    Fault(
+        REFERENCE, "AveragePool", "forgets dilations", lambda c: has("auto_pad", "VALID")(c) and has_any(c, "dilations")
+    ),
     Fault(REFERENCE, "GlobalMaxPool", "gives another rank", lambda call: rank(call) != 4),
     Fault(REFERENCE, "LRN", "counts batches for channels", lambda c: c.inputs[0].shape[0] < c.inputs[0].shape[1]),
     Fault(REFERENCE, "LayerNormalization", "gives statistics the type of X", lambda call: call.outputs > 1),

@@ -71,4 +71,4 @@ def test_calls_on_all(domain: str, name: str, provider: str) -> None:
 @pytest.mark.parametrize("provider", [NUMPY, WASM, WEBGPU])
 @pytest.mark.parametrize(("domain", "name"), KEYS)
 def test_many_calls(domain: str, name: str, provider: str) -> None:
-    judge(domain, name, provider, 400)
+    judge(domain, name, provider, 100)
