@@ -331,7 +331,7 @@ class WebGpuExecutable:
             code = self.codes[launch.code]
             if device.tuner is not None:
                 code = device.tuner.code(self.sources[launch.code], addresses, numbers) or code
-            if evaluate(code.turns, numbers) > device.most_turns and code.steps is None:
+            if code.steps is None and evaluate(code.turns, numbers) > device.most_turns:
                 code = lower(self.sources[launch.code])
             x, y = workgroups(code, numbers, most)
             if x:

@@ -110,6 +110,8 @@ class AveragePool(Pool):
     """The mean under each window, of which the border is no part unless `count_include_pad`."""
 
     count_include_pad: int = 0
+    counts_all = False
+    """Whether `count_include_pad` counts what `ceil_mode` adds, too."""
 
     def expand(self, x: Array) -> Array:
         windows = self.windows(x)
@@ -120,7 +122,7 @@ class AveragePool(Pool):
         """How many elements each window has."""
         low, high = self.border(x, self.kernel_shape)
         bordered = any(not (isinstance(width, int) and width == 0) for width in (*low, *windows["high"]))
-        if not bordered or (self.count_include_pad and not self.ceil_mode):
+        if not bordered or (self.count_include_pad and (self.counts_all or not self.ceil_mode)):
             return prod(self.kernel_shape)
         total: Array | int = 1
         for k, size in enumerate(x.shape[2:]):

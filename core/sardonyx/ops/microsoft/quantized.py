@@ -300,14 +300,16 @@ class QLinearAveragePool(Pool, domain=MICROSOFT):
         self, x: Array, x_scale: Array, x_zero: Array | None, y_scale: Array, y_zero: Array | None = None
     ) -> Array:
         wide = decoded(x, x_scale, x_zero)
-        pool = AveragePool(self.node).expand
-        pooled = channels_last(pool(channels_first(wide))) if self.channels_last else pool(wide)
+        pool = AveragePool(self.node)
+        pool.counts_all = True
+        pooled = channels_last(pool.expand(channels_first(wide))) if self.channels_last else pool.expand(wide)
         return encoded(pooled, y_scale, y_zero, x)
 
     samples = [
         sample(*POOLED, kernel_shape=[2, 2], tolerance=ONE_STEP),
         sample(*POOLED, kernel_shape=[2, 3], pads=[1, 1, 0, 1], strides=[2, 1], tolerance=ONE_STEP),
         sample(*POOLED, kernel_shape=[2, 2], pads=[1, 1, 1, 1], count_include_pad=1, tolerance=ONE_STEP),
+        sample(*POOLED, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, count_include_pad=1, tolerance=ONE_STEP),
         sample(*POOLED, kernel_shape=[2, 3], channels_last=1, tolerance=ONE_STEP),
     ]
 
