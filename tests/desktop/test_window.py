@@ -33,7 +33,7 @@ def test_text(display: str, models: Path, page: Path, tmp_path: Path) -> None:
     assert seen["texts"] == seen["labels"] == LINES
     assert seen["lines"] == [ACCENT, ACCENT]
     assert "2 texts found" in seen["words"]
-    assert "WasmExecutionProvider" in seen["words"]
+    assert "CPUExecutionProvider" in seen["words"]
     assert any(word.endswith("ms in 3 runs, with compiling") for word in seen["words"])
     assert seen["copied"].splitlines() == LINES
 
