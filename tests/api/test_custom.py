@@ -16,7 +16,7 @@ import sardonyx
 from sardonyx import errors, ops
 from sardonyx import primitives as p
 from sardonyx.ops import REGISTRY
-from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
+from tests.engine.providers import NUMPY, PROVIDERS, WASM, WEBGPU, require_provider
 
 ON_ALL = pytest.mark.parametrize("provider", PROVIDERS)
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
@@ -246,7 +246,7 @@ def test_a_result_of_another_shape() -> None:
 def test_attributes() -> None:
     with pytest.raises(TypeError, match=r"not \*\*options"):
         sardonyx.custom_op("my", "A")(lambda x, **options: x)
-    with pytest.raises(TypeError, match="types and infer are for host=True"):
+    with pytest.raises(TypeError, match="types, infer and wgsl are for host=True"):
         sardonyx.custom_op("my", "A", types=["float32[2]"])(lambda x: x)
 
     def odd(x: Any, *, when: complex = 1j) -> Any: ...
@@ -281,3 +281,57 @@ def test_tensors_as_attributes() -> None:
     graph = "g (int64[N] x) => (float[N] y) { y = my.Refused <values = float[2] {1, 2}> (x) }"
     with pytest.raises(errors.NotImplemented, match=r"attribute 'values' cannot be given .*; use an input"):
         run(graph, NUMPY, x=np.array([1, 0]))
+
+
+def declare_soft(wgsl: str) -> list[int]:
+    """An operator of the host that comes with a function of WGSL; the list grows when the host is called."""
+    calls = []
+
+    @sardonyx.custom_op("my", "Soft", host=True, wgsl=wgsl)
+    def soft(x: np.ndarray, y: np.ndarray, *, beta: float = 1.0, sign: int = 1) -> np.ndarray:
+        calls.append(1)
+        return np.asarray(sign * x / (np.float32(beta) + np.abs(x)) + y, x.dtype)
+
+    return calls
+
+
+SOFT = "g (float[N,M] x, float[N,1] y) => (float[N,M] z) { a = my.Soft <beta = 2.0, sign = -1> (x, y)  z = Abs (a) }"
+
+
+@ON_ALL
+@pytest.mark.parametrize(
+    "wgsl", ["f32(sign) * x / (beta + abs(x)) + y", "let t = abs(x);\nreturn f32(sign) * x / (beta + t) + y;"]
+)
+def test_wgsl_that_comes_with_an_operator(provider: str, wgsl: str) -> None:
+    calls = declare_soft(wgsl)
+    y = np.float32([[1], [-3]])
+    for x in (X, X[:, :1], X[:, :0]):
+        (found,) = run(SOFT, provider, x=x, y=y)
+        np.testing.assert_allclose(found, np.abs(-x / (2 + np.abs(x)) + y), rtol=1e-6)
+    assert bool(calls) == (provider != WEBGPU)
+
+
+def test_wgsl_of_halves_scalars_and_other_types() -> None:
+    calls = declare_soft("f32(sign) * x / (beta + abs(x)) + y")
+    half = "g (float16[3] x, float16 y) => (float16[3] z) { z = my.Soft (x, y) }"
+    x = np.float16([0.5, -2, 8])
+    (found,) = run(half, WEBGPU, x=x, y=np.float16(1))
+    np.testing.assert_allclose(found, x / (1 + np.abs(x)) + 1, rtol=2e-3)
+    assert not calls
+    double = "g (double[3] x, double y) => (double[3] z) { z = my.Soft (x, y) }"
+    (found,) = run(double, WEBGPU, x=x.astype(np.float64), y=np.float64(1))
+    assert found.dtype == np.float64
+    assert calls
+
+    @sardonyx.custom_op("my", "Positive", host=True, wgsl="x > 0.0", types=["bool[?]"])
+    def positive(x: np.ndarray) -> np.ndarray:
+        raise AssertionError("not here")
+
+    (found,) = run("g (float[3] x) => (bool[3] z) { z = my.Positive (x) }", WEBGPU, x=np.float32([1, -1, 0]))
+    assert found.tolist() == [True, False, False]
+
+
+def test_wgsl_that_is_wrong() -> None:
+    declare_soft("no_such_function(x)")
+    with pytest.raises(errors.EngineError, match=r"(?s)custom\.my\.Soft.*no_such_function"):
+        run(SOFT, WEBGPU, x=X, y=X[:, :1])

@@ -36,6 +36,7 @@ ROUTINES = frozenset(
         "merge_runs",
         "recur",
         "recurrent",
+        "shader_map",
         "sort_runs",
         "suppress",
         "suppression",
@@ -93,6 +94,8 @@ class WebGpuProvider:
         """Whether WGSL has the element types: it lacks float64, complex and string, and float8 has no arithmetic."""
         types = (*inputs, *outputs)
         if not all(map(supported, types)):
+            return False
+        if primitive == "shader_map" and any(dtype.lowered.bits > 32 for dtype in types):
             return False
         return primitive in MOVES or params.get("function") == "where" or not any(map(is_bits, types))
 

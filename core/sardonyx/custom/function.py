@@ -14,6 +14,7 @@ from sardonyx.host import host_function
 from sardonyx.ir import Graph, Tensor
 from sardonyx.ops.operator import KINDS, Operator
 from sardonyx.primitives.host import host as call_host
+from sardonyx.primitives.shader import shader_map
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -28,6 +29,7 @@ def custom_op(
     types: Sequence[str] | None = None,
     infer: Infer | None = None,
     pure: bool = True,
+    wgsl: str | None = None,
 ) -> Callable[[F], F]:
     """Have a function be the operator of this domain and name, its own if none is given; an earlier one is replaced.
 
@@ -39,6 +41,10 @@ def custom_op(
     run tells. Without either it is called once for that while a plan is made, on zeros where elements are not known
     yet. If it is not `pure`, it is called in each run even for constants.
 
+    A function of the host that goes element by element may come with `wgsl`, by which GPUs compute the same: an
+    expression, or statements that end with `return`, over parameters of the same names, of types f32, i32, u32 and
+    bool. Inputs broadcast; the result has the type of the first one, if `types` or `infer` do not tell another.
+
     >>> import numpy as np
     >>> @custom_op("doc.example", "Snap", host=True, infer=lambda x, **_: (x.dtype, x.shape))
     ... def snap(x, *, step: float = 1.0):
@@ -48,11 +54,11 @@ def custom_op(
     def decorate(function: F) -> F:
         own = name or function.__name__
         if not host:
-            if types is not None or infer is not None:
-                raise TypeError(f"{own}: types and infer are for host=True; primitives know what they give")
+            if types is not None or infer is not None or wgsl is not None:
+                raise TypeError(f"{own}: types, infer and wgsl are for host=True; primitives know what they give")
             expand: Callable[..., Any] = lambda operator, inputs, attributes: function(*inputs, **attributes)  # noqa: E731
         else:
-            expand = host_expand(f"custom.{domain}.{own}", function, types, infer, pure)
+            expand = host_expand(f"custom.{domain}.{own}", function, types, infer, pure, wgsl)
         declare(domain, own, function, expand, pure)
         return function
 
@@ -126,7 +132,12 @@ def _held(value: Any) -> Any:
 
 
 def host_expand(
-    key: str, function: Callable[..., Any], types: Sequence[str] | None, infer: Infer | None, pure: bool
+    key: str,
+    function: Callable[..., Any],
+    types: Sequence[str] | None,
+    infer: Infer | None,
+    pure: bool,
+    wgsl: str | None = None,
 ) -> Callable[..., Any]:
     """The expansion of an operator whose function takes arrays and attributes: a call of the host."""
 
@@ -144,15 +155,20 @@ def host_expand(
                     f"the attribute {each!r} cannot be given to a function of the host; use an input"
                 )
         present = [x for x in inputs if x is not None]
-        results = results_of(function, inputs, attributes, known, infer)
-        return call_host(
-            key,
-            *present,
-            results=results,
-            present=[x is not None for x in inputs],
-            taken=[x.dtype.name for x in present],
-            given=[dtype.name for dtype, _ in results],
-            attributes={each: list(v) if isinstance(v, tuple) else v for each, v in attributes.items()},
-        )
+        if wgsl is None or len(present) < len(inputs) or infer or known:
+            results = results_of(function, inputs, attributes, known, infer)
+        else:
+            results = [(present[0].dtype, ())]
+        given = {
+            "present": [x is not None for x in inputs],
+            "taken": [x.dtype.name for x in present],
+            "given": [dtype.name for dtype, _ in results],
+            "attributes": {each: list(v) if isinstance(v, tuple) else v for each, v in attributes.items()},
+        }
+        if wgsl is None or len(present) < len(inputs):
+            return call_host(key, *present, results=results, **given)
+        names = list(inspect.signature(function).parameters)[: len(inputs)]
+        values = {each: value for each, value in attributes.items() if isinstance(value, (bool, int, float))}
+        return shader_map(present, results[0][0], body=wgsl, names=names, values=values, function=key, attributes=given)
 
     return expand

@@ -29,6 +29,7 @@ WRITERS = {
     "matmul_nbits": "nbits.matmul_nbits",
     "merge_runs": "sorting.merge_runs",
     "recur": "recur.recur",
+    "shader_map": "custom.apply",
     "sort_runs": "sorting.sort_runs",
     "suppress": "suppression.suppress",
     "walk_trees": "trees.walk",
