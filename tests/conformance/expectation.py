@@ -1,7 +1,8 @@
 """What is expected of every case: `expected.json`, which `python -m tests.conformance --write` generates.
 
 A case maps to "passed", or to the reasons by provider why it does not pass there. A provider of models that declare no
-sizes is called "..., unknown sizes"; what it does not say is as with declared sizes.
+sizes is called "..., unknown sizes", one in Pyodide, which has no Pillow here, "..., in Pyodide"; what is not said of
+those is as without these words.
 """
 
 from __future__ import annotations

@@ -118,5 +118,5 @@ def check(chosen: Sequence[Case], host: str, record_property: Recorder) -> None:
     outcomes = {case.name: outcome for case, outcome in run_all(chosen, host)}
     record_property("summary", f"ONNX's cases on {WASM} in {host}: {expectation.summary(outcomes.values())}")
     assert len(outcomes) == len(chosen)
-    if differences := expectation.differences(WASM, outcomes):
+    if differences := expectation.differences(f"{WASM}, in Pyodide", outcomes):
         pytest.fail("\n".join(differences), pytrace=False)
