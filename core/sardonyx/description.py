@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sardonyx import memory
+from sardonyx import memory, providers
 from sardonyx.assignment import OrtEpAssignedSubgraph, assigned
 from sardonyx.device import Device, Provider
 from sardonyx.devices import OrtEpDevice, OrtMemoryInfo, get_ep_devices, memory_of
@@ -18,7 +18,6 @@ from sardonyx.options import ModelMetadata, NodeArg, SessionOptions
 from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts
 from sardonyx.profile import Profiling
-from sardonyx.providers import CPU, FASTEST
 from sardonyx.weights import Weights
 
 RECORD = "session.record_ep_graph_assignment_info"
@@ -120,8 +119,8 @@ class Described:
         """The options that have an effect, by provider."""
         found: dict[str, dict[str, str]] = {}
         for provider, options in self._chosen:
-            if self._asks_for_cpu and provider.name in FASTEST:
-                found.setdefault(CPU, dict(options))
+            if self._asks_for_cpu and provider.name in providers.FASTEST:
+                found.setdefault(providers.CPU, dict(options))
             found[provider.name] = dict(options)
         return found
 

@@ -90,7 +90,7 @@ def resolve(
     """
     wanted: list[tuple[str, dict[str, str]]] = []
     for name, merged in _pairs(names or [CPU], options if names else None):
-        if name in ELSEWHERE or (name != CPU and not load(name).available()):
+        if not _is_here(name):
             warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
@@ -105,10 +105,18 @@ def resolve(
     return list(chosen.values())
 
 
-def means_cpu(names: Sequence[str | tuple[str, Mapping[str, Any]]] | None) -> bool:
-    """Whether `CPUExecutionProvider` is among what was asked for, as it is where nothing was that there is."""
-    asked = [name if isinstance(name, str) else name[0] for name in names or ()]
-    return CPU in asked or all(name in ELSEWHERE for name in asked)
+def means_cpu(options: SessionOptions, names: Any) -> bool:
+    """Whether a session that is asked for these runs on `CPUExecutionProvider`, as `of_session` has it."""
+    asked = _asked(names or options.providers())
+    return CPU in asked or not any(map(_is_here, asked))
+
+
+def _asked(names: Any) -> list[str]:
+    return [name if isinstance(name, str) else name[0] for name in names or ()]
+
+
+def _is_here(name: str) -> bool:
+    return name == CPU or (name not in ELSEWHERE and load(name).available())
 
 
 def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:
@@ -139,7 +147,7 @@ def of_session(options: SessionOptions, names: Any, provider_options: Any) -> li
     names = names or options.providers()
     chosen = resolve(names, provider_options, options.log_severity_level)
     if options.entry(ALONE) == "1":
-        asked = [name if isinstance(name, str) else name[0] for name in names or ()]
+        asked = _asked(names)
         if CPU in asked:
             raise InvalidArgument(f"the session config entry {ALONE!r} is set, and {CPU} is asked for")
         chosen = [item for item in chosen if item[0].name in asked] or chosen

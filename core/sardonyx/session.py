@@ -111,7 +111,7 @@ class InferenceSession(Binds, Described):
         self._bundle = open_bundle(self._given)
         with paused():
             self._chosen = providers.of_session(self._options, wanted, provider_options)
-            self._asks_for_cpu = providers.means_cpu(wanted or self._options.providers())
+            self._asks_for_cpu = providers.means_cpu(self._options, wanted)
             if self._bundle:
                 chosen, self._told = choose(self._bundle, self._chosen)
                 self._chosen = [chosen]

@@ -335,3 +335,7 @@ def test_wgsl_that_is_wrong() -> None:
     declare_soft("no_such_function(x)")
     with pytest.raises(errors.EngineError, match=r"(?s)custom\.my\.Soft.*no_such_function"):
         run(SOFT, WEBGPU, x=X, y=X[:, :1])
+    takes_any, takes_none = (lambda *xs: xs[0]), (lambda *, k=1: k)
+    for function, pure in ((takes_any, True), (takes_none, True), (lambda x: x, False)):
+        with pytest.raises(TypeError, match="wgsl is pure, and has inputs with names"):
+            sardonyx.custom_op("my", "Soft", host=True, wgsl="x", pure=pure)(function)

@@ -42,16 +42,16 @@ def test_all_compiled(provider: str, sizes: str, tmp_path: Path, record_property
 def check(provider: str, every: int, sizes: str, file: Path, record_property: Recorder) -> None:
     """Run every n-th case in a process of its own, and assert that what passes is what is expected to."""
     require_provider(provider)
-    command = ["-m", "tests.conformance", "--provider", provider, "--every", str(every), "--json", str(file)]
-    command += ["--unknown-sizes"] * (sizes == "unknown")
-    done = subprocess.run([sys.executable, *command], capture_output=True, text=True)
+    command = ["-m", "tests.conformance", "--provider", provider, *["--unknown-sizes"] * (sizes == "unknown")]
+    written = ["--every", str(every), "--json", str(file)]
+    done = subprocess.run([sys.executable, *command, *written], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     outcomes = {name: Outcome(**outcome) for name, outcome in json.loads(file.read_text()).items()}
     counts = expectation.summary(outcomes.values())
     record_property("summary", f"ONNX's cases on {provider}, {sizes} sizes: {counts}")
     assert len(outcomes) == len(cases()[::every])
     differences = expectation.differences(expectation.label(provider, sizes == "unknown"), outcomes)
-    assert not differences, "\n".join([*differences, "to regenerate: python -m tests.conformance --write"])
+    assert not differences, "\n".join([*differences, f"to regenerate: python {' '.join(command)} --write"])
 
 
 def test_expected_names_every_case() -> None:

@@ -332,7 +332,7 @@ class WebGpuExecutable:
             if device.tuner is not None:
                 code = device.tuner.code(self.sources[launch.code], addresses, numbers) or code
             if code.steps is None and evaluate(code.turns, numbers) > device.most_turns:
-                code = lower(self.sources[launch.code])
+                code = lower(self.sources[launch.code])  # threads do less each, so that this driver lets them end
             x, y = workgroups(code, numbers, most)
             if x:
                 pipeline, group = device.prepare(code, addresses)

@@ -95,7 +95,7 @@ class WebGpuProvider:
         types = (*inputs, *outputs)
         if not all(map(supported, types)):
             return False
-        if primitive == "shader_map" and any(dtype.lowered.bits > 32 for dtype in types):
+        if primitive == "shader_map" and (len(types) > self.max_buffers or any(x.lowered.bits > 32 for x in types)):
             return False
         return primitive in MOVES or params.get("function") == "where" or not any(map(is_bits, types))
 

@@ -16,7 +16,7 @@ MOST_PIECES = 256
 
 
 def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
-    """reduce of long lines -> reduce of reduce of pieces"""
+    """reduce of long lines -> reduce of reduce of pieces; of large images, of reduce along their last axis"""
     (x,) = equation.inputs
     (output,) = equation.outputs
     function, axes = equation.params["function"], equation.params["axes"]

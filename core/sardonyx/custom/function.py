@@ -58,11 +58,21 @@ def custom_op(
                 raise TypeError(f"{own}: types, infer and wgsl are for host=True; primitives know what they give")
             expand: Callable[..., Any] = lambda operator, inputs, attributes: function(*inputs, **attributes)  # noqa: E731
         else:
+            if wgsl is not None:
+                _check_wgsl(own, function, pure)
             expand = host_expand(f"custom.{domain}.{own}", function, types, infer, pure, wgsl)
         declare(domain, own, function, expand, pure)
         return function
 
     return decorate
+
+
+def _check_wgsl(name: str, function: Callable[..., Any], pure: bool) -> None:
+    """Raises TypeError where a function cannot come with WGSL."""
+    kinds = [each.kind for each in inspect.signature(function).parameters.values()]
+    positional = inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
+    if not pure or inspect.Parameter.VAR_POSITIONAL in kinds or not any(kind in positional for kind in kinds):
+        raise TypeError(f"{name}: what comes with wgsl is pure, and has inputs with names")
 
 
 def declare(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ def _given(routine: Routine) -> str:
     names = [*attributes["names"], *attributes["values"]]
     params = ", ".join(f"{name}: {wgsl}" for name, wgsl in zip(names, types, strict=True))
     body = attributes["body"]
-    lines = body.splitlines() if "return" in body else [f"return {body.strip()};"]
+    lines = body.splitlines() if re.search(r"\breturn\b", body) else [f"return {body.strip()};"]
     return f"fn custom({params}) -> {WGSL[kind(routine.writes[0]).family]} {block(lines)}\n"
 
 
