@@ -81,7 +81,7 @@ def measure(chromium: Chromium, id: str, rounds: int, mbit: float) -> Figures:
     feeds = inputs(id)
     site = chromium.site
     model = without_shapes(path(id)) if id in MISDECLARED else path(id)
-    bundle = bundled(path(id), feeds, ["wasm"])
+    bundle = bundled(path(id), feeds, ["wasm"], compress=True)
     site.data.clear()
     site.data.update({"model.onnx": model, "model.sdx": bundle})
     site.data.update({f"input{k}": array.tobytes() for k, array in enumerate(feeds.values())})

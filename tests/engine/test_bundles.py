@@ -7,12 +7,15 @@ import zlib
 from typing import Any
 
 import numpy as np
+import onnx.numpy_helper
+import onnx.parser
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sardonyx import InferenceSession
 from sardonyx.bundle import VERSION, Bundle
+from sardonyx.bundle.deflated import BLOCK, deflate, inflate
 from sardonyx.bundle.make import bundle_of
 from sardonyx.demo import assets
 from sardonyx.errors import InvalidArgument, NotImplemented
@@ -40,13 +43,13 @@ BRANCH = model(
 )
 
 
-def made(data: bytes, targets: tuple[str, ...] = ("wasm",), *buckets: dict[str, Any]) -> bytes:
-    return b"".join(bundle_of(Source(data), targets, buckets or [{}]))
+def made(data: bytes, targets: tuple[str, ...] = ("wasm",), *buckets: dict[str, Any], compress: bool = False) -> bytes:
+    return b"".join(bundle_of(Source(data), targets, buckets or [{}], compress=compress))
 
 
-@pytest.fixture(scope="module")
-def digits() -> bytes:
-    return made((assets() / "digits.onnx").read_bytes(), ("wasm", "webgpu"))
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "compressed"])
+def digits(request: pytest.FixtureRequest) -> bytes:
+    return made((assets() / "digits.onnx").read_bytes(), ("wasm", "webgpu"), compress=request.param)
 
 
 # ---- running
@@ -113,8 +116,9 @@ def test_several_shapes_in_one_bundle() -> None:
 
 
 def test_the_same_input_gives_the_same_bytes(digits: bytes) -> None:
-    assert made((assets() / "digits.onnx").read_bytes(), ("wasm", "webgpu")) == digits
     sections = Bundle(digits).sections
+    compress = any(section.width for section in sections.values())
+    assert made((assets() / "digits.onnx").read_bytes(), ("wasm", "webgpu"), compress=compress) == digits
     assert list(sections)[:2] == ["wasm", "wgsl"]
     assert list(sections)[-1] == "wasm-simd"
 
@@ -153,15 +157,47 @@ def test_no_byte_is_lost_unnoticed(cut: int) -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 1 << 20), st.integers(1, 255))
-def test_no_byte_is_changed_unnoticed(place: int, change: int) -> None:
+@given(st.integers(0, 1 << 20), st.integers(1, 255), st.booleans())
+def test_no_byte_is_changed_unnoticed(place: int, change: int, compress: bool) -> None:
     """But for the zeros between sections."""
-    data = bytearray(made(ADD))
+    data = bytearray(made(ADD, compress=compress))
     sections = Bundle(data).sections.values()
     filled = [*range(min(s.offset for s in sections) - 64), *(k for s in sections for k in range(s.offset, sum(s[:2])))]
     data[filled[place % len(filled)]] ^= change
     with pytest.raises(InvalidArgument, match=r"is damaged|is no bundle"):
         list(map(Bundle(data, "x.sdx").section, Bundle(data).sections))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, np.float64, np.int64, np.uint8])
+@pytest.mark.parametrize("count", [1, BLOCK // 8, 100_000])
+def test_deflated_elements(dtype: type, count: int) -> None:
+    data = (np.random.default_rng(count).standard_normal(count) * 20).astype(np.int8).astype(dtype).tobytes()
+    small = deflate(data, np.dtype(dtype).itemsize)
+    assert inflate(small, len(data), np.dtype(dtype).itemsize).tobytes() == data
+    assert count == 1 or len(small) < len(data)
+
+
+def test_what_is_not_deflated_data_is_refused() -> None:
+    """What an attacker writes has the right checksums; it must end where it says."""
+    data = deflate(bytes(100_000), 4)
+    for wrong, nbytes in ((data, 99_996), (data, 100_004), (data[:-1], 100_000), (data + b"0", 100_000), (b"abc", 3)):
+        with pytest.raises(ValueError, match=r"bytes instead of|Error -3"):
+            inflate(wrong, nbytes, 4)
+
+
+def test_weights_take_less_room() -> None:
+    """Normal numbers have 26.6 bits of entropy."""
+    weight = np.random.default_rng(0).standard_normal(60_000).astype(np.float32)
+    source = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["": 18]> g (float[60000] x) => (float[60000] y) { y = Add (x, w) }'
+    )
+    source.graph.initializer.append(onnx.numpy_helper.from_array(weight, "w"))
+    plain, small = (made(source.SerializeToString(), compress=compress) for compress in (False, True))
+    assert len(plain) - len(small) > 0.15 * weight.nbytes
+    require_provider(WASM)
+    x = np.zeros_like(weight)
+    for data in (plain, small):
+        np.testing.assert_array_equal(InferenceSession(data).run(None, {"x": x})[0], weight)
 
 
 def test_other_versions_say_so() -> None:

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import dtypes
+
 from .strategies.call import Call
 
 REFERENCE, RUNTIME = ("reference",), ("runtime",)
@@ -72,6 +74,25 @@ def rank(call: Call, number: int = 0) -> int:
     return int(call.inputs[number].ndim)
 
 
+def holds(test: Callable[[np.ndarray], np.ndarray]) -> Callable[[Call], bool]:
+    """Whether a tensor of floats has elements of which this is true."""
+
+    def holds_one(call: Call) -> bool:
+        arrays = (
+            x for x in call.inputs if isinstance(x, np.ndarray) and dtypes.of(x.dtype).kind in ("float", "complex")
+        )
+        return any(test(x.astype(np.complex128)).any() for x in arrays)
+
+    return holds_one
+
+
+def turns_back(call: Call) -> bool:
+    """Whether a Slice goes backwards from the greatest of integers."""
+    _, _, ends, _, steps = call.inputs
+    greatest = (np.iinfo(np.int32).max, np.iinfo(np.int64).max)
+    return steps is not None and any(end in greatest and step < 0 for end, step in zip(ends, steps))
+
+
 def of_kind(kinds: str) -> Callable[[Call], bool]:
     """Whether the first input has elements of these kinds."""
     return lambda call: call.inputs[0].dtype.kind in kinds
@@ -80,7 +101,23 @@ def of_kind(kinds: str) -> Callable[[Call], bool]:
 FAULTS = [
     Fault(REFERENCE, OF_INTEGERS, "keeps types and lacks attributes: onnxruntime defines these"),
     Fault(REFERENCE, "TreeEnsemble", "transforms nothing", lambda call: call.attributes.get("post_transform")),
+    Fault(REFERENCE, "TreeEnsemble", "gives targets of no leaf the greatest number", has("aggregate_function", 2, 3)),
     Fault(REFERENCE, "AffineGrid", "gives float32", lambda call: call.inputs[0].dtype != np.float32),
+    Fault(
+        REFERENCE,
+        "ConvTranspose",
+        "adds the first group's bias to all",
+        lambda call: call.attributes.get("group", 1) > 1,
+    ),
+    Fault(REFERENCE, "Expand", "multiplies complex infinities by 1", lambda c: of_kind("c")(c) and holds(np.isinf)(c)),
+    Fault(REFERENCE, "Pow", "makes integers of what is no number", of_kind("iu")),
+    Fault(REFERENCE, "ReduceLogSumExp", "subtracts infinities", holds(np.isinf)),
+    Fault(
+        REFERENCE,
+        "Resize",
+        "takes sizes that are not whole",
+        has("coordinate_transformation_mode", "pytorch_half_pixel"),
+    ),
     Fault(REFERENCE, "DynamicQuantizeLinear", "gives zeros a scale of 1 / 255", lambda call: not call.inputs[0].any()),
     Fault(REFERENCE, "GRU LSTM RNN", "forgets lengths", lambda call: call.inputs[4] is not None),
     Fault(RUNTIME, "GRU LSTM RNN", "takes 0 for an alpha of Affine that is not given", affine),
@@ -105,9 +142,11 @@ FAULTS = [
     Fault(REFERENCE, "Optional", "gives a list"),
     Fault(REFERENCE, "RMSNormalization", "gives the type of X", lambda c: c.inputs[0].dtype != c.inputs[1].dtype),
     Fault(REFERENCE, "ReduceSumSquare", "gives int64 for a scalar", of_kind("iu")),
-    Fault(REFERENCE, "Trilu", "puts the number 0 among strings", of_kind("O")),
+    Fault(REFERENCE, "CenterCropPad Trilu", "puts the number 0 among strings", of_kind("O")),
     Fault(REFERENCE, "Unique", "always sorts", has("sorted", 0)),
     Fault(RUNTIME, "Col2Im", "forgets the dilation of one axis", lambda call: len(call.inputs[1]) == 1),
+    Fault(RUNTIME, "Col2Im", "forgets dilations of volumes", lambda call: len(call.inputs[1]) > 2),
+    Fault(RUNTIME, "Clip", "takes what is no number for no bound", holds(np.isnan)),
     Fault(
         REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")
     ),
@@ -115,12 +154,19 @@ FAULTS = [
     Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
     Fault(RUNTIME, "CastMap", "fills up with 0.f", has("map_form", "SPARSE")),
     Fault(RUNTIME, "FusedMatMul TransposeMatMul", "does not stack products of nothing", empty),
+    Fault(RUNTIME, "Loop", "heeds conditions that ONNX says are ignored", lambda call: call.inputs[1] is None),
     Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
-    Fault(RUNTIME, "MatMulInteger", "leaves sums of nothing undefined", empty),
+    Fault(RUNTIME, "FastGelu Gelu", "loses digits where tanh is nearly -1", holds(lambda x: x.real < -2)),
+    Fault(RUNTIME, "GlobalMaxPool ReduceMax ReduceMin", "passes over what is no number", holds(np.isnan)),
+    Fault(RUNTIME, "LogSoftmax", "gives numbers for what is none", holds(np.isnan)),
+    Fault(RUNTIME, "LpPool", "pads by negative numbers", lambda call: has_any(call, "auto_pad")),
+    Fault(RUNTIME, "MatMul", "does not stack products of nothing", empty),
+    Fault(RUNTIME, "MatMulInteger QLinearMatMul", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
     Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
     Fault(RUNTIME, "QLinearSoftmax", "gives 0 for one element", lambda c: c.inputs[0].shape[c.attributes["axis"]] == 1),
     Fault(RUNTIME, "Shrink", "takes unsigned integers as signed ones", of_kind("u")),
+    Fault(RUNTIME, "Slice", "takes the greatest end for the first of all, going backwards", turns_back),
     Fault(RUNTIME, "StringSplit", "finds nothing in what is empty", lambda call: "" in call.inputs[0].ravel().tolist()),
     Fault(RUNTIME, REDUCTIONS + " ArgMax ArgMin", "does not know negative axes of nothing", empty),
 ]

@@ -100,11 +100,11 @@ def compare(call: Call, one: Any, other: Any) -> str:
             off = np.asarray(np.abs(a - b) > call.steps, bool)
         return "" if not off.any() else f"{one[off].tolist()[:6]} is not {other[off].tolist()[:6]}"
     kind = np.complex128 if known.kind == "complex" else np.float64
-    a, b = one.astype(kind), other.astype(kind)
-    finite = np.isfinite(b)
-    same = (a == b) | (np.isnan(a) & np.isnan(b))
-    scale = max(np.abs(b[finite]).max(initial=0.0), 10 * call.magnitude)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):  # a signalling NaN warns when it is cast
+        a, b = one.astype(kind), other.astype(kind)
+        finite = np.isfinite(b)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        scale = max(np.abs(b[finite]).max(initial=0.0), 10 * call.magnitude)
         limit = max(call.tolerance, HALVES.get(one.dtype, 0)) * (np.abs(b) + 0.1 * scale)
         near = finite & (np.abs(a - b) <= limit)
     off = ~(same | near)

@@ -6,14 +6,18 @@ import math
 
 import ml_dtypes
 import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
-from sardonyx import dtypes, scalar
+from sardonyx import InferenceSession, dtypes, scalar
 from sardonyx import primitives as p
 from sardonyx.array import Array, constant
 from sardonyx.primitives.formats import decode, encode
 from sardonyx.special import erf
 from sardonyx.symbolic import Guards
+from tests.engine.graphs import model
+from tests.engine.providers import PROVIDERS, require_provider
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 MINIFLOATS = {
@@ -170,3 +174,28 @@ def test_bfloat16_everywhere() -> None:
         "sorted": [3, 2, 1],
         "product": 14,
     }
+
+
+NEVER_ZERO = {
+    "x - x": "y = Sub (x, x)",
+    "x + -x": "z = Neg (x) y = Add (x, z)",
+    "x * 0": "z = Constant <value_float = 0.0> () y = Mul (x, z)",
+    "-0 * x": "z = Constant <value_float = -0.0> () y = Mul (z, x)",
+    "0 / x": "z = Constant <value_float = 0.0> () y = Div (z, x)",
+    "leaky": "y = LeakyRelu <alpha = 0.0> (x)",
+}
+
+
+@pytest.mark.parametrize("body", NEVER_ZERO.values(), ids=NEVER_ZERO)
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_nan_and_infinities_do_not_vanish(provider: str, body: str) -> None:
+    """Compilers of shaders take some expressions for zero that are not for all numbers."""
+    require_provider(provider)
+    source = model(f"g (float[7] x) => (float[7] y) {{ {body} }}")
+    x = np.array([-np.inf, np.inf, np.nan, 1, -2, 0, -0.0], np.float32)
+    (found,) = InferenceSession(source, providers=[provider]).run(None, {"x": x})
+    with np.errstate(all="ignore"):
+        (wanted,) = ReferenceEvaluator(onnx.load_from_string(source)).run(None, {"x": x})
+    np.testing.assert_array_equal(found, wanted)
+    there = ~np.isnan(wanted)
+    np.testing.assert_array_equal(np.signbit(found[there]), np.signbit(wanted[there]))

@@ -31,10 +31,12 @@ class Case:
     feeds: Mapping[str, npt.NDArray[Any]]
 
 
-def bundled(model: str | Path | bytes, feeds: Mapping[str, npt.NDArray[Any]], targets: Sequence[str]) -> bytes:
+def bundled(
+    model: str | Path | bytes, feeds: Mapping[str, npt.NDArray[Any]], targets: Sequence[str], compress: bool = False
+) -> bytes:
     """The bundle of a model for inputs of these shapes; integers among them are typical values."""
     typical = {name: array if array.dtype.kind in "iu" else list(array.shape) for name, array in feeds.items()}
-    return b"".join(bundle_of(Source(model), targets, [typical]))
+    return b"".join(bundle_of(Source(model), targets, [typical], compress=compress))
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import pytest
 
 from sardonyx import InferenceSession
 from sardonyx.bundle import Bundle
+from sardonyx.bundle.format import Content, write
 from sardonyx.demo import assets
 from tests.support.browser import Chromium
 from tests.web.pages import RUNTIME, bundled
@@ -23,7 +24,7 @@ IMAGE = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
 
 @pytest.fixture(scope="module")
 def digits() -> bytes:
-    return bundled(assets() / "digits.onnx", {}, ["wasm", "webgpu"])
+    return bundled(assets() / "digits.onnx", {}, ["wasm", "webgpu"], compress=True)
 
 
 def ask(chromium: Chromium, digits: bytes, task: str, limit: float = 120, **more: Any) -> Any:
@@ -57,6 +58,16 @@ def test_long_work_is_in_parts(chromium: Chromium, digits: bytes) -> None:
     assert found == [[5, 3], [5, 3], [2] * 4, [8], [8]]
 
 
+def resized(data: bytes, title: str, change: int) -> bytes:
+    """A bundle that says of a deflated section that it holds more bytes, or fewer."""
+    bundle = Bundle(data)
+    contents = [
+        Content(name, data[at : at + nbytes], size + change * (name == title), width)
+        for name, (at, nbytes, _, size, width) in bundle.sections.items()
+    ]
+    return b"".join(write(bundle.manifest, contents))
+
+
 def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
     site = chromium.site
     weight = Bundle(digits).sections["w0"].offset
@@ -68,9 +79,12 @@ def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
     site.data |= {
         "onnx": (assets() / "digits.onnx").read_bytes(),
         "empty": b"",
-        "version": digits[:8] + b"\2" + digits[9:],
+        "version": digits[:8] + b"\3" + digits[9:],
+        "less": resized(digits, "w2", -4),
+        "more": resized(digits, "w2", 4),
+        "inner": digits[: Bundle(digits).sections["w2"].offset + 99],
     }
-    names = ["cut", "short", "damaged", "head", "onnx", "empty", "version", "nowhere"]
+    names = ["cut", "short", "damaged", "head", "onnx", "empty", "version", "nowhere", "less", "more", "inner"]
     told = ask(chromium, digits, "refuse", addresses=[f"/data/{name}" for name in names])
     wanted = [
         r"/data/cut is cut off after \d+ bytes; fetch it anew",
@@ -81,6 +95,9 @@ def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
         r"/data/empty is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
         r"/data/version is damaged: its head does not match its checksum; fetch it anew",
         r"http://\S*/data/nowhere: the server answers 404.*",
+        r"/data/less is damaged: section w2 does not match its checksum; fetch it anew",
+        r"/data/more is damaged: section w2 does not match its checksum; fetch it anew",
+        r"/data/inner is cut off after \d+ bytes; fetch it anew",
     ]
     for text, pattern in zip(told, wanted, strict=True):
         assert re.fullmatch(pattern, text), text

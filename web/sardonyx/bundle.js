@@ -6,9 +6,10 @@
  */
 
 const MAGIC = "137,83,68,88,13,10,26,10";
-const VERSION = 1;
+const VERSION = 2;
 const HEAD = 24;
 const ALIGNMENT = 64;
+const BLOCK = 1 << 16;
 
 const TABLES = crcTables();
 
@@ -76,7 +77,7 @@ class Stream {
       const piece = this.left.subarray(0, count - done);
       this.left = this.left.subarray(piece.length);
       this.position += piece.length;
-      sink?.(piece, done);
+      await sink?.(piece, done);
       done += piece.length;
     }
     return true;
@@ -95,6 +96,36 @@ class Stream {
 function whole(bytes) {
   const pieces = [bytes];
   return { read: async () => (pieces.length ? { value: pieces.pop(), done: false } : { done: true }) };
+}
+
+/** Give what is deflated to `sink`; whether `read(give)` had all of it, and whether it was what it should be. */
+function inflated(read, nbytes, width, sink) {
+  if (!globalThis.DecompressionStream) throw new Error("this browser cannot inflate; take a newer one, or --no-compress");
+  const { writable, readable } = new DecompressionStream("deflate-raw");
+  const writer = writable.getWriter();
+  const isThere = read((piece) => writer.write(piece).catch(() => {}));
+  const end = () => writer.close().catch(() => {});
+  isThere.then(end, end);
+  return Promise.all([isThere, regrouped(new Stream(readable.getReader(), 0), nbytes, width, sink)]);
+}
+
+/** In blocks the first bytes of all elements stand together, then the second ones: make elements of them. */
+async function regrouped(stream, nbytes, width, sink) {
+  const next = (count) => stream.bytes(count).catch(() => null);
+  try {
+    for (let at = 0; at < nbytes; at += BLOCK) {
+      const bytes = await next(Math.min(BLOCK, nbytes - at));
+      if (!bytes) return false;
+      const block = new Uint8Array(bytes.length);
+      for (let place = 0, k = 0; place < width; place++) {
+        for (let j = place; j < block.length; j += width) block[j] = bytes[k++];
+      }
+      sink(block, at);
+    }
+    return !(await next(1));
+  } finally {
+    stream.close();
+  }
 }
 
 /** A bundle whose manifest is there; iteration gives its sections in order. */
@@ -128,7 +159,7 @@ export class Bundle {
   async *[Symbol.asyncIterator]() {
     const { stream, name } = this;
     try {
-      for (const [title, nbytes, checksum] of this.manifest.sections) {
+      for (const [title, stored, checksum, nbytes = stored, width = 0] of this.manifest.sections) {
         const pad = -stream.position & (ALIGNMENT - 1);
         if (!(await stream.read(pad))) throw cut(name, stream);
         let isRead = false;
@@ -139,12 +170,13 @@ export class Bundle {
           async into(sink) {
             let sum = 0;
             isRead = true;
-            const take = (piece, at) => ((sum = crc32(piece, sum)), sink(piece, at));
-            if (!(await stream.read(nbytes, take))) throw cut(name, stream);
-            if (sum !== checksum) throw damaged(name, `section ${title}`);
+            const read = (give) => stream.read(stored, (piece, at) => ((sum = crc32(piece, sum)), give(piece, at)));
+            const [isThere, isRight] = width ? await inflated(read, nbytes, width, sink) : [await read(sink), true];
+            if (!isThere) throw cut(name, stream);
+            if (sum !== checksum || !isRight) throw damaged(name, `section ${title}`);
           },
         };
-        if (!isRead && !(await stream.read(nbytes))) throw cut(name, stream);
+        if (!isRead && !(await stream.read(stored))) throw cut(name, stream);
       }
     } finally {
       stream.close();

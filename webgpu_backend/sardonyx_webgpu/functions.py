@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from sardonyx import errors, scalar
 from sardonyx.compiler import transcendental
-from sardonyx_webgpu.values import Kind, bare, fill, kind
+from sardonyx_webgpu.values import Kind, bare, fill, kind, literal
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _ORDER = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
@@ -173,7 +173,10 @@ def apply(function: str, dtype: str, of: str, operands: list[str]) -> str:
     """A scalar function of operands, the last of dtype `of`, as an expression of `dtype`."""
     result, held = kind(dtype), kind(of)
     own = written(function, of)
-    if own is not None:
+    zero = _zero(function, operands) if held.family == "float" else ""
+    if zero:
+        text = zero
+    elif own is not None:
         text = f"{own.name}({', '.join(map(bare, operands))})"
     elif function in FUNCTIONS[held.family]:
         text = fill(FUNCTIONS[held.family][function], *operands, bits=held.bits)
@@ -182,6 +185,25 @@ def apply(function: str, dtype: str, of: str, operands: list[str]) -> str:
         raise errors.NotImplemented(f"{function} takes {kinds}, not {of}")
     exact = _EXACT_FLOAT if held.family == "float" else _EXACT
     return text if function in exact or result.family == "bool" else result.fitted(text)
+
+
+_ZEROS = {literal("float32", 0.0): "", literal("float32", -0.0): "-"}
+"""Zeros as shaders write them, and their signs."""
+
+
+def _zero(function: str, operands: list[str]) -> str:
+    """What compilers take for zero, though infinity and NaN make it NaN; empty if it is something else."""
+    if function not in ("mul", "div", "add", "sub"):
+        return ""
+    x, y = operands
+    if function == "mul" and {x, y} & {*_ZEROS}:
+        zero, factor = (x, y) if x in _ZEROS else (y, x)
+        return fill(f"{_ZEROS[zero]}float_zero({{0}})", factor)
+    if function == "div" and x in _ZEROS:
+        return fill(f"{_ZEROS[x]}float_zero(1.0f / {{0}})", y)
+    if y == {"sub": x, "add": f"(-{x})"}.get(function):
+        return fill("abs(float_zero({0}))", x)
+    return ""
 
 
 def cast(dtype: str, of: str, x: str) -> str:

@@ -8,21 +8,44 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from sardonyx.bundle.deflated import deflate, inflate
 from sardonyx.errors import InvalidArgument
 
 MAGIC = b"\x89SDX\r\n\x1a\n"
-VERSION = 1
+VERSION = 2
 """Raised whenever a reader of the old format would go wrong."""
 ALIGNMENT = 64
+SMALLEST = 1 << 12
+"""What is smaller is not deflated."""
+WORTH = 0.97
+"""What becomes no smaller than by this factor is not either."""
 _HEAD = struct.Struct("<8s4I")
 
 
 class Section(NamedTuple):
-    """A range of a bundle."""
+    """A range of a bundle; where it is deflated, it holds `size` bytes of elements of this `width`."""
 
     offset: int
     nbytes: int
     checksum: int
+    size: int = 0
+    width: int = 0
+
+
+class Content(NamedTuple):
+    """What a section is made of; see `Section`."""
+
+    title: str
+    data: bytes | memoryview
+    size: int = 0
+    width: int = 0
+
+    def deflated(self, width: int) -> Content:
+        """The same in fewer bytes, if they are markedly fewer."""
+        if len(self.data) < SMALLEST:
+            return self
+        data = deflate(self.data, width)
+        return Content(self.title, data, len(self.data), width) if len(data) <= WORTH * len(self.data) else self
 
 
 def is_bundle(data: bytes | memoryview) -> bool:
@@ -30,17 +53,23 @@ def is_bundle(data: bytes | memoryview) -> bool:
     return bytes(data[: len(MAGIC)]) == MAGIC
 
 
-def write(manifest: dict[str, Any], sections: Sequence[tuple[str, bytes | memoryview]]) -> Iterator[bytes | memoryview]:
+def write(manifest: dict[str, Any], sections: Sequence[Content]) -> Iterator[bytes | memoryview]:
     """The parts of a bundle in order. The manifest is completed with the list of sections."""
-    listed = [[name, len(data), zlib.crc32(data)] for name, data in sections]
-    text = json.dumps({**manifest, "sections": listed}, separators=(",", ":"), ensure_ascii=False).encode()
+    text = json.dumps(
+        {**manifest, "sections": list(map(_listed, sections))}, separators=(",", ":"), ensure_ascii=False
+    ).encode()
     head = struct.pack("<8s3I", MAGIC, VERSION, len(text), zlib.crc32(text))
     yield head + struct.pack("<I", zlib.crc32(head)) + text
     end = _HEAD.size + len(text)
-    for _, data in sections:
+    for each in sections:
         yield bytes(-end % ALIGNMENT)
-        yield data
-        end += -end % ALIGNMENT + len(data)
+        yield each.data
+        end += -end % ALIGNMENT + len(each.data)
+
+
+def _listed(content: Content) -> list[Any]:
+    title, data, *more = content
+    return [title, len(data), zlib.crc32(data), *(more if content.width else ())]
 
 
 class Bundle:
@@ -55,9 +84,9 @@ class Bundle:
         self.manifest: dict[str, Any] = self._read()
         self.sections: dict[str, Section] = {}
         end = self._end
-        for title, nbytes, checksum in self.manifest["sections"]:
+        for title, nbytes, *more in self.manifest["sections"]:
             end += -end % ALIGNMENT
-            self.sections[title] = Section(end, nbytes, checksum)
+            self.sections[title] = Section(end, nbytes, *more)
             end += nbytes
         if end > len(self._data):
             raise InvalidArgument(f"{name} is cut off: it has {len(self._data):,} bytes of {end:,}; fetch it anew")
@@ -85,9 +114,13 @@ class Bundle:
         return manifest
 
     def section(self, title: str) -> memoryview:
-        """The bytes of a section; raises InvalidArgument if they are not those that were written."""
-        offset, nbytes, checksum = self.sections[title]
+        """What a section holds; raises InvalidArgument if its bytes are not those that were written."""
+        offset, nbytes, checksum, size, width = self.sections[title]
         data = self._data[offset : offset + nbytes]
+        damaged = f"{self.name} is damaged: {title!r} does not match its checksum; fetch it anew"
         if zlib.crc32(data) != checksum:
-            raise InvalidArgument(f"{self.name} is damaged: {title!r} does not match its checksum; fetch it anew")
-        return data
+            raise InvalidArgument(damaged)
+        try:
+            return inflate(data, size, width).data if width else data
+        except ValueError:
+            raise InvalidArgument(damaged) from None

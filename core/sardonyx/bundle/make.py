@@ -10,6 +10,7 @@ import numpy as np
 
 from sardonyx import dtypes, providers
 from sardonyx.bundle import format
+from sardonyx.bundle.format import Content
 from sardonyx.bundle.stored import foreign, store
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.weight_table import WeightTable
@@ -39,13 +40,16 @@ def bundle_of(
     targets: Sequence[str],
     buckets: Sequence[Mapping[str, Typical]] = ({},),
     options: SessionOptions | None = None,
+    *,
+    compress: bool = False,
 ) -> Iterator[bytes | memoryview]:
     """The parts of the bundle of a model, for `targets` and inputs of these shapes; what is not given is open.
 
+    It is for a network if it is to be compressed, else to be mapped.
     Raises NotImplemented naming the nodes that cannot be bundled, and InvalidArgument for what makes no sense.
     """
     with paused():
-        return _Maker(source, options or SessionOptions()).make(targets, buckets)
+        return _Maker(source, options or SessionOptions()).make(targets, buckets, compress)
 
 
 class _Maker:
@@ -57,7 +61,9 @@ class _Maker:
         self._facts: Facts | None = None
         self._weights: dict[str, np.ndarray] = {}
 
-    def make(self, targets: Sequence[str], buckets: Sequence[Mapping[str, Typical]]) -> Iterator[bytes | memoryview]:
+    def make(
+        self, targets: Sequence[str], buckets: Sequence[Mapping[str, Typical]], compress: bool
+    ) -> Iterator[bytes | memoryview]:
         names = [value.name for value in self._model.graph.inputs]
         if unknown := {name for bucket in buckets for name in bucket} - {*names}:
             there = ", ".join(map(repr, names))
@@ -78,8 +84,12 @@ class _Maker:
             "weights": {name: [dtypes.of(array.dtype).name, list(array.shape)] for name, array in arrays.items()},
             "targets": told,
         }
-        weights = [(name, array.reshape(-1).view(np.uint8).data) for name, array in arrays.items()]
-        return format.write(manifest, [*first.items(), *weights, *last.items()])
+        contents = [Content(name, array.reshape(-1).view(np.uint8).data) for name, array in arrays.items()]
+        written = [*map(Content, first, first.values()), *contents, *map(Content, last, last.values())]
+        if compress:
+            widths = {name: array.itemsize for name, array in arrays.items()}
+            written = [each.deflated(widths.get(each.title, 1)) for each in written]
+        return format.write(manifest, written)
 
     def _target(
         self, target: str, bundler: Bundler, buckets: Sequence[Mapping[str, Typical]]

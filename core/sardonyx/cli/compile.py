@@ -36,6 +36,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--shape", action="append", metavar="NAME=1x3x224x224", help=shape)
     parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
+    parser.add_argument(
+        "--no-compress",
+        dest="compress",
+        action="store_false",
+        help="leave weights as they are: a larger file, which Python maps instead of reading it",
+    )
 
 
 def run(args: argparse.Namespace) -> None:
@@ -60,7 +66,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(args.out, 0o644) as file:
-        file.writelines(bundle_of(source, targets, buckets))
+        file.writelines(bundle_of(source, targets, buckets, compress=args.compress))
     return {"model": args.model, "out": str(args.out), **facts(Bundle(args.out.read_bytes()))}
 
 

@@ -20,6 +20,12 @@ fn float_max(a: f32, b: f32) -> f32 {
     return select(b, a, (a > b) | is_nan(a));
 }
 
+// A zero times x, which is NaN for infinity; compilers do not know that it is one.
+fn float_zero(x: f32) -> f32 {
+    let sign = bitcast<u32>(x) & 0x80000000u;
+    return bitcast<f32>(bitcast<u32>(x * bitcast<f32>(sign)) | sign);
+}
+
 fn float_sign(x: f32) -> f32 {
     return select(sign(x), x, is_nan(x));
 }

@@ -1,0 +1,62 @@
+"""`sardonyx compile`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sardonyx import InferenceSession
+from sardonyx.bundle import Bundle
+from sardonyx.cli import main
+from sardonyx.demo import assets
+from tests.engine.providers import require_provider
+
+DIGITS = str(assets() / "digits.onnx")
+
+
+def test_the_bundle_runs_like_the_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_provider("WasmExecutionProvider")
+    sizes, answers = {}, {}
+    feeds = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
+    for name, more in {"compressed": [], "plain": ["--no-compress"]}.items():
+        target = tmp_path / f"{name}.sdx"
+        assert main(["compile", DIGITS, "--out", str(target), "--shape", "image=1x1x28x28", "--json", *more]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["targets"]["wasm"]["accepts"] == ["image float32[1, 1, 28, 28]"]
+        sizes[name] = told["bytes"]["weights"]
+        answers[name] = InferenceSession(target).run(None, feeds)[0]
+        assert any(section.width for section in Bundle(target.read_bytes()).sections.values()) == (name != "plain")
+    assert 0.6 * sizes["plain"] < sizes["compressed"] < 0.9 * sizes["plain"]
+    np.testing.assert_array_equal(answers["compressed"], answers["plain"])
+
+
+def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "new" / "digits.sdx"
+    assert (
+        main(["compile", DIGITS, "--out", str(target), "--target", "wasm,webgpu", "--shape", "image=?1x1x28x28"]) == 0
+    )
+    said = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in said.splitlines() if str(tmp_path) not in line)
+    for words in ("Plans", "Code, wasm", "Code, wgsl", "Weights", "image float32[N, 1, 28, 28]", "digits.sdx"):
+        assert words in said, words
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--target", "cuda"], "there is no 'cuda', only wasm and webgpu"),
+        (["--shape", "picture=1x1x28x28"], "picture"),
+        (["--shape", "image=1xAx28x28"], "write sizes with x between them"),
+        (["--shape", "image=1x3x28x28"], "cannot be 1x3x28x28"),
+        (["--value", "image=one"], "write a number, or a list of numbers in []"),
+        (["--out", DIGITS], "is the model itself"),
+    ],
+)
+def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", DIGITS, "--out", str(tmp_path / "out.sdx"), *more]) != 0
+    error = capsys.readouterr().err
+    assert said in " ".join(error.split())
+    assert "Traceback" not in error
