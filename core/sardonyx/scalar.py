@@ -92,12 +92,26 @@ def _shift(ufunc: np.ufunc) -> Callable[..., Any]:
     return shift
 
 
+def _without_gaps(ufunc: np.ufunc) -> Callable[..., Any]:
+    """NumPy 2.4 gets these results wrong where they have gaps between them in memory, as a column has."""
+
+    def apply(x: Any, out: Any = None) -> Any:
+        if out is None or (x.flags.c_contiguous and out.flags.c_contiguous):
+            return ufunc(x, out=out)
+        return _store(ufunc(x), out)
+
+    return apply
+
+
+_negative = _without_gaps(np.negative)
+
+
 def _round(x: Any, out: Any = None) -> Any:
     return np.rint(x, out=out)
 
 
 def _sigmoid(x: Any, out: Any = None) -> Any:
-    result = np.negative(x, out=np.empty_like(x) if out is None else out)
+    result = _negative(x, out=np.empty_like(x) if out is None else out)
     np.exp(result, out=result)
     np.add(result, 1, out=result)
     return np.reciprocal(result, out=result)
@@ -143,11 +157,11 @@ _TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
     ("ge", 2, "bool", ANY, np.greater_equal),
     ("where", 3, "select", ALL | {"complex"}, _where),
     ("not", 1, "same", BITS, np.invert),
-    ("neg", 1, "same", NUMBER, np.negative),
+    ("neg", 1, "same", NUMBER, _negative),
     ("abs", 1, "same", NUMBER, np.abs),
     ("sign", 1, "same", NUMBER, np.sign),
-    ("isnan", 1, "bool", FLOAT, np.isnan),
-    ("isinf", 1, "bool", FLOAT, np.isinf),
+    ("isnan", 1, "bool", FLOAT, _without_gaps(np.isnan)),
+    ("isinf", 1, "bool", FLOAT, _without_gaps(np.isinf)),
     ("floor", 1, "same", FLOAT, np.floor),
     ("ceil", 1, "same", FLOAT, np.ceil),
     ("trunc", 1, "same", FLOAT, np.trunc),

@@ -12,6 +12,8 @@ from sardonyx import dtypes
 
 from .strategies.call import Call
 
+MEMBER = 6
+"""The mode of a node of TreeEnsemble that looks into a set."""
 REFERENCE, RUNTIME = ("reference",), ("runtime",)
 BOTH = REFERENCE + RUNTIME
 
@@ -86,6 +88,18 @@ def holds(test: Callable[[np.ndarray], np.ndarray]) -> Callable[[Call], bool]:
     return holds_one
 
 
+def leaps(call: Call) -> bool:
+    """Whether windows that are padded as needed are narrower than their strides."""
+    kernel, strides = (call.attributes.get(name, ()) for name in ("kernel_shape", "strides"))
+    return "auto_pad" in call.attributes and any(a < b for a, b in zip(kernel, strides))
+
+
+def keeps(call: Call) -> bool:
+    """Whether a Resize takes a region and leaves sizes as they are."""
+    is_region = call.attributes.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return is_region and call.inputs[2] is not None and bool((call.inputs[2] == 1).all())
+
+
 def turns_back(call: Call) -> bool:
     """Whether a Slice goes backwards from the greatest of integers."""
     _, _, ends, _, steps = call.inputs
@@ -102,6 +116,12 @@ FAULTS = [
     Fault(REFERENCE, OF_INTEGERS, "keeps types and lacks attributes: onnxruntime defines these"),
     Fault(REFERENCE, "TreeEnsemble", "transforms nothing", lambda call: call.attributes.get("post_transform")),
     Fault(REFERENCE, "TreeEnsemble", "gives targets of no leaf the greatest number", has("aggregate_function", 2, 3)),
+    Fault(
+        REFERENCE,
+        "TreeEnsemble",
+        "does not find all members of sets",
+        lambda call: MEMBER in call.attributes["nodes_modes"],
+    ),
     Fault(REFERENCE, "AffineGrid", "gives float32", lambda call: call.inputs[0].dtype != np.float32),
     Fault(
         REFERENCE,
@@ -110,13 +130,18 @@ FAULTS = [
         lambda call: call.attributes.get("group", 1) > 1,
     ),
     Fault(REFERENCE, "Expand", "multiplies complex infinities by 1", lambda c: of_kind("c")(c) and holds(np.isinf)(c)),
-    Fault(REFERENCE, "Pow", "makes integers of what is no number", of_kind("iu")),
+    Fault(
+        BOTH,
+        "Pow",
+        "make integers of what is no number",
+        lambda c: of_kind("iu")(c) and dtypes.of(c.inputs[1].dtype).is_float,
+    ),
     Fault(REFERENCE, "ReduceLogSumExp", "subtracts infinities", holds(np.isinf)),
     Fault(
         REFERENCE,
         "Resize",
         "takes sizes that are not whole",
-        has("coordinate_transformation_mode", "pytorch_half_pixel"),
+        has("coordinate_transformation_mode", "pytorch_half_pixel", "tf_crop_and_resize"),
     ),
     Fault(REFERENCE, "DynamicQuantizeLinear", "gives zeros a scale of 1 / 255", lambda call: not call.inputs[0].any()),
     Fault(REFERENCE, "GRU LSTM RNN", "forgets lengths", lambda call: call.inputs[4] is not None),
@@ -127,7 +152,10 @@ FAULTS = [
     Fault(REFERENCE, "TfIdfVectorizer", "takes weights by column", lambda call: "weights" in call.attributes),
     Fault(REFERENCE, "BatchNormalization", "gives statistics the type of X", has("training_mode", 1)),
     Fault(
-        REFERENCE, "AveragePool", "forgets dilations", lambda c: has("auto_pad", "VALID")(c) and has_any(c, "dilations")
+        REFERENCE,
+        "AveragePool LpPool",
+        "forgets dilations",
+        lambda c: has("auto_pad", "VALID")(c) and has_any(c, "dilations"),
     ),
     Fault(REFERENCE, "GlobalMaxPool", "gives another rank", lambda call: rank(call) != 4),
     Fault(REFERENCE, "LRN", "counts batches for channels", lambda c: c.inputs[0].shape[0] < c.inputs[0].shape[1]),
@@ -159,12 +187,13 @@ FAULTS = [
     Fault(RUNTIME, "FastGelu Gelu", "loses digits where tanh is nearly -1", holds(lambda x: x.real < -2)),
     Fault(RUNTIME, "GlobalMaxPool ReduceMax ReduceMin", "passes over what is no number", holds(np.isnan)),
     Fault(RUNTIME, "LogSoftmax", "gives numbers for what is none", holds(np.isnan)),
-    Fault(RUNTIME, "LpPool", "pads by negative numbers", lambda call: has_any(call, "auto_pad")),
+    Fault(RUNTIME, "LpPool MaxpoolWithMask", "pads by negative numbers", leaps),
     Fault(RUNTIME, "MatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "MatMulInteger QLinearMatMul", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
     Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
     Fault(RUNTIME, "QLinearSoftmax", "gives 0 for one element", lambda c: c.inputs[0].shape[c.attributes["axis"]] == 1),
+    Fault(RUNTIME, "Resize", "passes over regions where sizes stay", keeps),
     Fault(RUNTIME, "Shrink", "takes unsigned integers as signed ones", of_kind("u")),
     Fault(RUNTIME, "Slice", "takes the greatest end for the first of all, going backwards", turns_back),
     Fault(RUNTIME, "StringSplit", "finds nothing in what is empty", lambda call: "" in call.inputs[0].ravel().tolist()),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import ml_dtypes
@@ -53,6 +54,24 @@ def test_erf_into_any_memory() -> None:
     np.testing.assert_array_equal(erf(x, out=wide), np.stack([erf(x), erf(x)]))
     inside = x.copy()
     np.testing.assert_array_equal(erf(inside, out=inside), erf(x))
+
+
+@pytest.mark.parametrize("name", sorted(name for name, function in scalar.FUNCTIONS.items() if function.arity < 3))
+def test_into_columns(name: str, rng: np.random.Generator) -> None:
+    """Operands and results with gaps between them."""
+    function = scalar.FUNCTIONS[name]
+    for dtype in (np.float32, np.float64, np.int32, np.int64, np.uint8, np.bool_):
+        if dtypes.of(np.dtype(dtype)).kind not in function.kinds:
+            continue
+        for gap, wide in itertools.product((1, 2, 3, 4, 8), (1, 2, 4, 8)):
+            columns = [(rng.integers(0, 3, (33, gap)) / 2).astype(dtype)[:, :1] for _ in range(function.arity)]
+            if dtype in (np.float32, np.float64):
+                columns[0][3:5] = [[np.nan], [-np.inf]]
+            with np.errstate(all="ignore"):
+                wanted = function.numpy(*map(np.ascontiguousarray, columns))
+                found = np.zeros((33, wide), wanted.dtype)[:, :1]
+                function.numpy(*columns, out=found)
+            np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=f"{dtype.__name__} {gap} {wide}")
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
