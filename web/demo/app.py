@@ -77,7 +77,7 @@ def prepare(folder: Path, pyodide: Path | None = None) -> None:
     models.mkdir(parents=True, exist_ok=True)
     _write(models / MODEL, [model])
     for target in TARGETS:
-        parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}])
+        parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}], compress=True)
         _write(models / f"digits.{target}.sdx", parts)
     try:
         web_folder.write(folder, pyodide or _earlier(folder))
