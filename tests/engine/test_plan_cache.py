@@ -361,6 +361,31 @@ for _ in range(3):
     assert len(list(folder.iterdir())) == len(entries(folder)) == 1
 
 
+def test_routines_are_there_without_operators() -> None:
+    """A process that finds a plan imports none of the modules that made it."""
+    script = """
+from sardonyx.array import PRIMITIVES
+from sardonyx.numpy_backend import provider, routines
+print(sorted(provider.routines - routines.FUNCTIONS.keys() - PRIMITIVES.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_transform_of_an_earlier_process(tmp_path: Path, folder: Path) -> None:
+    path = tmp_path / "model.onnx"
+    path.write_bytes(model("g (float[1, 8, 1] x) => (float[A, B, C] y) { y = DFT <axis = 1> (x) }"))
+    os.utime(path, (path.stat().st_mtime - 5,) * 2)
+    script = f"""
+import numpy as np, sardonyx
+session = sardonyx.InferenceSession({str(path)!r}, providers=["NumpyExecutionProvider"])
+print(session.run(None, {{"x": np.ones((1, 8, 1), np.float32)}})[0][0, 0, 0], session.compiled)
+"""
+    for compiled in (1, 0):
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        assert done.stdout.split() == ["8.0", str(compiled)]
+
+
 @pytest.mark.parametrize(("limit", "most"), [("ROOM", 3 * 132), ("MOST", 3)])
 def test_the_least_recently_used_go(limit: str, most: int, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, limit, most)

@@ -17,6 +17,7 @@ from sardonyx.device import Address
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.primitives.convolution import convolve
+from sardonyx.primitives.fourier import Fourier
 from sardonyx.primitives.recurrent_numpy import prepare
 
 Arrays = Sequence[np.ndarray]
@@ -160,6 +161,7 @@ FUNCTIONS: dict[str, Function] = {
     "pad": _pad,
     "dot_general": _dot_general,
     "conv_general": _conv_general,
+    "fourier": _generic(Fourier.name),
     "gather": _gather,
     "recurrent": prepare,
     "nonzero": _nonzero,
