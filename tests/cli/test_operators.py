@@ -3,31 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
 from sardonyx import ops, providers
 from sardonyx.cli import main, operators
-from tests.operators.__main__ import text
 from tests.operators.placement import table
 
 REMEDY = "python -m tests.operators --write"
 
 
-def rows() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(operators.DATA.read_text())
-    return found
-
-
 def test_every_operator_is_in_the_table() -> None:
     known = {key for key, operator in ops.load().items() if operator.__module__.startswith("sardonyx.ops.")}
     current = {(domain, name) for domain, name in known if hasattr(ops.REGISTRY[domain, name], "expand")}
-    listed = {("" if row["domain"] == "ai.onnx" else row["domain"], row["name"]) for row in rows()}
+    listed = {("" if row["domain"] == "ai.onnx" else row["domain"], row["name"]) for row in operators.table()}
     assert listed == current, REMEDY
-    for row in rows():
+    for row in operators.table():
         assert all(operators.word(row[provider]) for provider in operators.COLUMNS), row
-    assert operators.MARKDOWN.read_text() == operators.markdown(rows()), REMEDY
+    assert operators.MARKDOWN.read_text() == operators.markdown(operators.table()), REMEDY
 
 
 def test_onnxruntime_web() -> None:
@@ -35,7 +28,7 @@ def test_onnxruntime_web() -> None:
 
 
 def test_what_is_known_of_some() -> None:
-    found = {(row["domain"], row["name"]): row for row in rows()}
+    found = {(row["domain"], row["name"]): row for row in operators.table()}
     conv = found["ai.onnx", "Conv"]
     assert set(conv[providers.WEBGPU]) == set(conv[providers.WASM]) == {"native"}
     assert set(found["ai.onnx", "StringConcat"][providers.WEBGPU]) == {"host"}
@@ -68,4 +61,4 @@ def test_a_model_or_the_operators(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_table_is_what_plans_say() -> None:
-    assert operators.DATA.read_text() == text(table()), REMEDY
+    assert operators.DATA.read_text() == operators.text(table()), REMEDY

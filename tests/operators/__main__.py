@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import json
-from typing import Any
 
-from sardonyx.cli.operators import DATA, MARKDOWN, markdown
+from sardonyx.cli.operators import DATA, MARKDOWN, markdown, text
 
 from .placement import table
 
@@ -21,11 +19,6 @@ def main() -> None:
         MARKDOWN.write_text(markdown(rows), encoding="utf-8")
     else:
         print(markdown(rows))
-
-
-def text(rows: list[dict[str, Any]]) -> str:
-    """The table as JSON, an operator in a line."""
-    return "[\n" + ",\n".join(json.dumps(row) for row in rows) + "\n]\n"
 
 
 if __name__ == "__main__":

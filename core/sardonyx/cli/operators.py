@@ -41,10 +41,35 @@ LEGEND = {
 }
 
 
+def table() -> list[dict[str, Any]]:
+    """A row for each operator: its domain, its name, and for each provider its cases by where they run."""
+    domains = json.loads(DATA.read_text(encoding="utf-8"))
+    return [
+        {"domain": domain, "name": name, **dict(zip(COLUMNS, homes, strict=True))}
+        for domain, operators in domains.items()
+        for name, homes in operators.items()
+    ]
+
+
+def text(rows: list[dict[str, Any]]) -> str:
+    """The table as JSON, by domain and name, an operator in a line."""
+    domains = dict.fromkeys(row["domain"] for row in rows)
+    parts = [
+        f"{json.dumps(domain)}:{{\n" + ",\n".join(_line(row) for row in rows if row["domain"] == domain) + "\n}"
+        for domain in domains
+    ]
+    return "{" + ",\n".join(parts) + "}\n"
+
+
+def _line(row: dict[str, Any]) -> str:
+    homes = [row[provider] for provider in COLUMNS]
+    return f"{json.dumps(row['name'])}:{json.dumps(homes, separators=(',', ':'))}"
+
+
 def collect() -> dict[str, Any]:
     """The facts, as `--json` prints them."""
-    rows = json.loads(DATA.read_text(encoding="utf-8"))
-    return {"operators": [{**row, "onnxruntime-web": row["name"] in ONNXRUNTIME_WEB} for row in rows], "legend": LEGEND}
+    rows = [{**row, "onnxruntime-web": row["name"] in ONNXRUNTIME_WEB} for row in table()]
+    return {"operators": rows, "legend": LEGEND}
 
 
 def word(homes: dict[str, int]) -> str:
