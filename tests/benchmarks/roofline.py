@@ -157,10 +157,11 @@ def replay(device: WebGpuDevice, runs: int) -> tuple[float, float]:
     for _ in range(4 * runs):
         begun = time.perf_counter()
         run()
+        device.queue.flush()
         middle = time.perf_counter()
         device.synchronize()
         again = time.perf_counter()
-        _raw(gpu._device, run.params, run.dispatches)
+        _raw(gpu._device, run.work.params, run.work.dispatches)
         times["raw"].append(time.perf_counter() - again)
         times["ours"].append(middle - begun)
         device.synchronize()
