@@ -99,7 +99,8 @@ class _Maker:
 
         def number(plan: Plan, launch: Launch) -> int:
             code = code_of(plan.codes[launch.code])
-            same = tuple(map(launch.buffers.index, launch.buffers))
+            memory = [plan.buffers[k].weight or k for k in launch.buffers]
+            same = tuple(map(memory.index, memory))
             key = f"{type(code).__name__} {code.key}", same
             codes.setdefault(key, (code, same))
             return numbers.setdefault(key, len(numbers))
