@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-compress",
         dest="compress",
         action="store_false",
-        help="leave weights as they are: a larger file, which Python maps instead of reading it",
+        help="leave code and weights as they are: a larger file, which Python maps instead of inflating it",
     )
 
 
