@@ -31,6 +31,8 @@ Scalar: TypeAlias = int | float | bool
 
 FOLD_LIMIT = 1 << 16
 """Elements up to which primitives on constants are evaluated while tracing."""
+NARROW = 1 << 10
+"""Elements from which on a constant may stay in few bits."""
 
 
 @dataclass(eq=False, slots=True)
@@ -213,6 +215,8 @@ class Trace:
     """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
     repeated: bool = False
     """Whether it is the body of a loop: a device does best that takes all turns without the host."""
+    narrow: bool = False
+    """Whether large constants stay in few bits: they are cast to wider types where they are used."""
     guesses: dict[str, int] = field(default_factory=dict)
     """Symbols that no run told yet, and the numbers that stand for them; kept by the root."""
     branched: int = 0
@@ -391,7 +395,8 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
         if trace is None:
             for dtype, shape in types:
                 memory.refuse(f"{prim.name} of {list(shape)}", count(shape) * dtype.itemsize, memory.EAGER)
-        if trace is None or all(_small(shape) for _, shape in types):
+        is_kept = trace is not None and trace.narrow and _widens(prim, inputs, types)
+        if trace is None or (not is_kept and all(_small(shape) for _, shape in types)):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
             kept = map(spilled, map(np.asarray, values))
             return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, kept, strict=True))
@@ -406,6 +411,14 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
 
 def _small(shape: Shape) -> bool:
     return all(isinstance(size, int) for size in shape) and count(shape) <= FOLD_LIMIT
+
+
+def _widens(prim: Primitive, inputs: Sequence[Array], types: Sequence[tuple[DType, Shape]]) -> bool:
+    """Whether a cast makes a constant of some size larger."""
+    if prim.name != "cast":
+        return False
+    ((dtype, shape),) = types
+    return dtype.bits > inputs[0].dtype.bits and _small(shape) and count(shape) >= NARROW
 
 
 DEAR = {"branch", "conv_general", "coupling", "dot_general", "host", "loop", "recurrent", "reduce_window", "sort"}

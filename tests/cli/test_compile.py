@@ -33,6 +33,26 @@ def test_the_bundle_runs_like_the_model(tmp_path: Path, capsys: pytest.CaptureFi
     np.testing.assert_array_equal(answers["compressed"], answers["plain"])
 
 
+@pytest.mark.parametrize(("kind", "share", "error"), [("float16", 0.62, 1e-3), ("int8", 0.42, 2e-2)])
+def test_weights_in_fewer_bits(
+    kind: str, share: float, error: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_provider("WasmExecutionProvider")
+    target, feeds = tmp_path / "small.sdx", {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
+    given = ["compile", DIGITS, "--out", str(target), "--no-compress"]
+    assert main([*given, "--json"]) == 0
+    whole = json.loads(capsys.readouterr().out)["bytes"]["weights"]
+    wanted = InferenceSession(target).run(None, feeds)[0]
+    assert main([*given, "--json", "--weights", kind]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["stored"] == kind
+    assert told["bytes"]["weights"] < share * whole
+    found = InferenceSession(target).run(None, feeds)[0]
+    assert 0 < np.abs(found - wanted).max() < error
+    assert main([*given, "--weights", kind]) == 0
+    assert f"Weights, {kind}" in capsys.readouterr().out
+
+
 def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "new" / "digits.sdx"
     assert (

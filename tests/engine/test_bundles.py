@@ -68,6 +68,33 @@ def test_a_bundle_runs_like_its_model(digits: bytes, provider: str) -> None:
 
 
 @pytest.mark.parametrize("provider", [WASM, WEBGPU])
+def test_quantized_weights_are_stored_as_they_are(provider: str) -> None:
+    require_provider(provider)
+    rng = np.random.default_rng(3)
+    integers = rng.integers(-128, 128, (64, 80), np.int8)
+    held = onnx.load_from_string(
+        model(
+            """g (float[N, 64] x) => (float[N, 80] y) {
+                f = Cast <to = 1> (q)
+                w = Mul (f, s)
+                y = MatMul (x, w)
+            }"""
+        )
+    )
+    scale = np.float32(0.01)
+    held.graph.initializer.extend(
+        [onnx.numpy_helper.from_array(integers, "q"), onnx.numpy_helper.from_array(scale, "s")]
+    )
+    bundle = made(held.SerializeToString(), ("wasm" if provider == WASM else "webgpu",))
+    stored = Bundle(bundle).manifest["weights"].values()
+    assert sum(np.prod(shape, dtype=int) for dtype, shape in stored if dtype == "int8") == integers.size
+    assert all(np.prod(shape, dtype=int) < 100 for dtype, shape in stored if dtype != "int8")
+    x = rng.normal(size=(5, 64)).astype(np.float32)
+    (found,) = InferenceSession(bundle, providers=[provider]).run(None, {"x": x})
+    np.testing.assert_allclose(found, x.astype(float) @ (integers * 0.01), atol=1e-4)
+
+
+@pytest.mark.parametrize("provider", [WASM, WEBGPU])
 def test_control_flow_and_sizes_that_data_tell(provider: str) -> None:
     require_provider(provider)
     target = "wasm" if provider == WASM else "webgpu"

@@ -32,11 +32,15 @@ class Case:
 
 
 def bundled(
-    model: str | Path | bytes, feeds: Mapping[str, npt.NDArray[Any]], targets: Sequence[str], compress: bool = False
+    model: str | Path | bytes,
+    feeds: Mapping[str, npt.NDArray[Any]],
+    targets: Sequence[str],
+    compress: bool = False,
+    weights: str = "float32",
 ) -> bytes:
     """The bundle of a model for inputs of these shapes; integers among them are typical values."""
     typical = {name: array if array.dtype.kind in "iu" else list(array.shape) for name, array in feeds.items()}
-    return b"".join(bundle_of(Source(model), targets, [typical], compress=compress))
+    return b"".join(bundle_of(Source(model), targets, [typical], compress=compress, weights=weights))
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from sardonyx.ir.types import DimLike
 from sardonyx.naming import accepted, names_of
 from sardonyx.options import SessionOptions
 from sardonyx.passes.copy import copy_model
+from sardonyx.passes.narrow import Narrowing
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Launch, Plan
 from sardonyx.plan_cache import Facts, Source
@@ -42,19 +43,23 @@ def bundle_of(
     options: SessionOptions | None = None,
     *,
     compress: bool = False,
+    weights: str = "float32",
 ) -> Iterator[bytes | memoryview]:
     """The parts of the bundle of a model, for `targets` and inputs of these shapes; what is not given is open.
 
-    It is for a network if it is to be compressed, else to be mapped.
+    It is for a network if it is to be compressed, else to be mapped. Large weights of float32 are stored as `weights`
+    says, `float16` or `int8` being smaller and less exact.
     Raises NotImplemented naming the nodes that cannot be bundled, and InvalidArgument for what makes no sense.
     """
     with paused():
-        return _Maker(source, options or SessionOptions()).make(targets, buckets, compress)
+        maker = _Maker(source, options or SessionOptions(), Narrowing(weights))
+        return maker.make(targets, buckets, compress)
 
 
 class _Maker:
-    def __init__(self, source: Source, options: SessionOptions) -> None:
+    def __init__(self, source: Source, options: SessionOptions, narrowing: Narrowing) -> None:
         self._source = source
+        self._narrowing = narrowing
         self._model = source.read()
         self._options = options
         self._names = WeightTable(identify=source.identify)
@@ -125,7 +130,8 @@ class _Maker:
         declared = model if self._is_alone else self._model
         integers = getattr(bundler.provider, "prefers_integers", False)
         graph = prepare(model, self._options, (), integers).graph
-        compiler = Compiler(graph, [bundler.provider, providers.load(providers.NUMPY)], self._names)
+        self._narrowing.apply(graph)
+        compiler = Compiler(graph, [bundler.provider, providers.load(providers.NUMPY)], self._names, narrow=True)
         if self._facts is None:
             values = {value.name: value for value in declared.graph.inputs}
             self._facts = Facts.of(self._model, graph, [values[value.name] for value in compiler.inputs])

@@ -5,6 +5,9 @@ InferenceSession does so here. Shapes of inputs are fixed by --shape, image=1x3x
 be given several shapes, and the bundle takes them all. A size with a question mark stays open, tokens=1x?16 being a
 sequence of any length, typically 16. So do sizes that neither the model nor --shape tells. Where the elements of an
 input decide on shapes or branches, --value gives typical ones, --value rate=16000.
+
+Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
+thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: compare.
 """
 
 from __future__ import annotations
@@ -37,6 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", action="append", metavar="NAME=1x3x224x224", help=shape)
     parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
     parser.add_argument(
+        "--weights",
+        default="float32",
+        choices=["float32", "float16", "int8"],
+        help="store large weights in half or a quarter of the bytes, which changes results a little (float32)",
+    )
+    parser.add_argument(
         "--no-compress",
         dest="compress",
         action="store_false",
@@ -66,8 +75,9 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
     args.out.parent.mkdir(parents=True, exist_ok=True)
     with replacing(args.out, 0o644) as file:
-        file.writelines(bundle_of(source, targets, buckets, compress=args.compress))
-    return {"model": args.model, "out": str(args.out), **facts(Bundle(args.out.read_bytes()))}
+        file.writelines(bundle_of(source, targets, buckets, compress=args.compress, weights=args.weights))
+    told = facts(Bundle(args.out.read_bytes()))
+    return {"model": args.model, "out": str(args.out), "stored": args.weights, **told}
 
 
 def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[str]) -> list[dict[str, Typical]]:
@@ -129,7 +139,8 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     screen.heading(f"{Path(data['model']).name}, compiled")
     rows = [["Plans", nbytes(sizes["plans"])]]
     rows += [[f"Code, {title}", nbytes(size)] for title, size in sizes["code"].items()]
-    screen.table(["", ">Size"], [*rows, ["Weights", nbytes(sizes["weights"])]])
+    weights = "Weights" if data["stored"] == "float32" else f"Weights, {data['stored']}"
+    screen.table(["", ">Size"], [*rows, [weights, nbytes(sizes["weights"])]])
     screen.heading("Takes")
     for line in dict.fromkeys(line for told in data["targets"].values() for line in told["accepts"]):
         screen.line(line)

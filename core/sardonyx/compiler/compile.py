@@ -28,12 +28,18 @@ MOST_ATTEMPTS = 32
 class Compiler:
     """Makes plans for one graph, which is in the newest operator set and is not changed any more.
 
-    `fed` names initializers that are inputs here: the call gives them.
+    `fed` names initializers that are inputs here: the call gives them. With `narrow`, large constants stay in few bits.
     """
 
     def __init__(
-        self, graph: Graph, providers: Sequence[Provider], weights: WeightTable, fed: Collection[str] = ()
+        self,
+        graph: Graph,
+        providers: Sequence[Provider],
+        weights: WeightTable,
+        fed: Collection[str] = (),
+        narrow: bool = False,
     ) -> None:
+        self.narrow = narrow
         self.graph = graph
         self.providers = providers
         self.weights = weights
@@ -106,7 +112,7 @@ class Compiler:
         self, feeds: Sequence[Feed], hints: Mapping[str, int], arguments: Sequence[Form] | None, early: bool
     ) -> tuple[Trace, dict[str, list[list[int]]], Environment]:
         """A trace with nothing but its inputs, the input axes of its symbols, and what is known of the graph's."""
-        trace = Trace(Guards(hints), early=early, strings=self.weights.strings)
+        trace = Trace(Guards(hints), early=early, strings=self.weights.strings, narrow=self.narrow)
         symbols: dict[str, list[list[int]]] = {}
         names: dict[tuple[str, int], Size] = {}
         environment: Environment = {}

@@ -22,8 +22,8 @@ LIMIT = 16 << 20
 GROWTH = 4
 """How many times larger than its operands a result may be: filled and repeated tensors stay computed."""
 
-KEPT_SMALL = frozenset({"DequantizeLinear"})
-"""Operators whose operands are better kept than their results: kernels read quantized weights as they are."""
+KEPT_SMALL = frozenset({"Cast", "DequantizeLinear"})
+"""Operators whose operands of a byte or less are better kept than their results: kernels read them as they are."""
 
 WORK = 1 << 30
 """Products up to which products of matrices and convolutions are computed."""
@@ -77,7 +77,9 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
         return None
     if next(node.subgraphs(), None) or not is_pure(node):
         return None
-    given = 0 if node.op_type in KEPT_SMALL else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
+    known = [tensor for tensor in tensors if tensor is not None]
+    is_kept = node.op_type in KEPT_SMALL and any(tensor.dtype.bits <= 8 for tensor in known)
+    given = 0 if is_kept else sum(map(_bytes, known))
     if not all(array is not None and _fits(array, given, room) for array in arrays) or _work(node, wanted) > WORK:
         return None
     if any(array is not None and array.value is None for array in arrays):

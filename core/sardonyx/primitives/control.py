@@ -67,6 +67,7 @@ class Body:
         guards = Guards(hints or active_hints(self.outer))
         outer = self.outer
         trace = Trace(guards, outer, early=outer.early, strings=outer.strings, repeated=self.repeated)
+        trace.narrow = outer.narrow
         with trace:
             arguments = [trace.input(dtype, shape) for dtype, shape in self.arguments]
             for array in self.captured:

@@ -14,7 +14,7 @@ from .fold import write_fold
 from .graph import Graph, Size
 from .loops import Loops
 from .scope import expr, minus, plus
-from .strategy import LANES, choose
+from .strategy import LANES, Strategy, choose
 
 if TYPE_CHECKING:
     from ..generator import Unit
@@ -26,7 +26,7 @@ def write(unit: Unit, kernel: Kernel) -> Code:
     """The code of a kernel; a unit is a step along the first axis of its space, or all of it if there is none."""
     graph = Graph(kernel)
     strategy = choose(graph, unit.target)
-    inside = None if kernel.folds or strategy.lanes is None else interior(kernel, strategy.lanes)
+    inside = _inside(unit, graph, strategy)
     params = signature(len(kernel.reads + kernel.writes), kernel.params)
     if inside is None:
         with unit.module.function(kernel.name, params) as f, f.if_(f.begin < f.end):
@@ -36,6 +36,17 @@ def write(unit: Unit, kernel: Kernel) -> Code:
         f = _in_parts(unit, graph, inside, params)
     divided = 0 in (strategy.lanes, strategy.across) and graph.rank
     return Code(f, kernel.space[0] if kernel.space else 1, _ALIGN if divided else 1)
+
+
+def _inside(unit: Unit, graph: Graph, strategy: Strategy) -> Interior | None:
+    """The kernel inside of its border along the lanes, or along an axis whose loads can be transposed there."""
+    kernel, lanes = graph.kernel, strategy.lanes
+    if kernel.folds or lanes is None:
+        return None
+    if (inside := interior(kernel, lanes)) or strategy.across is not None:
+        return inside
+    found = (interior(kernel, axis) for axis in range(graph.rank) if axis != lanes)
+    return next((one for one in found if one and choose(Graph(one.kernel), unit.target).across == one.axis), None)
 
 
 def _in_parts(unit: Unit, graph: Graph, inside: Interior, params: dict[str, ValueType]) -> Function:

@@ -38,7 +38,7 @@ class Shape(NamedTuple):
 
 # There are 16 registers: V8 keeps 12 sums in them. Cranelift computes nothing before all loads of a block, and a
 # multiply-add overwrites a factor: fewer sums in wider tiles suit it, and no unrolling.
-SHAPES = {"v8": Shape(6, 2, 2, ((1, 3), (2, 2))), "wasmtime": Shape(2, 4, 1, ())}
+SHAPES = {"v8": Shape(6, 2, 4, ((1, 3), (2, 2))), "wasmtime": Shape(2, 4, 1, ())}
 
 BLOCK = 60
 """Rows that are best multiplied at once: a block of A stays in the cache while panels of B stream by."""
