@@ -101,3 +101,17 @@ def test_models(chromium: Chromium, id: str, target: str) -> None:
         for here, page, both in zip(InferenceSession(case.bundle).run(None, feeds), found, shared, strict=True):
             np.testing.assert_array_equal(here, page)
             np.testing.assert_array_equal(page, both)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "error"), [("float16", 1e-3), ("int8", 2e-2)])
+@pytest.mark.parametrize("target", TARGETS)
+def test_weights_in_fewer_bits(chromium: Chromium, target: str, kind: str, error: float) -> None:
+    id = "ppocr2-cls"
+    case = Case(bundled(path(id), inputs(id), [target], compress=True, weights=kind), inputs(id))
+    (found,) = run(chromium, [case], target)
+    assert not isinstance(found, str), found
+    for page, wanted in zip(found, reference(id), strict=True):
+        assert 0 < np.abs(page - wanted).max() < error
+    if target == "wasm":
+        np.testing.assert_array_equal(found, InferenceSession(case.bundle).run(None, case.feeds))
