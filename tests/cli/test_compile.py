@@ -49,8 +49,11 @@ def test_weights_in_fewer_bits(
     assert told["bytes"]["weights"] < share * whole
     found = InferenceSession(target).run(None, feeds)[0]
     assert 0 < np.abs(found - wanted).max() < error
+    assert 0 < told["rounded"]["error"] < error
     assert main([*given, "--weights", kind]) == 0
-    assert f"Weights, {kind}" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"Weights, {kind}" in said
+    assert "Outputs differ by up to 0." in said
 
 
 def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

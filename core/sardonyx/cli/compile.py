@@ -7,7 +7,8 @@ sequence of any length, typically 16. So do sizes that neither the model nor --s
 input decide on shapes or branches, --value gives typical ones, --value rate=16000.
 
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
-thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: compare.
+thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
+the outputs are from the model's is told, for random inputs.
 """
 
 from __future__ import annotations
@@ -77,6 +78,10 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     with replacing(args.out, 0o644) as file:
         file.writelines(bundle_of(source, targets, buckets, compress=args.compress, weights=args.weights))
     told = facts(Bundle(args.out.read_bytes()))
+    if args.weights != "float32":
+        from sardonyx.cli.rounding import difference
+
+        told["rounded"] = difference(source.read(), args.model, args.out, buckets[0])
     return {"model": args.model, "out": str(args.out), "stored": args.weights, **told}
 
 
@@ -141,6 +146,11 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     rows += [[f"Code, {title}", nbytes(size)] for title, size in sizes["code"].items()]
     weights = "Weights" if data["stored"] == "float32" else f"Weights, {data['stored']}"
     screen.table(["", ">Size"], [*rows, [weights, nbytes(sizes["weights"])]])
+    if "rounded" in data:
+        from sardonyx.cli import rounding
+
+        screen.line("")
+        screen.line(rounding.told(data["rounded"]))
     screen.heading("Takes")
     for line in dict.fromkeys(line for told in data["targets"].values() for line in told["accepts"]):
         screen.line(line)
