@@ -1,6 +1,7 @@
 """Every model of the list on every provider beside onnxruntime: how long a run takes, and how long the start.
 
-    python -m tests.benchmarks.table [--write] [--models ID,...] [--runs 15] [--limit 120] [--again]
+    python -m tests.benchmarks.table [--write] [--models ID,...] [--sides NumPy,WASM,WebGPU] [--runs 15] [--limit 120]
+                                     [--again]
 
 A model meets a provider in a process of its own. Sides run in turns on one thread each; figures are medians. What is
 measured is kept, so that an interrupted measurement goes on where it was; --again and another machine start anew.
@@ -141,6 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the tables into README.md")
     parser.add_argument("--models", type=lambda text: text.split(","), default=[*MODELS], metavar="ID,...")
+    parser.add_argument("--sides", type=lambda text: text.split(","), default=[*PROVIDERS], metavar="NAME,...")
     parser.add_argument("--runs", type=int, default=15, help="runs of each side (default %(default)s)")
     parser.add_argument("--limit", type=float, default=120, help="seconds of a process (default %(default)s)")
     parser.add_argument("--again", action="store_true", help="forget what was measured before")
@@ -148,7 +150,7 @@ def main() -> None:
     fresh.quiet()
     results = Results(RESULTS, arguments.again)
     for id in arguments.models:
-        for side in PROVIDERS:
+        for side in arguments.sides:
             if not results.has(id, side, arguments.limit):
                 row = measured(id, side, arguments.runs, arguments.limit)
                 results.add(id, side, row)

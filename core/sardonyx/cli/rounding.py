@@ -17,7 +17,7 @@ from sardonyx.ir import Model
 
 
 def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical]) -> dict[str, Any]:
-    """`error`, relative to the largest expected value, or `reason`, why there is none."""
+    """`error`, relative to the largest expected value; where it is None, `reason` tells why."""
     arrays = {name: value for name, value in bucket.items() if isinstance(value, np.ndarray)}
     shapes = [
         f"{name}={'x'.join(str(size).removeprefix('?') or '1' for size in sizes)}"
@@ -30,17 +30,19 @@ def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typic
         error = worst(InferenceSession(bundle).run(None, values), expected)
     except SardonyxError as failure:
         return {"error": None, "reason": str(failure)}
-    return {"error": error if error < float("inf") else None, "reason": "the outputs are of other shapes"}
+    if error == float("inf"):
+        return {"error": None, "reason": "integers, texts, shapes or what is finite differ"}
+    return {"error": error}
 
 
 def told(facts: Mapping[str, Any]) -> str:
     """The difference in a sentence.
 
     >>> told({"error": 0.0123}), told({"error": None, "reason": "there is no wasmtime"})
-    ('Outputs differ by up to 1.2 % of the largest, for random inputs.', 'Not compared: there is no wasmtime')
+    ('Outputs differ by up to 1.2 % of the largest, for random inputs.', 'No measure of outputs: there is no wasmtime')
     """
     if facts["error"] is None:
-        return f"Not compared: {facts['reason']}"
+        return f"No measure of outputs: {facts['reason']}"
     percent = 100 * facts["error"]
     text = f"{percent:.0f}" if percent >= 10 else f"{percent:.2g}"
     return f"Outputs differ by up to {text} % of the largest, for random inputs."

@@ -22,9 +22,6 @@ LIMIT = 16 << 20
 GROWTH = 4
 """How many times larger than its operands a result may be: filled and repeated tensors stay computed."""
 
-KEPT_SMALL = frozenset({"Cast", "DequantizeLinear"})
-"""Operators whose operands of a byte or less are better kept than their results: kernels read them as they are."""
-
 WORK = 1 << 30
 """Products up to which products of matrices and convolutions are computed."""
 
@@ -77,9 +74,7 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
         return None
     if next(node.subgraphs(), None) or not is_pure(node):
         return None
-    known = [tensor for tensor in tensors if tensor is not None]
-    is_kept = node.op_type in KEPT_SMALL and any(tensor.dtype.bits <= 8 for tensor in known)
-    given = 0 if is_kept else sum(map(_bytes, known))
+    given = 0 if _is_dequantized(node) else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
     if not all(array is not None and _fits(array, given, room) for array in arrays) or _work(node, wanted) > WORK:
         return None
     if any(array is not None and array.value is None for array in arrays):
@@ -98,6 +93,13 @@ def is_rearranged(node: Node) -> bool:
         return False
     tensors = [value.constant for value in node.inputs if value is not None]
     return all(tensor is not None and _bytes(tensor) <= FREE for tensor in tensors)
+
+
+def _is_dequantized(node: Node) -> bool:
+    """Whether the operand is better kept than the result: kernels read quantized weights as they are."""
+    source = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
+    narrow = source is not None and source.bits <= 8 and source is not dtypes.bool_
+    return node.op_type == "DequantizeLinear" or (node.op_type == "Cast" and narrow)
 
 
 def _bytes(array: Tensor | Array) -> int:

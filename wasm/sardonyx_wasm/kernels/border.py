@@ -1,4 +1,4 @@
-"""Kernels that pad along the axis of their lanes: inside of the border neither tests nor clamped indices are needed.
+"""Kernels that pad along an axis: inside of the border neither tests nor clamped indices are needed along it.
 
 Conditions are that an index along the axis, of stride 1, is not below a size, or below one; `max` and `min` of such an
 index and a size are that index where similar conditions hold. Where all of them do, the kernel is a simpler one.
