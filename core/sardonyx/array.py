@@ -315,6 +315,13 @@ class Trace:
         """Record what was recorded before once more when it is asked for: earlier equations may come later now."""
         self._known.clear()
 
+    def dissolve(self) -> None:
+        """Part equations from what they compute, which refer to each other: their memory is free at once."""
+        for equation in self.equations:
+            for output in equation.outputs:
+                output.equation = None
+        self.equations = []
+
     def materialise(self, array: Array) -> Array:
         """The Array as something that a kernel of this trace can read.
 

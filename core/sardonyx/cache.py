@@ -5,7 +5,6 @@ An entry is a file with a digest of its contents in front: what is damaged count
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import os
 import sys
@@ -16,6 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sardonyx.disk import PART, replacing
+from sardonyx.fingerprint import fingerprint
 from sardonyx.version import __version__
 
 IN_MEMORY = sys.platform == "emscripten"
@@ -26,7 +26,7 @@ MOST = 4096
 """Entries."""
 SELDOM = 16
 """One write of so many looks through the folder, which takes 10 us for each entry."""
-_DIGEST = hashlib.sha256().digest_size
+_DIGEST = fingerprint().digest_size
 _SUFFIX = ".entry"
 
 
@@ -42,7 +42,7 @@ def directory() -> Path | None:
 
 def _path(key: bytes) -> Path | None:
     folder = directory()
-    return folder and folder / f"{hashlib.sha256(key).hexdigest()}{_SUFFIX}"
+    return folder and folder / f"{fingerprint(key).hexdigest()}{_SUFFIX}"
 
 
 def read(key: bytes) -> memoryview | None:
@@ -52,7 +52,7 @@ def read(key: bytes) -> memoryview | None:
         if path is None or not path.is_file():
             return None
         stored = _view(path)
-        if hashlib.sha256(stored[_DIGEST:]).digest() != stored[:_DIGEST]:
+        if fingerprint(stored[_DIGEST:]).digest() != stored[:_DIGEST]:
             forget(key)
             return None
         os.utime(path)
@@ -83,9 +83,7 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
     path = _path(key)
     if path is None:
         return
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(part)
+    digest = fingerprint(*parts)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(path) as file:
@@ -110,7 +108,7 @@ def _make_room(folder: Path) -> None:
 @cache
 def release(packages: Sequence[str]) -> str:
     """What changes whenever a source file of these packages does, or the version; of a frozen program, the program."""
-    digest = hashlib.sha256(repr((__version__, sys.byteorder)).encode())
+    digest = fingerprint(repr((__version__, sys.byteorder)).encode())
     if getattr(sys, "frozen", False):  # its sources, if there are any, may lie elsewhere each time
         stat = os.stat(sys.executable)
         digest.update(f"{sys.executable} {stat.st_size} {stat.st_mtime_ns}".encode())

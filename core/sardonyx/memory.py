@@ -69,15 +69,23 @@ def owner(array: np.ndarray) -> Any:
     return found.obj if isinstance(found, memoryview) else found
 
 
+_FOLIO = 1 << 21
+"""Bytes of a file that one access may bring in."""
+
+
 def forget(array: np.ndarray) -> None:
-    """Let the system drop the pages of an array in a mapped file: a device has its copy. They come back when read."""
+    """Let the system drop the pages of an array in a mapped file: a device has its copy. They come back when read.
+
+    What lies beside it goes, too: reading any of it has brought the rest back.
+    """
     mapped = owner(array)
-    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.flags.c_contiguous:
+    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.size:
         return
+    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
     start = array.ctypes.data - np.frombuffer(mapped, np.uint8, 1).ctypes.data
-    first, end = -(-start // mmap.PAGESIZE) * mmap.PAGESIZE, (start + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE
-    if first < end:
-        mapped.madvise(mmap.MADV_DONTNEED, first, end - first)
+    end = start + sum(step for step in steps if step > 0) + array.itemsize
+    first = (start + sum(step for step in steps if step < 0)) // _FOLIO * _FOLIO
+    mapped.madvise(mmap.MADV_DONTNEED, first, min(-(-end // _FOLIO) * _FOLIO, len(mapped)) - first)
 
 
 PIECE = 1 << 22

@@ -8,7 +8,6 @@ bytes), options, providers, and the sources of this package.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import time
@@ -22,6 +21,7 @@ import numpy as np
 from sardonyx import cache, debug, dtypes, memory, ops
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
+from sardonyx.fingerprint import fingerprint
 from sardonyx.ir import (
     Graph,
     MapType,
@@ -152,7 +152,7 @@ def _address(array: np.ndarray) -> int:
 
 
 def _digest(data: memoryview) -> str:
-    return hashlib.sha256(data).hexdigest()
+    return fingerprint(data).hexdigest()
 
 
 def _summary(data: memoryview) -> str:

@@ -252,6 +252,7 @@ class InferenceSession(Binds, Described):
                     debug.say(debug.PLACEMENT, f"{label} falls to {plan.devices[device]}")
         if variant is self._main:
             plan_cache.remember(self._key, self._source, self._facts, [plan, *self.plans][:MOST_PLANS])
+        self._source.forget()
 
     # ---- running
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Sequence
@@ -16,6 +15,7 @@ import numpy as np
 from sardonyx import cache, memory
 from sardonyx.device import ALIGNMENT, Address, Launch, Turn
 from sardonyx.errors import Fail
+from sardonyx.fingerprint import fingerprint
 from sardonyx.termination import is_governed, poll, stopping
 
 from . import RELEASE, blas, target
@@ -106,7 +106,7 @@ class WasmDevice:
     def _module(self, codes: Sequence[Any], halves: Sequence[int]) -> LoadedModule:
         """The module for these codes, and what surrounds the products of those in `halves`."""
         key = (sorted(self.host.features), [code.key for code in codes], halves)
-        digest = hashlib.sha256(repr((cache.release(RELEASE), key)).encode()).digest()
+        digest = fingerprint(repr((cache.release(RELEASE), key)).encode()).digest()
         with self._lock:
             module = self._loaded.get(digest) or self.host.recall(digest)
             if module is None:

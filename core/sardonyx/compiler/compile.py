@@ -67,7 +67,15 @@ class Compiler:
         `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
         forms of the inputs, whose tensors are the feeds; without them each is a tensor.
         """
-        return without_giants(lambda excluded: self.schedule(*self.trace(feeds, hints, arguments, early), excluded))
+
+        def attempt(excluded: Collection[Place]) -> Plan:
+            trace, symbols = self.trace(feeds, hints, arguments, early)
+            try:
+                return self.schedule(trace, symbols, excluded)
+            finally:
+                trace.dissolve()
+
+        return without_giants(attempt)
 
     def schedule(
         self, trace: Trace, symbols: dict[str, list[list[int]]], excluded: Collection[Place] = frozenset()

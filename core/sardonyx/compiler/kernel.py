@@ -17,11 +17,12 @@ give the int32 index along the reduction axes in row-major order. Buffers are nu
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
+
+from sardonyx.fingerprint import fingerprint
 
 Detail = Any
 
@@ -36,7 +37,7 @@ def _fields(code: Kernel | Routine | Rows) -> dict[str, Any]:
 
 def _digest(code: Kernel | Routine | Rows) -> str:
     parts = [getattr(code, f.name) for f in fields(code) if f.name != "name"]
-    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+    return fingerprint(json.dumps(parts).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

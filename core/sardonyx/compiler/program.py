@@ -26,7 +26,6 @@ no effects, so it may be evaluated at any place where its variables have the sam
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +34,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from sardonyx import dtypes, scalar
+from sardonyx.fingerprint import fingerprint
 
 Expression: TypeAlias = list[Any]
 Statement: TypeAlias = list[Any]
@@ -69,7 +69,7 @@ class Program:
     def key(self) -> str:
         """A digest of all but the name: equal programs share their compiled code."""
         text = json.dumps([self.reads, self.writes, self.params, self.grid, self.body])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return fingerprint(text.encode()).hexdigest()[:16]
 
 
 @dataclass

@@ -6,12 +6,12 @@ are part of the plan. Unpacked weights of a quantized model are the large case.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sardonyx import plan as plans
+from sardonyx.fingerprint import fingerprint
 
 
 def take_out(
@@ -45,7 +45,7 @@ def take_out(
         taken.update(map(id, group))
         whole = [(keys[each.code], [buffers[n].weight for n in _read(each, codes)], each.params) for each in group]
         for k, number in enumerate(written):
-            digest = hashlib.sha256(repr((whole, k)).encode()).hexdigest()
+            digest = fingerprint(repr((whole, k)).encode()).hexdigest()
             buffers[number].weight = f"~{digest[:16]}"
     others = [step for step in steps if id(step) not in taken]
     used = {number for step in others for number in touched(step)} | set(outputs)

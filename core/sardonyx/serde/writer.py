@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -67,7 +66,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
     """A file that takes the place of another in one step: that one may be mapped by the very model being written."""
     if not target.parent.is_dir():
         raise NoSuchFile(f"the folder {target.parent} does not exist")
-    draft = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
+    draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
     try:
         with open(draft, "xb") as file:
             yield file

@@ -7,7 +7,6 @@ of CPython and NumPy: every array has an address in it, and a call is synchronou
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import math
 import tempfile
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ import numpy.typing as npt
 
 from sardonyx import cache
 from sardonyx.errors import EngineError
+from sardonyx.fingerprint import fingerprint
 
 from .features import PROBES
 from .interface import Interface
@@ -87,7 +87,7 @@ class PyodideHost:
         from ..dylink import side_module
 
         data = side_module(module)
-        key = key or hashlib.sha256(data).digest()
+        key = key or fingerprint(data).digest()
         found = self._loaded.get(key)
         if found is None:  # a library stays in the process, so it is opened once
             interface = Interface.of(module)

@@ -7,7 +7,6 @@ and puts it back: as many calls run at once as there are threads, on one memory.
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import struct
 import sys
@@ -26,6 +25,7 @@ from wasmtime import _ffi as ffi
 
 from sardonyx import cache
 from sardonyx.errors import EngineError
+from sardonyx.fingerprint import fingerprint
 
 from .allocator import Allocator
 from .features import PROBES
@@ -125,10 +125,9 @@ class WasmtimeHost:
             self._advise(start, end, _MADV_NOHUGEPAGE)
 
     def _advise(self, start: int, end: int, advice: int) -> None:
-        """Tell Linux about whole pages."""
+        """Tell Linux about whole pages of the memory."""
         if sys.platform == "linux" and start < end:
-            address, size = ctypes.c_void_p(self._base + start), ctypes.c_size_t(end - start)
-            ctypes.CDLL(None).madvise(address, size, advice)
+            _advise(self._base + start, self._base + end, advice)
 
     def allocate(self, nbytes: int, align: int = 64) -> int:
         address = self._allocator.allocate(nbytes, align)
@@ -155,7 +154,7 @@ class WasmtimeHost:
         from ..assembler import Memory
 
         data = module.to_bytes(Memory(1, self._maximum, shared=True))
-        key = key or hashlib.sha256(data).digest()
+        key = key or fingerprint(data).digest()
         found = self.recall(key)
         with self._lock:
             found = found or self._loaded.get(key)
@@ -213,6 +212,7 @@ class Compilation:
         with self._lock:
             if self._found is None:
                 self._found = self._work()
+                _trim()
                 _close_with(self, self._found)
             return self._found
 
@@ -224,6 +224,24 @@ class Compilation:
         """What the work gave."""
         self.wait()
         return self._found or self.finish()
+
+
+def _trim() -> None:
+    """Give back what only compiling needs: memory that it has freed, which glibc keeps, and the compiler's own code."""
+    if sys.platform != "linux":
+        return
+    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
+        trim(ctypes.c_size_t(0))
+    with suppress(OSError), open("/proc/self/maps") as maps:
+        for line in maps:
+            if line.rstrip().endswith(ffi.dll._name) and " r-x" in line:  # comes back from the file as it is used
+                start, end = (int(place, 16) for place in line.split()[0].split("-"))
+                _advise(start, end, _MADV_DONTNEED)
+
+
+def _advise(start: int, end: int, advice: int) -> None:
+    """Tell Linux about pages between two addresses of this process."""
+    ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), advice)
 
 
 _compilations: weakref.WeakSet[Compilation] = weakref.WeakSet()
