@@ -198,6 +198,7 @@ class Compilation:
     def __init__(self, work: Callable[[], wasmtime.Module]) -> None:
         self._work = work
         self._found: wasmtime.Module | None = None
+        self._is_new = True
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._do, name="sardonyx compiles")
         self._thread.start()
@@ -212,7 +213,7 @@ class Compilation:
         with self._lock:
             if self._found is None:
                 self._found = self._work()
-                _trim()
+                _trim_heap()
                 _close_with(self, self._found)
             return self._found
 
@@ -221,26 +222,34 @@ class Compilation:
         self._thread.join()
 
     def result(self) -> wasmtime.Module:
-        """What the work gave."""
+        """What the work gave. When no other is at work, the compiler is not kept in memory."""
         self.wait()
-        return self._found or self.finish()
+        found = self._found or self.finish()
+        if self._is_new and not any(other._thread.is_alive() for other in list(_compilations)):
+            _drop_code()
+        self._is_new = False
+        return found
 
 
-def _trim() -> None:
-    """Give back what only compiling needs: memory that it has freed, which glibc keeps, and the compiler's own code."""
+def _trim_heap() -> None:
+    """Give back the memory that compiling has freed, which glibc keeps for the thread."""
+    if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
+        trim(ctypes.c_size_t(0))
+
+
+def _drop_code() -> None:
+    """Give back the pages of the library's code, most of which only compiling needs; the file has what is used again."""
     if sys.platform != "linux":
         return
-    if trim := getattr(ctypes.CDLL(None), "malloc_trim", None):
-        trim(ctypes.c_size_t(0))
     with suppress(OSError), open("/proc/self/maps") as maps:
         for line in maps:
-            if line.rstrip().endswith(ffi.dll._name) and " r-x" in line:  # comes back from the file as it is used
+            if line.rstrip().endswith(ffi.dll._name) and " r-x" in line:
                 start, end = (int(place, 16) for place in line.split()[0].split("-"))
                 _advise(start, end, _MADV_DONTNEED)
 
 
 def _advise(start: int, end: int, advice: int) -> None:
-    """Tell Linux about pages between two addresses of this process."""
+    """Tell Linux about the pages between two addresses of this process."""
     ctypes.CDLL(None).madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), advice)
 
 
