@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sardonyx.disk import PART, replacing
-from sardonyx.fingerprint import fingerprint
+from sardonyx.fingerprint import SIZE, fingerprint
 from sardonyx.version import __version__
 
 IN_MEMORY = sys.platform == "emscripten"
@@ -26,7 +26,6 @@ MOST = 4096
 """Entries."""
 SELDOM = 16
 """One write of so many looks through the folder, which takes 10 us for each entry."""
-_DIGEST = fingerprint().digest_size
 _SUFFIX = ".entry"
 
 
@@ -52,13 +51,13 @@ def read(key: bytes) -> memoryview | None:
         if path is None or not path.is_file():
             return None
         stored = _view(path)
-        if fingerprint(stored[_DIGEST:]).digest() != stored[:_DIGEST]:
+        if fingerprint(stored[SIZE:]).digest() != stored[:SIZE]:
             forget(key)
             return None
         os.utime(path)
     except Exception:  # a disk that refuses
         return None
-    return stored[_DIGEST:]
+    return stored[SIZE:]
 
 
 def _view(path: Path) -> memoryview:

@@ -5,7 +5,7 @@ BLAKE2 is the interpreter's own. `hashlib` loads OpenSSL, which takes 3 MB of me
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Protocol
 
 try:
     from _blake2 import blake2b
@@ -18,13 +18,23 @@ LARGE = 1 << 25
 """Bytes from which on OpenSSL is worth its loading."""
 
 
-def fingerprint(*parts: bytes | memoryview) -> Any:
+class Fingerprint(Protocol):
+    """What objects of `hashlib` have in common."""
+
+    def update(self, data: bytes | memoryview, /) -> None: ...
+
+    def digest(self) -> bytes: ...
+
+    def hexdigest(self) -> str: ...
+
+
+def fingerprint(*parts: bytes | memoryview) -> Fingerprint:
     """The hash object of bytes, or of several one after another.
 
     >>> fingerprint(b"on", b"nx").hexdigest() == fingerprint(b"onnx").hexdigest()
     True
     """
-    found: Any = blake2b(digest_size=SIZE)
+    found: Fingerprint = blake2b(digest_size=SIZE)
     if sum(map(len, parts)) >= LARGE:
         import hashlib
 

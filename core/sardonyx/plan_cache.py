@@ -156,7 +156,7 @@ def _digest(data: memoryview) -> str:
 
 
 def _summary(data: memoryview) -> str:
-    """A digest of sums along rows and columns: for where SHA-256 takes as long as a compilation."""
+    """A digest of sums along rows and columns: for where SHA-256 and BLAKE2 take as long as a compilation."""
     whole = len(data) // _ROW * _ROW
     words = np.frombuffer(data[:whole], np.uint64).reshape(-1, _ROW // 8)
     sums = (words.sum(0, dtype=np.uint64), words.sum(1, dtype=np.uint64))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 import time
-import warnings
 import weakref
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -20,8 +19,9 @@ from sardonyx.compiler.partition import limited
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.description import Described
 from sardonyx.device import Device, Provider
-from sardonyx.errors import DeviceLost, EPFail, InvalidArgument, MustAwait
+from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
 from sardonyx.executor import MOST_PLANS, Function
+from sardonyx.fallback import FallsBack
 from sardonyx.feeds import blank, fed_to
 from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
@@ -72,7 +72,7 @@ class _Call(NamedTuple):
     arguments: list[Form]
 
 
-class InferenceSession(Binds, Described):
+class InferenceSession(Binds, Described, FallsBack):
     """A model on execution providers, in the order in which they are to be tried.
 
     >>> import numpy as np
@@ -372,58 +372,6 @@ class InferenceSession(Binds, Described):
         fed = [fed_to(value, input_feed) for value in self._inputs(others)]
         tensors = [tensor for item in fed for tensor in leaves(item)]
         return _Call(self._variant(others), tensors, list(map(form, fed)))
-
-    def _surviving(self, run: Callable[[], T]) -> T:
-        """The outputs, on new devices if one was lost."""
-        devices = self._devices
-        try:
-            return run()
-        except DeviceLost as error:
-            self._renounce(error, devices)
-        except EPFail as error:
-            self._fall_back(error, devices)
-        return run()
-
-    def enable_fallback(self) -> None:
-        """Have a run go on with `CPUExecutionProvider` when a provider cannot do what it was asked, as by default."""
-        self._falls_back = True
-
-    def disable_fallback(self) -> None:
-        """Have a run raise EPFail when a provider cannot do what it was asked."""
-        self._falls_back = False
-
-    def set_providers(
-        self,
-        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
-        provider_options: Sequence[Mapping[str, Any]] | None = None,
-    ) -> None:
-        """Be made anew on these providers; not while other threads run."""
-        with self._reading, loading(self._options):
-            for name in ("_model", "_graph", "_output_names", "_input_names"):
-                self.__dict__.pop(name, None)
-            self._begin(providers, provider_options)
-
-    def _fall_back(self, error: EPFail, devices: list[Device]) -> None:
-        """Go on with the CPU, once, unless another thread was here first; raises the error where that is not wanted."""
-        with self._reading:
-            if self._devices is not devices:
-                return
-            if not self._falls_back or self._bundle or self._chosen[0][0].name in providers.FASTEST:
-                raise error
-            warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
-            self.set_providers([providers.CPU])
-            self.disable_fallback()
-
-    def _renounce(self, error: DeviceLost, devices: list[Device]) -> None:
-        """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are
-        uploaded again."""
-        with self._reading:
-            if self._devices is not devices:
-                return
-            warnings.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning, stacklevel=4)
-            self._devices, self._weights = [], self._new_weights()
-            for variant in self._variants.values():
-                variant.function = self._function([executor.original for executor in variant.function.executors])
 
     def _function(self, plans: Sequence[Plan]) -> Function:
         return Function(plans, self._devices, self._weights, profiler=self._profiling.profiler)

@@ -238,7 +238,7 @@ def _trim_heap() -> None:
 
 
 def _drop_code() -> None:
-    """Give back the pages of the library's code, most of which only compiling needs; the file has what is used again."""
+    """Give back the pages of the library's code, most of which only compiling needs; what is used again comes back."""
     if sys.platform != "linux":
         return
     with suppress(OSError), open("/proc/self/maps") as maps:

@@ -1,0 +1,85 @@
+"""What a session does when a device is lost, or cannot do what it was asked."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from sardonyx import providers
+from sardonyx.device import Device, Provider
+from sardonyx.errors import DeviceLost, EPFail
+from sardonyx.options import SessionOptions
+from sardonyx.termination import loading
+from sardonyx.weights import Weights
+
+T = TypeVar("T")
+
+
+class FallsBack:
+    """The part of a session that goes on where a provider does not."""
+
+    _begin: Callable[[Any, Any], None]
+    _bundle: Any
+    _chosen: Sequence[tuple[Provider, Mapping[str, str]]]
+    _devices: list[Device]
+    _falls_back: bool
+    _function: Callable[..., Any]
+    _new_weights: Callable[[], Weights]
+    _options: SessionOptions
+    _reading: threading.RLock
+    _variants: Mapping[Any, Any]
+    _weights: Weights
+
+    def _surviving(self, run: Callable[[], T]) -> T:
+        """The outputs, on new devices if one was lost."""
+        devices = self._devices
+        try:
+            return run()
+        except DeviceLost as error:
+            self._renounce(error, devices)
+        except EPFail as error:
+            self._fall_back(error, devices)
+        return run()
+
+    def enable_fallback(self) -> None:
+        """Have a run go on with `CPUExecutionProvider` when a provider cannot do what it was asked, as by default."""
+        self._falls_back = True
+
+    def disable_fallback(self) -> None:
+        """Have a run raise EPFail when a provider cannot do what it was asked."""
+        self._falls_back = False
+
+    def set_providers(
+        self,
+        providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Be made anew on these providers; not while other threads run."""
+        with self._reading, loading(self._options):
+            for name in ("_model", "_graph", "_output_names", "_input_names"):
+                self.__dict__.pop(name, None)
+            self._begin(providers, provider_options)
+
+    def _fall_back(self, error: EPFail, devices: list[Device]) -> None:
+        """Go on with the CPU, once, unless another thread was here first; raises the error where that is not wanted."""
+        with self._reading:
+            if self._devices is not devices:
+                return
+            if not self._falls_back or self._bundle or self._chosen[0][0].name in providers.FASTEST:
+                raise error
+            warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
+            self.set_providers([providers.CPU])
+            self.disable_fallback()
+
+    def _renounce(self, error: DeviceLost, devices: list[Device]) -> None:
+        """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are
+        uploaded again."""
+        with self._reading:
+            if self._devices is not devices:
+                return
+            warnings.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning, stacklevel=4)
+            self._devices, self._weights = [], self._new_weights()
+            for variant in self._variants.values():
+                variant.function = self._function([executor.original for executor in variant.function.executors])
