@@ -69,23 +69,32 @@ def owner(array: np.ndarray) -> Any:
     return found.obj if isinstance(found, memoryview) else found
 
 
-_FOLIO = 1 << 21
+FOLIO = 1 << 21
 """Bytes of a file that one access may bring in."""
 
 
-def forget(array: np.ndarray) -> None:
-    """Let the system drop the pages of an array in a mapped file: a device has its copy. They come back when read.
+def forget(*arrays: np.ndarray) -> None:
+    """Let the system drop the pages of arrays in mapped files: devices have copies. They come back when read.
 
-    What lies beside it goes, too: reading any of it has brought the rest back.
+    What lies beside an array goes, too: reading any of it has brought the rest back.
     """
-    mapped = owner(array)
-    if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.size:
-        return
-    steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
-    start = array.ctypes.data - np.frombuffer(mapped, np.uint8, 1).ctypes.data
-    end = start + sum(step for step in steps if step > 0) + array.itemsize
-    first = (start + sum(step for step in steps if step < 0)) // _FOLIO * _FOLIO
-    mapped.madvise(mmap.MADV_DONTNEED, first, min(-(-end // _FOLIO) * _FOLIO, len(mapped)) - first)
+    dropped = set()
+    for array in arrays:
+        mapped = owner(array)
+        if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.size:
+            continue
+        steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+        start = _address(array) - _address(np.frombuffer(mapped, np.uint8, 1))
+        end = start + sum(step for step in steps if step > 0) + array.itemsize
+        first, last = (start + sum(step for step in steps if step < 0)) // FOLIO * FOLIO, -(-end // FOLIO) * FOLIO
+        if (id(mapped), first, last) not in dropped:
+            dropped.add((id(mapped), first, last))
+            mapped.madvise(mmap.MADV_DONTNEED, first, min(last, len(mapped)) - first)
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 PIECE = 1 << 22

@@ -16,6 +16,8 @@ from sardonyx.plan import Launch as Step
 from sardonyx.plan import Plan
 from sardonyx.streaming import Streamed, is_in_place
 
+_SMALL, _TOGETHER = memory.FOLIO // 8, 16  # to let go of each small array takes longer than to read it
+
 
 class Setup:
     """Launches of a plan's `setup` in order, each with the code of its device, where it is a segment of its own."""
@@ -44,6 +46,7 @@ class Weights:
         self._addresses: dict[tuple[int, str], Address] = {}
         self._devices: dict[int, Device] = {}
         self._shared: set[tuple[int, str]] = set()
+        self._copied: list[np.ndarray] = []
         self._prepared: dict[int, Setup] = {}
         self._lock = threading.Lock()
 
@@ -56,10 +59,13 @@ class Weights:
         """Where the constants of a plan lie, by the numbers of their buffers; runs what is left of its `setup`."""
         with self._lock:
             self._set_up(plan, devices)
-            return [
+            found = [
                 None if buffer.weight is None or buffer.once else self._address(plan, devices, number)
                 for number, buffer in enumerate(plan.buffers)
             ]
+            memory.forget(*self._copied)
+            self._copied.clear()
+            return found
 
     def held(self) -> int:
         """The bytes of the constants on all devices that are no views of the host's arrays."""
@@ -115,9 +121,16 @@ class Weights:
                 if isinstance(address.chunk, np.ndarray) and np.may_share_memory(address.chunk, array):
                     self._shared.add(key)
                 else:
-                    memory.forget(array)
+                    self._forget(array)
             self._addresses[key] = address
         return self._addresses[key]
+
+    def _forget(self, array: np.ndarray) -> None:
+        """Let go of the pages of what a device has: of a large array at once, of small ones together."""
+        self._copied.append(array)
+        if array.nbytes >= _SMALL or len(self._copied) >= _TOGETHER:
+            memory.forget(*self._copied)
+            self._copied.clear()
 
     def _room(self, plan: Plan, devices: Sequence[Device], number: int) -> int:
         """The bytes that a constant takes; where it lies, none in a plan that drops its pages after use."""
@@ -151,7 +164,7 @@ class Weights:
         if (id(device), buffer.weight) not in kept:
             self._give_back(device, buffer.weight)
             if (array := plan.weights.get(buffer.weight)) is not None:
-                memory.forget(array)
+                self._forget(array)
 
     def _run(self, plan: Plan, devices: Sequence[Device], launch: Step, executable: Executable, segment: int) -> None:
         """Run a launch of the setup; what it writes is known to be there only if it came to its end."""
