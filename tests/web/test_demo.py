@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import threading
 from collections import Counter
@@ -43,13 +42,17 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    from werkzeug.serving import make_server
+    from waitress import wasyncore
+    from waitress.server import create_server
 
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = make_server("127.0.0.1", 0, demo.create_app(folder), threaded=True)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}/"
-    server.shutdown()
+    connections: dict[int, Any] = {}
+    server = create_server(demo.create_app(folder), host="127.0.0.1", port=0, threads=8, map=connections)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.effective_port}/"
+    server.trigger.pull_trigger(lambda: wasyncore.close_all(connections))  # the loop ends when it has none
+    thread.join()
+    server.task_dispatcher.shutdown()
 
 
 @pytest.fixture(scope="module")
