@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-import wasmtime
-from wasmtime import _ffi as ffi
 
 from sardonyx import cache
 from sardonyx.errors import EngineError
 from sardonyx.fingerprint import fingerprint
 
 from .allocator import Allocator
+from .capi import WasmtimeError, api, check
+from .engine import Code, Engine, Instance, SharedMemory
 from .features import PROBES
 from .interface import Interface, Signature
 
@@ -45,38 +45,11 @@ _MADV_DONTNEED, _MADV_HUGEPAGE, _MADV_NOHUGEPAGE = 4, 14, 15
 _ARGUMENT = {"i32": "q8x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
 _RESULT = {"i32": "i12x", "i64": "q8x", "f32": "f12x", "f64": "d8x"}
 
-_library = os.stat(ffi.dll._name)
+_library = os.stat(api.path)
 _LIBRARY = f"wasmtime {_library.st_size} {_library.st_mtime_ns} ".encode()
 """What tells this release from others: to look up its version takes longer."""
 
-# A function object of our own: without argument types it takes prepared pointers as they are, a third faster.
-_call_unchecked = ffi.dll["wasmtime_func_call_unchecked"]
-_call_unchecked.restype = ctypes.c_void_p
-
-
-class _SharedMemory(wasmtime.SharedMemory):
-    """A shared memory that can be imported: wasmtime-py 50 hands over the address of the pointer, and crashes."""
-
-    def _as_extern(self) -> Any:
-        union = ffi.wasmtime_extern_union(sharedmemory=self.ptr())
-        return ffi.wasmtime_extern_t(ffi.WASMTIME_EXTERN_SHAREDMEMORY, union)
-
-
-def _close_with(owner: object, *owned: Any) -> None:
-    """Close what `owner` owns when it dies, or before the interpreter clears the modules that closing needs."""
-    for item in owned:
-        weakref.finalize(owner, item.close)
-
-
-def _engine(parallel: bool = True) -> wasmtime.Engine:
-    config = wasmtime.Config()
-    config.shared_memory = True
-    config.wasm_threads = True
-    config.wasm_relaxed_simd = True
-    config.memory_reservation = 1 << 32  # growing never moves the memory; page faults check the bounds
-    config.memory_may_move = False
-    config.parallel_compilation = parallel
-    return wasmtime.Engine(config)
+_call_unchecked = api.prepared("wasmtime_func_call_unchecked")
 
 
 class WasmtimeHost:
@@ -88,25 +61,23 @@ class WasmtimeHost:
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._loaded: weakref.WeakValueDictionary[bytes, WasmtimeModule] = weakref.WeakValueDictionary()
-        self.engine = _engine()
+        self.engine = Engine()
         self._maximum = maximum
-        memory_type = wasmtime.MemoryType(wasmtime.Limits(1, maximum), shared=True)
-        self.memory = _SharedMemory(self.engine, memory_type)
-        _close_with(self, self.memory, self.engine)
-        self._base = ctypes.addressof(self.memory.data_ptr().contents)
+        self.memory = SharedMemory(self.engine, maximum)
+        self._base = self.memory.base
         self._buffer = self._see()
         self._allocator = Allocator(_PAGE, maximum * _PAGE, self._grow, self._release)  # address 0 stays unused
         self.features = frozenset({"threads", *filter(self._accepts, PROBES)})
 
     def _accepts(self, feature: str) -> bool:
         try:
-            wasmtime.Module.validate(self.engine, PROBES[feature])
-        except wasmtime.WasmtimeError:
+            self.engine.validate(PROBES[feature])
+        except WasmtimeError:
             return False
         return True
 
     def _see(self) -> ctypes.Array[ctypes.c_uint8]:
-        buffer = (ctypes.c_uint8 * self.memory.data_len()).from_address(self._base)
+        buffer = (ctypes.c_uint8 * len(self.memory)).from_address(self._base)
         vars(buffer)["host"] = self  # arrays over the buffer keep the memory alive
         return buffer
 
@@ -171,33 +142,32 @@ class WasmtimeHost:
             if artifact is not None:
                 try:
                     interface, code = Interface.from_bytes(artifact)
-                    compiled = wasmtime.Module.deserialize(self.engine, code)
-                except (wasmtime.WasmtimeError, ValueError):
+                    compiled = Code.deserialize(self.engine, code)
+                except (WasmtimeError, ValueError):
                     return None  # made for another processor
                 found = self._loaded[key] = WasmtimeModule(self, interface, lambda: compiled)
-                _close_with(found, compiled)
             return found
 
-    def _compile(self, data: bytes, interface: Interface, key: bytes) -> wasmtime.Module:
+    def _compile(self, data: bytes, interface: Interface, key: bytes) -> Code:
         try:
             if os.getpid() == self._process:
-                compiled = wasmtime.Module(self.engine, data)
+                compiled = Code.compile(self.engine, data)
             else:  # the compiler's threads did not survive the fork, and waiting for them would never end
-                serial = wasmtime.Module(_engine(parallel=False), data)
-                compiled = wasmtime.Module.deserialize(self.engine, serial.serialize())
-        except wasmtime.WasmtimeError as error:
+                serial = Code.compile(Engine(parallel=False), data)
+                compiled = Code.deserialize(self.engine, serial.serialize())
+        except WasmtimeError as error:
             raise EngineError(f"wasmtime cannot compile this module: {error}") from None
         if cache.directory():
-            cache.write(_LIBRARY + key, interface.to_bytes(), bytes(compiled.serialize()))
+            cache.write(_LIBRARY + key, interface.to_bytes(), compiled.serialize())
         return compiled
 
 
 class Compilation:
     """Work in a thread of its own: wasmtime compiles without Python's lock while a session goes on being made."""
 
-    def __init__(self, work: Callable[[], wasmtime.Module]) -> None:
+    def __init__(self, work: Callable[[], Code]) -> None:
         self._work = work
-        self._found: wasmtime.Module | None = None
+        self._found: Code | None = None
         self._is_new = True
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._do, name="sardonyx compiles")
@@ -208,20 +178,19 @@ class Compilation:
         with suppress(EngineError):  # `result` raises it
             self.finish()
 
-    def finish(self) -> wasmtime.Module:
+    def finish(self) -> Code:
         """Do the work, unless it is done."""
         with self._lock:
             if self._found is None:
                 self._found = self._work()
                 _trim_heap()
-                _close_with(self, self._found)
             return self._found
 
     def wait(self) -> None:
         """Return when the thread has ended."""
         self._thread.join()
 
-    def result(self) -> wasmtime.Module:
+    def result(self) -> Code:
         """What the work gave. When no other is at work, the compiler is not kept in memory."""
         self.wait()
         found = self._found or self.finish()
@@ -243,7 +212,7 @@ def _drop_code() -> None:
         return
     with suppress(OSError), open("/proc/self/maps") as maps:
         for line in maps:
-            if line.rstrip().endswith(ffi.dll._name) and " r-x" in line:
+            if line.rstrip().endswith(api.path) and " r-x" in line:
                 start, end = (int(place, 16) for place in line.split()[0].split("-"))
                 _advise(start, end, _MADV_DONTNEED)
 
@@ -269,7 +238,7 @@ if hasattr(os, "register_at_fork"):
 class WasmtimeModule:
     """A module, `compiled` when it is first called, and its pool of instances: as many as calls at the same time."""
 
-    def __init__(self, host: WasmtimeHost, interface: Interface, compiled: Callable[[], wasmtime.Module]) -> None:
+    def __init__(self, host: WasmtimeHost, interface: Interface, compiled: Callable[[], Code]) -> None:
         self._host = host
         self._interface = interface
         self._compiled = compiled
@@ -277,80 +246,58 @@ class WasmtimeModule:
         if interface.data_size:
             self._data = host.allocate(interface.data_size, interface.data_align)
             weakref.finalize(self, host.free, self._data)
-        self._idle: deque[_Instance] = deque()
+        self._idle: deque[dict[str, _Entry]] = deque()
 
     def wait(self) -> None:
         """Return when the module is compiled, as a first call does; raises EngineError where it cannot be."""
         self._idle.append(self._instantiate())
 
-    def _instantiate(self) -> _Instance:
+    def _instantiate(self) -> dict[str, _Entry]:
+        host, wanted = self._host, self._interface
         compiled = self._compiled()
-        return _Instance(self._host.engine, self._host.memory, compiled, self._interface, self._data)
+        try:
+            instance = Instance(host.engine, compiled, host.memory, self._data, wanted.pointers)
+        except WasmtimeError as error:
+            raise EngineError(f"module {wanted.name!r} cannot start here: {error}") from None
+        return {name: _Entry(instance, name, types) for name, types in wanted.exports.items() if types.is_callable}
 
     def function(self, name: str) -> Callable[..., Any]:
         self._interface.callable(name)
 
         def call(*arguments: float) -> Any:
             try:
-                instance = self._idle.pop()
+                entries = self._idle.pop()
             except IndexError:
-                instance = self._instantiate()
+                entries = self._instantiate()
             try:
-                return instance.functions[name](*arguments)
+                return entries[name](*arguments)
             finally:
-                self._idle.append(instance)
+                self._idle.append(entries)
 
         return call
 
 
-class _Instance:
-    """A module in a store of its own, which only one thread may use at a time."""
-
-    def __init__(
-        self, engine: wasmtime.Engine, memory: _SharedMemory, compiled: wasmtime.Module, interface: Interface, data: int
-    ) -> None:
-        store = wasmtime.Store(engine)
-        _close_with(self, store)
-        i32 = wasmtime.GlobalType(wasmtime.ValType.i32(), False)
-        functions = wasmtime.TableType(wasmtime.ValType.funcref(), wasmtime.Limits(interface.pointers, None))
-        given: dict[tuple[str, str | None], Any] = {
-            ("env", "memory"): memory,
-            ("env", "__memory_base"): wasmtime.Global(store, i32, wasmtime.Val.i32(ctypes.c_int32(data).value)),
-            ("env", "__table_base"): wasmtime.Global(store, i32, wasmtime.Val.i32(0)),
-            ("env", "__indirect_function_table"): wasmtime.Table(store, functions, None),
-        }
-        wanted = [(item.module, item.name) for item in compiled.imports]
-        if missing := [name for name in wanted if name not in given]:
-            raise EngineError(f"module {interface.name!r} imports {missing[0]}, which this host does not provide")
-        exports = wasmtime.Instance(store, compiled, [given[name] for name in wanted]).exports(store)
-        self.functions = {
-            name: _Entry(store, name, exports[name], types)
-            for name, types in interface.exports.items()
-            if types.is_callable
-        }
-
-
 class _Entry:
-    """An exported function of one instance, called in about 1 us; wasmtime-py's own call needs 15 us and more.
+    """An exported function of one instance, called in about 1 us.
 
     `wasmtime_func_call_unchecked` trusts that the slots hold what the function takes: they are packed by the
     signature from which the function was built.
     """
 
-    def __init__(self, store: wasmtime.Store, name: str, function: Any, types: Signature) -> None:
+    def __init__(self, instance: Instance, name: str, types: Signature) -> None:
+        self._instance = instance
         self._name = name
         self._pack = struct.Struct("<" + "".join([_ARGUMENT[kind] for kind in types.params])).pack_into
         self._unpack = struct.Struct("<" + "".join([_RESULT[kind] for kind in types.results])).unpack_from
         self._has_result = bool(types.results)
-        self._function = function._func
-        self._slots = (ffi.wasmtime_val_raw_t * max(len(types.params), 1))()
-        self._trap = ctypes.POINTER(ffi.wasm_trap_t)()
+        self._slots = (ctypes.c_uint64 * (2 * max(len(types.params), 1)))()
+        self._trap = ctypes.c_void_p()
         self._call = partial(
             _call_unchecked,
-            store._context(),
-            ctypes.byref(self._function),
+            ctypes.c_void_p(instance.context),
+            instance.function(name),
             self._slots,
-            ctypes.c_size_t(len(self._slots)),
+            ctypes.c_size_t(len(self._slots) // 2),
             ctypes.byref(self._trap),
         )
 
@@ -365,9 +312,9 @@ class _Entry:
         return self._unpack(self._slots)[0] if self._has_result else None
 
     def _fail(self, error: int | None) -> NoReturn:
-        if error:
-            reason = str(wasmtime.WasmtimeError._from_ptr(ctypes.cast(error, ctypes.POINTER(ffi.wasmtime_error_t))))
-        else:
-            reason = wasmtime.Trap._from_ptr(ctypes.cast(self._trap, ctypes.POINTER(ffi.wasm_trap_t))).message
-            ctypes.memset(ctypes.byref(self._trap), 0, ctypes.sizeof(self._trap))
-        raise EngineError(f"function {self._name!r} failed: {reason}")
+        trap, self._trap.value = self._trap.value, None
+        try:
+            check(error, trap)
+        except WasmtimeError as reason:
+            raise EngineError(f"function {self._name!r} failed: {reason}") from None
+        raise AssertionError("there was no failure")
