@@ -121,4 +121,5 @@ def largest_sum(x: Array, w: Array, axes: Collection[int]) -> int:
         w = w.equation.inputs[0]
     if widest < _CLOSE or w.value is None:
         return widest
-    return most * int(np.abs(w.value, dtype=np.result_type(w.value, np.int16)).sum(axis=tuple(axes), dtype=np.int64).max(initial=0))
+    sizes = np.abs(w.value, dtype=np.result_type(w.value, np.int16))
+    return most * int(sizes.sum(axis=tuple(axes), dtype=np.int64).max(initial=0))
