@@ -176,7 +176,7 @@ def open_library() -> Api:
             f"wasmtime {release} has changed {', '.join(wrong)}: pip install 'wasmtime=={TESTED[-1]}.*', "
             "or a newer sardonyx"
         )
-    return Api(next(folder.glob("*-*/*wasmtime.*")))
+    return Api(next(folder.glob("*-*/*wasmtime.*")).resolve())  # as the system names it among what is mapped
 
 
 api = open_library()
