@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
 from sardonyx.errors import EngineError
+from sardonyx_wasm import hosts
 from sardonyx_wasm.hosts import capi
 from sardonyx_wasm.hosts.engine import Engine, SharedMemory
 
@@ -24,6 +28,23 @@ def test_what_a_release_has_changed_is_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(capi, "TESTED", ("1", "2"))
     with pytest.raises(
         EngineError, match=r"wasmtime \d.* has changed wasm_engine_new_with_config, .* 'wasmtime==2\.\*'"
+    ):
+        capi.open_library()
+
+
+def test_a_library_that_is_damaged_or_not_there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder = tmp_path / "wasmtime" / "linux-x86_64"
+    folder.mkdir(parents=True)
+    (tmp_path / "wasmtime" / "__init__.py").touch()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "wasmtime", raising=False)
+    importlib.invalidate_caches()
+    assert not hosts.available()
+    (folder / "_libwasmtime.so").write_bytes(b"no library")
+    (tmp_path / "wasmtime-50.0.0.dist-info").mkdir()
+    assert hosts.available()
+    with pytest.raises(
+        EngineError, match=r"cannot load wasmtime 50.0.0 \(.*_libwasmtime.so.*pip install .* wasmtime, or"
     ):
         capi.open_library()
 

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
@@ -83,7 +84,14 @@ def available() -> bool:
     if _IN_PYODIDE:
         return find_spec("js") is not None
     has_code_generator = sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
-    return has_code_generator and find_spec("wasmtime") is not None
+    return has_code_generator and library() is not None
+
+
+def library() -> Path | None:
+    """wasmtime's shared library, None where the package is not installed, or came without one for this platform."""
+    spec = find_spec("wasmtime")
+    folders = (spec and spec.submodule_search_locations) or ()
+    return next((path for folder in folders for path in Path(folder).glob("*-*/*wasmtime.*")), None)
 
 
 def host() -> Host:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from ctypes import byref
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
 from sardonyx.errors import EngineError
+
+from . import library
 
 TESTED: Final = ("50",)
 """The releases for which the declarations were compared: tests/wasm/test_capi.py."""
@@ -164,19 +165,26 @@ def disagreements() -> list[str]:
 
 
 def open_library() -> Api:
-    """The library of the installed package; raises EngineError where its release has changed what is called."""
-    spec = find_spec("wasmtime")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
-    folder = Path(spec.submodule_search_locations[0])
-    metadata = next(folder.parent.glob("wasmtime-*.dist-info"), None)
-    release = metadata.name.split("-")[1] if metadata else "of an unknown release"
+    """The library of the installed package.
+
+    Raises EngineError where this system cannot load it, or its release has changed what is called.
+    """
+    path = library()
+    assert path is not None
+    metadata = next(path.parents[2].glob("wasmtime-*.dist-info"), None)
+    release = metadata.stem.split("-")[1] if metadata else "of an unknown release"
     if release.split(".")[0] not in TESTED and (wrong := disagreements()):
         raise EngineError(
             f"wasmtime {release} has changed {', '.join(wrong)}: pip install 'wasmtime=={TESTED[-1]}.*', "
             "or a newer sardonyx"
         )
-    return Api(next(folder.glob("*-*/*wasmtime.*")).resolve())  # as the system names it among what is mapped
+    try:
+        return Api(path.resolve())  # as the system names it among what is mapped
+    except (OSError, AttributeError) as error:
+        raise EngineError(
+            f"this system cannot load wasmtime {release} ({error}): pip install --force-reinstall wasmtime, "
+            "or ask for NumpyExecutionProvider"
+        ) from None
 
 
 api = open_library()
