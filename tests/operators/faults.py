@@ -67,6 +67,11 @@ def none_taken(most: np.ndarray | None, going: np.ndarray | None) -> bool:
     return (most is not None and not most) or (going is not None and not going)
 
 
+def past(call: Call) -> bool:
+    """Whether an Attention is given keys of before."""
+    return len(call.inputs) > 4 and call.inputs[4] is not None
+
+
 REDUCTIONS = (
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare"
 )
@@ -148,6 +153,11 @@ FAULTS = [
     Fault(RUNTIME, "GRU LSTM RNN", "takes 0 for an alpha of Affine that is not given", affine),
     Fault(REFERENCE, "RNN", "forgets bounds", lambda call: has_any(call, "clip")),
     Fault(REFERENCE, "GRU LSTM", "forgets bounds and functions", lambda c: has_any(c, "clip activations input_forget")),
+    Fault(REFERENCE, "LpPool", "pads otherwise where it rounds up", has("ceil_mode", 1)),
+    Fault(
+        REFERENCE, "SequenceInsert", "inserts first what goes last", lambda call: call.inputs[2] == len(call.inputs[0])
+    ),
+    Fault(REFERENCE, "StringNormalizer", "heeds the case of stop words", has("case_change_action", None, "NONE")),
     Fault(REFERENCE, "StringSplit", "keeps blanks at the end", has("delimiter", None, "")),
     Fault(REFERENCE, "TfIdfVectorizer", "takes weights by column", lambda call: "weights" in call.attributes),
     Fault(REFERENCE, "BatchNormalization", "gives statistics the type of X", has("training_mode", 1)),
@@ -157,6 +167,7 @@ FAULTS = [
         "forgets dilations",
         lambda c: has("auto_pad", "VALID")(c) and has_any(c, "dilations"),
     ),
+    Fault(REFERENCE, "Gelu", "takes erf for tanh", has("approximate", "tanh")),
     Fault(REFERENCE, "GlobalMaxPool", "gives another rank", lambda call: rank(call) != 4),
     Fault(REFERENCE, "LRN", "counts batches for channels", lambda c: c.inputs[0].shape[0] < c.inputs[0].shape[1]),
     Fault(REFERENCE, "LayerNormalization", "gives statistics the type of X", lambda call: call.outputs > 1),
@@ -165,6 +176,9 @@ FAULTS = [
     Fault(
         REFERENCE, "MaxPool", "pads by negative numbers, rounds up wrongly", lambda c: has_any(c, "auto_pad ceil_mode")
     ),
+    Fault(REFERENCE, "MaxPool", "gives other places", lambda call: call.outputs == 2),
+    Fault(REFERENCE, "OneHot", "subtracts and adds again", lambda call: call.halves),
+    Fault(REFERENCE, "QuantizeLinear", "makes integers of infinities", holds(np.isinf)),
     Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
     Fault(REFERENCE, "Loop", "gives scalars an axis", lambda call: not scan_rank(call)),
     Fault(
@@ -184,16 +198,25 @@ FAULTS = [
     Fault(
         REFERENCE, "Attention", "caps what it gives before capping", lambda c: c.outputs == 4 and has_any(c, "softcap")
     ),
+    Fault(
+        RUNTIME,
+        "Attention",
+        "looks at none but the first of what is past",
+        lambda c: has("is_causal", 1)(c) and past(c),
+    ),
     Fault(RUNTIME, "Attention", "gives the lowest number for what is masked", lambda call: call.outputs == 4),
     Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
     Fault(RUNTIME, "CastMap", "fills up with 0.f", has("map_form", "SPARSE")),
     Fault(RUNTIME, "FusedMatMul TransposeMatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "Loop", "heeds conditions that ONNX says are ignored", lambda call: call.inputs[1] is None),
     Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
+    Fault(RUNTIME, "BiasGelu", "loses digits where erf is nearly -1", holds(lambda x: x.real < -1)),
     Fault(RUNTIME, "FastGelu Gelu", "loses digits where tanh is nearly -1", holds(lambda x: x.real < -2)),
+    Fault(BOTH, "Shrink", "takes integers for floats", of_kind("iu")),
+    Fault(RUNTIME, "Mod", "takes integers for doubles", lambda c: of_kind("iu")(c) and has("fmod", 1)(c)),
     Fault(RUNTIME, "GlobalMaxPool ReduceMax ReduceMin", "passes over what is no number", holds(np.isnan)),
     Fault(RUNTIME, "LogSoftmax", "gives numbers for what is none", holds(lambda x: ~np.isfinite(x))),
-    Fault(RUNTIME, "LpPool MaxpoolWithMask", "pads by negative numbers", leaps),
+    Fault(RUNTIME, "LpPool MaxPool MaxpoolWithMask NhwcMaxPool", "pads by negative numbers", leaps),
     Fault(RUNTIME, "MatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "MatMulInteger QLinearMatMul", "leaves sums of nothing undefined", empty),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),

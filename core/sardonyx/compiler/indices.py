@@ -28,9 +28,10 @@ def aligned(x: Array, shape: Sequence[Size], index: Indices) -> Indices:
 def stretched(sizes: Sequence[Size], shape: Sequence[Size], places: Iterable[int], index: Indices) -> Indices:
     """The index into an operand whose axes are at these places of a shape, those of size 1 being stretched.
 
-    Where two sizes are different expressions, a guard of the broadcast says that they are equal, or that one is 1.
+    Where two sizes are different expressions, a guard of the broadcast says that the operand's is 1, or else that they
+    are equal: if both happen to be 1 in the call at hand, it is the first, and the shape's may grow.
     """
     return tuple(
-        ZERO if same(size, 1) or hint(size) != hint(shape[at]) else index[at]
+        ZERO if same(size, 1) or (hint(size) == 1 and not same(size, shape[at])) else index[at]
         for size, at in zip(sizes, places, strict=True)
     )

@@ -110,7 +110,7 @@ class KernelBuilder:
         for size, other, at in zip(sizes, shape, index, strict=True):
             match at.terms:
                 case (((str() as name,), 1),) if (
-                    name in self.ranges and not same(size, other) and hint(size) == hint(other)
+                    name in self.ranges and not same(size, other) and hint(size) == hint(other) != 1
                 ):
                     self.ranges[name] = ZERO, poly(size) - ONE
 
