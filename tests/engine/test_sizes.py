@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from itertools import product
+
 import numpy as np
+import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import sardonyx
 from sardonyx.errors import InvalidArgument, RuntimeException
@@ -29,6 +34,23 @@ g (float[2, N, M] x, float[2, 1] scale) => (float[N, M] y) {
 }
 """
 
+TWO, THREE = "float[A, B] x, float[C, D] y", "float[A, B] x, float[C, D] y, float[E, F] w"
+BROADCASTS = [
+    (TWO, "z = Sub (x, y)"),
+    (TWO, "less = Less (x, y) z = Where (less, x, y)"),
+    (TWO, "shape = Shape (y) z = Expand (x, shape)"),
+    (TWO, "s = Softmax (x) z = Sub (s, y)"),
+    (TWO, "s = Sub (x, y) z = Softmax (s)"),
+    (TWO, "axes = Constant <value_ints = [1]> () s = ReduceSum (x, axes) z = Sub (y, s)"),
+    (TWO, "t = Transpose (x) s = Sub (t, y) z = Transpose (s)"),
+    (TWO, "rows = Constant <value_ints = [0, 0, 0]> () s = Gather (x, rows) z = Sub (s, y)"),
+    (TWO, "s = Sub (x, y) flat = Constant <value_ints = [-1]> () z = Reshape (s, flat)"),
+    (THREE, "s = Mul (x, y) t = Tanh (s) z = Sub (t, w)"),
+    ("float[A, B] x, float[B, C] y, float[D, E] w", "p = MatMul (x, y) z = Sub (p, w)"),
+    ("float[A, 3, B] x, float[C, B, 3] y, float[D, E] w", "p = MatMul (x, y) z = Mul (p, w)"),
+]
+"""What broadcasts, of inputs whose sizes are all unknown."""
+
 
 def ones(*shape: int) -> np.ndarray:
     return np.ones(shape, np.float32)
@@ -41,6 +63,26 @@ def test_equal_sizes_share_a_plan_and_broadcast_makes_another(provider: str) -> 
         (z,) = session.run(None, {"x": ones(n, 4), "y": ones(m, 4)})
         np.testing.assert_array_equal(z, np.full((max(n, m) if 0 not in (n, m) else 0, 4), 2, np.float32))
         assert session.compiled == compiled, (n, m)
+
+
+@pytest.mark.parametrize(("inputs", "body"), BROADCASTS, ids=[body for _, body in BROADCASTS])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sizes_of_one_may_grow(provider: str, inputs: str, body: str, rng: np.random.Generator) -> None:
+    """A plan made where all sizes are 1 must not be used for larger ones that it knows nothing of."""
+    made = onnx.load_from_string(model(f"g ({inputs}) => (float z) {{ {body} }}"))
+    made.graph.output[0].type.tensor_type.ClearField("shape")
+    session = sardonyx.InferenceSession(made.SerializeToString(), providers=[provider])
+    reference = ReferenceEvaluator(made)
+    names = sorted(set(re.findall(r"\b[A-F]\b", inputs)))
+    for sizes in product((1, 3), repeat=len(names)):
+        known = dict(zip(names, sizes, strict=True))
+        feeds = {
+            value.name: rng.normal(size=[d.dim_value or known[d.dim_param] for d in value.type.tensor_type.shape.dim])
+            for value in made.graph.input
+        }
+        feeds = {name: x.astype(np.float32) for name, x in feeds.items()}
+        (found,), (wanted,) = session.run(None, feeds), reference.run(None, feeds)
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6, err_msg=str(known), strict=True)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
