@@ -123,7 +123,7 @@ class Device(Protocol):
         ...
 
     def synchronize(self) -> None:
-        """Wait until all work handed to the device is done."""
+        """Wait until all work handed to the device is done, and nothing is being compiled for it."""
         ...
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:

@@ -17,6 +17,7 @@ from sardonyx.plan import Plan
 from sardonyx.streaming import Streamed, is_in_place
 
 _SMALL, _TOGETHER = memory.FOLIO // 8, 16  # to let go of each small array takes longer than to read it
+_GROWN = 3  # from 8 bits to 32, but neither from 16 nor by Winograd's transform, which are as much as onnxruntime has
 
 
 class Setup:
@@ -147,6 +148,9 @@ class Weights:
         setup = self._prepared.pop(id(plan), None)
         if setup is None or setup.launches != left:
             setup = Setup(plan, devices, left)
+        if self._grows(plan, devices, left):
+            for number in {launch.device for launch in left}:
+                devices[number].synchronize()
         for launch, executable, segment in setup:
             self._run(plan, devices, launch, executable, segment)
             for number in launch.buffers:
@@ -177,6 +181,16 @@ class Weights:
             for number in launch.buffers[len(plan.codes[launch.code]["reads"]) :]:
                 self._give_back(devices[launch.device], str(plan.buffers[number].weight))
             raise
+
+    def _grows(self, plan: Plan, devices: Sequence[Device], setup: Sequence[Step]) -> bool:
+        """Whether a setup makes much more than it reads, so that compilers should not need memory at the same time."""
+        halves: tuple[set[int], set[int]] = set(), set()
+        for launch in setup:
+            reads = len(plan.codes[launch.code]["reads"])
+            halves[0].update(launch.buffers[:reads])
+            halves[1].update(number for number in launch.buffers[reads:] if not plan.buffers[number].once)
+        read, made = (sum(self._room(plan, devices, number) for number in half) for half in halves)
+        return made > _GROWN * read
 
     def _give_back(self, device: Device, name: str) -> None:
         address = self._addresses.pop((id(device), name), None)

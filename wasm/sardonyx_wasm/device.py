@@ -41,6 +41,7 @@ class WasmDevice:
     """Implements `sardonyx.device.Device`; any number of threads may run bound segments at the same time."""
 
     name = "wasm"
+    in_order = True
 
     def __init__(self, host: Host, threads: int = 1) -> None:
         self.host = host
@@ -83,7 +84,8 @@ class WasmDevice:
         return np.ndarray(shape, np.float32, self.host.memory_view(), address, strides)
 
     def synchronize(self) -> None:
-        """Nothing to do: every call has finished when it returns."""
+        """Wait for the compiler alone: every call has finished when it returns."""
+        self.host.synchronize()
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WasmExecutable:
         return self._load(codes, segments)

@@ -78,6 +78,10 @@ class Host(Protocol):
         """The module that was loaded with this key, in this process or an earlier one, if it is still there."""
         ...
 
+    def synchronize(self) -> None:
+        """Wait until nothing is being compiled."""
+        ...
+
 
 def available() -> bool:
     """Whether this platform has a host; imports nothing."""

@@ -101,6 +101,9 @@ class PyodideHost:
             found = self._loaded[key] = PyodideModule(*Interface.from_bytes(kept))
         return found
 
+    def synchronize(self) -> None:
+        """Nothing to do: `load` compiles."""
+
 
 class PyodideModule:
     """A side module that is linked into the interpreter."""

@@ -148,6 +148,9 @@ class WasmtimeHost:
                 found = self._loaded[key] = WasmtimeModule(self, interface, lambda: compiled)
             return found
 
+    def synchronize(self) -> None:
+        _wait_for_all()
+
     def _compile(self, data: bytes, interface: Interface, key: bytes) -> Code:
         try:
             if os.getpid() == self._process:
@@ -226,7 +229,7 @@ _compilations: weakref.WeakSet[Compilation] = weakref.WeakSet()
 
 
 def _wait_for_all() -> None:
-    """Let no child process inherit the locks of a compiler at work."""
+    """Return when no compiler is at work; a child process would inherit its locks."""
     for compilation in list(_compilations):
         compilation.wait()
 
