@@ -70,6 +70,8 @@ SIZES = [
     (3, 7, 700),
     (1, 4608, 70),
     (33, 2304, 130),
+    (29, 256, 100),
+    (61, 2100, 70),
 ]
 
 
@@ -84,7 +86,11 @@ def blocks(in_blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("blocks")
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("nr", [0, 16, 64])
-def test_products(sizes: tuple[int, int, int], nr: int, threads: int) -> None:
+@pytest.mark.parametrize("again", [1 << 16, 1 << 20])
+def test_products(
+    sizes: tuple[int, int, int], nr: int, again: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blas, "_AGAIN", again)
     m, k, n = sizes
     rng = np.random.default_rng(m)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
@@ -109,13 +115,24 @@ def test_equal_columns_have_equal_sums(sizes: tuple[int, int, int], nr: int, thr
 @pytest.mark.skipif(not blas.in_blocks(), reason="other BLAS than OpenBLAS with AVX-512 have an order of their own")
 @pytest.mark.parametrize(
     "sizes",
-    [(4001, 24, 1), (301, 672, 1), (641, 96, 18), (49, 4608, 130), (33, 64, 64), (169, 512, 100), (18, 2304, 50)],
+    [
+        (4001, 24, 1),
+        (301, 672, 1),
+        (641, 96, 18),
+        (49, 4608, 130),
+        (33, 64, 64),
+        (169, 512, 100),
+        (18, 2304, 50),
+        (197, 200, 256),
+        (73, 2000, 80),
+    ],
 )
-@pytest.mark.parametrize("nr", [0, 64])
+@pytest.mark.parametrize("nr", [0, 32, 64])
 def test_sums_do_not_depend_on_the_number_of_threads(
     sizes: tuple[int, int, int], nr: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blas, "SHARED", 1)
+    monkeypatch.setattr(blas, "_AGAIN", 1 << 17)
     m, k, n = sizes
     rng = np.random.default_rng(n)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((m, k), (k, n)))
@@ -134,8 +151,8 @@ def test_panels_have_few_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_long_sums_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "in_blocks", lambda: True)
-    assert blas.panel_width(4608, 512, rows=49) == blas.WIDTH
-    assert blas.panel_width(4608, 512, rows=1) == blas.panel_width(4621, 512, rows=49) == 0  # a prime number
+    assert blas.panel_width(4608, 512, rows=49) == blas.panel_width(4608, 512) == blas.WIDTH
+    assert blas.panel_width(4621, 512, rows=49) == 0  # a prime number
     memory = Memory(*(np.zeros(shape, np.float32) for shape in ((49, 4608), (8, 4608, 64), (49, 512))))
     code = routine("matmul_panels", [(49, 4608), (8, 4608, 64), (49, 512)], n=512, nr=64)
     product = blas.product(code, memory.addresses, ())
@@ -145,18 +162,47 @@ def test_long_sums_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
         assert a.shape[-2] * a.shape[-1] * b.shape[-1] <= blas.SMALL
 
 
-@pytest.mark.parametrize("most", [8, 13, 30, 61, 244, 578])
+@pytest.mark.parametrize("most", [7, 8, 13, 30, 61, 244, 578])
 @pytest.mark.parametrize("rows", [0, 1, 3, 5, 8, 9, 33, 49, 62, 169, 196, 784, 3136, 12321])
 def test_blocks_of_rows(rows: int, most: int) -> None:
     """Sums of rows that OpenBLAS takes together have one order: no block begins between them, none has fewer."""
-    for one_by_one in (False, True):
-        blocks = list(blas._runs(rows, most, one_by_one))
-        sizes = [size for _, count, size in blocks for _ in range(count)]
-        starts = [first + k * size for first, count, size in blocks for k in range(count)]
-        assert [*starts, rows] == [sum(sizes[:k]) for k in range(len(sizes) + 1)]
-        assert all(start % 4 == 0 for start in starts)
-        assert max(sizes, default=0) <= most
-        assert min(sizes, default=rows) >= min(rows, 4)
+    blocks = list(blas._runs(rows, most))
+    sizes = [size for _, count, size in blocks for _ in range(count)]
+    starts = [first + k * size for first, count, size in blocks for k in range(count)]
+    assert [*starts, rows] == [sum(sizes[:k]) for k in range(len(sizes) + 1)]
+    assert all(start % 4 == 0 for start in starts)
+    assert max(sizes, default=0) <= most
+    assert min(sizes, default=rows) >= min(rows, 4)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "bands"),
+    [((49, 512, 1024), 1), ((196, 1024, 512), 1), ((7, 2048, 300), 1), ((400, 768, 3072), 2), ((50, 4608, 512), 1)],
+)
+def test_a_larger_right_side_is_read_once(
+    sizes: tuple[int, int, int], bands: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For each band of rows: a panel is only read again where so little was read since that it is in the cache."""
+    monkeypatch.setattr(blas, "in_blocks", lambda: True)
+    m, k, n = sizes
+    count = -(-n // 64)
+    memory = Memory(*(np.zeros(shape, np.float32) for shape in ((m, k), (count, k, 64), (m, n))))
+    code = routine("matmul_panels", [(m, k), (count, k, 64), (m, n)], n=n, nr=64)
+    read: list[int] = []
+    for _, b, c in blas.product(code, memory.addresses, ()).calls(memory.array, range(m), range(count)):
+        panels = b if b.ndim == 2 + c.ndim - 2 else b[0]  # the same of all pieces
+        whole = np.broadcast_to(panels, (*c.shape[:-2], *panels.shape[-2:]))
+        for place in np.ndindex(c.shape[:-2]):
+            address = whole[place].__array_interface__["data"][0]
+            if read[-1:] != [address]:
+                read.append(address)
+    between = 4 * 64 * k
+    far = dict.fromkeys(read, 0)
+    for number, place in enumerate(read):
+        since = read[:number][::-1]
+        far[place] += place not in since or between * (since.index(place) + 1) > max(blas._CACHED, between)
+    assert len(far) == count
+    assert max(far.values()) == bands
 
 
 @BLOCKS

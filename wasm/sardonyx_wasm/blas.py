@@ -2,9 +2,10 @@
 
 BLAS puts the operands of a large product into an order of its own each time, which takes half of it where rows are few.
 With AVX-512, OpenBLAS does small products in place and at full speed. So it is given a large one as stacks of small
-ones, each a call of NumPy: blocks of rows times panels of columns. Constant matrices are stored in panels; where these
-are long, sums are made in pieces. What the windows of a convolution see is put side by side for some places at a time,
-and stays in the cache meanwhile.
+ones, each a call of NumPy: blocks of rows times panels of columns. The smaller side is read again and again, from the
+cache; the larger one comes from memory once: NumPy goes through a stack in the order of its axes if told to, else in
+one of its own. Constant matrices are stored in panels; where these are long, sums are made in pieces. What the windows
+of a convolution see is put side by side for some places at a time, and stays in the cache meanwhile.
 
 Blocks begin at multiples of four rows, which OpenBLAS takes together: others are slower, and summed in another order,
 so that results would depend on where threads divide the rows.
@@ -30,7 +31,7 @@ FEWEST = 1 << 16
 SMALL = 10**6
 """So many multiplications OpenBLAS does in place."""
 WIDTH = 64
-"""Columns of a panel: four registers."""
+"""Columns of a panel: four registers. With two, OpenBLAS takes twelve rows together."""
 BAND = 1 << 19
 """Bytes of left sides and results that are made at a time."""
 SCRATCH = 1 << 14
@@ -40,10 +41,13 @@ READ = 8
 SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
 
-_ROWS = 16  # that a block should have at least
+_FEW = 16  # rows that a thread should have, and that a product probably has
+_ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
 _LANES = 16  # of AVX-512
-_HEIGHT = 4  # rows that OpenBLAS takes together
-_HALF = 1.03  # what a column costs in a panel of half the width, of which fewer may be zeros
+_HEIGHT, _HEIGHTS = 4, (12, 4)  # rows that OpenBLAS takes together, and better more of them
+_MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
+_HALVES = 1.03, 0.9  # what a column costs in a narrow one: there may be fewer zeros, and it alone may be near
+_AGAIN = 1 << 20  # bytes of left sides that are read for each panel
 _VECTOR = 9000  # multiplications by a vector that OpenBLAS does not divide among threads of its own
 _CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
 _AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
@@ -73,10 +77,10 @@ def panel_width(depth: int, columns: int, rows: int = 1) -> int:
     >>> panel_width(1 << 20, 1000)
     0
     """
-    depth //= pieces(depth) if rows >= _ROWS else 1
-    costs = {WIDTH: 1.0, WIDTH // 2: _HALF}
-    fitting = [width for width in costs if _ROWS * depth * width <= SMALL]
-    width = min(fitting, key=lambda width: -(-columns // width) * width * costs[width], default=0)
+    depth //= pieces(depth)
+    half = _HALVES[rows >= _MANY and _NEAR // WIDTH < 4 * depth <= 2 * _NEAR // WIDTH]
+    costs = {width: cost for width, cost in ((WIDTH, 1.0), (WIDTH // 2, half)) if _ROWS * depth * width <= SMALL}
+    width = min(costs, key=lambda width: -(-columns // width) * width * costs[width], default=0)
     return min(width, columns) if in_blocks() else 0
 
 
@@ -84,10 +88,8 @@ def pieces(depth: int) -> int:
     """The pieces in which long sums over stored panels are made: equal ones that are short enough.
 
     >>> pieces(1024), pieces(4608)
-    (1, 6)
+    (1, 3)
     """
-    if _ROWS * depth * WIDTH // 2 <= SMALL:
-        return 1
     fewest = -(-_ROWS * depth * WIDTH // SMALL)
     return next((count for count in range(fewest, 2 * fewest) if depth % count == 0), 1)
 
@@ -108,7 +110,7 @@ def takes(code: Any, repeated: bool = False) -> bool:
     depth = code.inputs[0][-1]
     known = prod(size for size in (depth, columns) if isinstance(size, int))
     if isinstance(depth, int) and isinstance(columns, int) and any(isinstance(size, str) for size in rows):
-        return known >= fewest // _ROWS
+        return known >= fewest // _FEW
     return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
 
 
@@ -176,19 +178,16 @@ class Product:
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
 
-    @property
-    def is_read_from_memory(self) -> bool:
-        """Whether panels of the right side come from memory rather than the cache."""
-        return in_blocks() and self.b.width < self.columns and 4 * self.depth * self.columns > _CACHED
-
     def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
         """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
         units, panels = range(self.rows // self.unit), range(-(-self.columns // max(1, self.b.width)))
         if threads == 1 or self.work < SHARED:
             return units if thread == 0 else range(0), panels
-        if len(panels) >= threads and self.rows < _ROWS * threads and not whole:
+        if len(panels) >= threads and self.rows < _FEW * threads and not whole:
             return units, _part(panels, thread, threads)
-        first, last = (self.cut(len(units) * number // threads) for number in (thread, thread + 1))
+        if (work := self.rows * self.depth * self.columns) > SMALL and self.most >= self.rows:
+            threads = max(1, min(threads, work // (2 * SMALL)))  # OpenBLAS sums small ones in another order
+        first, last = (self.cut(len(units) * min(number, threads) // threads) for number in (thread, thread + 1))
         return range(first, last), panels
 
     @property
@@ -216,29 +215,52 @@ class Product:
         source = a.address + rows.start * a.row if source is None else source
         target = c.address + rows.start * c.row if target is None else target
         lefts, results = ((x.between * self.shared.left[1], x.between) for x in (a, c))
-        for row, blocks, size in _runs(len(rows), self.most, one_by_one=pieces > 1):
-            for column, wide, width in self._panels(panels):
-                for first, other, counts, steps in self.shared.groups():
-                    outer = (pieces, *counts, blocks, wide)
-                    kept = tuple(0 if number == 1 else slice(None) for number in outer)
-                    place = source + first * a.between + row * a.row
-                    left = array(place, (*outer, size, depth), (4 * depth, *lefts, size * a.row, 0, a.row, 4))
-                    place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
-                    strides = (depth * b.row, *(step * b.between for step in steps), 0, b.panel, b.row, 4)
-                    right = array(place, (*outer, depth, b.width), strides)
-                    place = target + first * c.between + row * c.row + 4 * column
-                    strides = (*results, size * c.row, 4 * b.width, c.row, 4)
-                    yield left[kept], right[kept], array(place, (*outer[1:], size, width), strides)[kept[1:]]
+        by_panels = self._by_panels(len(rows))
 
-    def _panels(self, panels: range) -> Iterator[tuple[int, int, int]]:
+        def axes(blocks: int, panels: int) -> Numbers:
+            return (panels, blocks) if by_panels else (blocks, panels)
+
+        for (row, blocks, size), (column, wide, width) in self._rectangles(len(rows), panels):
+            for first, other, counts, steps in self.shared.groups():
+                outer = (pieces, *counts, *axes(blocks, wide))
+                kept = tuple(0 if number == 1 else slice(None) for number in outer)
+                place = source + first * a.between + row * a.row
+                strides = (4 * depth, *lefts, *axes(size * a.row, 0), a.row, 4)
+                left = array(place, (*outer, size, depth), strides)
+                place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+                strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
+                right = array(place, (*outer, depth, b.width), strides)
+                place = target + first * c.between + row * c.row + 4 * column
+                strides = (*results, *axes(size * c.row, 4 * b.width), c.row, 4)
+                yield left[kept], right[kept], array(place, (*outer[1:], size, width), strides)[kept[1:]]
+
+    def _by_panels(self, rows: int) -> bool:
+        """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
+        return rows < self.columns and self.b.width < self.columns
+
+    def _rectangles(self, rows: int, panels: range) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+        """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
+        in_bands = self._by_panels(rows) or self.pieces > 1  # for which there is memory, if not for all
+        band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
+        for start, count, size in _runs(rows, band):
+            blocks = list(_runs(size, self.most))
+            for top in range(start, start + count * size, size):
+                for panel, (row, together, height) in outer_product(self._panels(panels, len(blocks) > 1), blocks):
+                    yield (top + row, together, height), panel
+
+    def _panels(self, panels: range, again: bool) -> Iterator[tuple[int, int, int]]:
         """Panels side by side: the first column, how many panels, the columns of each that there are.
+
+        What is read again should stay in the cache until then.
 
         BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
         equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
         """
         whole, rest = divmod(self.columns, max(1, self.b.width))
-        if some := min(panels.stop, whole) - panels.start:
-            yield panels.start * self.b.width, some, self.b.width
+        last = min(panels.stop, whole)
+        most = _CACHED // max(1, 4 * self.depth * self.b.width) if again else len(panels)
+        for first in range(panels.start, last, max(1, most)):
+            yield first * self.b.width, min(max(1, most), last - first), self.b.width
         if rest and panels.stop > whole:
             yield (whole * self.b.width, 1, rest) if self.b.stored else (self.columns - self.b.width, 1, self.b.width)
 
@@ -247,7 +269,7 @@ def _part(whole: range, thread: int, threads: int) -> range:
     return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
 
 
-def _runs(rows: int, most: int, one_by_one: bool) -> Iterator[tuple[int, int, int]]:
+def _runs(rows: int, most: int) -> Iterator[tuple[int, int, int]]:
     """Blocks of equally many rows, and the rest: where they begin, how many there are, their rows."""
     if not rows:
         return
@@ -255,9 +277,8 @@ def _runs(rows: int, most: int, one_by_one: bool) -> Iterator[tuple[int, int, in
     count, rest = divmod(rows, size)
     if rest and size + rest <= most:
         count, rest = count - 1, rest + size
-    together = 1 if one_by_one else max(1, count)
-    for block in range(0, count, together):
-        yield block * size, together, size
+    if count:
+        yield 0, count, size
     if rest:
         yield rows - rest, 1, rest
 
@@ -266,10 +287,11 @@ def _height(rows: int, most: int) -> int:
     """The rows of a block: many, but not much more than what is left for the last one."""
     if rows <= most:
         return rows
-    for size in range(_whole(most), _HEIGHT - 1, -_HEIGHT):
-        rest = rows % size
-        if not rest or 2 * rest >= max(size, 2 * _HEIGHT) or size + rest <= most:
-            return size
+    for height in _HEIGHTS:
+        for size in range(most - most % height, height - 1, -height):
+            rest = rows % size
+            if not rest or 2 * rest >= max(size, 2 * _HEIGHT) or size + rest <= most:
+                return size
     return most
 
 
@@ -333,45 +355,38 @@ class Call:
             end = units.stop if units.stop - start <= size else product.cut(start + size)
             rows = range(start * product.unit, end * product.unit)
             calls = product.calls(self._array, rows, panels, source, target)
-            made = (step for operands in calls for step in steps(*operands, product.is_read_from_memory, spare))
+            made = (step for operands in calls for step in steps(*operands, spare))
             yield range(start, end), list(made)
             start = end
 
 
-def steps(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray, doubled: bool, spare: dict[Numbers, np.ndarray]
-) -> Iterator[Step]:
+_matmul = partial(np.matmul, order="C")
+
+
+def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.ndarray]) -> Iterator[Step]:
     """What to call for a @ b, of which c may want the first columns alone, or the sum; `spare` is memory for the rest.
 
-    `doubled` rows, twice the same, read panels from memory a third faster than one, a vector, does. A vector's product
-    with a matrix sums the columns behind the last 16 in another order than the rest, so these overlap those before.
+    A vector's product with a matrix sums the columns behind the last 16 in another order than the rest, so these
+    overlap those before.
     """
     (rows, columns), width = c.shape[-2:], b.shape[-1]
     if a.ndim > c.ndim:
         shape = (*a.shape[:1], *c.shape[:-1], width)
         sums = spare.setdefault(shape, np.empty(shape, np.float32))
-        yield partial(np.matmul, a, b, out=sums)
+        yield partial(_matmul, a, b, out=sums)
         first, *others = sums[..., :columns]
         for other in others:
             yield partial(np.add, first, other, out=c)
             first = c
-    elif rows == 1 and doubled:
-        pair, made = (
-            np.empty((*a.shape[:-2], 2, a.shape[-1]), np.float32),
-            np.empty((*c.shape[:-2], 2, width), np.float32),
-        )
-        yield partial(np.copyto, pair, a)
-        yield partial(np.matmul, pair, b, out=made)
-        yield partial(np.copyto, c, made[..., :1, :columns])
     elif columns < width:
         made = np.empty((*c.shape[:-1], width), np.float32)
-        yield partial(np.matmul, a, b, out=made)
+        yield partial(_matmul, a, b, out=made)
         yield partial(np.copyto, c, made[..., :columns])
     elif rows == 1 and columns > _LANES and (rest := columns % _LANES):
-        yield partial(np.matmul, a, b[..., :-rest], out=c[..., :-rest])
-        yield partial(np.matmul, a, b[..., -_LANES:], out=c[..., -_LANES:])
+        yield partial(_matmul, a, b[..., :-rest], out=c[..., :-rest])
+        yield partial(_matmul, a, b[..., -_LANES:], out=c[..., -_LANES:])
     else:
-        yield partial(np.matmul, a, b, out=c)
+        yield partial(_matmul, a, b, out=c)
 
 
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
@@ -386,7 +401,7 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
         width = stored or (WIDTH if columns > 2 * WIDTH else columns)
         number = pieces(depth) if stored else 1
-        most = max(2 * _HEIGHT, (SMALL if columns > 1 else _VECTOR) // max(1, depth // number * width))
+        most = max(_ROWS, (SMALL if columns > 1 else _VECTOR) // max(1, depth // number * width))
     row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
     b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
     count, unit, shared = prod(w[: -3 if stored else -2]), 1, None

@@ -196,7 +196,7 @@ def _by_groups(
     natively = legalizer.target == "wasmtime" and hint(product(shape)) * depth >= blas.FEWEST
     if natively and not (direct and channels <= grouped.LANES):
         columns = p.reshape(p.transpose(w, [0, *range(2, w.rank), 1]), [groups, per_group, depth])
-        nr = blas.panel_width(depth, per_group) or per_group
+        nr = blas.panel_width(depth, per_group, hint(product(shape[:-1]))) or per_group
         panels = in_panels(p.transpose(columns, [0, 2, 1]), nr)
         params = {**window, "groups": groups, "n": made, "nr": nr}
         return legalizer.record(own.CONV_PANELS, [padded, panels], params, dtypes.float32, tuple(shape))
@@ -287,7 +287,9 @@ def _by_winograd(
     transform = constant(weight_transform(down, across).T, dtypes.float32)
     u = matmul(legalizer, p.reshape(w, [made * channels, prod(taps)]), transform, dtypes.float32)
     u = p.transpose(p.reshape(u, [made, channels, down.weights * across.weights]), [2, 1, 0])
-    nr = (blas.panel_width(channels, made) or made) if legalizer.target == "wasmtime" else legalizer.width
+    nr = legalizer.width
+    if legalizer.target == "wasmtime":
+        nr = blas.panel_width(channels, made, hint(product([shape[0], *tiles]))) or made
     params |= {"n": made, "nr": nr}
     return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
 

@@ -43,7 +43,7 @@ class _Costs(NamedTuple):
 
 
 _COSTS = {
-    "wasmtime": _Costs(6, 3, lanes=16, single=3, columns=10, copied=15, launched=250_000, read=8, repacked=20),
+    "wasmtime": _Costs(6, 3, lanes=16, single=3, columns=10, copied=15, launched=250_000, read=14, repacked=20),
     "v8": _Costs(2, 7.5, lanes=8, single=8, again=2),
 }
 _FEWEST = 4

@@ -74,4 +74,4 @@ class Unpacked:
             product = blas.Product(sizes, most, blas.Rows(a, 0, 4 * depth), right, results)
             calls = product.calls(self._array, range(self._rows), range(end - first))
             units = (column // self._nr, min(end * width // self._nr, self._panels))
-            yield *units, [step for operands in calls for step in blas.steps(*operands, doubled=False, spare={})]
+            yield *units, [step for operands in calls for step in blas.steps(*operands, spare={})]
