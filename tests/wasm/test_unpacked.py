@@ -15,7 +15,7 @@ from sardonyx_wasm.driver import HOSTED
 from tests.support import require
 
 require("wasm")
-SIZES = pytest.mark.parametrize(("depth", "columns"), [(192, 400), (1536, 65), (9000, 20), (16384, 17)])
+SIZES = pytest.mark.parametrize(("depth", "columns"), [(192, 400), (1536, 65), (4096, 40), (9000, 20), (16384, 17)])
 
 
 @pytest.fixture(autouse=True)

@@ -114,6 +114,11 @@ def takes(code: Any, repeated: bool = False) -> bool:
     return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
 
 
+def block_rows(depth: int, columns: int) -> int:
+    """The most rows of a block that OpenBLAS multiplies in place."""
+    return max(_ROWS, (SMALL if columns > 1 else _VECTOR) // max(1, depth * columns))
+
+
 class Rows(NamedTuple):
     """Matrices in memory: the address of the first, the bytes from one to the next, and from row to row."""
 
@@ -401,7 +406,7 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
         width = stored or (WIDTH if columns > 2 * WIDTH else columns)
         number = pieces(depth) if stored else 1
-        most = max(_ROWS, (SMALL if columns > 1 else _VECTOR) // max(1, depth // number * width))
+        most = block_rows(depth // number, width)
     row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
     b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
     count, unit, shared = prod(w[: -3 if stored else -2]), 1, None

@@ -62,7 +62,8 @@ class Unpacked:
     def _bands(self, share: range, scratch: int) -> Iterator[Band]:
         """Panels that are made at a time, in the module's numbers, and the products with them."""
         depth, width = self._depth, self._width
-        together, most = max(1, ROOM // (4 * depth * width)), max(1, blas.SMALL // (depth * width))
+        together, pieces = max(1, ROOM // (4 * depth * width)), blas.pieces(depth)
+        most = blas.block_rows(depth // pieces, width)
         a, _, _, _, c = self._addresses
         for first in range(share.start, share.stop, together):
             end = min(first + together, share.stop)
@@ -71,7 +72,7 @@ class Unpacked:
             right = blas.Panels(scratch, 0, 4 * width, 4 * width * depth, width)
             results = blas.Rows(c + 4 * column, 0, 4 * self._columns)
             sizes = (1, self._rows, depth, columns)
-            product = blas.Product(sizes, most, blas.Rows(a, 0, 4 * depth), right, results)
+            product = blas.Product(sizes, most, blas.Rows(a, 0, 4 * depth), right, results, pieces=pieces)
             calls = product.calls(self._array, range(self._rows), range(end - first))
             units = (column // self._nr, min(end * width // self._nr, self._panels))
             yield *units, [step for operands in calls for step in blas.steps(*operands, spare={})]
