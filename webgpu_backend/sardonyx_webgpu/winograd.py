@@ -26,6 +26,8 @@ _LAUNCHED = 100_000
 """A dispatch."""
 _LARGEST = 1 << 25
 """Elements between products and transforms that every device binds as one buffer."""
+_MOST = 100
+"""Places of a tile: a thread holds them all, in code without loops, which takes a driver minutes to compile for more."""
 
 
 def fastest(legalizer: ChannelsLast, w: Array, shape: Sequence[Size], window: Window) -> tuple[Filter, Filter] | None:
@@ -48,6 +50,7 @@ def _chosen(
     >>> _chosen((1, 56, 56), 64, 64, ((3, 1, 1), (3, 1, 1)))
     (Filter(outputs=4, taps=3, stride=1, dilation=1), Filter(outputs=4, taps=3, stride=1, dilation=1))
     >>> _chosen((1, 56, 56), 3, 64, ((3, 1, 1), (3, 1, 1)))
+    >>> _chosen((1, 54, 54), 4, 96, ((11, 4, 1), (11, 4, 1)))
     """
     kernel = [taps for taps, _, _ in axes]
     if prod(kernel) == 1 or min(channels, made) < 4:
@@ -57,7 +60,7 @@ def _chosen(
         if 1 not in kernel and down.outputs != across.outputs:
             continue
         count, products = places[0] * down.tiles(places[1]) * across.tiles(places[2]), down.places * across.places
-        if count * products * max(channels, made) > _LARGEST:
+        if products > _MOST or count * products * max(channels, made) > _LARGEST:
             continue
         before, after = moved(down, across)
         cost = products * (max(count, 4) + _WEIGHT) * channels * made
