@@ -27,7 +27,7 @@ _LAUNCHED = 100_000
 _LARGEST = 1 << 25
 """Elements between products and transforms that every device binds as one buffer."""
 _MOST = 100
-"""Places of a tile: a thread holds them all, in code without loops. For five times as many, drivers compile a minute."""
+"""Places of a tile: a thread holds them all, in code without loops. For many more, drivers compile a minute."""
 
 
 def fastest(legalizer: ChannelsLast, w: Array, shape: Sequence[Size], window: Window) -> tuple[Filter, Filter] | None:
