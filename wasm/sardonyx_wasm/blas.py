@@ -74,7 +74,7 @@ def in_blocks() -> bool:
 def panel_width(depth: int, columns: int, rows: int = 1) -> int:
     """Columns of the panels in which to store a constant matrix, 0 for as it is; there are about so many rows.
 
-    >>> panel_width(1 << 20, 1000)
+    >>> panel_width(4621, 1000)  # a prime number
     0
     """
     depth //= pieces(depth)
