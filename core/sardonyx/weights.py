@@ -17,7 +17,7 @@ from sardonyx.plan import Plan
 from sardonyx.streaming import Streamed, is_in_place
 
 _SMALL, _TOGETHER = memory.FOLIO // 8, 16  # to let go of each small array takes longer than to read it
-_GROWN = 3  # from 8 bits to 32, but neither from 16 nor by Winograd's transform, which are as much as onnxruntime has
+_GROWN = 2  # more than from 16 bits to 32: from 8 bits, or by Winograd's transform of few channels
 
 
 class Setup:

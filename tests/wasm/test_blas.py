@@ -147,6 +147,8 @@ def test_panels_have_few_zeros(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blas, "in_blocks", lambda: True)
     widths = {columns: blas.panel_width(100, columns) for columns in (20, 64, 96, 100, 200, 1000)}
     assert widths == {20: 20, 64: 64, 96: 32, 100: 64, 200: 32, 1000: 64}
+    narrow = {columns: blas.panel_width(256, columns, rows=172) for columns in (20, 36, 48, 64, 96, 1000)}
+    assert narrow == {20: 20, 36: 36, 48: 48, 64: 32, 96: 32, 1000: 32}
 
 
 def test_long_sums_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:

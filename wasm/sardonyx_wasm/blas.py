@@ -80,7 +80,7 @@ def panel_width(depth: int, columns: int, rows: int = 1) -> int:
     depth //= pieces(depth)
     half = _HALVES[rows >= _MANY and _NEAR // WIDTH < 4 * depth <= 2 * _NEAR // WIDTH]
     costs = {width: cost for width, cost in ((WIDTH, 1.0), (WIDTH // 2, half)) if _ROWS * depth * width <= SMALL}
-    width = min(costs, key=lambda width: -(-columns // width) * width * costs[width], default=0)
+    width = min(costs, key=lambda width: -(-columns // width) * min(width, columns) * costs[width], default=0)
     return min(width, columns) if in_blocks() else 0
 
 
