@@ -184,13 +184,14 @@ class Weights:
 
     def _grows(self, plan: Plan, devices: Sequence[Device], setup: Sequence[Step]) -> bool:
         """Whether a setup makes much more than it reads, so that compilers should not need memory at the same time."""
-        halves: tuple[set[int], set[int]] = set(), set()
+        read: set[int] = set()
+        made: set[int] = set()
         for launch in setup:
             reads = len(plan.codes[launch.code]["reads"])
-            halves[0].update(launch.buffers[:reads])
-            halves[1].update(number for number in launch.buffers[reads:] if not plan.buffers[number].once)
-        read, made = (sum(self._room(plan, devices, number) for number in half) for half in halves)
-        return made > _GROWN * read
+            read.update(launch.buffers[:reads])
+            made.update(number for number in launch.buffers[reads:] if not plan.buffers[number].once)
+        before, after = (sum(self._room(plan, devices, number) for number in numbers) for numbers in (read, made))
+        return after > _GROWN * before
 
     def _give_back(self, device: Device, name: str) -> None:
         address = self._addresses.pop((id(device), name), None)

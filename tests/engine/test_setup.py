@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
-from sardonyx import InferenceSession, RunOptions
+from sardonyx import InferenceSession, RunOptions, weights
 from sardonyx.errors import Fail
 from sardonyx.executor import replay
 from sardonyx.ir import Model, Tensor, Value
@@ -54,6 +56,25 @@ def test_runs_share_what_was_computed(provider: str) -> None:
         assert len(session.plans[0].setup) == 1
         report = session.memory()[0]
         assert 4 * K * N <= report.weights < 4 * K * N + 1000
+
+
+@pytest.mark.parametrize(("most", "waits"), [(3, True), (5, False)])
+def test_what_grows_waits_for_the_compiler(most: int, waits: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numbers of 8 bits become floats, four times as many bytes: before, the device has nothing left to compile."""
+    order: list[str] = []
+    run = Weights._run
+
+    def recorded(*arguments: Any) -> None:
+        order.append("run")
+        run(*arguments)
+
+    monkeypatch.setattr(weights, "_GROWN", most)
+    monkeypatch.setattr(Weights, "_run", recorded)
+    session = InferenceSession(quantized(), providers=[NUMPY])
+    device = type(load(NUMPY).device({}))
+    monkeypatch.setattr(device, "synchronize", lambda self: order.append("synchronize"))
+    check(session, 2)
+    assert order[: order.index("run")] == ["synchronize"] * waits
 
 
 def test_a_run_that_is_ended_in_the_setup_leaves_nothing_half_made() -> None:

@@ -191,8 +191,10 @@ def test_a_larger_right_side_is_read_once(
     memory = Memory(*(np.zeros(shape, np.float32) for shape in ((m, k), (count, k, 64), (m, n))))
     code = routine("matmul_panels", [(m, k), (count, k, 64), (m, n)], n=n, nr=64)
     read: list[int] = []
-    for _, b, c in blas.product(code, memory.addresses, ()).calls(memory.array, range(m), range(count)):
-        panels = b if b.ndim == 2 + c.ndim - 2 else b[0]  # the same of all pieces
+    for a, b, c in blas.product(code, memory.addresses, ()).calls(memory.array, range(m), range(count)):
+        products = [step for step in blas.steps(a, b, c, {}) if step.func is np.matmul]
+        assert all(step.keywords["order"] == "C" for step in products)  # NumPy goes through them in this order
+        panels = b if b.ndim == c.ndim else b[0]  # of a piece
         whole = np.broadcast_to(panels, (*c.shape[:-2], *panels.shape[-2:]))
         for place in np.ndindex(c.shape[:-2]):
             address = whole[place].__array_interface__["data"][0]

@@ -114,6 +114,12 @@ def takes(code: Any, repeated: bool = False) -> bool:
     return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
 
 
+def blocks(depth: int, columns: int) -> tuple[int, int]:
+    """The pieces of the sums over stored panels of so many columns, and the most rows of a block."""
+    number = pieces(depth) if in_blocks() else 1
+    return number, block_rows(depth // number, columns) if in_blocks() else 1 << 60
+
+
 def block_rows(depth: int, columns: int) -> int:
     """The most rows of a block that OpenBLAS multiplies in place."""
     return max(_ROWS, (SMALL if columns > 1 else _VECTOR) // max(1, depth * columns))
@@ -245,7 +251,7 @@ class Product:
 
     def _rectangles(self, rows: int, panels: range) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
         """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
-        in_bands = self._by_panels(rows) or self.pieces > 1  # for which there is memory, if not for all
+        in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
         band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
         for start, count, size in _runs(rows, band):
             blocks = list(_runs(size, self.most))
@@ -256,16 +262,16 @@ class Product:
     def _panels(self, panels: range, again: bool) -> Iterator[tuple[int, int, int]]:
         """Panels side by side: the first column, how many panels, the columns of each that there are.
 
-        What is read again should stay in the cache until then.
+        What is read `again` comes in so few panels that these stay in the cache until then.
 
         BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
         equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
         """
         whole, rest = divmod(self.columns, max(1, self.b.width))
         last = min(panels.stop, whole)
-        most = _CACHED // max(1, 4 * self.depth * self.b.width) if again else len(panels)
-        for first in range(panels.start, last, max(1, most)):
-            yield first * self.b.width, min(max(1, most), last - first), self.b.width
+        most = max(1, _CACHED // max(1, 4 * self.depth * self.b.width) if again else len(panels))
+        for first in range(panels.start, last, most):
+            yield first * self.b.width, min(most, last - first), self.b.width
         if rest and panels.stop > whole:
             yield (whole * self.b.width, 1, rest) if self.b.stored else (self.columns - self.b.width, 1, self.b.width)
 
@@ -405,8 +411,7 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     width = stored = code.attributes.get("nr", 0)
     if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
         width = stored or (WIDTH if columns > 2 * WIDTH else columns)
-        number = pieces(depth) if stored else 1
-        most = block_rows(depth // number, width)
+        number, most = blocks(depth, width) if stored else (1, block_rows(depth, width))
     row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
     b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
     count, unit, shared = prod(w[: -3 if stored else -2]), 1, None

@@ -62,8 +62,8 @@ class Unpacked:
     def _bands(self, share: range, scratch: int) -> Iterator[Band]:
         """Panels that are made at a time, in the module's numbers, and the products with them."""
         depth, width = self._depth, self._width
-        together, pieces = max(1, ROOM // (4 * depth * width)), blas.pieces(depth)
-        most = blas.block_rows(depth // pieces, width)
+        together = max(1, ROOM // (4 * depth * width))
+        pieces, most = blas.blocks(depth, width)
         a, _, _, _, c = self._addresses
         for first in range(share.start, share.stop, together):
             end = min(first + together, share.stop)
