@@ -3,9 +3,9 @@
     python -m tests.benchmarks.browser [--models ID,...] [--runs 15] [--numpy] [--write] [--json]
     python -m tests.benchmarks.browser --kernels [TEXT]     models of one node, those with TEXT in their names
 
-Both sides run in turns on the one thread of a worker, which is new for each model. A run takes arrays of its language
-and returns such arrays, so copies into WebAssembly's memory and out of it count. onnxruntime-web is as it comes: all
-graph optimizations, its build for SIMD, one thread.
+Both sides run in turns on the one thread of a worker, which is new for each model; who goes first alternates, and both
+warm up by as many runs. A run takes arrays of JavaScript and returns such arrays on both sides: ours cross into Python
+and back. onnxruntime-web is as it comes: all graph optimizations, its build for SIMD, one thread.
 """
 
 from __future__ import annotations

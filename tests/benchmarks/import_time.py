@@ -1,6 +1,6 @@
 """How long `import sardonyx` takes beside `import numpy`, which it needs: medians of fresh, interleaved interpreters.
 
-python tests/benchmarks/import_time.py [--runs 15] [--json]
+python -m tests.benchmarks.import_time [--runs 15] [--json]
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 import statistics
 import subprocess
 import sys
+
+from tests.benchmarks.turns import turns
 
 TIMED = "from time import perf_counter as now; start = now(); import {}; print(now() - start)"
 
@@ -23,9 +25,9 @@ def milliseconds(module: str) -> float:
 def measure(runs: int) -> dict[str, float]:
     """Return the medians of `runs` imports each, in milliseconds, and their ratio."""
     times: dict[str, list[float]] = {"numpy": [], "sardonyx": []}
-    for _ in range(runs + 1):
-        for module, measured in times.items():
-            measured.append(milliseconds(module))
+    for k in range(runs + 1):
+        for module in turns(times, k):
+            times[module].append(milliseconds(module))
     medians = {module: statistics.median(measured[1:]) for module, measured in times.items()}  # the first writes .pyc
     return medians | {"ratio": medians["sardonyx"] / medians["numpy"]}
 

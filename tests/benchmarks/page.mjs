@@ -1,6 +1,8 @@
 // What a page does until it has its first answer, and how fast it goes on: for each side `start()`, which loads all it
 // needs, and `run()`. Nothing is imported before `start`.
 
+import { turns } from "./turns.mjs";
+
 const ARRAYS = {
   bool: Uint8Array, uint8: Uint8Array, int8: Int8Array, uint16: Uint16Array, int16: Int16Array, uint32: Uint32Array,
   int32: Int32Array, uint64: BigUint64Array, int64: BigInt64Array, float32: Float32Array, float64: Float64Array,
@@ -90,7 +92,7 @@ export async function steady(names, runs, warm = 3) {
   const times = Object.fromEntries(names.map((name) => [name, []]));
   for (const name of names) for (let i = 0; i < warm; i++) await sides[name].run();
   for (let i = 0; i < runs; i++) {
-    for (const name of names) {
+    for (const name of turns(names, i)) {
       const begun = performance.now();
       await sides[name].run();
       times[name].push(performance.now() - begun);

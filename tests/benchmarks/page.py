@@ -3,9 +3,11 @@
     python -m tests.benchmarks.page [--models ID,...] [--rounds 3] [--mbit 20] [--write] [--json]
 
 Everything runs on the page's one thread in Chromium. A cold time counts from an empty page to the first answer, over a
-network of `--mbit` Mbit/s; onnxruntime-web has its build for SIMD without a GPU, the smaller one. Engine bytes are all
-that is fetched for it but weights, or the model. Two more bundles have rounded weights, `--weights float16` and `int8`,
-and results that differ a little. The second visit finds what the first compiled in Cache Storage.
+network of `--mbit` Mbit/s; onnxruntime-web has its build for SIMD without a GPU, the smaller one. Everything is sent as
+small as a server can make it: gzipped at its best level, models too, but for bundles, which are compressed in
+themselves. Engine bytes are all that is sent for it but weights, or the model. Two more bundles have rounded weights,
+`--weights float16` and `int8`, and results that differ a little. The second visit finds what the first compiled in
+Cache Storage. Sides run in turns, and who goes first alternates.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from sardonyx.web.folder import write
 from tests.benchmarks.browser import MISDECLARED, VERSION, onnxruntime_web, without_shapes
 from tests.benchmarks.report import processor, publish, table
 from tests.benchmarks.table import number
+from tests.benchmarks.turns import turns
 from tests.models import assert_close, inputs, path, reference
 from tests.pyodide.assemble import assemble
 from tests.support.browser import Chromium, open_chromium
@@ -88,9 +91,10 @@ def measure(chromium: Chromium, id: str, rounds: int, mbit: float) -> Figures:
     site.data.clear()
     site.data["model.onnx"] = model
     site.data.update({f"input{k}": array.tobytes() for k, array in enumerate(feeds.values())})
+    site.pack()
     found: Figures = {side: {"cold": [], "memory": []} for side in SIDES}
-    for _ in range(rounds):
-        for side in (THEIRS, *bundles, FIRST):
+    for k in range(rounds):
+        for side in turns((THEIRS, *bundles, FIRST), k):
             visit = Visit(chromium, mbit)
             bundle = site.data["model.sdx"] = bundles.get(side, b"")
             start = BUNDLE if bundle else "compile" if side == FIRST else side
@@ -220,6 +224,7 @@ def _rows(arguments: argparse.Namespace, site: Path) -> tuple[dict[str, Figures]
     rows: dict[str, Figures] = {}
     folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(), "site": site}
     with open_chromium(folders) as chromium:
+        chromium.site.gzip = True
         for id in arguments.models:
             rows[id] = measure(chromium, id, arguments.rounds, arguments.mbit)
             if not arguments.json:

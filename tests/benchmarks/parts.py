@@ -22,6 +22,7 @@ from tests.benchmarks import fresh
 from tests.benchmarks.fresh import ONNXRUNTIME
 from tests.benchmarks.report import publish, table
 from tests.benchmarks.table import number
+from tests.benchmarks.turns import turns
 from tests.models import MODELS, inputs, path
 
 SIDE = "WASM"
@@ -37,8 +38,9 @@ def measure(id: str, runs: int) -> dict[str, Any]:
     times: dict[str, list[float]] = {side: [] for side in sessions}
     for session in sessions.values():
         session.run(None, feeds)
-    for _ in range(runs):
-        for side, session in sessions.items():
+    for k in range(runs):
+        for side in turns(sessions, k):
+            session = sessions[side]
             begun = time.perf_counter()
             session.run(None, feeds)
             times[side].append(1e3 * (time.perf_counter() - begun))

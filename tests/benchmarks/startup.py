@@ -15,6 +15,7 @@ import time
 from tests.benchmarks import fresh
 from tests.benchmarks.fresh import COLD, ONNXRUNTIME, SIDES
 from tests.benchmarks.report import machine, publish, table
+from tests.benchmarks.turns import turns
 from tests.models import inputs, path
 
 MODELS = ("ppocr4-det", "minilm-l3")
@@ -33,9 +34,9 @@ def measure(id: str, side: str) -> float:
 def rows(id: str, runs: int) -> list[list[str]]:
     """Return the lines of the table for one model."""
     times: dict[tuple[str, str], list[float]] = {(side, when): [] for when in TIMES for side in SIDES}
-    for _ in range(runs + 1):
-        for (side, when), known in times.items():
-            known.append(fresh.call(__spec__.name, "measure", id, side, environment=TIMES[when]))
+    for k in range(runs + 1):
+        for side, when in turns(times, k):
+            times[side, when].append(fresh.call(__spec__.name, "measure", id, side, environment=TIMES[when]))
     medians = {key: statistics.median(known[1:]) for key, known in times.items()}  # the first fills the caches
     return [
         [f"{id}, {when}", *(f"{medians[side, when]:.0f}" for side in SIDES)]

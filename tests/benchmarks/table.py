@@ -1,10 +1,12 @@
 """Every model of the list on every provider beside onnxruntime: how long a run takes, and how long the start.
 
-    python -m tests.benchmarks.table [--write] [--models ID,...] [--sides NumPy,WASM,WebGPU] [--runs 15] [--limit 120]
+    python -m tests.benchmarks.table [--write] [--models ID,...] [--sides NumPy,WASM,WebGPU] [--runs 9] [--limit 120]
                                      [--again]
 
-A model meets a provider in a process of its own. Sides run in turns on one thread each; figures are medians. What is
-measured is kept, so that an interrupted measurement goes on where it was; --again and another machine start anew.
+A model meets a provider in processes of its own, in half of which onnxruntime goes first. Sides run in turns on one
+thread each, which again take it in turns to go first; figures are medians, and onnxruntime's are those beside the same
+provider. What is measured is kept, so that an interrupted measurement goes on where it was; --again and another machine
+start anew.
 """
 
 from __future__ import annotations
@@ -13,60 +15,80 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import fresh
 from tests.benchmarks.fresh import ONNXRUNTIME, PROVIDERS
 from tests.benchmarks.report import machine, publish, table
+from tests.benchmarks.turns import turns
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.support.cache import CACHE
 
 RESULTS = CACHE / "benchmarks" / "table.json"
 SECONDS = 20
 """Runs of one process end after this time, though not before three of them."""
+PROCESSES = 2
+"""One in which onnxruntime goes first, and one in which it does not."""
 
 Row = dict[str, Any]
 
 
-def measure(id: str, side: str, runs: int) -> Row:
-    """Return milliseconds of both sides: `start` (session and first run) and `run`; and whether the outputs agree."""
+def measure(id: str, side: str, runs: int, number: int) -> Row:
+    """Return milliseconds of both sides: `start` (session and first run) and `runs`; and whether the outputs agree."""
     file, feeds = path(id), inputs(id)
     file.read_bytes()
-    sessions, starts, outputs = {}, {}, []
-    for one in (ONNXRUNTIME, side):
+    sessions, outputs = {}, {}
+    row: Row = {}
+    order = turns((ONNXRUNTIME, side), number)
+    for one in order:
         fresh.load(one)
+    for one in order:
         begun = time.perf_counter()
         sessions[one] = fresh.session(one, file)
-        outputs = sessions[one].run(None, feeds)
-        starts[one] = 1e3 * (time.perf_counter() - begun)
-    times: dict[str, list[float]] = {one: [] for one in sessions}
+        outputs[one] = sessions[one].run(None, feeds)
+        row[one] = {"start": 1e3 * (time.perf_counter() - begun), "runs": []}
+    times = row[side]["runs"]
     end = time.perf_counter() + SECONDS
-    while len(times[side]) < runs and (len(times[side]) < 3 or time.perf_counter() < end):
-        for one, known in times.items():
+    while len(times) < runs and (len(times) < 3 or time.perf_counter() < end):
+        for one in turns(order, len(times)):
             begun = time.perf_counter()
             sessions[one].run(None, feeds)
-            known.append(1e3 * (time.perf_counter() - begun))
-    row: Row = {one: {"start": starts[one], "run": statistics.median(times[one])} for one in sessions}
+            row[one]["runs"].append(1e3 * (time.perf_counter() - begun))
     sessions.clear()
     try:
-        assert_close(id, outputs, reference(id))
+        assert_close(id, outputs[side], reference(id))
     except AssertionError as error:
         row["wrong"] = str(error).strip().splitlines()[0]
     return row
 
 
 def measured(id: str, side: str, runs: int, limit: float) -> Row:
-    """Measure in a fresh process; a failure is a result as well."""
+    """Measure in fresh processes; a failure is a result as well."""
     path(id)
     try:
-        row: Row = fresh.call("tests.benchmarks.table", "measure", id, side, runs, limit=limit)
+        rows: list[Row] = [
+            fresh.call(__spec__.name, "measure", id, side, runs, number, limit=limit) for number in range(PROCESSES)
+        ]
     except TimeoutError:
         return {"slow": limit}
     except RuntimeError as error:
         return {"failed": str(error)}
-    return row
+    return joined(rows, side)
+
+
+def joined(rows: list[Row], side: str) -> Row:
+    """Return medians over the processes of one model and side."""
+    together: Row = {
+        one: {
+            "start": statistics.median(row[one]["start"] for row in rows),
+            "run": statistics.median(taken for row in rows for taken in row[one]["runs"]),
+        }
+        for one in (ONNXRUNTIME, side)
+    }
+    wrong = [row["wrong"] for row in rows if "wrong" in row]
+    return together | ({"wrong": wrong[0]} if wrong else {})
 
 
 class Results:
@@ -89,33 +111,56 @@ class Results:
         self.file.write_text(json.dumps({"machine": self.machine, "rows": self.rows}, indent=1))
 
 
-def rendered(rows: dict[str, dict[str, Row]], moment: str) -> list[str]:
-    """Return the table of `run` or `start`: a line for each model, ratios to onnxruntime, their geometric means."""
-    lines = []
-    for id, sides in rows.items():
-        theirs = [row[ONNXRUNTIME][moment] for row in sides.values() if ONNXRUNTIME in row]
-        cells = [number(statistics.median(theirs)) if theirs else ""]
-        for side in PROVIDERS:
-            cells += cell(side, sides.get(side, {}), moment)
-        lines.append([id, *cells])
-    means = ["geometric mean", ""]
-    for side in PROVIDERS:
-        ratios = [row[side][moment] / row[ONNXRUNTIME][moment] for row in column(rows, side)]
-        means += [f"{len(ratios)} of {len(rows)}", f"**{statistics.geometric_mean(ratios):.2f}**" if ratios else ""]
-    head = ["model", "onnxruntime, ms", *(text for side in PROVIDERS for text in (f"{side}, ms", "ratio"))]
-    return table(head, [*lines, means])
+def rendered(rows: dict[str, dict[str, Row]], moment: str, dynamic: Collection[str] = ()) -> list[str]:
+    """Return the table of `run` or `start`: a line for each model, ratios to onnxruntime, and what they say together.
+
+    `dynamic` names the models that quantize as they run; they have a mean of their own.
+    """
+    lines = [
+        [id, *(text for side in PROVIDERS for text in cells(side, sides.get(side, {}), moment))]
+        for id, sides in rows.items()
+    ]
+    known = [ratios(rows, side, moment) for side in PROVIDERS]
+    quantized = [{id: ratio for id, ratio in found.items() if id in dynamic} for found in known]
+    lines += [
+        summary("geometric mean", known, mean, f" of {len(rows)}"),
+        summary("median", known, lambda found: f"{statistics.median(found):.2f}"),
+        summary("slower than onnxruntime", known, lambda found: str(sum(ratio > 1 for ratio in found))),
+        summary("geometric mean, dynamic int8", quantized, mean, f" of {len(dynamic)}"),
+    ]
+    head = ["model", *(text for side in PROVIDERS for text in ("onnxruntime, ms", f"{side}, ms", "ratio"))]
+    return table(head, lines)
 
 
-def column(rows: dict[str, dict[str, Row]], side: str) -> Iterable[Row]:
-    """The rows of `side` that have figures, and the right results."""
-    return (sides[side] for sides in rows.values() if side in sides.get(side, {}) and "wrong" not in sides[side])
+def ratios(rows: dict[str, dict[str, Row]], side: str, moment: str) -> dict[str, float]:
+    """Return the ratio of each model that has figures on `side`, and the right results."""
+    return {
+        id: sides[side][side][moment] / sides[side][ONNXRUNTIME][moment]
+        for id, sides in rows.items()
+        if side in sides.get(side, {}) and "wrong" not in sides[side]
+    }
 
 
-def cell(side: str, row: Row, moment: str) -> list[str]:
+def summary(
+    name: str, known: Iterable[dict[str, float]], tell: Callable[[Collection[float]], str], total: str = ""
+) -> list[str]:
+    """Return a line with what `tell` says of each side's ratios, and of how many models out of how many it does."""
+    line = [name]
+    for found in known:
+        line += ["", f"{len(found)}{total}" if total else "", tell(found.values()) if found else ""]
+    return line
+
+
+def mean(ratios: Collection[float]) -> str:
+    return f"**{statistics.geometric_mean(ratios):.2f}**"
+
+
+def cells(side: str, row: Row, moment: str) -> list[str]:
+    """Return milliseconds of onnxruntime and of `side`, and their ratio; or why there are none."""
     if side not in row:
-        return [f"> {row['slow']:g} s" if "slow" in row else "failed" if row else "", ""]
-    wrong = " (wrong)" if "wrong" in row else ""
-    return [number(row[side][moment]) + wrong, f"{row[side][moment] / row[ONNXRUNTIME][moment]:.2f}"]
+        return ["", f"> {row['slow']:g} s" if "slow" in row else "failed" if row else "", ""]
+    theirs, ours = row[ONNXRUNTIME][moment], row[side][moment]
+    return [number(theirs), number(ours) + " (wrong)" * ("wrong" in row), f"{ours / theirs:.2f}"]
 
 
 def number(milliseconds: float) -> str:
@@ -126,6 +171,11 @@ def number(milliseconds: float) -> str:
     """
     places = 4 if milliseconds < 0.1 else 3 if milliseconds < 1 else 2 if milliseconds < 10 else milliseconds < 100
     return f"{milliseconds:.{int(places)}f}"
+
+
+def is_dynamic(id: str) -> bool:
+    """Whether a model quantizes its activations as it runs."""
+    return b"DynamicQuantize" in path(id).read_bytes()
 
 
 def complaints(rows: dict[str, dict[str, Row]]) -> list[str]:
@@ -143,7 +193,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help="write the tables into README.md")
     parser.add_argument("--models", type=lambda text: text.split(","), default=[*MODELS], metavar="ID,...")
     parser.add_argument("--sides", type=lambda text: text.split(","), default=[*PROVIDERS], metavar="NAME,...")
-    parser.add_argument("--runs", type=int, default=15, help="runs of each side (default %(default)s)")
+    parser.add_argument("--runs", type=int, default=9, help="runs of each side in a process (default %(default)s)")
     parser.add_argument("--limit", type=float, default=120, help="seconds of a process (default %(default)s)")
     parser.add_argument("--again", action="store_true", help="forget what was measured before")
     arguments = parser.parse_args()
@@ -156,9 +206,11 @@ def main() -> None:
                 results.add(id, side, row)
                 print(f"{id} on {side}: {json.dumps(row)}", flush=True)
     rows = {id: results.rows[id] for id in arguments.models}
+    dynamic = [id for id in rows if is_dynamic(id)]
     for moment in ("run", "start"):
-        publish(moment, [*rendered(rows, moment), ""], arguments.write)
-    publish("machine", [f"{results.machine}.", *complaints(rows)], arguments.write)
+        publish(moment, [*rendered(rows, moment, dynamic), ""], arguments.write)
+    compiler = "wasmtime compiles beside Python, on all cores"
+    publish("machine", [f"{results.machine}; {compiler}.", *complaints(rows)], arguments.write)
 
 
 if __name__ == "__main__":

@@ -21,10 +21,13 @@ def test_the_table_names_what_is_slow_wrong_and_failed() -> None:
         "one": {"NumPy": row("NumPy", 4.0), "WASM": row("WASM", 1.0) | {"wrong": "off by 1"}, "WebGPU": {"slow": 120}},
         "two": {"NumPy": row("NumPy", 1.0), "WASM": {"failed": "no memory"}},
     }
-    assert table.rendered(rows, "run")[2:] == [
-        "| one | 2.00 | 4.00 | 2.00 | 1.00 (wrong) | 0.50 | > 120 s |  |",
-        "| two | 2.00 | 1.00 | 0.50 | failed |  |  |  |",
-        "| geometric mean |  | 2 of 2 | **1.00** | 0 of 2 |  | 0 of 2 |  |",
+    assert table.rendered(rows, "run", dynamic=["one"])[2:] == [
+        "| one | 2.00 | 4.00 | 2.00 | 2.00 | 1.00 (wrong) | 0.50 |  | > 120 s |  |",
+        "| two | 2.00 | 1.00 | 0.50 |  | failed |  |  |  |  |",
+        "| geometric mean |  | 2 of 2 | **1.00** |  | 0 of 2 |  |  | 0 of 2 |  |",
+        "| median |  |  | 1.25 |  |  |  |  |  |  |",
+        "| slower than onnxruntime |  |  | 1 |  |  |  |  |  |  |",
+        "| geometric mean, dynamic int8 |  | 1 of 1 | **2.00** |  | 0 of 1 |  |  | 0 of 1 |  |",
     ]
     assert table.complaints(rows) == ["* one on WASM: off by 1", "* two on WASM: no memory"]
 
@@ -53,13 +56,15 @@ def test_only_its_section_of_the_page_is_written(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.slow
 def test_a_fresh_process_answers_or_says_why_not() -> None:
-    found = fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3)
-    assert found.keys() == {ONNXRUNTIME, "NumPy"}
-    assert all(one.keys() == {"start", "run"} for one in found.values())
+    found = [fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3, k) for k in range(2)]
+    assert [list(row) for row in found] == [[ONNXRUNTIME, "NumPy"], ["NumPy", ONNXRUNTIME]]
+    assert all(len(one["runs"]) == 3 for row in found for one in row.values())
+    joined = table.joined(found, "NumPy")
+    assert all(one.keys() == {"start", "run"} for one in joined.values())
     with pytest.raises(RuntimeError, match="KeyError: 'no-such-model'"):
-        fresh.call("tests.benchmarks.table", "measure", "no-such-model", "NumPy", 3)
+        fresh.call("tests.benchmarks.table", "measure", "no-such-model", "NumPy", 3, 0)
     with pytest.raises(TimeoutError, match=r"no answer in 0.01 s"):
-        fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3, limit=0.01)
+        fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3, 0, limit=0.01)
 
 
 @pytest.mark.slow

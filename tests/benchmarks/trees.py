@@ -22,6 +22,7 @@ import onnxruntime
 from onnx import helper
 
 import sardonyx
+from tests.benchmarks.turns import turns
 
 FEATURES = 30
 CLASSES = 3
@@ -85,8 +86,8 @@ def ours(path: Path, provider: str) -> Any:
 def compare(name: str, rounds: int, one: Callable[[], Any], other: Callable[[], Any]) -> None:
     """Print the medians of both, measured in turns, and their ratio."""
     times: list[list[float]] = [[], []]
-    for _ in range(rounds):
-        for call, known in zip((one, other), times, strict=True):
+    for k in range(rounds):
+        for call, known in turns(zip((one, other), times, strict=True), k):
             start = time.process_time()
             result = call()
             known.append(time.process_time() - start)

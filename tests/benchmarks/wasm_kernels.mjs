@@ -3,6 +3,7 @@
 //   node wasm_kernels.mjs JOBS.json [ONNXRUNTIME_WEB]
 import { readFile } from "node:fs/promises";
 import { pathToFileURL } from "node:url";
+import { turns } from "./turns.mjs";
 
 const [jobsFile, runtimeFolder] = process.argv.slice(2);
 const jobs = JSON.parse(await readFile(jobsFile, "utf8"));
@@ -64,10 +65,9 @@ for (const job of jobs.cases) {
   const mine = await repetitions(async () => timedKernel(job, 1));
   const theirs = ort ? await repetitions(once) : 0;
   const times = { kernel: [], onnxruntime: [] };
-  for (let turn = 0; turn < jobs.turns; turn++) {
-    times.kernel.push(timedKernel(job, mine));
-    if (ort) times.onnxruntime.push(await timed(once, theirs));
-  }
+  const sides = { kernel: () => timedKernel(job, mine), onnxruntime: () => timed(once, theirs) };
+  for (let k = 0; k < jobs.rounds; k++)
+    for (const side of turns(ort ? ["kernel", "onnxruntime"] : ["kernel"], k)) times[side].push(await sides[side]());
   const row = { kernel: median(times.kernel) };
   if (ort) row["onnxruntime-web"] = median(times.onnxruntime);
   results.push(row);

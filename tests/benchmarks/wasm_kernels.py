@@ -1,6 +1,6 @@
 """The raw speed of WASM's routines: natively beside NumPy and onnxruntime, in V8 beside onnxruntime-web.
 
-    python -m tests.benchmarks.wasm_kernels [--turns 9] [--node NODE] [--web FOLDER] [CASE ...]
+    python -m tests.benchmarks.wasm_kernels [--rounds 9] [--node NODE] [--web FOLDER] [CASE ...]
 
 A case is a primitive and its sizes: matmul_packed:512x512x512 (M, K, N), matmul:12x128x32x128 (batch, M, K, N),
 matmul_batched:100x36x64x64 (T, P, K, N). --node names the program that runs them in V8 (24 or later), --web the folder
@@ -35,6 +35,7 @@ from sardonyx_wasm.generator import Unit
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines.tile import panel_width
 from tests.benchmarks.report import table
+from tests.benchmarks.turns import turns
 
 CASES = [
     "matmul_packed:512x512x512",
@@ -108,7 +109,7 @@ def module(cases: Sequence[Case], target: str) -> tuple[Unit, list[Any]]:
     return unit, codes
 
 
-def native(cases: Sequence[Case], turns: int) -> list[dict[str, float]]:
+def native(cases: Sequence[Case], rounds: int) -> list[dict[str, float]]:
     """Milliseconds of each case by wasmtime, NumPy and onnxruntime."""
     unit, codes = module(cases, "wasmtime")
     machine = host()
@@ -130,7 +131,7 @@ def native(cases: Sequence[Case], turns: int) -> list[dict[str, float]]:
             "NumPy": _call(np.matmul, a, b),
             "onnxruntime": _call(session.run, None, feeds),
         }
-        rows.append(_in_turns(sides, turns))
+        rows.append(_in_turns(sides, rounds))
         for place in places:
             machine.free(place)
     return rows
@@ -140,12 +141,12 @@ def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
     return lambda: function(*arguments)
 
 
-def _in_turns(sides: dict[str, Callable[[], Any]], turns: int) -> dict[str, float]:
+def _in_turns(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     counts = {side: _repetitions(run) for side, run in sides.items()}
     times: dict[str, list[float]] = {side: [] for side in sides}
-    for _ in range(turns):
-        for side, run in sides.items():
-            times[side].append(1e3 * _timed(run, counts[side]))
+    for k in range(rounds):
+        for side in turns(sides, k):
+            times[side].append(1e3 * _timed(sides[side], counts[side]))
     return {side: statistics.median(known) for side, known in times.items()}
 
 
@@ -165,7 +166,7 @@ def _timed(run: Callable[[], Any], count: int) -> float:
     return (time.thread_time() - start) / count
 
 
-def in_v8(cases: Sequence[Case], turns: int, node: str, web: str | None) -> list[dict[str, float]]:
+def in_v8(cases: Sequence[Case], rounds: int, node: str, web: str | None) -> list[dict[str, float]]:
     """Milliseconds of each case by V8, and by onnxruntime-web if its folder is given."""
     unit, codes = module(cases, "v8")
     with tempfile.TemporaryDirectory() as name:
@@ -189,7 +190,7 @@ def in_v8(cases: Sequence[Case], turns: int, node: str, web: str | None) -> list
         binary = folder / "module.wasm"
         binary.write_bytes(unit.module.to_bytes(Memory(-(-end // 65536), import_from=None)))
         description = folder / "jobs.json"
-        description.write_text(json.dumps({"module": str(binary), "turns": turns, "cases": jobs}))
+        description.write_text(json.dumps({"module": str(binary), "rounds": rounds, "cases": jobs}))
         command = [node, str(SCRIPT), str(description), *([web] if web else [])]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -215,16 +216,16 @@ def report(cases: Sequence[str], rows: Sequence[dict[str, float]], known: Sequen
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=CASES, metavar="CASE")
-    parser.add_argument("--turns", type=int, default=9, help="measurements of each (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=9, help="measurements of each (default %(default)s)")
     parser.add_argument("--node", help="run in V8 instead, by this program")
     parser.add_argument("--web", help="folder of the package onnxruntime-web")
     arguments = parser.parse_args()
     known = [parsed(text) for text in arguments.cases]
     if arguments.node:
-        rows = in_v8(known, arguments.turns, arguments.node, arguments.web)
+        rows = in_v8(known, arguments.rounds, arguments.node, arguments.web)
     else:
         with threadpool_limits(1):
-            rows = native(known, arguments.turns)
+            rows = native(known, arguments.rounds)
     print("\n".join(report(arguments.cases, rows, known)))
 
 

@@ -5,6 +5,7 @@ python -m tests.support.browser script.py        runs a script there, and prints
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import sys
 import textwrap
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
 
 TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+PACKED = {".sdx", ".whl", ".zip"}
+"""What is compressed in itself."""
 ISOLATED = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
@@ -50,7 +53,8 @@ class Site(ThreadingHTTPServer):
 
     `requests` are the paths that were asked for; `policy` is the Content-Security-Policy of every answer. What did not
     change since its ETag was given is not sent again. `rate` is how many bytes a second all answers share, 0 for no
-    limit; `sent` counts those of each path.
+    limit; `sent` counts those of each path. With `gzip` they are compressed for whoever accepts it, but for what is
+    compressed in itself.
     """
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
@@ -62,6 +66,8 @@ class Site(ThreadingHTTPServer):
         self.policy = ""
         self.rate = 0.0
         self.sent: Counter[str] = Counter()
+        self.gzip = False
+        self._packed: dict[tuple[int, int], bytes | None] = {}
         self._pacing = threading.Lock()
         self._free = 0.0
         self.address = f"http://127.0.0.1:{self.server_port}"
@@ -81,6 +87,31 @@ class Site(ThreadingHTTPServer):
         file = self.folders[folder] / name
         return file if file.is_file() else None
 
+    def pack(self) -> None:
+        """Compress everything, so that the first who asks need not wait for it."""
+        names = {f"data/{name}" for name in self.data}
+        for folder, root in self.folders.items():
+            names |= {f"{folder}/{file.relative_to(root)}" for file in root.rglob("*") if file.is_file()}
+        for name in names:
+            body = self.content(name)
+            if body is not None:
+                self.packed(name, body)
+
+    def content(self, path: str) -> bytes | None:
+        """Return the bytes at `/folder/name`."""
+        found = self.find(path)
+        return found.read_bytes() if isinstance(found, Path) else found
+
+    def packed(self, path: str, body: bytes) -> bytes | None:
+        """Return `body` as gzip has it; None where that is no smaller."""
+        if Path(path).suffix in PACKED:
+            return None
+        key = zlib.crc32(body), len(body)
+        if key not in self._packed:
+            small = gzip.compress(body, mtime=0)
+            self._packed[key] = small if len(small) < len(body) else None
+        return self._packed[key]
+
     def wait(self, nbytes: int) -> None:
         """Return when it is time to send so many bytes more."""
         with self._pacing:
@@ -98,21 +129,26 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         path = self.path.partition("?")[0]
         self.server.requests.append(path)
-        content = self.server.find(path)
-        body = content.read_bytes() if isinstance(content, Path) else content
+        body = self.server.content(path)
         if body is None:
             return self._answer(404, b"")
         etag = f'"{zlib.crc32(body):08x}"'
         if self.headers["If-None-Match"] == etag:
             return self._answer(304, b"", etag)
+        if self.server.gzip and "gzip" in self.headers.get("Accept-Encoding", ""):
+            packed = self.server.packed(path, body)
+            if packed is not None:
+                return self._answer(200, packed, etag, encoding="gzip")
         return self._answer(200, body, etag)
 
     def do_POST(self) -> None:
         self.server.posted[self.path.strip("/")] = self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(204, b"")
 
-    def _answer(self, status: int, body: bytes, etag: str = "") -> None:
+    def _answer(self, status: int, body: bytes, etag: str = "", encoding: str = "") -> None:
         self.send_response(status)
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
         if etag:
             self.send_header("ETag", etag)
         suffix = Path(self.path.partition("?")[0]).suffix

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import tarfile
+import threading
+import urllib.request
 import zipfile
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -13,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.support import needs, require, system
+from tests.support.browser import Site
 from tests.support.cache import cached, member
 from tests.support.needs import Need
 
@@ -86,3 +90,24 @@ def test_system_says_what_it_cannot_install(
     assert capsys.readouterr().out == (
         "absent: it is absent (on Debian: apt-get install absent-package); its tests will be skipped\n"
     )
+
+
+def test_the_site_compresses_what_gets_smaller_for_those_who_accept_it() -> None:
+    with Site({}) as site:
+        site.data = {"zeros.bin": bytes(1000), "tiny": b"x", "model.sdx": bytes(1000)}
+        site.gzip = True
+        site.pack()
+        threading.Thread(target=site.serve_forever, daemon=True).start()
+
+        def fetch(name: str, accept: str) -> tuple[str | None, bytes]:
+            request = urllib.request.Request(f"{site.address}/data/{name}", headers={"Accept-Encoding": accept})
+            with urllib.request.urlopen(request) as answer:
+                return answer.headers["Content-Encoding"], answer.read()
+
+        encoding, body = fetch("zeros.bin", "gzip, br")
+        assert (encoding, gzip.decompress(body)) == ("gzip", bytes(1000))
+        assert site.sent["/data/zeros.bin"] == len(body) < 100
+        assert fetch("zeros.bin", "identity") == (None, bytes(1000))
+        assert fetch("tiny", "gzip") == (None, b"x")
+        assert fetch("model.sdx", "gzip") == (None, bytes(1000))
+        site.shutdown()
