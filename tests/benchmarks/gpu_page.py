@@ -3,7 +3,7 @@
     python -m tests.benchmarks.gpu_page [--models ID,...] [--runs 3] [--core 0] [--write] [--json]
 
 Where there is no GPU, SwiftShader plays it on the processor; then Chromium gets one core, `--core`, so that threads do
-not blur the times. Sides run in turns. A run takes arrays and returns arrays.
+not blur the times. Sides run in turns, and who goes first alternates. A run takes arrays and returns arrays.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ import numpy as np
 from sardonyx.web.folder import write
 from tests.benchmarks.browser import GPU_FILES, MISDECLARED, THEIRS, VERSION, onnxruntime_web, without_shapes
 from tests.benchmarks.report import processor, publish, table
-from tests.benchmarks.table import number
+from tests.benchmarks.table import number as digits
+from tests.benchmarks.turns import turns
 from tests.models import assert_close, inputs, path, reference
 from tests.support.browser import Chromium, open_chromium
 from tests.web.pages import bundled
@@ -34,8 +35,11 @@ SIDES = (THEIRS, OURS)
 Figures = dict[str, Any]
 
 
-def measure(chromium: Chromium, id: str, runs: int) -> Figures:
-    """Milliseconds of a first and of later runs of each side, and what is wrong with its outputs."""
+def measure(chromium: Chromium, id: str, runs: int, number: int) -> Figures:
+    """Milliseconds of a first and of later runs of each side, and what is wrong with its outputs.
+
+    `number` says who goes first.
+    """
     feeds = inputs(id)
     bundle = bundled(path(id), feeds, ["webgpu"])
     site = chromium.site
@@ -52,7 +56,7 @@ def measure(chromium: Chromium, id: str, runs: int) -> Figures:
         page.goto(f"{site.address}/support/page.html")
         page.evaluate("async () => { globalThis.bench = await import('/benchmarks/page.mjs'); bench.aim('webgpu'); }")
         page.evaluate("(kinds) => bench.feed(kinds)", kinds)
-        for side in SIDES:
+        for side in turns(SIDES, number):
             found[side] = {"first": page.evaluate("(side) => bench.cold(side)", side)}
             _judge(chromium, id, found[side], side)
         times = page.evaluate("([sides, runs]) => bench.steady(sides, runs, 1)", [list(SIDES), runs])
@@ -80,7 +84,7 @@ def rendered(rows: Mapping[str, Figures]) -> list[str]:
     lines, ratios = [], []
     for id, row in rows.items():
         ratios.append(row[OURS]["run"] / row[THEIRS]["run"])
-        times = [number(row[side][what]) for what in ("first", "run") for side in SIDES]
+        times = [digits(row[side][what]) for what in ("first", "run") for side in SIDES]
         lines.append([id, *times, f"{ratios[-1]:.2f}"])
     lines.append(["geometric mean", "", "", "", "", f"**{statistics.geometric_mean(ratios):.2f}**"])
     return table(["model", f"{THEIRS}, first, ms", "ours, ms", "run, ms", "ours, ms", "ratio"], lines)
@@ -101,8 +105,8 @@ def main() -> None:
         write(Path(site), compiler=False)
         folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(GPU_FILES), "site": Path(site)}
         with open_chromium(folders) as chromium:
-            for id in arguments.models:
-                rows[id] = measure(chromium, id, arguments.runs)
+            for number, id in enumerate(arguments.models):
+                rows[id] = measure(chromium, id, arguments.runs, number)
                 if not arguments.json:
                     print(f"{id}: {json.dumps(rows[id])}", flush=True)
             about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}."

@@ -1,4 +1,9 @@
-"""`python -m tests.conformance`: run ONNX's backend cases on an execution provider, and say what became of them."""
+"""`python -m tests.conformance`: run ONNX's backend cases on an execution provider, and say what became of them.
+
+A case is one of those that `onnx.backend.test.loader` lists: nodes, simple graphs, models converted from PyTorch, and
+real ones. It counts once, and passes if all outputs of all of its data sets have the wanted types and shapes, and
+values within the case's own tolerance, as ONNX's runner compares them.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,8 @@ from dataclasses import asdict
 from fnmatch import fnmatch
 from pathlib import Path
 
+import onnx
+
 from sardonyx.providers import NUMPY, OURS
 from tests.conformance import expectation
 from tests.conformance.cases import STATUSES, Case, Outcome, cases
@@ -19,7 +26,11 @@ from tests.support.needs import quieten_vulkan
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.conformance", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("--provider", choices=OURS, help="default: NumPy; with --write: all of them")
     parser.add_argument("--filter", metavar="GLOB", default="*", help="only cases of these names or operators")
     parser.add_argument("--every", metavar="N", type=int, default=1, help="only every N-th of those")
@@ -47,7 +58,7 @@ def main() -> None:
 def report(provider: str, outcomes: Mapping[Case, Outcome]) -> None:
     """Print counts, the reasons by frequency, and the cases that fail by operator."""
     failed = {case: outcome for case, outcome in outcomes.items() if outcome.status != "passed"}
-    print(f"{provider}: {expectation.summary(outcomes.values())}")
+    print(f"{provider}, onnx {onnx.__version__}: {expectation.summary(outcomes.values())}")
     print("\nReasons")
     for (status, text), count in Counter(map(_reason, failed.values())).most_common(40):
         print(f"{count:6} {status:12} {text}")
