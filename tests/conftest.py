@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis.internal.conjecture import providers
 
-from sardonyx import plan_cache
 from tests.support import build_wheel
 from tests.support.needs import quieten_vulkan
 
@@ -19,14 +17,6 @@ quieten_vulkan()
 os.environ["SARDONYX_LIMITS"] = "default"  # what a browser grants
 # Else hypothesis draws the constants in our sources, and any change of ours would change what unrelated tests draw.
 providers.is_local_module_file = lambda path: False
-
-
-@pytest.fixture(scope="session", autouse=True)
-def no_plans_of_earlier_runs() -> Iterator[None]:
-    """Every test compiles: what an earlier run left in the cache would hide its failures."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(plan_cache, "key", lambda *_: None)
-        yield
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import ml_dtypes
@@ -15,20 +14,16 @@ from onnx.reference.op_run import OpRun
 import sardonyx
 from sardonyx import errors, ops
 from sardonyx import primitives as p
-from sardonyx.ops import REGISTRY
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, WEBGPU, require_provider
 
 ON_ALL = pytest.mark.parametrize("provider", PROVIDERS)
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 
 
-@pytest.fixture(autouse=True)
-def own_registry() -> Iterator[None]:
-    """What a test declares is gone after it."""
-    before = dict(ops.load())
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
+@pytest.fixture(autouse=True, scope="module")
+def all_operators() -> None:
+    """One that a test replaces is there already."""
+    ops.load()
 
 
 def model(graph: str) -> bytes:

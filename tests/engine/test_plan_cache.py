@@ -18,7 +18,7 @@ import sardonyx
 from sardonyx import cache, plan_cache
 from sardonyx.compiler.compile import Compiler
 from sardonyx.demo import assets
-from sardonyx.ops.operator import REGISTRY, Operator
+from sardonyx.ops.operator import Operator
 from sardonyx.plan_cache import key
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
@@ -316,16 +316,23 @@ def test_what_needs_the_graph_does_without_the_cache(
     assert not folder.exists() or entries(folder) == []
 
 
-def test_operators_of_others_are_not_remembered(folder: Path) -> None:
+@pytest.mark.parametrize("module", [__name__, None], ids=["named", "executed"])
+def test_operators_of_others_are_not_remembered(module: Any, folder: Path) -> None:
     class Twice(Operator, domain="test"):
         def expand(self, x: Any) -> Any:
             return 2 * x
 
-    try:
-        session(convolution())
-        assert not folder.exists()
-    finally:
-        del REGISTRY["test", "Twice"]
+    Twice.__module__ = module
+    session(convolution())
+    assert not folder.exists()
+
+
+def test_the_order_of_tests_does_not_matter() -> None:
+    """An example in a docstring declares an operator: while it is there, no plans are kept."""
+    tests = ["core/sardonyx/custom", f"{Path(__file__).relative_to(Path.cwd())}::test_initializers_can_be_fed"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_sources_change_the_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +16,7 @@ from sardonyx.array import Array, constant
 from sardonyx.errors import InvalidArgument, NotImplemented, RuntimeException
 from sardonyx.executor import replay
 from sardonyx.host import host_function
-from sardonyx.ops.operator import REGISTRY, Operator
+from sardonyx.ops.operator import Operator
 from sardonyx.plan import Host, Plan
 from sardonyx.strings import RunStrings, StaleStringsError, StringTable
 from tests.engine.graphs import model
@@ -187,7 +186,7 @@ def test_folded_strings_are_saved(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def spelling() -> Iterator[None]:
+def spelling() -> None:
     """An operator that a third party might bring: numbers written out, twice, and those of them that are above 0."""
 
     @host_function("test.spell")
@@ -203,9 +202,6 @@ def spelling() -> Iterator[None]:
         def expand(self, x: Array) -> tuple[Array, ...]:
             results = [(dtypes.string, (2, *x.shape)), (x.dtype, (None,))]
             return p.host("test.spell", x, results=results, digits=self.digits, rows=self.rows)
-
-    yield
-    del REGISTRY["test", "Spell"]
 
 
 def spell(provider: str, attributes: str = "digits = 2") -> sardonyx.InferenceSession:

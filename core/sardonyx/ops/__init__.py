@@ -46,7 +46,13 @@ def find(domain: str, op_type: str) -> type[Operator] | None:
 
 def foreign() -> bool:
     """Whether operators of other distributions are registered."""
-    return any(not operator.__module__.startswith(f"{__name__}.") for operator in REGISTRY.values())
+    return any(map(is_foreign, REGISTRY.values()))
+
+
+def is_foreign(operator: type[Operator]) -> bool:
+    """Whether an operator is of another distribution."""
+    module: str | None = operator.__module__  # None where the code that declares it was executed without a name
+    return module is None or not module.startswith(f"{__name__}.")
 
 
 @cache
