@@ -407,15 +407,18 @@ _TEXT = {"+": " + ", "*": "*", "floordiv": "//", "mod": "%"}
 def to_text(expression: Any, inner: bool = False) -> str:
     """Python source of an expression; `min` and `max` are Python's own.
 
-    >>> to_text(["+", 3, ["floordiv", "s", 2]])
-    '3 + (s//2)'
+    >>> to_text(["+", 3, ["floordiv", "s", ["*", 2, "t"]]])
+    '3 + (s//(2*t))'
     """
     if not isinstance(expression, list):
         return str(expression)
     name, *arguments = expression
     if name in ("min", "max"):
         return f"{name}({', '.join(map(to_text, arguments))})"
-    text = _TEXT[name].join(to_text(argument, True) for argument in arguments)
+    parts = [to_text(argument, True) for argument in arguments]
+    if name in ("floordiv", "mod") and isinstance(arguments[1], list) and arguments[1][0] == "*":
+        parts[1] = f"({parts[1]})"
+    text = _TEXT[name].join(parts)
     return f"({text})" if inner and name != "*" else text
 
 
