@@ -78,7 +78,11 @@ def test_plans_of_other_sizes_are_not_recalled(own_cache: Path, tmp_path: Path) 
         if size:
             options.add_free_dimension_override_by_name("N", size)
         keys.append(options.changes.key())
-    assert len(set(map(repr, keys))) == 3
+    for size in (3, 4):
+        options = sardonyx.SessionOptions()
+        options.add_free_dimension_override_by_denotation("N", size)
+        keys.append(options.changes.key())
+    assert len(set(map(repr, keys))) == 5
     options.add_initializer("w", X)
     assert options.changes.key() is None
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-import subprocess
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from sardonyx.polynomial import constant, evaluate, joined, symbol, within
 from sardonyx.sizecode import compile_all, symbols_of
 from sardonyx.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
 from tests.engine.sizes import INDICES, OPERATORS, RANGES, SIZES, Expression, at, build, expressions, sums, values
-from tests.support import require
+from tests.support.node import run
 
 careful = settings(derandomize=True, database=None, deadline=None, max_examples=200)
 SIZE = ("s", "t", "?c")
@@ -344,22 +342,19 @@ def test_code_for_sizes(several: list[Expression]) -> None:
 
 
 SCRIPT = """
-import { readFileSync } from "node:fs";
-import { broken, evaluate, isKnown, symbolsOf } from %s;
-
-const { sizes, points, guards } = JSON.parse(readFileSync(0, "utf8"));
-console.log(JSON.stringify({
+const { broken, evaluate, isKnown, symbolsOf } = await load("sizes.js");
+const { sizes, points, guards } = given;
+return {
   values: points.map((point) => sizes.map((size) => evaluate(size, point))),
   symbols: sizes.map((size) => [...symbolsOf(size)].sort()),
   known: sizes.map((size) => isKnown(size, { s: 1 })),
   broken: points.map((point) => guards.map((guard) => Boolean(broken([guard], point)))),
-}));
+};
 """
 
 
 def test_sizes_in_a_page() -> None:
     """The page runtime gives what Python does, and finds the same guards broken."""
-    require("node")
     several: list[Expression] = [1, "s", ["+", "s", -3, "?c"], ["*", 2, "s", "t"]]
     for name in OPERATORS:
         several += [[name, left, right] for left in ("s", "?c", -7, ["+", "s", -4]) for right in ("t", "?c", 3, -2)]
@@ -367,11 +362,8 @@ def test_sizes_in_a_page() -> None:
         [expression, relation, truth] for expression in several for relation in ("==", ">=") for truth in (True, False)
     ]
     points = list(range(0, SIZES["s"].size, 5))
-    told = json.dumps({"sizes": several, "points": [at(SIZES, point) for point in points], "guards": guards})
-    module = json.dumps((Path("web/sardonyx/sizes.js").resolve()).as_uri())
-    command = ["node", "--input-type=module", "--eval", SCRIPT % module]
-    done = subprocess.run(command, input=told, capture_output=True, text=True, check=True)
-    found = json.loads(done.stdout)
+    told = {"sizes": several, "points": [at(SIZES, point) for point in points], "guards": guards}
+    found = run(SCRIPT, told)
     wanted = {json.dumps(expression): values(expression, SIZES)[0][points] for expression in several}
     assert found["values"] == np.array(list(wanted.values())).T.tolist()
     assert found["symbols"] == [sorted(symbols_of(expression)) for expression in several]

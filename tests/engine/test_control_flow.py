@@ -137,6 +137,26 @@ def test_sizes_decide_what_a_branch_gives(provider: str) -> None:
     )
 
 
+FILLED = """
+g (bool c, float[N] x) => (float[N] y) {
+  y = If (c) <
+    then_branch = then () => (float[N] t) {
+      s = Shape (x)
+      t = ConstantOfShape <value = float[1] {2}> (s)
+    },
+    else_branch = other () => (float[N] e) { e = Neg (x) }
+  >
+}
+"""
+"""A branch is fed nothing, and gives as much as there is around it."""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sizes_around_a_branch_are_those_of_the_run(provider: str) -> None:
+    session = _compare(provider, FILLED, [{"c": np.array(True), "x": np.ones(n, np.float32)} for n in (3, 5, 2, 3)])
+    assert session.compiled == 1
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_scan_outputs_of_any_width(provider: str) -> None:
     x = np.array([0.5, -1, 2], np.float32)

@@ -87,3 +87,24 @@ def test_long_chains_are_cut(provider: str) -> None:
     (expected,) = onnxruntime.InferenceSession(model(text)).run(None, {"v0": np.array([-2, 3], np.float32)})
     np.testing.assert_array_equal(found, expected)
     assert 1000 / 48 <= launches(session) <= 60
+
+
+WINDOWS = """
+g (float[N, 1, H, W] x) => (float[N, 1, A, B] y, int64[N, 1, A, B] places) {
+  y, places = MaxPool <kernel_shape = [3, 2], strides = [1, 2], pads = [1, 1, 1, 0]> (x)
+}
+"""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_the_place_of_the_largest_in_a_window_is_that_of_the_first_nan(provider: str) -> None:
+    """Wherever it is: NumPy's argmax says the same."""
+    rng = np.random.default_rng(0)
+    x = rng.integers(-3, 4, (9, 1, 5, 6)).astype(np.float32)
+    x[rng.random(x.shape) < 0.1] = np.nan
+    number = np.arange(x.size).reshape(x.shape)
+    found, places = sardonyx.InferenceSession(model(WINDOWS), providers=[provider]).run(None, {"x": x})
+    for n, _, i, j in np.ndindex(*places.shape):
+        window = np.s_[n, 0, max(0, i - 1) : i + 2, max(0, 2 * j - 1) : 2 * j + 1]
+        np.testing.assert_array_equal(found[n, 0, i, j], x[window].max())
+        assert places[n, 0, i, j] == number[window].flat[x[window].argmax()]

@@ -107,6 +107,29 @@ def test_the_figure_of_a_refusal_is_what_is_needed(tmp_path: Path) -> None:
     check(InferenceSession(path, limited(least), providers=[NUMPY]), InferenceSession(path), 3)
 
 
+def test_only_what_is_looked_up_in_may_stay_in_its_file(tmp_path: Path) -> None:
+    """Rows of a table are read where they lie; positions are read whole, and have to be aligned."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    positions, name = np.random.default_rng(0).integers(0, 50, 20_000), "g"
+    while True:
+        x, y = (helper.make_tensor_value_info(each, TensorProto.FLOAT, [None]) for each in "xy")
+        nodes, weights = [helper.make_node("Gather", ["x", "at"], ["y"])], [numpy_helper.from_array(positions, "at")]
+        graph = helper.make_graph(nodes, name, [x], [y], weights)
+        opsets = [helper.make_opsetid("", 21)]
+        data = helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+        if data.index(positions[:9].tobytes()) % 8:
+            break
+        name += "g"
+    path, given = tmp_path / "m.onnx", {"x": np.arange(50, dtype=np.float32)}
+    path.write_bytes(data)
+    result = 4 * positions.size
+    session = InferenceSession(path, limited(result + positions.nbytes + 1000), providers=[NUMPY])
+    np.testing.assert_array_equal(session.run(None, given)[0], given["x"][positions])
+    with pytest.raises(RuntimeException, match="the limit is"):
+        InferenceSession(path, limited(result + positions.nbytes), providers=[NUMPY]).run(None, given)
+
+
 def test_what_was_refused_leaves_the_session_usable(tmp_path: Path) -> None:
     path = perceptron(tmp_path / "m.onnx")
     session = InferenceSession(path, limited(3 * LAYER), providers=[NUMPY])

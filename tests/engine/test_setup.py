@@ -105,3 +105,31 @@ def test_weights_of_other_plans_are_not_given_back() -> None:
     weights.place(plan, devices)
     number = next(k for k, buffer in enumerate(other.buffers) if buffer.weight == packed)
     assert weights.place(other, devices)[number] is places[number]
+
+
+def layered(layers: int) -> bytes:
+    """A model with so many quantized weights, one after the other."""
+    lines = [
+        f"int8[1] w{k} = {{1}} float{k} = DequantizeLinear (w{k}, scale) x{k + 1} = MatMul (x{k}, float{k})"
+        for k in range(layers)
+    ]
+    text = f"""<ir_version: 10, opset_import: ["" : 21]>
+    main (float32[B,{K}] x0) => (float32[B,{K}] x{layers}) {{ float32 scale = {{0.01}} {" ".join(lines)} }}"""
+    model: Model = parse_model(text)
+    for value in model.graph.initializers:
+        if isinstance(value, Value) and value.name.startswith("w"):
+            weight = np.random.default_rng(int(value.name[1:])).integers(-9, 9, (K, K)).astype(np.int8)
+            value.constant, value.type = Tensor.of(weight, value.constant.dtype, value.name), None
+    return write(model)
+
+
+def test_what_a_setup_needs_meanwhile_is_one_weight_at_a_time() -> None:
+    session = InferenceSession(layered(3), providers=[NUMPY])
+    session.run(None, {"x0": np.ones((2, K), np.float32)})
+    (plan,), devices = session.plans, [load(NUMPY).device({})]
+    stays, meanwhile = Weights().wanted(plan, devices)
+    assert 3 * 4 * K * K <= stays < 3 * 4 * K * K + 1000
+    assert K * K <= meanwhile < K * K + 1000
+    weights = Weights()
+    weights.place(plan, devices)
+    assert weights.wanted(plan, devices) == (0, 0)

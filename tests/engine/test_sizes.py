@@ -12,6 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import sardonyx
 from sardonyx.errors import InvalidArgument, RuntimeException
+from sardonyx.executor import MOST_PLANS
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 
@@ -101,6 +102,23 @@ def test_rank_from_an_input(provider: str) -> None:
     for shape in ([2, 3, 4], [5], [], [2, 0]):
         (y,) = session.run(None, {"shape": np.array(shape, np.int64)})
         np.testing.assert_array_equal(y, np.zeros(shape, np.float32), strict=True)
+
+
+def test_the_plans_that_were_not_used_for_longest_go() -> None:
+    text = "g (int64[K] shape) => (float y) { y = ConstantOfShape (shape) }"
+    session = sardonyx.InferenceSession(model(text), providers=[NUMPY])
+
+    def compiled(rank: int) -> int:
+        before = session.compiled
+        assert session.run(None, {"shape": np.ones(rank, np.int64)})[0].ndim == rank
+        return session.compiled - before
+
+    assert [compiled(rank) for rank in range(MOST_PLANS)] == [1] * MOST_PLANS
+    assert compiled(0) == 0
+    assert compiled(MOST_PLANS) == 1
+    assert len(session.plans) == MOST_PLANS
+    assert [compiled(rank) for rank in (0, *range(2, MOST_PLANS + 1))] == [0] * MOST_PLANS
+    assert compiled(1) == 1
 
 
 def test_shapes_that_do_not_fit_name_the_node() -> None:

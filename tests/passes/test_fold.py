@@ -90,6 +90,14 @@ def test_a_result_beyond_the_limit_stays_computed(more, expected):
     assert operators(graph) == expected
 
 
+@pytest.mark.parametrize(("times", "expected"), [(4, ["Add"]), (5, ["Expand", "Add"])])
+def test_a_result_much_larger_than_its_operands_stays_computed(times, expected):
+    graph = graph_of("float32[1] x, float32[2048] w", f"int64[2] s = {{{times}, 1}} v = Expand(w, s) y = Add(x, v)")
+    make_constant(graph, "w", np.ones(2048, np.float32))
+    rewrite(graph, [])
+    assert operators(graph) == expected
+
+
 def test_an_error_is_left_to_the_run():
     graph = graph_of("float32[2] x", "float32[2] a = {1, 2} float32[3] b = {1, 2, 3} c = Add(a, b) y = Add(x, c)")
     rewrite(graph, [])

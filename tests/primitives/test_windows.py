@@ -89,7 +89,7 @@ def test_reduce_window(function: str, dtype: type[np.generic]) -> None:
     for pick, case in cases(30, spread=False):
         x = rng.integers(-4, 5, (2, *case["sizes"])).astype(dtype)
         if dtype is np.float32 and pick.random() < 0.3:
-            x[0].flat[0] = np.nan
+            x[0].flat[[pick.randrange(x[0].size) for _ in range(2)]] = np.nan
         met = np.full((2, *case["counts"], *case["window"]), neutral, dtype)
         for place, element, found in places(case["sizes"], case["counts"], case["window"], **steps(case)):
             if found is not None:
