@@ -77,6 +77,17 @@ def test_equal_kernels_share_code() -> None:
     assert len(session.plans[0].codes) == 1
 
 
+def test_larger_sizes_are_parameters_of_one_code() -> None:
+    text = "g (float[5, 7] x, float[6, 9] y) => (float[7, 5] a, float[9, 6] b) { a = Transpose (x)  b = Transpose (y) }"
+    session = sardonyx.InferenceSession(model(text), providers=[WASM])
+    x, y = np.arange(35, dtype=np.float32).reshape(5, 7), np.arange(54, dtype=np.float32).reshape(6, 9)
+    a, b = session.run(None, {"x": x, "y": y})
+    np.testing.assert_array_equal(a, x.T)
+    np.testing.assert_array_equal(b, y.T)
+    assert launches(session) == 2
+    assert len(session.plans[0].codes) == 1
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_long_chains_are_cut(provider: str) -> None:
     """A thousand operators in a row: kernels stay small, and nothing recurses."""

@@ -191,17 +191,19 @@ def test_what_was_read_is_not_stored_again(tmp_path: Path, folder: Path) -> None
         assert_same(session(path).run(None, x), expected)
 
 
-def test_a_changed_data_file_is_noticed(tmp_path: Path, compiled: list[Compiler]) -> None:
-    graph = onnx.parser.parse_graph("g (float[1, 64] x) => (float[1, 64] y) { y = MatMul(x, w) }")
+@pytest.mark.parametrize(("body", "sign"), [("y = MatMul(x, w)", 1), ("v = Neg(w) y = MatMul(x, v)", -1)])
+def test_a_changed_data_file_is_noticed(body: str, sign: int, tmp_path: Path, compiled: list[Compiler]) -> None:
+    """What lies there, and what was computed from it while the model was optimized."""
+    graph = onnx.parser.parse_graph(f"g (float[1, 64] x) => (float[1, 64] y) {{ {body} }}")
     graph.initializer.append(numpy_helper.from_array(np.eye(64, dtype=np.float32), "w"))
     made = onnx.load_from_string(with_opset(graph))
     path = tmp_path / "model.onnx"
     onnx.save(made, path, save_as_external_data=True, location="weights.bin", size_threshold=1024)
     x = {"x": np.arange(64, dtype=np.float32)[None]}
-    assert_same(session(path).run(None, x), [x["x"]])
+    assert_same(session(path).run(None, x), [sign * x["x"]])
     (tmp_path / "weights.bin").unlink()
     (tmp_path / "weights.bin").write_bytes((2 * np.eye(64, dtype=np.float32)).tobytes())
-    assert_same(session(path).run(None, x), [2 * x["x"]])
+    assert_same(session(path).run(None, x), [2 * sign * x["x"]])
 
 
 def test_another_model_at_the_same_path_is_compiled(tmp_path: Path) -> None:
@@ -278,9 +280,11 @@ def test_what_plans_depend_on_is_part_of_the_key(folder: Path, monkeypatch: pyte
     basic = options(graph_optimization_level=sardonyx.GraphOptimizationLevel.ORT_ENABLE_BASIC)
     asked = options()
     asked.add_session_config_entry("optimization.merge_projections", "1")
+    limited = options(memory_limit="1GB")
     for count, given in enumerate(
         [
             {},
+            {"sess_options": limited},
             {"sess_options": basic},
             {"sess_options": asked},
             {"disabled_optimizers": ["conv_batch_normalization"]},

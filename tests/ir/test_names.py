@@ -11,7 +11,7 @@ def test_new_names_are_those_of_nobody_else(names: list[str]) -> None:
     values = [Value(name) for name in names]
     nodes = [Node("Relu", [], [value]) for value in values]
     users = [Node("Relu", [value], [Value(f"y{k}")]) for k, value in enumerate(values)]
-    graph = Graph("g", [], [user.outputs[0] for user in users], [*nodes, *users])
+    graph = Graph([], [user.outputs[0] for user in users], [*nodes, *users])
     new = new_names(graph)
     found = [new.get(id(value), value.name) for value in values]
     assert len({*found}) == len(names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -17,8 +18,10 @@ from sardonyx.array import Array, constant
 from sardonyx.primitives.formats import decode, encode
 from sardonyx.special import erf
 from sardonyx.symbolic import Guards
+from tests.compiler.accuracy import ACCURACY, EXACT, GUARD, samples, truth, ulps
 from tests.engine.graphs import model
 from tests.engine.providers import PROVIDERS, require_provider
+from tests.support.exact import reference
 
 INTEGERS = [np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64]
 MINIFLOATS = {
@@ -56,6 +59,52 @@ def test_erf_into_any_memory() -> None:
     np.testing.assert_array_equal(erf(inside, out=inside), erf(x))
 
 
+def edges(dtype: np.dtype[Any]) -> np.ndarray:
+    """Values of a type at which something may go wrong."""
+    if dtype.kind == "b":
+        return np.array([False, True])
+    if dtype.kind in "iu":
+        limits = np.iinfo(dtype)
+        numbers = [0, 1, 2, 3, 7, 8, 31, 63, limits.max, limits.max - 1, limits.min, limits.min + 1, limits.max // 2]
+        return np.array([*numbers, *([-1, -2, -7, -8] if limits.min else [])], dtype)
+    limit = np.finfo(dtype)
+    numbers = [0, 0.5, 1, 1.5, 2.5, 3, 1 / 3, 100, limit.max, limit.tiny, limit.smallest_subnormal, np.inf, np.nan]
+    return np.array([*numbers, *(-number for number in numbers)], dtype)
+
+
+TYPES = [*map(np.dtype, [np.bool_, *INTEGERS, np.float16, np.float32, np.float64])]
+SIGNLESS = {"min", "max", "sign"}
+"""Functions that may give either zero."""
+
+
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("name", sorted(EXACT))
+def test_exact_functions(name: str, dtype: np.dtype[Any]) -> None:
+    """Every bit is that of Python's integers, or of IEEE 754."""
+    function = scalar.FUNCTIONS[name]
+    if dtypes.of(dtype).kind not in function.kinds:
+        return
+    grids = [x.ravel() for x in np.meshgrid(*[edges(dtype)] * min(function.arity, 2))]
+    operands = [np.arange(grids[0].size) % 3 == 0, *grids] if name == "where" else grids
+    with np.errstate(all="ignore"):
+        found = function.numpy(*operands)
+    wanted = reference(name, *operands)
+    np.testing.assert_array_equal(found, wanted, strict=True)
+    if dtype.kind == "f" and found.dtype == dtype and name not in SIGNLESS:
+        known = ~np.isnan(wanted)
+        np.testing.assert_array_equal(np.signbit(found[known]), np.signbit(wanted[known]))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", sorted(ACCURACY))
+def test_functions_are_as_exact_as_those_of_numpy(name: str, dtype: str, rng: np.random.Generator) -> None:
+    x = samples(name, dtype, rng)[::7]
+    if name == "sigmoid":
+        x = x[~(x < -np.log(np.finfo(dtype).max))]  # of less the reciprocal is infinite
+    with np.errstate(all="ignore"):
+        assert ulps(scalar.FUNCTIONS[name].numpy(x), truth(name, x)) <= 4 + GUARD
+
+
 @pytest.mark.parametrize("name", sorted(name for name, function in scalar.FUNCTIONS.items() if function.arity < 3))
 def test_into_columns(name: str, rng: np.random.Generator) -> None:
     """Operands and results with gaps between them."""
@@ -67,9 +116,9 @@ def test_into_columns(name: str, rng: np.random.Generator) -> None:
             columns = [(rng.integers(0, 3, (33, gap)) / 2).astype(dtype)[:, :1] for _ in range(function.arity)]
             if dtype in (np.float32, np.float64):
                 columns[0][3:5] = [[np.nan], [-np.inf]]
+            wanted = reference(name, *columns)
+            found = np.zeros((33, wide), wanted.dtype)[:, :1]
             with np.errstate(all="ignore"):
-                wanted = function.numpy(*map(np.ascontiguousarray, columns))
-                found = np.zeros((33, wide), wanted.dtype)[:, :1]
                 function.numpy(*columns, out=found)
             np.testing.assert_allclose(found, wanted, rtol=1e-6, err_msg=f"{dtype.__name__} {gap} {wide}")
 

@@ -55,12 +55,18 @@ def test_who_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_errors_are_handed_on() -> None:
-    def fail(thread: int, threads: int) -> None:
-        if thread == 1:
+    begun = threading.Event()
+
+    def fail(share: int, shares: int) -> None:
+        if share == 0:
+            assert begun.wait(60)  # so that it is the other thread's
+        else:
+            begun.set()
             raise ValueError("mine")
 
     crew = Crew(2)
     for _ in range(2):
+        begun.clear()
         with pytest.raises(ValueError, match="mine"):
             crew.run(fail)
     assert crew.run(lambda thread, threads: threads) == 2
