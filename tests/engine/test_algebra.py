@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import operator
 import re
@@ -46,6 +47,8 @@ def test_sizes_keep_their_values(expression: Expression) -> None:
 @example(["floordiv", "j", 3])
 @example(["mod", ["+", "i", 1], "s"])
 @example(["mod", ["+", 3, ["*", -1, "j"]], 3])
+@example(["floordiv", ["+", -1, ["*", -1, "j"]], 4])
+@example(["mod", ["+", -1, ["*", -1, "j"]], 4])
 @example(["min", "j", 3])
 @example(["max", "k", "t"])
 def test_indices_keep_their_values(expression: Expression) -> None:
@@ -121,6 +124,14 @@ def test_what_is_never_negative(expression: Expression) -> None:
     value, whole = values(expression, SIZES)
     if build(expression).is_nonnegative():
         assert ((value >= 0) | ~whole).all()
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_signs_of_functions_are_known(name: str) -> None:
+    for a, b in itertools.product(("s", "t", "?c"), repeat=2):
+        value, whole = values([name, a, b], SIZES)
+        if a != "?c" or b != "?c":
+            assert build([name, a, b]).is_nonnegative() == bool((value[whole] >= 0).all()), (a, b)
 
 
 @careful

@@ -61,16 +61,23 @@ def print_summary(outcomes: Sequence[Outcome]) -> None:
         if outcome.is_killed:
             continue
         mutation = outcome.mutation
-        print(f"\n{coloured(outcome.status)}: {mutation.what}\n  {mutation.file}")
-        for sign, text in (("-", mutation.old), ("+", mutation.new)):
-            print(textwrap.indent(text.strip("\n"), f"  {sign} ", lambda line: True))
-        print("  " + "\n  ".join(mutation.tests))
-        if outcome.detail:
-            print(textwrap.indent("\n".join(outcome.detail.splitlines()[-12:]), "  | "))
+        print(f"\n{coloured(outcome.status)}: {mutation.what}")
+        print_block("  ", mutation.file)
+        print_block("  - ", mutation.old)
+        print_block("  + ", mutation.new)
+        print_block("  ", "\n".join(mutation.tests))
+        print_block("  | ", "\n".join(outcome.detail.splitlines()[-12:]))
     counts = Counter(outcome.status for outcome in outcomes)
     seconds = sum(outcome.seconds for outcome in outcomes)
     words = ", ".join(f"{count} {coloured(status)}" for status, count in counts.items()) or "none chosen"
     print(f"\n{len(outcomes)} mutations in {seconds:.0f} s: {words}")
+
+
+def print_block(prefix: str, text: str) -> None:
+    """Lines as they are, behind a prefix; what is too long goes on below."""
+    for line in text.splitlines():
+        for start in range(0, max(1, len(line)), WIDTH - len(prefix)):
+            print(f"{prefix}{line[start : start + WIDTH - len(prefix)]}".rstrip())
 
 
 def coloured(status: str) -> str:

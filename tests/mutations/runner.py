@@ -38,8 +38,8 @@ class Mutation:
     @property
     def room(self) -> str:
         """The part of the project that is changed."""
-        folders = Path(self.file).parts[:-1]
-        return "/".join(folders[-2:] if folders[0] == "core" and len(folders) > 2 else folders[-1:])
+        package, _, *inner = Path(self.file).parts[:-1]
+        return "/".join((package, *inner[:1])) if package == "core" else package
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def _pytest(tree: Path, tests: Sequence[str], limit: float) -> tuple[int | None,
     own = {"PYTHONPATH": places, "XDG_CACHE_HOME": str(tree.parent / "cache"), "SARDONYX_TEST_CACHE": str(CACHE)}
     options = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider", "-m", "not nightly"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
-    running = subprocess.Popen(
+    with subprocess.Popen(
         command,
         cwd=tree,
         env=os.environ | own,
@@ -142,14 +142,13 @@ def _pytest(tree: Path, tests: Sequence[str], limit: float) -> tuple[int | None,
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
-    )
-    try:
-        said, _ = running.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        return None, f"nothing came within {limit:.0f} s"
-    finally:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(running.pid, signal.SIGKILL)  # what the tests started
-        running.wait()
+    ) as running:
+        try:
+            said, _ = running.communicate(timeout=limit)
+        except subprocess.TimeoutExpired:
+            return None, f"nothing came within {limit:.0f} s"
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(running.pid, signal.SIGKILL)  # what the tests started
     skipped = " skipped" in said and " passed" not in said
     return (running.returncode, said) if not skipped else (5, "all of its tests were skipped\n" + said)
