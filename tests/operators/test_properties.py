@@ -21,6 +21,16 @@ careful = settings(
     suppress_health_check=list(HealthCheck),
     report_multiple_bugs=False,
 )
+LEAST = 0.4
+"""The part of an operator's calls that a judge has to take: of the others all judges lack the type or the form, or are
+known to be wrong (`faults`). It is about a half for few operators, and nearly all for most."""
+FEW = {
+    "CastMap": "onnxruntime, which alone has it, takes no keys of strings and fills up wrongly",
+    "FastGelu": "onnxruntime, which alone has it, loses digits where tanh is nearly -1",
+    "Loop": "the evaluator gives scalars an axis, onnxruntime heeds conditions that ONNX says are ignored",
+    "Shrink": "both take integers for floats",
+}
+"""Operators of which it is a fifth, and why."""
 KEYS = [pytest.param(*key, id=".".join(filter(None, key))) for key in sorted(DRAWERS)]
 
 
@@ -34,8 +44,8 @@ def on(provider: str) -> Any:
     return run
 
 
-def judge(domain: str, name: str, provider: str, examples: int) -> list[int]:
-    """Checks calls of an operator on a provider; gives how many judges each of them had."""
+def judge(domain: str, name: str, provider: str, examples: int) -> None:
+    """Checks calls of an operator on a provider, of which enough have judges."""
     require_provider(provider)
     judges: list[int] = []
     provided = on(provider)
@@ -46,13 +56,13 @@ def judge(domain: str, name: str, provider: str, examples: int) -> list[int]:
         judges.append(check(call, provided))
 
     run()
-    return judges
+    judged = sum(map(bool, judges))
+    assert judged >= (LEAST / 2 if name in FEW else LEAST) * len(judges), f"{judged} of {len(judges)} calls are judged"
 
 
 @pytest.mark.parametrize(("domain", "name"), KEYS)
 def test_calls(domain: str, name: str) -> None:
-    judges = judge(domain, name, NUMPY, 40)
-    assert sum(map(bool, judges)) > len(judges) / 8, "nobody judges most calls"
+    judge(domain, name, NUMPY, 40)
 
 
 @pytest.mark.parametrize(("domain", "name"), KEYS[::10])
