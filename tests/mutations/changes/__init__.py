@@ -1,0 +1,11 @@
+"""The mutations, room by room: each is a mistake that somebody could make, and the tests that must tell."""
+
+from __future__ import annotations
+
+from tests.mutations.changes.backends import PAGES, WASM, WEBGPU
+from tests.mutations.changes.compiler import COMPILER, OPERATORS, PASSES, SIZES
+from tests.mutations.changes.engine import COMMANDS, FILES, RUNTIME, SESSIONS
+
+MUTATIONS = [
+    *SIZES, *COMPILER, *PASSES, *OPERATORS, *FILES, *RUNTIME, *SESSIONS, *COMMANDS, *PAGES, *WASM, *WEBGPU
+]  # fmt: skip

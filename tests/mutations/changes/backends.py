@@ -1,0 +1,114 @@
+"""Mistakes in pages, WebAssembly and WebGPU."""
+
+from __future__ import annotations
+
+from tests.mutations.runner import Mutation
+
+_ALGEBRA = "tests/engine/test_algebra.py"
+
+PAGES = [
+    Mutation(
+        "remainders have the sign of what is divided",
+        "web/sardonyx/sizes.js",
+        "a - b * Math.floor(a / b)",
+        "a % b",
+        (_ALGEBRA,),
+    ),
+    Mutation(
+        "a guard that does not hold is not broken",
+        "web/sardonyx/sizes.js",
+        '(relation === "==" ? value === 0 : value >= 0) !== truth',
+        '(relation === "==" ? value === 0 : value > 0) !== truth',
+        (_ALGEBRA,),
+    ),
+    Mutation(
+        "ranges that come back are not joined with the next one",
+        "web/sardonyx/memory.js",
+        "if (this.free[k + 1]?.[0] === end)",
+        "if (this.free[k + 1]?.[0] < end)",
+        ("tests/web/test_modules.py",),
+    ),
+    Mutation(
+        "a section that is damaged is used",
+        "web/sardonyx/bundle.js",
+        "if (sum !== checksum || !isRight)",
+        "if (!isRight)",
+        ("tests/web/test_modules.py",),
+    ),
+    Mutation(
+        "a submission may take any time",
+        "web/sardonyx/queue.js",
+        "if (!last.dispatches.length || last.cost + cost <= limits.submission)",
+        "if (last)",
+        ("tests/web/test_modules.py",),
+    ),
+]
+
+WASM = [
+    Mutation(
+        "ranges that come back are not joined with the one before",
+        "wasm/sardonyx_wasm/hosts/allocator.py",
+        "if index and self._free[index - 1][1] == start:",
+        "if index and self._free[index - 1][1] == -start:",
+        ("tests/wasm/test_hosts.py",),
+    ),
+    Mutation(
+        "an error in another thread is lost",
+        "wasm/sardonyx_wasm/crew.py",
+        "self._done.put(error)",
+        "self._done.put(None)",
+        ("tests/wasm/test_crew.py",),
+    ),
+    Mutation(
+        "the place of the largest element is that of the last NaN",
+        "wasm/sardonyx_wasm/kernels/accumulator.py",
+        'call("and", _BOOL, [call("isnan", k, [element]), known])',
+        'call("isnan", k, [element])',
+        ("tests/engine/test_kernels.py",),
+    ),
+    Mutation(
+        "integers take tiles, too",
+        "wasm/sardonyx_wasm/tiling.py",
+        "    if not exact:\n        ways +=",
+        "    if True:\n        ways +=",
+        ("tests/wasm/test_tiling.py",),
+    ),
+]
+
+WEBGPU = [
+    Mutation(
+        "long work is one submission",
+        "webgpu_backend/sardonyx_webgpu/queue.py",
+        "if k > first and total + factor * seconds > BOUND:",
+        "if k > first and total + factor * seconds > 1e9:",
+        ("tests/webgpu/test_queue.py",),
+    ),
+    Mutation(
+        "threads that write parts of a word do so one over the other",
+        "webgpu_backend/sardonyx_webgpu/bindings.py",
+        "return k in self.written and k not in self.fours and self._is_packed(k)",
+        "return False",
+        ("tests/webgpu/test_conversion.py",),
+    ),
+    Mutation(
+        "NaN is not larger than what is largest",
+        "webgpu_backend/sardonyx_webgpu/folding.py",
+        'better = better | (call("isnan", a) & ~call("isnan", b))',
+        'better = better & ~call("isnan", a)',
+        ("tests/engine/test_kernels.py",),
+    ),
+    Mutation(
+        "a kernel of one axis is flat, wherever it stores",
+        "webgpu_backend/sardonyx_webgpu/lanes.py",
+        "self.is_flat = len(kernel.space) == 1 and self.target_index == [0, [[0, 1]], []]",
+        "self.is_flat = len(kernel.space) == 1",
+        ("tests/webgpu/test_concatenation.py", "tests/webgpu/test_lanes.py"),
+    ),
+    Mutation(
+        "a grid of many workgroups has no second axis",
+        "webgpu_backend/sardonyx_webgpu/grid.py",
+        "rows = -(-groups // most)",
+        "rows = min(1, groups)",
+        ("tests/webgpu/test_program.py",),
+    ),
+]
