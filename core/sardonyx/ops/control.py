@@ -11,17 +11,13 @@ from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, active_trace, constant, known_sizes
 from sardonyx.errors import NotImplemented
-from sardonyx.ir import Graph, Node, OptionalType, SequenceType, Value
+from sardonyx.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
 from sardonyx.ir.build import attribute
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
-from sardonyx.primitives.control import branch, loop
+from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
 from sardonyx.structure import Map, leaves
 from sardonyx.symbolic import Size
-
-MOST_TURNS = 5_000
-"""Iterations up to which a Loop that carries sequences or optionals is unrolled."""
-
 
 class ControlFlow(Operator, abstract=True):
     """An operator with graphs inside."""
@@ -59,6 +55,11 @@ class If(ControlFlow):
 class Loop(ControlFlow):
     """`body` again and again: for a number of trips, while a condition holds, or both.
 
+    The condition that the body gives ends the loop wherever it is false, as in onnxruntime; ONNX has it ignored where
+    the node is given none. The number of the turn and the condition have one element, and an axis if the body declares
+    one. A carried value may change its shape and, as long as it does, its rank: a turn that changes a rank is taken
+    while the plan is made.
+
     Where sequences or optionals are carried, or elements of a sequence may be used, the loop is unrolled while the plan
     is made, which ties the plan to the number of iterations.
     """
@@ -71,11 +72,23 @@ class Loop(ControlFlow):
         if self._is_structured(carried):
             return self._unroll(trips, condition, carried)
 
-        def body(*arguments: Array) -> list[Array]:
-            going, *results = self.run(self.body, arguments)
-            return [p.reshape(going, ()), *results]
+        return loop(trips, condition, carried, self._turn)
 
-        return loop(trips, condition, carried, body)
+    @classmethod
+    def given(cls, graph: Graph) -> list[TensorType | None]:
+        """Those of the number of the turn and the condition: scalars, or of one element where an axis is declared."""
+        own = zip((dtypes.int64, dtypes.bool_), graph.inputs)
+        kinds: list[TensorType | None] = [TensorType(dtype, (1,) if value.shape else ()) for dtype, value in own]
+        return kinds + [None] * (len(graph.inputs) - len(kinds))
+
+    def _turn(self, *arguments: Any) -> list[Any]:
+        """What the body gives for the number, the condition and what is carried; its condition as a scalar."""
+        given = [
+            x if kind is None or kind.shape is None else p.reshape(x, kind.shape)
+            for x, kind in zip(arguments, self.given(self.body), strict=True)
+        ]
+        going, *results = self.run(self.body, given)
+        return [p.reshape(going, ()), *results]
 
     def _is_structured(self, carried: Sequence[Any]) -> bool:
         declared = (value.type for value in (*self.body.inputs, *self.body.outputs))
@@ -92,7 +105,7 @@ class Loop(ControlFlow):
         likely = 4 * len(trace.guards.hints) if trace else 0  # grows with what earlier attempts at this run found
         values = list(carried)
         rows: list[list[Array]] = []
-        going = condition is None or _holds(condition)
+        going = condition is None or holds(condition)
         while going and (most is None or len(rows) < most):
             if len(rows) == MOST_TURNS:
                 raise ValueError(
@@ -100,18 +113,13 @@ class Loop(ControlFlow):
                     "through; carry a tensor, and append to it with Concat"
                 )
             turn, flag = constant(np.int64(len(rows))), constant(np.bool_(True))
-            on, *results = self.run(self.body, [turn, flag, *values])
+            on, *results = self._turn(turn, flag, *values)
             values = results[: len(values)]
             rows.append(results[len(values) :])
-            going = condition is None or _holds(p.reshape(on, ()), len(rows) < likely)
+            going = holds(on, len(rows) < likely)
         if not rows:
             return [*values, *map(_no_slices, self.body.outputs[1 + len(values) :])]
         return [*values, *(p.concat([p.unsqueeze(row, [0]) for row in column], 0) for column in zip(*rows))]
-
-
-def _holds(condition: Array, likely: bool = False) -> bool:
-    """Whether a condition holds in this run; what that is likely to be counts where nobody knows yet."""
-    return bool(known_sizes(condition, guess=int(likely))[0] != 0)
 
 
 def _no_slices(value: Value) -> Array:

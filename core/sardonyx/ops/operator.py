@@ -180,6 +180,11 @@ class Operator:
             raise ValueError(f"the input {missing[0]!r} is missing, without which the operator makes no sense")
         return [*given, *[None] * (len(needed) - len(given))]
 
+    @classmethod
+    def given(cls, graph: Graph) -> Sequence[TensorType | None]:
+        """The types that inputs of a graph inside have in every call of it; None where they may vary."""
+        return [None] * len(graph.inputs)
+
     def subgraph(self, name: str) -> Graph:
         graph = self.node.attribute(name)
         if not isinstance(graph, Graph):

@@ -72,8 +72,8 @@ class Inference:
         self._declared: set[Value] = set()
         """Outputs of graphs inside, whose declared types hold."""
         for value in graph.inputs:
-            if value.dtype is not None and value.shape is not None:
-                self._arrays[value] = self._one(Array(value.dtype, tuple(map(self._size, value.shape))))
+            if isinstance(value.type, TensorType) and (array := self._of_type(value.type)) is not None:
+                self._arrays[value] = self._one(array)
 
     # ---- asking
 
@@ -156,8 +156,15 @@ class Inference:
         operator = ops.find(holder.domain, holder.op_type)
         if operator is not None and operator.declared:
             self._declared.update(graph.inputs, graph.outputs)
-        for value in graph.inputs:
-            self.record(value, None)
+        kinds = [None] * len(graph.inputs) if operator is None else operator.given(graph)
+        for value, kind in zip(graph.inputs, kinds, strict=True):
+            self.record(value, None if kind is None else self._of_type(kind))
+
+    def _of_type(self, kind: TensorType) -> Array | None:
+        """What a type says of a Value."""
+        if kind.dtype is None or kind.shape is None:
+            return None
+        return Array(kind.dtype, tuple(map(self._size, kind.shape)))
 
     def adopt(self, value: Value, old: Value) -> None:
         """Let a Value that replaces another be known at least as well."""

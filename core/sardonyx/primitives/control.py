@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,11 +20,16 @@ from sardonyx.dtypes import DType
 from sardonyx.errors import SardonyxError
 from sardonyx.polynomial import symbol
 from sardonyx.primitives.batching import batched
+from sardonyx.primitives.elementwise import full
+from sardonyx.primitives.movement import concat, unsqueeze
 from sardonyx.structure import fill, is_nested
 from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same
 
 Outputs: TypeAlias = Sequence[Any]
 """Arrays; of branches also what `sardonyx.structure` arranges of them."""
+
+MOST_TURNS = 5_000
+"""Turns of a loop that are taken one by one while a plan is made."""
 
 
 class Branch(Primitive):
@@ -132,9 +138,9 @@ def loop(
 ) -> list[Array]:
     """ONNX's Loop: `body(iteration, condition, *carried)` gives the condition, the carried values, and scan outputs.
 
-    It runs while the condition holds, `trips` times at most; None means no bound (and that the body's condition is
-    ignored). The results are the carried values
-    after the last iteration, then the scan outputs of all iterations stacked along a new first axis.
+    It runs while the condition holds, `trips` times at most; None is a condition that holds, and no bound. The results
+    are the carried values after the last iteration, then the scan outputs of all iterations stacked along a new first
+    axis.
     """
     if (trips is not None and not trips.dtype.is_int) or (
         condition is not None and condition.dtype is not dtypes.bool_
@@ -145,10 +151,62 @@ def loop(
         return _run_now(trips, condition, carried, body)
     start = [trace.materialise(array) for array in carried]
     made, inner = _trace_loop(trace, body, start)
+    rows: list[list[Array]] = []
+    likely = 4 * len(trace.guards.hints)  # grows with what earlier attempts at this run found
+    while any(after.rank != before.rank for before, after in zip(start, inner.outputs[1:])):
+        most = None if trips is None else known_sizes(trips)[0]
+        if (most is not None and most <= len(rows)) or not (condition is None or holds(condition, len(rows) < likely)):
+            scans = [_no_slices(trace, inner, array) for array in inner.outputs[1 + len(start) :]]
+            return [*start, *_joined([*rows, scans])]
+        if len(rows) == MOST_TURNS:
+            raise ValueError(f"a carried value changes its rank in {MOST_TURNS:,} turns, which is too many to plan for")
+        condition, *results = body(constant(np.int64(len(rows))), constant(True), *start)
+        start = [trace.materialise(array) for array in results[: len(start)]]
+        rows.append(results[len(start) :])
+        made, inner = _trace_loop(trace, partial(_later, body, len(rows)), start)
+    if rows and trips is not None:
+        trips = trips - len(rows)
+    ends = _loop(trace, trips, condition, start, made, inner)
+    return [*ends[: len(start)], *_joined([*rows, ends[len(start) :]])]
+
+
+def holds(condition: Array, likely: bool = False) -> bool:
+    """Whether a condition holds in this run; what that is likely to be counts where nobody knows yet."""
+    return bool(known_sizes(condition, guess=int(likely))[0] != 0)
+
+
+def _later(body: Callable[..., Outputs], turns: int, number: Array, *given: Array) -> Outputs:
+    """What a body gives some turns later."""
+    return body(number + turns, *given)
+
+
+def _joined(rows: Sequence[Sequence[Array]]) -> list[Array]:
+    """Scan outputs: slices of single turns, and behind them those of all that are left, stacked already."""
+    *single, last = rows
+    return [
+        concat([*(unsqueeze(row[k], [0]) for row in single), stacked], 0) if single else stacked
+        for k, stacked in enumerate(last)
+    ]
+
+
+def _no_slices(trace: Trace, inner: Trace, array: Array) -> Array:
+    """A scan output of no turn; sizes that only a turn tells are 0."""
+    known = trace.guards.hints
+    return full((0, *(size if poly(size).symbols() <= known.keys() else 0 for size in array.shape)), 0, array.dtype)
+
+
+def _loop(
+    trace: Trace, trips: Array | None, condition: Array | None, start: list[Array], made: Body, inner: Trace
+) -> list[Array]:
+    """The loop whose body was traced, as an equation, or without one if all turns can be taken at once."""
     results = inner.outputs[1 : 1 + len(start)]
     scans = inner.outputs[1 + len(start) :]
     own = set(made.symbols)
     _adopt_guards(trace, inner, own)
+    if _goes_on(inner):
+        condition = None if condition is None or _is_true(condition) else condition
+    elif condition is None:
+        condition = constant(True)
     exact = condition is None and trips is not None and (trips.value is not None or trips.sizes is not None)
     count: Size = known_sizes(trips)[0] if exact and trips is not None else 0
     count = max(count, 0) if isinstance(count, int) else count
@@ -169,8 +227,20 @@ def loop(
     return list(outputs)
 
 
+def _goes_on(inner: Trace) -> bool:
+    """Whether what a body says of going on is what it was told, or that it does in any case."""
+    going = inner.outputs[0]
+    while going.equation is not None and going.equation.primitive.name == "reshape":
+        (going,) = going.equation.inputs
+    return going is inner.inputs[1] or _is_true(going)
+
+
+def _is_true(flag: Array) -> bool:
+    return flag.value is not None and bool(flag.value.all())
+
+
 def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Array]) -> tuple[Body, Trace]:
-    """Trace the body; sizes that an iteration changes become symbols of the body until no more do."""
+    """Trace the body; sizes that an iteration changes become symbols of it, until no more do or a rank changes."""
     shapes: list[list[Size]] = [list(array.shape) for array in start]
     symbols: dict[str, list[list[int]]] = {}
     hints = active_hints(trace)
@@ -195,8 +265,10 @@ def _trace_loop(trace: Trace, function: Callable[..., Outputs], start: list[Arra
             raise ValueError("a sequence, or an optional without element, is given where a tensor is carried")
         changed = False
         for k, (array, shape) in enumerate(zip(inner.outputs[1:], shapes, strict=False)):
-            if array.rank != len(shape) or array.dtype is not start[k].dtype:
-                raise ValueError(f"carried value {k} changes from {start[k]} to {array}; rank and type must stay")
+            if array.dtype is not start[k].dtype:
+                raise ValueError(f"carried value {k} changes from {start[k]} to {array}; its type must stay")
+            if array.rank != len(shape):
+                return body, inner
             for axis, (old, new) in enumerate(zip(shape, array.shape, strict=True)):
                 name = f"c{k}_{axis}_{trace.depth}"
                 if not same(old, new) and name not in symbols:
@@ -257,7 +329,7 @@ def _run_now(
     values, scans, count = list(carried), [], 0
     while going and (most is None or count < most):
         results = body(constant(np.int64(count)), constant(np.bool_(going)), *values)
-        going = condition is None or bool(known_sizes(results[0])[0])
+        going = bool(known_sizes(results[0])[0])
         values = list(results[1 : 1 + len(values)])
         scans.append([known(array) for array in results[1 + len(values) :]])
         count += 1
