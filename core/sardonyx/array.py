@@ -177,6 +177,13 @@ def primitive(cls: type[Primitive]) -> Primitive:
     return instance
 
 
+POLYNOMIAL = {"add", "sub", "mul", "neg"}
+MOVES = {"broadcast", "cast", "concat", "reshape", "transpose"}
+"""What makes polynomials of numbers that are read, and what only moves them: nothing else need be read for it."""
+TOLD, TOLD_DEPTH = 8, 8
+"""Elements that such numbers have at most where nobody read them before, and the equations between."""
+
+
 class TooEarlyError(Exception):
     """A size depends on data, and there is none yet."""
 
@@ -357,6 +364,8 @@ class Trace:
         known = evaluate(array)
         if known is not None:
             found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
+        elif array.equation is not None and self._is_told(array):
+            found = known_sizes(self._told(array))
         else:
             found_now = self.value_in_this_call(array)
             guesses = [guess] * number if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
@@ -367,6 +376,32 @@ class Trace:
                 self.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
         self._reads[id(array)] = found
         return found
+
+    def _is_told(self, array: Array, depth: int = TOLD_DEPTH) -> bool:
+        """Whether an Array is a polynomial of numbers that were read, or that small inputs hold."""
+        if array.value is not None:
+            return array.value.size <= TOLD and bool((np.abs(array.value.astype(np.float64)) < 1 << 31).all())
+        if id(array) in self._reads:
+            return True
+        equation = array.equation
+        if array.dtype not in (dtypes.int32, dtypes.int64) or depth == 0:
+            return False
+        if equation is None:
+            return isinstance(array.size, int) and array.size <= TOLD
+        name, params = equation.primitive.name, equation.params
+        moves = name in MOVES or (name == "elementwise" and params["function"] in POLYNOMIAL)
+        return moves and all(self._is_told(x, depth - 1) for x in equation.inputs)
+
+    def _told(self, array: Array) -> Array:
+        """The sizes that such an Array holds."""
+        if array.value is not None:
+            return array
+        if array.equation is None or id(array) in self._reads:
+            known = np.empty(int(array.size), dtype=object)
+            known[:] = self.read(array)
+            shape = tuple(map(int, array.shape))
+            return of_sizes(known.reshape(shape), array.dtype, shape)
+        return bind(array.equation.primitive, *map(self._told, array.equation.inputs), **array.equation.params)[0]
 
 
 _active = threading.local()

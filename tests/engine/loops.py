@@ -348,6 +348,38 @@ CASES = [
 ]
 
 
+DECLARED = [("int64", "bool"), ("int64[1]", "bool[1]"), ("int64[1]", "bool"), ("int64", "bool[1]")]
+"""What a body may declare of the number of the turn and of its condition."""
+
+FORMS = {
+    "at once": ("four", "", "", "", ""),
+    "together": ("n", ", x", ", float[6, 2] a", ", float[6, 2] b", "b = Add (a, number)"),
+    "turn by turn": ("n", ", x", ", float[A, 2] a", ", float[B, 2] b", "b = Concat <axis = 0> (a, x)"),
+    "unrolled": ("n", ", list", ", seq(float[]) a", ", seq(float[]) b", "b = SequenceInsert (a, row)"),
+}
+"""Ways to take a loop: the trips, what is carried, what the body takes of it and gives, and the node that makes it."""
+
+
+def form(name: str, number: str, going: str) -> str:
+    """A loop over n rows of x [6, 2] that is taken this way, and what its body declares."""
+    trips, carried, takes, gives, step = FORMS[name]
+    kind = "seq(float[]) last, " if "seq" in takes else "float[] last, " if takes else ""
+    return f"""
+g (int64 n, float[6, 2] x) => ({kind}float[] rows, float[] numbers, bool[] flags) {{
+  four = Constant <value_int = 4> ()
+  list = SequenceConstruct (x)
+  {"last, " if takes else ""}rows, numbers, flags = Loop ({trips}, {carried or ","}) <body = step (
+      {number} i, {going} go{takes}) => ({going} on{gives}, float[] row, float[] number, bool[] flag) {{
+    on = Identity (go)
+    row = Gather (x, i)
+    number = Cast <to = 1> (i)
+    flag = Identity (go)
+    {step}
+  }}>
+}}
+"""
+
+
 def check(case: Case, feeds: Feeds, found: list[np.ndarray]) -> None:
     """Fail where outputs are not what is expected; sizes of slices of no turn count for nothing."""
     doubles = {name: x.astype(np.float64) if x.dtype == np.float32 else x for name, x in feeds.items()}

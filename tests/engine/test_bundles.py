@@ -21,6 +21,7 @@ from sardonyx.demo import assets
 from sardonyx.errors import InvalidArgument, NotImplemented
 from sardonyx.plan_cache import Source
 from tests.engine.graphs import model
+from tests.engine.loops import DECLARED, form
 from tests.engine.providers import require_provider
 
 WASM, WEBGPU = "WasmExecutionProvider", "WebGpuExecutionProvider"
@@ -104,6 +105,13 @@ def test_control_flow_and_sizes_that_data_tell(provider: str) -> None:
         y, every = loop.run(None, {"n": np.int64(n), "x": x})
         np.testing.assert_array_equal(y, x * 2**n)
         np.testing.assert_array_equal(every, [x * 2**k for k in range(1, n + 1)] or np.empty((0, 2)))
+    for number, going in DECLARED[:2]:
+        data = model(form("together", number, going))
+        feeds = {"n": np.array(3), "x": np.ones((6, 2), np.float32)}
+        wanted = InferenceSession(data, providers=["NumpyExecutionProvider"]).run(None, feeds)
+        found = InferenceSession(made(data, (target,)), providers=[provider]).run(None, feeds)
+        for one, other in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(one, other, strict=True)
     branch = InferenceSession(made(BRANCH, (target,)), providers=[provider])
     for c, wanted in ((True, -x), (False, x * x)):
         np.testing.assert_array_equal(branch.run(None, {"c": np.bool_(c), "x": x})[0], wanted)

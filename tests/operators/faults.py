@@ -181,6 +181,7 @@ FAULTS = [
     Fault(REFERENCE, "QuantizeLinear", "makes integers of infinities", holds(np.isinf)),
     Fault(REFERENCE, "QLinearConv", "gives groups, and kernels of one axis, wrong shapes"),
     Fault(REFERENCE, "Loop", "gives scalars an axis", lambda call: not scan_rank(call)),
+    Fault(REFERENCE, "Loop", "takes no condition for one that does not hold", lambda call: call.inputs[1] is None),
     Fault(
         REFERENCE,
         "NegativeLogLikelihoodLoss",
@@ -208,7 +209,6 @@ FAULTS = [
     Fault(RUNTIME, "DFT", "takes other bins", lambda c: c.attributes["inverse"] and c.attributes["onesided"]),
     Fault(RUNTIME, "CastMap", "fills up with 0.f", has("map_form", "SPARSE")),
     Fault(RUNTIME, "FusedMatMul TransposeMatMul", "does not stack products of nothing", empty),
-    Fault(RUNTIME, "Loop", "heeds conditions that ONNX says are ignored", lambda call: call.inputs[1] is None),
     Fault(RUNTIME, "Loop", "knows no sizes of what no turn gave", lambda c: none_taken(*c.inputs[:2])),
     Fault(RUNTIME, "BiasGelu", "loses digits where erf is nearly -1", holds(lambda x: x.real < -1)),
     Fault(RUNTIME, "FastGelu Gelu", "loses digits where tanh is nearly -1", holds(lambda x: x.real < -2)),

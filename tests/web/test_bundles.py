@@ -8,12 +8,15 @@ from importlib import import_module
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from sardonyx import InferenceSession
 from sardonyx.dtypes import of
 from sardonyx.edge import inward
 from sardonyx.errors import NotImplemented
+from tests.engine.graphs import model
+from tests.engine.loops import DECLARED, form
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.pyodide.storage import typed
 from tests.support.browser import Chromium
@@ -74,6 +77,20 @@ def test_a_tenth_of_the_samples(chromium: Chromium, target: str) -> None:
 @pytest.mark.parametrize("target", TARGETS)
 def test_all_samples(chromium: Chromium, target: str, part: int) -> None:
     check_samples(chromium, target, SAMPLES[part::PARTS])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_bodies_of_loops_declare(chromium: Chromium, target: str) -> None:
+    feeds = {"n": np.array(3), "x": np.arange(12, dtype=np.float32).reshape(6, 2)}
+    data = [model(form(name, *DECLARED[1])) for name in ("at once", "together", "turn by turn")]
+    cases = [Case(bundled(each, feeds, [target]), feeds) for each in data]
+    for each, answer in zip(data, run(chromium, cases, target), strict=True):
+        assert not isinstance(answer, str), answer
+        wanted = onnxruntime.InferenceSession(each, providers=["CPUExecutionProvider"]).run(None, feeds)
+        for page, other in zip(answer, wanted, strict=True):
+            np.testing.assert_array_equal(page, other)
+            assert page.shape == other.shape
 
 
 def combination(id: str, target: str) -> Any:

@@ -61,7 +61,7 @@ def loop(d: Draw) -> dict[str, Any]:
     shape = (d.of(*SIZES),)
     turns = d.of(2, 0, 1, 3, 7)
     most = number(turns) if kind != "stops" or d.flag() else None
-    going = np.asarray(d.of(True, True, False)) if most is None or d.flag() else None  # with neither it never ends
+    going = np.asarray(d.of(True, True, False)) if d.flag() else None
     inputs = [most, going, d.dyadic(shape, np.float32), d.dyadic(shape, np.float32)]
     return {
         "inputs": inputs,
