@@ -83,7 +83,8 @@ def test_what_the_body_declares(name: str, number: str, going: str, provider: st
 
 
 EXAMPLES = """
-g (int64 n, bool c, float[3, 2, 2] x) => (float[T, 1] numbers, float[T, 1, 2, 2] rows, int64[T, 2] pairs, float[T, 4] slices) {
+g (int64 n, bool c, float[3, 2, 2] x)
+    => (float[T, 1] numbers, float[T, 1, 2, 2] rows, int64[T, 2] pairs, float[T, 4] slices) {
   numbers, rows, pairs, slices = Loop (n, c) <body = step (int64[1] i, bool going)
       => (bool on, float[1] number, float[1, 2, 2] row, int64[2] pair, float[4] slice) {
     on = Identity (going)

@@ -19,6 +19,7 @@ from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
 from sardonyx.structure import Map, leaves
 from sardonyx.symbolic import Size
 
+
 class ControlFlow(Operator, abstract=True):
     """An operator with graphs inside."""
 
@@ -78,16 +79,13 @@ class Loop(ControlFlow):
     def given(cls, graph: Graph) -> list[TensorType | None]:
         """Those of the number of the turn and the condition: scalars, or of one element where an axis is declared."""
         own = zip((dtypes.int64, dtypes.bool_), graph.inputs)
-        kinds: list[TensorType | None] = [TensorType(dtype, (1,) if value.shape else ()) for dtype, value in own]
+        kinds: list[TensorType | None] = [TensorType(dtype, _of_one(value)) for dtype, value in own]
         return kinds + [None] * (len(graph.inputs) - len(kinds))
 
     def _turn(self, *arguments: Any) -> list[Any]:
         """What the body gives for the number, the condition and what is carried; its condition as a scalar."""
-        given = [
-            x if kind is None or kind.shape is None else p.reshape(x, kind.shape)
-            for x, kind in zip(arguments, self.given(self.body), strict=True)
-        ]
-        going, *results = self.run(self.body, given)
+        own = [p.reshape(x, _of_one(value)) for x, value in zip(arguments[:2], self.body.inputs)]
+        going, *results = self.run(self.body, [*own, *arguments[2:]])
         return [p.reshape(going, ()), *results]
 
     def _is_structured(self, carried: Sequence[Any]) -> bool:
@@ -120,6 +118,11 @@ class Loop(ControlFlow):
         if not rows:
             return [*values, *map(_no_slices, self.body.outputs[1 + len(values) :])]
         return [*values, *(p.concat([p.unsqueeze(row, [0]) for row in column], 0) for column in zip(*rows))]
+
+
+def _of_one(value: Value) -> tuple[int, ...]:
+    """The shape that one element has where a body declares it."""
+    return (1,) if value.shape else ()
 
 
 def _no_slices(value: Value) -> Array:
