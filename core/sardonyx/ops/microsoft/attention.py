@@ -174,6 +174,19 @@ def _appended(past: Array | None, new: Array, length: Array | None = None) -> tu
     return joined, p.concat([joined, _part(past, 2, used, past.shape[2] - used)], 2), before
 
 
+def _of_beams(x: Array, beams: Array, before: Size) -> Array:
+    """Keys or values [B, H, T, D] of which each of the first `before` comes from the beam that is named for it, among
+    those of the same prompt: `beams` are [prompts, beams of each, most]."""
+    prompts, width, most = beams.shape
+    count, total = x.shape[0], x.shape[2]
+    if prompts * width != count or most < before:
+        raise ValueError(f"cache_indirection {p.show(beams.shape)} is not for {count} beams with {before} tokens")
+    own = p.iota((count, 1), 0, beams.dtype)
+    source = _part(p.reshape(beams, (count, most)), 1, 0, before) + own / width * width
+    rows = p.concat([source, p.broadcast_to(own, (count, total - before))], 1)
+    return p.transpose(p.gather(x, [rows, p.iota((1, total), 1, beams.dtype)], [0, 2]), [0, 2, 1, 3])
+
+
 class _MultiHead(_Masked, abstract=True):
     """Attention of query to key and value, which may be packed into one tensor, or be a cache themselves."""
 
@@ -185,11 +198,17 @@ class _MultiHead(_Masked, abstract=True):
         attention_bias: Array | None,
         past: tuple[Array | None, Array | None],
         past_length: Array | None,
+        beams: Array | None = None,
     ) -> Sequence[Array]:
         """[B, S, hidden], the caches of keys and values, and the scores."""
         q, k, v = self._heads(*tokens, bias)
         k, present_key, before = _appended(past[0], k, past_length)
         v, present_value, _ = _appended(past[1], v, past_length)
+        if beams is not None and past[0] is not None and past_length is not None and q.shape[2] == 1:
+            k, v = (_of_beams(x, beams, before) for x in (k, v))
+            if attention_bias is not None and attention_bias.shape[0] != 1:  # onnxruntime counts prompts, not beams
+                prompts = p.iota((q.shape[0],), 0, dtypes.int32) / beams.shape[1]
+                attention_bias = p.gather(attention_bias, [prompts], [0])
         result, scores = self.attended(q, k, v, before, mask, attention_bias)
         return result, present_key, present_value, scores
 
@@ -235,9 +254,8 @@ class MultiHeadAttention(_MultiHead, domain=MICROSOFT):
         past_length: Array | None = None,
         indirection: Array | None = None,
     ) -> Sequence[Array]:
-        refuse(cache_indirection=indirection)
         past = past_key, past_value
-        return self.results((query, key, value), bias, mask, attention_bias, past, past_length)
+        return self.results((query, key, value), bias, mask, attention_bias, past, past_length, indirection)
 
     samples = [
         sample((2, 3, 8), (2, 5, 8), (2, 5, 6), num_heads=2),
@@ -264,10 +282,9 @@ class DecoderMaskedMultiHeadAttention(_MultiHead, domain=MICROSOFT):
         indirection: Array | None = None,
         bias: Array | None = None,
     ) -> Sequence[Array]:
-        refuse(cache_indirection=indirection)
         shared = past_length if self.past_present_share_buffer else None
         past = past_key, past_value
-        return self.results((query, key, value), bias, mask, attention_bias, past, shared)
+        return self.results((query, key, value), bias, mask, attention_bias, past, shared, indirection)
 
 
 class GroupQueryAttention(Operator, domain=MICROSOFT):
