@@ -17,6 +17,8 @@ from tests.support import eager
 
 VOCABULARY, HEADS, SIZE = 11, 2, 4
 HIDDEN = HEADS * SIZE
+MOST = 32
+"""The words for which decoders with room in their caches declare it."""
 IMPORTS = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
 ID, FLOAT = TensorProto.INT32, TensorProto.FLOAT
 
@@ -71,27 +73,58 @@ class Body:
         merged = self.emit("Transpose", made, perm=[0, 2, 1, 3])
         return self.emit("Add", x, self.emit("Reshape", merged, np.array([0, 0, HIDDEN])))
 
+    def masked(self, x: str, new: list[str], past: list[str], present: list[str], mask: str, beams: bool) -> str:
+        """The same by one node, which puts new keys and values [B, 1, hidden] into caches with room for more."""
+        query = self.emit("MatMul", x, self.weights(HIDDEN, HIDDEN))
+        inputs = [query, *new, mask, "", *past, "past_sequence_length"]
+        made = helper.make_node(
+            "DecoderMaskedMultiHeadAttention",
+            [*inputs, "beam_width", "cache_indirection"] if beams else inputs,
+            [f"{self.name}_{len(self.nodes)}", *present],
+            domain="com.microsoft",
+            num_heads=HEADS,
+            scale=1.0,
+            past_present_share_buffer=1,
+        )
+        self.nodes.append(made)
+        return self.emit("Add", x, made.output[0])
+
     def logits(self, x: str) -> None:
         self.emit("MatMul", x, self.weights(HIDDEN, VOCABULARY), output="logits")
 
 
-def decoder(seed: int = 0, layers: int = 2) -> onnx.GraphProto:
-    """Like GPT-2: what comes next, by words, positions, a mask, and keys and values of earlier words."""
+def extras(room: int) -> dict[str, Any]:
+    """The inputs of a decoder whose caches have room for all words: how many there are; with 3 also whose they are."""
+    beams = {"beam_width": (ID, [1]), "cache_indirection": (ID, ["prompts", "beams", MOST])}
+    return {"past_sequence_length": (ID, [1]), **(beams if room == 3 else {})} if room else {}
+
+
+def decoder(seed: int = 0, layers: int = 2, room: int = 0) -> onnx.GraphProto:
+    """Like GPT-2: what comes next, by words, positions, a mask, and keys and values of earlier words; with so many
+    inputs for caches that have `room` for all of them."""
     body = Body("decoder", seed)
     words = body.emit("Gather", body.weights(VOCABULARY, HIDDEN), "input_ids")
     x = body.emit("Add", words, body.emit("Gather", body.weights(64, HIDDEN), "position_ids"))
     caches, results = {}, {}
     for layer in range(layers):
-        new = [body.emit("Unsqueeze", body.heads(x), np.array([0])) for _ in range(2)]
-        both = body.emit("Concat", *new, axis=0)
-        present = body.emit("Concat", f"past_{layer}", both, axis=3, output=f"present_{layer}")
-        k, v = (body.emit("Gather", present, np.array(part), axis=0) for part in (0, 1))
-        x = body.attention(x, k, v, "attention_mask")
         caches[f"past_{layer}"] = FLOAT, [2, "batch", HEADS, "past", SIZE]
+        if room:
+            new = [body.emit("MatMul", x, body.weights(HIDDEN, HIDDEN)) for _ in range(2)]
+            past = [body.emit("Gather", f"past_{layer}", np.array(part), axis=0) for part in (0, 1)]
+            present = [f"{kind}_{layer}" for kind in ("keys", "values")]
+            x = body.masked(x, new, past, present, "attention_mask", room == 3)
+            parts = [body.emit("Unsqueeze", part, np.array([0])) for part in present]
+            body.emit("Concat", *parts, axis=0, output=f"present_{layer}")
+        else:
+            new = [body.emit("Unsqueeze", body.heads(x), np.array([0])) for _ in range(2)]
+            both = body.emit("Concat", *new, axis=0)
+            whole = body.emit("Concat", f"past_{layer}", both, axis=3, output=f"present_{layer}")
+            k, v = (body.emit("Gather", whole, np.array(part), axis=0) for part in (0, 1))
+            x = body.attention(x, k, v, "attention_mask")
         results[f"present_{layer}"] = FLOAT, [2, "batch", HEADS, "total", SIZE]
     body.logits(x)
     ids = {"input_ids": (ID, ["batch", "length"]), "position_ids": (ID, ["batch", "length"])}
-    inputs = {**ids, "attention_mask": (ID, ["batch", "total"]), **caches}
+    inputs = {**ids, "attention_mask": (ID, ["batch", "total"]), **caches, **extras(room)}
     return body.graph(inputs, {"logits": (FLOAT, ["batch", "length", VOCABULARY]), **results})
 
 
@@ -106,20 +139,29 @@ def cross(body: Body, x: str, layers: int) -> dict[str, Any]:
     return results
 
 
-def decoded(body: Body, words: str, encoded: list[str], past: bool, mask: str) -> dict[str, Any]:
-    """The outputs of what comes after words, by caches of earlier ones and of what is encoded."""
+def decoded(
+    body: Body, words: str, encoded: list[str], past: bool, mask: str, known: list[str] | None = None, room: int = 0
+) -> dict[str, Any]:
+    """The outputs of what comes after words, by caches of earlier ones and of what is encoded, and by what else is
+    `known` of that: words of it [B, T], or vectors [B, T, hidden]."""
     x = body.emit("Gather", body.weights(VOCABULARY, HIDDEN), words)
+    for name in known or []:
+        vectors = name if "hidden" in name else body.emit("Gather", body.weights(VOCABULARY, HIDDEN), name)
+        x = body.emit("Add", x, body.emit("ReduceMean", vectors, axes=[1], keepdims=1))
     results: dict[str, Any] = {"logits": (FLOAT, ["batch", "length", VOCABULARY])}
     layers = len(encoded) // 2
     made = []
     for layer in range(layers):
-        own = []
-        for kind in ("key", "value"):
-            new, name = body.heads(x), f"present_{kind}_self_{layer}"
-            joined = [f"past_{kind}_self_{layer}", new] if past else [new]
-            own.append(body.emit("Concat", *joined, axis=2, output=name))
-            made.append((name, (FLOAT, ["batch", HEADS, "total", SIZE])))
-        x = body.attention(x, *own)
+        present = [f"present_{kind}_self_{layer}" for kind in ("key", "value")]
+        earlier = [name.replace("present", "past") for name in present]
+        made += [(name, (FLOAT, ["batch", HEADS, "total", SIZE])) for name in present]
+        if room:
+            new = [body.emit("MatMul", x, body.weights(HIDDEN, HIDDEN)) for _ in range(2)]
+            x = body.masked(x, new, earlier, present, "", room == 3)
+        else:
+            joined = [[before] * past + [body.heads(x)] for before in earlier]
+            own = [body.emit("Concat", *parts, axis=2, output=name) for parts, name in zip(joined, present)]
+            x = body.attention(x, *own)
         x = body.attention(x, *encoded[2 * layer : 2 * layer + 2], mask)
     body.logits(x)
     return results | dict(made)
@@ -132,9 +174,11 @@ def pair(
     hidden: bool = False,
     whole: bool = False,
     speech: bool = False,
+    given: bool = False,
+    room: int = 0,
 ) -> dict[str, onnx.GraphProto]:
     """Like T5, or, with `speech`, Whisper: an encoder, which `starts` generation if asked to, and a decoder, which may
-    take what is `hidden`, and the `whole` of the words each time."""
+    take what was `given` to that and what is `hidden`, the `whole` of the words each time, and caches with `room`."""
     encoder, decoder = Body("encoder", seed), Body("decoder", seed + 100)
     mask = "" if speech else "encoder_attention_mask"
     masks = {} if speech else {mask: (ID, ["batch", "encoded"])}
@@ -156,15 +200,16 @@ def pair(
     words = "input_ids"
     if whole:
         words = decoder.emit("Slice", words, np.array([-1]), np.array([9999]), np.array([1]))
-    made = decoded(decoder, words, names, True, mask)
-    given: dict[str, Any] = {"input_ids": (ID, ["batch", "length" if whole else 1]), **masks}
-    if hidden:
-        given |= held
+    known = ["encoder_input_ids"] * given + ["encoder_hidden_states"] * hidden
+    made = decoded(decoder, words, names, True, mask, known, room)
+    taken: dict[str, Any] = {"input_ids": (ID, ["batch", "length" if whole else 1])}
+    taken |= {"encoder_input_ids": (ID, ["batch", "encoded"])} if given else {}
+    taken |= masks | (held if hidden else {})
     for name in made:
         if name != "logits":
-            given[name.replace("present", "past")] = FLOAT, ["batch", HEADS, "past", SIZE]
-    given |= {name: (FLOAT, ["batch", HEADS, "encoded", SIZE]) for name in names}
-    return {"encoder": encoder.graph(inputs, outputs), "decoder": decoder.graph(given, made)}
+            taken[name.replace("present", "past")] = FLOAT, ["batch", HEADS, "past", SIZE]
+    taken |= {name: (FLOAT, ["batch", HEADS, "encoded", SIZE]) for name in names} | extras(room)
+    return {"encoder": encoder.graph(inputs, outputs), "decoder": decoder.graph(taken, made)}
 
 
 @dataclass

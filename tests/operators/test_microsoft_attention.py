@@ -113,6 +113,36 @@ def decoder(past: int, *others: np.ndarray | None, bias: np.ndarray | None = Non
     return Call("DecoderMaskedMultiHeadAttention", inputs, attributes, ("y0", "y1", "y2", "y3"))
 
 
+def beamed(
+    op_type: str, width: int, past: int, mask: np.ndarray | None = None, *, each: bool = False, length: int = 1
+) -> Call:
+    """Tokens of two prompts with so many beams each, whose words before come from beams that are named."""
+    count = 2 * width
+    token, caches = [noise(count, length, HIDDEN) for _ in range(3)], [noise(count, HEADS, 6, SIZE) for _ in range(2)]
+    beams = np.random.default_rng(past).integers(0, width, (2, width, 6)).astype(np.int32)
+    bias, added = noise(3 * HIDDEN), noise(count if each else 1, HEADS, length, past + length)
+    if op_type == "MultiHeadAttention":
+        inputs, attributes = [*token, bias, mask, added, *caches, ints(past), beams], {}
+    else:
+        inputs = [*token, mask, added, *caches, ints(past), ints(width), beams, bias]
+        attributes = {"past_present_share_buffer": 1, "output_qk": 1}
+    return Call(op_type, inputs, {"num_heads": HEADS, **attributes}, ("y0", "y1", "y2", "y3"))
+
+
+BEAMED = {
+    f"{name}, {case}": beamed(op_type, *arguments, **more)
+    for name, op_type in (("decoder", "DecoderMaskedMultiHeadAttention"), ("multi", "MultiHeadAttention"))
+    for case, arguments, more in [
+        ("beams", (3, 4), {}),
+        ("beams, nothing yet", (2, 0), {}),
+        ("beams, mask", (2, 3, ints([1, 0, 1, 1], [1, 1, 0, 1], [1, 1, 1, 1], [0, 1, 1, 0])), {}),
+        ("beams, bias for each", (2, 5), {"each": True}),
+        ("one beam", (1, 3), {}),
+    ]
+}
+BEAMED["multi, beams, several tokens"] = beamed("MultiHeadAttention", 2, 3, length=2)
+
+
 DECODER = {
     "decoder, nothing yet": decoder(0),
     "decoder, mask and bias": decoder(
@@ -170,7 +200,7 @@ GROUPED = {
     "batch, positions": grouped(2, 1, 5, [6, 4], np.array([[9], [2]]), do_rotary=1, local_window_size=2),
     "batch, room in the cache": grouped(2, 1, 9, [6, 4], do_rotary=1),
 }
-CASES = ROTATED | MERGED | MULTI | DECODER | GROUPED
+CASES = ROTATED | MERGED | MULTI | DECODER | BEAMED | GROUPED
 
 
 @ON_ALL

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from sardonyx import errors
+from tests.engine.providers import NUMPY, WASM, WEBGPU
 
 from .generators import HIDDEN, VOCABULARY, Search, decoder, pair
 from .microsoft import ON_ALL
@@ -66,6 +67,12 @@ def spoken(times: int, kind: dict[str, Any] | None = None, **more: Any) -> Searc
     return beams(op_type="WhisperBeamSearch", prompts=FEATURES, most=14, inputs=inputs, **given)
 
 
+def heard(words: np.ndarray | None, kind: dict[str, Any] | None = None) -> Search:
+    """BeamSearch in its form for speech."""
+    given = {"model_type": 2, "decoder_start_token_id": 2, "early_stopping": 1, **pair(speech=True, **(kind or {}))}
+    return beams(prompts=FEATURES, most=14, inputs={} if words is None else {"decoder_input_ids": words}, **given)
+
+
 CASES = {
     "beams": beams(),
     "one beam": beams(1, 1),
@@ -78,6 +85,8 @@ CASES = {
     "encoder, what is hidden": encoded(kind={"seed": 1, "layers": 2, "hidden": True}, inputs={"attention_mask": MASK}),
     "encoder, all words": encoded(kind={"whole": True}),
     "encoder alone": encoded(kind={"starts": False}),
+    "encoder, what is given": encoded(kind={"seed": 6, "given": True, "hidden": True}),
+    "BeamSearch of speech": heard(np.tile(ints(2, 3, 5), (3, 1))),
     "speech": spoken(0, inputs={"temperature": one(2.5)}),
     "speech, times": spoken(1, kind={"seed": 3}),
 }
@@ -91,6 +100,57 @@ def test_like_onnxruntime(name: str, provider: str) -> None:
     found = made.run(provider)
     np.testing.assert_array_equal(found[0], wanted[0])
     np.testing.assert_allclose(found[1], wanted[1], rtol=1e-4, atol=1e-4)
+
+
+FORMS = {
+    "what is given": encoded(kind={"given": True, "seed": 5}),
+    "what is given, layers": encoded(kind={"given": True, "hidden": True, "layers": 2, "seed": 6}),
+    "what is given, all words": encoded(kind={"given": True, "hidden": True, "whole": True, "seed": 7}),
+    "what is given, encoder alone": encoded(kind={"given": True, "starts": False, "seed": 8}),
+    "speech, the first word": heard(None),
+    "speech, all words": heard(np.tile(ints(2, 3), (3, 1)), {"whole": True, "layers": 2, "seed": 4}),
+}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_forms_of_decoders(name: str) -> None:
+    found = FORMS[name].run("eager")
+    for k, single in enumerate(FORMS[name].each(3)):
+        sequences, scores = single.expected()
+        np.testing.assert_array_equal(found[0][k : k + 1], sequences)
+        np.testing.assert_allclose(found[1][k : k + 1], scores, rtol=1e-4, atol=1e-4)
+
+
+ROOMY = {
+    "decoder": (beams(), [beams(decoder=decoder(18, room=room)) for room in (1, 3)]),
+    "one beam": (beams(1, 1), [beams(1, 1, decoder=decoder(18, room=room)) for room in (1, 3)]),
+    "first call": (beams(), [beams(decoder=decoder(18, room=3), init_decoder=decoder(18, room=1))]),
+    **{
+        name: (make(kind), [make({**kind, "room": room}) for room in (1, 3)])
+        for name, make, kind in [
+            ("encoder", lambda kind: encoded(kind=kind), {"seed": 5}),
+            ("encoder, all words", lambda kind: encoded(kind=kind), {"whole": True, "given": True, "layers": 2}),
+            ("encoder alone", lambda kind: encoded(kind=kind), {"starts": False, "seed": 2}),
+            ("speech", lambda kind: spoken(0, kind=kind), {"layers": 2}),
+        ]
+    },
+}
+"""Searches by decoders whose caches grow, and by the same ones whose caches have room: for onnxruntime's GPUs alone."""
+
+
+ON_SOME = [(name, "eager") for name in ROOMY]
+ON_SOME += [(name, provider) for name in ("one beam", "encoder") for provider in (NUMPY, WASM, WEBGPU)]
+
+
+@pytest.mark.parametrize(("name", "provider"), ON_SOME)
+def test_caches_with_room(name: str, provider: str) -> None:
+    """They hold all words from the beginning, and which beam each word is from, or are put in order."""
+    plain, roomy = ROOMY[name]
+    wanted = [np.concatenate(parts) for parts in zip(*(single.expected() for single in plain.each(3)), strict=True)]
+    for made in roomy:
+        found = made.run(provider)
+        np.testing.assert_array_equal(found[0], wanted[0])
+        np.testing.assert_allclose(found[1], wanted[1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow
@@ -138,6 +198,11 @@ def test_silence() -> None:
         (
             beams(model_type=1),
             "model_type 1, for an encoder and a decoder, needs an encoder and decoder_start_token_id",
+        ),
+        (beams(model_type=2, prompts=FEATURES), "needs decoder_input_ids or decoder_start_token_id"),
+        (
+            heard(None).with_inputs(logits_processor=ints(1)),
+            "logits_processor is 1, which needs the tokens that WhisperBeamSearch is told",
         ),
         (encoded(decoder=pair(layers=2)["decoder"]), "the encoder has 6 outputs, but the decoder has 2 layers"),
         (spoken(1, beginning_timestamp_token_id=-1), "logits_processor is 1, which needs beginning_timestamp_token_id"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sardonyx import dtypes
 from sardonyx import primitives as p
 from sardonyx.array import Array, known_sizes
@@ -63,11 +65,25 @@ class _Beams(Generation, abstract=True):
         carried = self.generated(decoder, prompt, most, choose, begun.arrays)
         return [*rules.finished(Beams(*carried[:6]), returned), *carried[6:]]
 
+    def begun(self, features: Array, words: Array | None) -> Array:
+        """What sequences begin with for features [B, F, T]: these words [B, S], or the one that starts a text."""
+        if words is None and self.decoder_start_token_id < 0:
+            raise ValueError("generation of words for features needs decoder_input_ids or decoder_start_token_id")
+        return p.full((features.shape[0], 1), self.decoder_start_token_id, dtypes.int32) if words is None else words
+
+    def pair(self, given: Sequence[Array], words: Array, most: Size, width: int) -> EncoderDecoder:
+        """The encoder, of what is given, perhaps a mask behind it, and the decoder of sequences that begin so."""
+        if self.encoder is None:
+            raise ValueError(f"model_type {self.model_type}, for an encoder and a decoder, needs an encoder")
+        masked = len(given) > 1
+        return EncoderDecoder(self.run, self.encoder, self.decoder, given, masked, words, most, width)
+
 
 class BeamSearch(_Beams, domain=MICROSOFT):
     """The best sequences int32 [B, num_return_sequences, max_length] that begin with prompts [B, S], found among
     `num_beams`; their scores, and those of all words at each step. With an encoder, it takes the prompts, and sequences
-    begin with `decoder_start_token_id`."""
+    begin with `decoder_start_token_id`. With `model_type` 2 it takes features [B, F, T], and sequences begin with
+    `decoder_ids` [B, S] if there are any."""
 
     def expand(
         self,
@@ -92,19 +108,22 @@ class BeamSearch(_Beams, domain=MICROSOFT):
         if self.model_type == 0:
             prompt = repeated(ids, width)
             masked = None if mask is None else repeated(mask, width)
-            decoder: Decoder = Gpt(self.run, self.decoder, self.init_decoder, prompt, masked, self.pad_token_id)
-        else:
-            if self.model_type != 1 or self.encoder is None or self.decoder_start_token_id < 0:
-                raise ValueError(
-                    "model_type 1, for an encoder and a decoder, needs an encoder and decoder_start_token_id"
-                )
+            pad = self.pad_token_id
+            decoder: Decoder = Gpt(self.run, self.decoder, self.init_decoder, prompt, masked, pad, most, width)
+            return self.searched(decoder, prompt, most, width, returned, processors, length_penalty)
+        if self.model_type == 2:
+            if logits_processor is not None and known_sizes(logits_processor)[0] == 1:
+                raise ValueError("logits_processor is 1, which needs the tokens that WhisperBeamSearch is told")
+            start, given = self.begun(ids, decoder_ids), [ids]
+        elif self.model_type == 1 and self.decoder_start_token_id >= 0:
             if mask is None:  # Only padding before the first word: the last one may be the same as padding.
                 counted = p.cast(p.not_equal(ids, self.pad_token_id), dtypes.int32)
                 mask = p.cast(p.cumulative(counted, "sum", 1) > 0, dtypes.int32)
-            start = p.full((ids.shape[0], 1), self.decoder_start_token_id, dtypes.int32)
-            decoder = EncoderDecoder(self.run, self.encoder, self.decoder, [ids, mask], True, start, width)
-            prompt = repeated(start, width)
-        return self.searched(decoder, prompt, most, width, returned, processors, length_penalty)
+            start, given = p.full((ids.shape[0], 1), self.decoder_start_token_id, dtypes.int32), [ids, mask]
+        else:
+            raise ValueError("model_type 1, for an encoder and a decoder, needs an encoder and decoder_start_token_id")
+        decoder = self.pair(given, start, most, width)
+        return self.searched(decoder, repeated(start, width), most, width, returned, processors, length_penalty)
 
 
 class WhisperBeamSearch(_Beams, domain=MICROSOFT):
@@ -146,12 +165,9 @@ class WhisperBeamSearch(_Beams, domain=MICROSOFT):
         (most,), (returned,) = known_sizes(max_length), known_sizes(num_return_sequences)
         width = int(known_sizes(num_beams)[0])
         silence = self.no_speech_token_id if self.asks(4) else None
-        if self.encoder is None or (decoder_ids is None and self.decoder_start_token_id < 0):
-            raise ValueError("an encoder is needed, and decoder_input_ids or decoder_start_token_id")
+        start = self.begun(features, decoder_ids)
         if silence is not None and silence < 0:
             raise ValueError("the output non_speech_probs needs no_speech_token_id")
-        if decoder_ids is None:
-            decoder_ids = p.full((features.shape[0], 1), self.decoder_start_token_id, dtypes.int32)
         times = None
         if logits_processor is not None and known_sizes(logits_processor)[0] == 1:
             times = self._times()
@@ -159,8 +175,7 @@ class WhisperBeamSearch(_Beams, domain=MICROSOFT):
         limits = repetition_penalty, vocabulary, spread, min_length
         heat = None if temperature is None else p.cast(p.reshape(temperature, ()), dtypes.float32)
         processors = Processors(self.eos_token_id, self.no_repeat_ngram_size, *limits, heat, times)
-        decoder = EncoderDecoder(self.run, self.encoder, self.decoder, [features], False, decoder_ids, width)
-        prompt = repeated(decoder_ids, width)
+        decoder, prompt = self.pair([features], start, most, width), repeated(start, width)
         results = self.searched(decoder, prompt, most, width, returned, processors, length_penalty, silence)
         if silence is None:
             return results

@@ -116,7 +116,7 @@ class _Line(Generation, abstract=True):
             carried = [written(tokens, length, words), finished, *extra]
             return ~p.reduce(finished, "all", [0]), words, None, carried
 
-        decoder = Gpt(self.run, self.decoder, self.init_decoder, ids, mask, self.pad_token_id)
+        decoder = Gpt(self.run, self.decoder, self.init_decoder, ids, mask, self.pad_token_id, most)
         finished = p.full((ids.shape[0],), False, dtypes.bool_)
         tokens, _, *extra = self.generated(decoder, ids, most, choose, [self.line(ids, most), finished])
         return [tokens, *extra]
