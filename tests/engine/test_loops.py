@@ -12,7 +12,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx.errors import Fail
+from sardonyx.errors import Fail, RuntimeException
 from tests.engine.graphs import model
 from tests.engine.loops import CASES, DECLARED, FORMS, Case, check, form
 from tests.engine.providers import PROVIDERS, require_provider
@@ -209,6 +209,15 @@ g (float[K] x) => (float[] y) {
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_ranks_may_follow_data(provider: str) -> None:
     compare(BY_DATA, provider, *({"x": np.full(2, x, np.float32)} for x in (1, 900, 30)))
+
+
+RISING_FOR_EVER = (RANKS % (", , x", RISING)).replace("Less (i, three)", "Identity (going)")
+
+
+def test_a_rank_that_rises_for_ever_is_an_error() -> None:
+    session = sardonyx.InferenceSession(model(RISING_FOR_EVER), providers=["NumpyExecutionProvider"])
+    with pytest.raises(RuntimeException, match="Loop 'y': a carried value still changes its rank after 64 turns"):
+        session.run(None, {"n": np.array(0), "c": np.array(True), "x": np.ones(1, np.float32)})
 
 
 ENDLESS = """
