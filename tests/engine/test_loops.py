@@ -49,8 +49,8 @@ def test_a_negative_number_of_turns_is_none(function: str, provider: str) -> Non
     assert rows.shape == (0, 2)
 
 
-def compare(text: str, provider: str, *calls: dict[str, np.ndarray]) -> None:
-    """Fail where the outputs differ from onnxruntime's: in type, rank, shape or elements."""
+def compare(text: str, provider: str, *calls: dict[str, np.ndarray]) -> sardonyx.InferenceSession:
+    """The session; fails where the outputs differ from onnxruntime's: in type, rank, shape or elements."""
     require_provider(provider)
     data = model(text)
     session = sardonyx.InferenceSession(data, providers=[provider])
@@ -58,6 +58,7 @@ def compare(text: str, provider: str, *calls: dict[str, np.ndarray]) -> None:
     for feeds in calls:
         for ours, theirs in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
             _same(ours, theirs)
+    return session
 
 
 def _same(ours: Any, theirs: Any) -> None:
@@ -79,7 +80,30 @@ X = np.arange(12, dtype=np.float32).reshape(6, 2)
 @pytest.mark.parametrize("name", FORMS)
 def test_what_the_body_declares(name: str, number: str, going: str, provider: str) -> None:
     """Of the number of the turn and the condition: scalars, or tensors of one element."""
-    compare(form(name, number, going), provider, *({"n": np.array(n), "x": X} for n in (3, 1, 6)))
+    session = compare(form(name, number, going), provider, *({"n": np.array(n), "x": X} for n in (3, 1, 6)))
+    assert bool(session.plans[0].functions) == (name in ("together", "turn by turn"))
+
+
+KNOWN = """
+g (float[6, 2] x) => (float[T, 2] rows) {
+  four = Constant <value_int = 4> ()
+  flag = Constant <value = bool {%s}> ()
+  rows = Loop (four, flag) <body = step (int64 i, bool going) => (bool on, float[2] row) {
+    yes = Constant <value = bool[1] {1}> ()
+    on = %s
+    row = Gather (x, i)
+  }>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("flag", "on"), [("1", "Identity (going)"), ("1", "And (going, yes)"), ("0", "Identity (going)")]
+)
+def test_conditions_that_are_known(flag: str, on: str) -> None:
+    """A loop of which it is known that it goes on is none."""
+    session = compare(KNOWN % (flag, on), "NumpyExecutionProvider", {"x": X})
+    assert not session.plans[0].functions or (flag, on) != ("1", "Identity (going)")
 
 
 EXAMPLES = """
