@@ -20,6 +20,7 @@ import numpy as np
 
 from sardonyx import InferenceSession, memory
 from sardonyx.errors import SardonyxError
+from tests.fuzz import manifests
 from tests.fuzz.mutations import INTEGERS, mutate
 from tests.fuzz.seeds import SEEDS, Seed
 
@@ -60,7 +61,9 @@ def case(number: int, kind: str) -> tuple[Seed, str, bytes]:
     """The mutated model of this number; the same number gives the same one."""
     rng = random.Random(f"{kind} {number}")
     seeds = SEEDS[kind]()
-    seed = seeds[number % len(seeds)] if kind == "real" else rng.choice(seeds)
+    seed = seeds[number % len(seeds)] if kind != "node" else rng.choice(seeds)
+    if kind == "bundle":
+        return seed, *manifests.mutate(rng, seed.data)
     return seed, *mutate(rng, seed.data, rng.choice(seeds).data)
 
 
