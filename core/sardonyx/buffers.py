@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import prod
 
 import numpy as np
 
 from sardonyx import device, dtypes
 from sardonyx.device import Address, Device
+from sardonyx.errors import UnsoundError
 from sardonyx.frames import Frame
 from sardonyx.handles import Feed, Handle, downloaded
 from sardonyx.inputs import Input
@@ -36,6 +38,7 @@ class Buffers:
         if handle is None:
             stored, shape = self.plan.buffers[buffer], self.shape(buffer, symbols)
             handle = Handle(stored.device, frame.address(buffer), dtypes.by_name(stored.dtype), shape)
+            _fit(handle.nbytes, handle.address)
             frame.handles[buffer] = handle
         return handle
 
@@ -60,9 +63,10 @@ class Buffers:
 
     def values(self, frame: Frame, buffer: int, count: int) -> list[int]:
         """The first elements of an integer buffer."""
-        stored = self.plan.buffers[buffer]
+        stored, address = self.plan.buffers[buffer], frame.address(buffer)
         dtype = dtypes.by_name(stored.dtype).storage
-        found = self.devices[stored.device].download(frame.address(buffer), dtype, (count,))
+        _fit(count * dtype.itemsize, address)
+        found = self.devices[stored.device].download(address, dtype, (count,))
         return [int(value) for value in found.tolist()]
 
     def fetch(self, feed: Feed) -> np.ndarray:
@@ -78,6 +82,7 @@ class Buffers:
 
     def move(self, source: Feed, device: int, target: Address) -> None:
         """Copy a tensor to a place on a device."""
+        _fit(source.nbytes, target)
         if isinstance(source, Handle) and source.device == device:
             self.devices[device].copy(source.words, target)
         else:
@@ -88,8 +93,17 @@ class Buffers:
         found = []
         for port, shape in zip(self.plan.inputs, shapes, strict=True):
             dtype = dtypes.by_name(port.dtype)
+            nbytes = prod(shape) * dtype.itemsize
+            for k in port.buffers:
+                _fit(nbytes, frame.address(k))
             places = [(self.devices[self.plan.buffers[k].device], frame.address(k)) for k in port.buffers]
             writes = [device.writer(owner, address, dtype.storage, shape) for owner, address in places]
             given = np.dtype(object) if dtype is dtypes.string else dtype.storage
             found.append(Input(port.name, given, shape, writes))
         return found
+
+
+def _fit(nbytes: int, address: Address) -> None:
+    """Raise UnsoundError where a plan has less room for a tensor than that takes."""
+    if nbytes > address.nbytes:
+        raise UnsoundError(f"a tensor of {nbytes:,} bytes has room for {address.nbytes:,} in the plan: compile anew")

@@ -38,6 +38,10 @@ class InvalidArgument(SardonyxError, ValueError):
     """A feed, an output name or an option does not fit the model."""
 
 
+class UnsoundError(InvalidArgument):
+    """A plan that was read, or what came with it, cannot be run."""
+
+
 class NoSuchFile(SardonyxError, FileNotFoundError):
     """The model, or a file that it names, does not exist."""
 

@@ -2,7 +2,8 @@
 
 A plan is what is left of a model when all decisions are taken: buffers with lifetimes, code, and a flat list of steps.
 It holds for all sizes that satisfy its guards. It needs no compiler and no ONNX to be replayed: `Plan.from_json` and an
-executor are enough, in Python or in a page. Sizes are nested lists over `+ * floordiv mod min max` and symbols.
+executor are enough, in Python or in a page. Sizes are nested lists over `+ * floordiv mod min max` and symbols; those
+that are lists are stored once (`sardonyx.terms`).
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.errors import InvalidArgument
 from sardonyx.structure import Form
+from sardonyx.terms import Terms, resolved
 
-VERSION = 1
+VERSION = 2
 """Raised whenever a plan of the old schema would be read wrongly."""
 
 Expression: TypeAlias = Any
@@ -210,6 +212,9 @@ class Plan:
     strings: Sequence[str] = ("",)
     """The strings of the model by id, those of its functions too. All plans of a session share them."""
 
+    terms: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The sizes that are lists, by the names that `sardonyx.terms` gives them, of a plan that was read."""
+
     def nodes_on(self) -> dict[str, int]:
         """How many ONNX nodes each device runs, by its name."""
         return {name: self.placement.count(k) for k, name in enumerate(self.devices)}
@@ -228,8 +233,15 @@ class Plan:
     def data(self, weight: Callable[[np.ndarray], Any]) -> dict[str, Any]:
         """What JSON says of the plan, without its strings; `weight` says what stands for a constant."""
         data = {name: getattr(self, name) for name in _STORED}
-        for name in ("inputs", "outputs", "buffers", "steps", "setup"):
-            data[name] = list(map(vars, data[name]))
+        terms = Terms()
+        for name in _SHAPED:
+            data[name] = [vars(item) | {"shape": terms.names(item.shape)} for item in data[name]]
+        for item in data["buffers"]:
+            item["elements"] = terms.name(item["elements"])
+        for name in ("steps", "setup"):
+            data[name] = [_told(step, terms) for step in data[name]]
+        data["guards"] = [[terms.name(size), *truth] for size, *truth in self.guards]
+        data["sizes"] = terms.listed
         data["weights"] = {name: weight(array) for name, array in self.weights.items()}
         data["functions"] = [[plan.data(weight) for plan in plans] for plans in self.functions]
         return data
@@ -250,16 +262,31 @@ class Plan:
     def of(cls, data: dict[str, Any], strings: Sequence[str], weight: Callable[[str, Any], np.ndarray]) -> Plan:
         """The plan that `data` tells of; `weight` gives the constant of a name and what stands for it."""
         kept = {name: data[name] for name in _STORED}
-        for name, kind in (("inputs", Port), ("outputs", Port), ("buffers", Buffer)):
+        terms = resolved(data["sizes"])
+        for name, kind in _SHAPED.items():
             kept[name] = [kind(**item) for item in data[name]]
+            for item in kept[name]:
+                item.shape = [terms.get(size, size) for size in item.shape]
+        for buffer in kept["buffers"]:
+            buffer.elements = terms.get(buffer.elements, buffer.elements)
         for name in ("steps", "setup"):
             kept[name] = list(map(step_of, data[name]))
+            for step in kept[name]:
+                if isinstance(step, Launch):
+                    step.params = [terms.get(size, size) for size in step.params]
+        kept["guards"] = [[terms.get(size, size), *truth] for size, *truth in data["guards"]]
         kept["weights"] = {name: weight(name, item) for name, item in data["weights"].items()}
         kept["functions"] = [[cls.of(item, strings, weight) for item in plans] for plans in data["functions"]]
-        return cls(**kept, strings=strings)
+        return cls(**kept, strings=strings, terms=terms)
 
 
-_STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings")]
+def _told(step: Step, terms: Terms) -> dict[str, Any]:
+    """A step as JSON."""
+    return vars(step) | {"params": terms.names(step.params)} if isinstance(step, Launch) else vars(step)
+
+
+_SHAPED: dict[str, type[Any]] = {"inputs": Port, "outputs": Port, "buffers": Buffer}
+_STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings", "terms")]
 
 
 def _encode(array: np.ndarray) -> list[Any]:

@@ -40,6 +40,7 @@ from sardonyx.plan import VERSION, Plan
 from sardonyx.serde.reader import read
 from sardonyx.serde.source import DataFiles, open_file
 from sardonyx.serde.wire import Buffer
+from sardonyx.soundness import check
 from sardonyx.strings import StringTable
 
 LARGEST = cache.ROOM // 4
@@ -308,6 +309,7 @@ def _decode(stored: memoryview, source: Source) -> Remembered:
     strings = StringTable(data["strings"])
     plans = [Plan.of(each, strings.texts, lambda name, _: arrays[name]) for each in data["plans"]]
     for plan in plans:
+        check(plan)
         _close(plan)
     return Remembered(Facts.from_data(data["facts"]), plans, WeightTable(strings, arrays, source.identify))
 

@@ -12,13 +12,17 @@ Evaluator = Callable[[Mapping[str, int]], tuple[Any, ...]]
 
 def symbols_of(expression: Any) -> set[str]:
     """The symbols in an expression."""
+    if isinstance(expression, int):
+        return set()
     found: set[str] = set()
+    seen: set[int] = set()
     stack = [expression]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
             found.add(item)
-        elif isinstance(item, list):
+        elif isinstance(item, list) and id(item) not in seen:  # lists stand in several
+            seen.add(id(item))
             stack += item[1:]
     return found
 

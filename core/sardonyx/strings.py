@@ -19,6 +19,8 @@ from typing import Protocol
 
 import numpy as np
 
+from sardonyx.errors import RuntimeException
+
 
 class Strings(Protocol):
     """What gives strings their ids."""
@@ -104,7 +106,10 @@ class RunStrings(dict[str, int]):
 
     def decode(self, ids: np.ndarray) -> np.ndarray:
         known, own = self._table.texts, self._texts
-        return _objects([known[k] if k >= 0 else own[~k] for k in ids.reshape(-1).tolist()], ids.shape)
+        try:
+            return _objects([known[k] if k >= 0 else own[~k] for k in ids.reshape(-1).tolist()], ids.shape)
+        except IndexError:
+            raise RuntimeException("a result has strings that nothing gave: the model, or its bundle, is wrong") from None
 
 
 _active = threading.local()

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sardonyx.errors import EPFail
+from sardonyx.errors import EPFail, UnsoundError
 
 from . import WasmProvider
 from .assembler import Callee, Memory, Module, i32
@@ -89,6 +89,10 @@ class Library(Module):
         super().__init__("sardonyx")
         self._binary, self._flag = bytes(binary), data["memory"]
         self.data_size, self.data_align = data["data"], data["align"]
+        sizes, most = (self.data_size, self.data_align, data["table"]), len(self._binary)
+        is_sound = {*map(type, sizes)} == {int} and 0 <= min(sizes) and max(sizes) <= max(most, _PAGES)
+        if not is_sound or self.data_align.bit_count() != 1 or not self._binary[: self._flag].endswith(_MEMORY):
+            raise UnsoundError(f"a module of {most:,} bytes cannot have {data}")
         params = {name: dict.fromkeys(words, i32) for name, words in _EXPORTS.items()}
         self.exports = {name: Callee(name, signature, [i32], b"") for name, signature in params.items()}
         self.pointers = [self.exports["run"]] * data["table"]

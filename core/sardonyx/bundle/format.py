@@ -8,17 +8,20 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from sardonyx.bundle.deflated import deflate, inflate
-from sardonyx.errors import InvalidArgument
+from sardonyx.bundle.deflated import BLOCK, deflate, inflate
+from sardonyx.errors import InvalidArgument, UnsoundError
+from sardonyx.soundness import reading
 
 MAGIC = b"\x89SDX\r\n\x1a\n"
-VERSION = 2
+VERSION = 3
 """Raised whenever a reader of the old format would go wrong."""
 ALIGNMENT = 64
 SMALLEST = 1 << 12
 """What is smaller is not deflated."""
 WORTH = 0.97
 """What becomes no smaller than by this factor is not either."""
+DENSEST = 1100
+"""How many bytes one of a deflated section becomes at most."""
 _HEAD = struct.Struct("<8s4I")
 
 
@@ -81,13 +84,14 @@ class Bundle:
     def __init__(self, data: bytes | memoryview, name: str = "the bundle") -> None:
         self.name = name
         self._data = memoryview(data)
-        self.manifest: dict[str, Any] = self._read()
-        self.sections: dict[str, Section] = {}
-        end = self._end
-        for title, nbytes, *more in self.manifest["sections"]:
-            end += -end % ALIGNMENT
-            self.sections[title] = Section(end, nbytes, *more)
-            end += nbytes
+        with reading(name):
+            self.manifest: dict[str, Any] = self._read()
+            self.sections: dict[str, Section] = {}
+            end = self._end
+            for title, nbytes, *more in self.manifest["sections"]:
+                end += -end % ALIGNMENT
+                self.sections[title] = _sound(title, Section(end, nbytes, *more))
+                end += nbytes
         if end > len(self._data):
             raise InvalidArgument(f"{name} is cut off: it has {len(self._data):,} bytes of {end:,}; fetch it anew")
 
@@ -124,3 +128,13 @@ class Bundle:
             return inflate(data, size, width).data if width else data
         except ValueError:
             raise InvalidArgument(damaged) from None
+
+
+def _sound(title: Any, section: Section) -> Section:
+    """A section, if it can be one: nothing is deflated to less than a thousandth."""
+    _, nbytes, _, size, width = section
+    if set(map(type, section)) != {int} or type(title) is not str or min(section) < 0:
+        raise UnsoundError(f"{title!r} is no section")
+    if width and (BLOCK % width or size % width or size > DENSEST * nbytes):
+        raise UnsoundError(f"section {title!r} cannot hold {size:,} bytes")
+    return section

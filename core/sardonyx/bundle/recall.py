@@ -13,11 +13,16 @@ from sardonyx.bundle.format import MAGIC, Bundle, is_bundle
 from sardonyx.bundle.stored import load
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import InvalidArgument, UnsoundError
+from sardonyx.ir import TensorType, Value
+from sardonyx.plan import Port
 from sardonyx.plan_cache import Facts, Remembered
 from sardonyx.serde.source import open_file
+from sardonyx.soundness import check, reading, require
 from sardonyx.strings import StringTable
 
+MOST = 1 << 10
+"""Buffers that one code has at most."""
 Chosen = tuple[Provider, Mapping[str, str]]
 
 
@@ -39,26 +44,55 @@ def open_bundle(given: str | os.PathLike[str] | bytes | bytearray | memoryview) 
 
 def choose(bundle: Bundle, chosen: Sequence[Chosen]) -> tuple[Chosen, dict[str, Any]]:
     """The first of the providers that the bundle has code for, and what the manifest tells of it."""
+    with reading(bundle.name):
+        targets = {told["provider"]: told for told in bundle.manifest["targets"].values()}
     for provider, options in chosen:
-        for told in bundle.manifest["targets"].values():
-            if told["provider"] == provider.name:
-                return (provider, options), told
-    there = ", ".join(told["provider"] for told in bundle.manifest["targets"].values())
+        if provider.name in targets:
+            return (provider, options), targets[provider.name]
     asked = ", ".join(provider.name for provider, _ in chosen)
-    raise InvalidArgument(f"{bundle.name} has code for {there}, which runs here no more than {asked} can use it")
+    raise InvalidArgument(
+        f"{bundle.name} has code for {', '.join(map(str, targets))}, which runs here no more than {asked} can use it"
+    )
 
 
 def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remembered:
-    """The facts and plans of a bundle for a provider. Raises InvalidArgument where it is damaged."""
-    manifest = bundle.manifest
-    codes = [
-        {"device": 0, "name": name, "reads": [None] * reads, "writes": [None] * writes, "bundled": code}
-        for (name, reads, writes), code in zip(told["codes"], _codes(bundle, provider, told), strict=True)
-    ]
-    arrays = {name: _array(bundle, name, *kind) for name, kind in manifest["weights"].items()}
-    strings = StringTable(manifest["strings"])
-    plans = [load(each, provider.name, codes, strings.texts, arrays.get) for each in told["plans"]]
-    return Remembered(Facts.from_data(manifest["model"]), plans, WeightTable(strings, arrays))
+    """The facts and plans of a bundle for a provider. Raises InvalidArgument where it is damaged, or cannot be run."""
+    with reading(bundle.name):
+        manifest = bundle.manifest
+        listed = [_arity(*code) for code in told["codes"]]
+        codes = [
+            {"device": 0, "name": name, "reads": [None] * reads, "writes": [None] * writes, "bundled": code}
+            for (name, reads, writes), code in zip(listed, _codes(bundle, provider, told), strict=True)
+        ]
+        texts = manifest["strings"]
+        require(type(texts) is list and set(map(type, texts)) <= {str}, "its strings are none")
+        arrays = {name: _array(bundle, name, *kind) for name, kind in manifest["weights"].items()}
+        strings = StringTable(texts)
+        facts = Facts.from_data(manifest["model"])
+        plans = [load(each, provider.name, codes, strings.texts, arrays.get) for each in told["plans"]]
+        require(plans and all(type(each["accepts"]) is str for each in told["plans"]), "it has no plan")
+        for plan in plans:
+            check(plan)
+            _agree(facts.inputs, plan.inputs)
+            _agree(facts.outputs, plan.outputs)
+        return Remembered(facts, plans, WeightTable(strings, arrays))
+
+
+def _arity(name: str, reads: int, writes: int) -> tuple[str, int, int]:
+    """A code's name, and how many buffers it reads and writes."""
+    require(type(name) is str and type(reads) is type(writes) is int, f"{name!r} is no code")
+    require(0 <= reads <= MOST and 0 <= writes <= MOST, f"{name} cannot have {reads} and {writes} buffers")
+    return name, reads, writes
+
+
+def _agree(values: Sequence[Value], ports: Sequence[Port]) -> None:
+    """The inputs or outputs of a model are those of its plan."""
+    for value, port in zip(values, ports, strict=True):
+        kind = value.type
+        if not isinstance(kind, TensorType) or value.name != port.name or not kind.dtype or kind.dtype.name != port.dtype:
+            raise UnsoundError(f"{value.name!r} is {kind}, and {port.dtype} in a plan")
+        if kind.shape is not None and not {*map(type, kind.shape)} <= {int, str, type(None)}:
+            raise UnsoundError(f"{value.name!r} has no shape")
 
 
 def accepts(told: Mapping[str, Any]) -> str:
@@ -72,5 +106,9 @@ def _codes(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Seque
 
 def _array(bundle: Bundle, name: str, dtype: str, shape: Sequence[int]) -> np.ndarray:
     array = np.frombuffer(bundle.section(name), dtypes.by_name(dtype).storage).reshape(shape)
+    require(array.shape == tuple(shape), f"{name!r} is no weight of shape {shape}")
+    if dtype == dtypes.string.name and array.size:
+        most = len(bundle.manifest["strings"])
+        require(0 <= array.min() and array.max() < most, f"{name!r} has strings that are not there")
     array.flags.writeable = False
     return array

@@ -4,13 +4,14 @@ A plan is an object with these entries, of which empty ones are left out:
 
     inputs, outputs   [name, dtype, shape, buffer or null, symbols that the elements define]
     symbols           {symbol: [[input, axis], ...]}
+    sizes             terms, see `sardonyx.terms`
     guards            [expression, "==" or ">=", truth]
     buffers           [dtype, shape, epoch, numbers beneath, weight or "", once, elements where the shape tells less]
     steps, setup      [code, buffers, parameters], or an object for what is no launch
     functions         for each the plans made for it
 
-Expressions are integers, symbols, or `[operator, operand, ...]`, as in `sardonyx.plan`. Codes are numbered through all
-plans of a target. Everything is on one device.
+Sizes are integers, symbols, or names of terms. Codes are numbered through all plans of a target. Everything is on one
+device.
 """
 
 from __future__ import annotations
@@ -23,22 +24,29 @@ import numpy as np
 
 from sardonyx.plan import Buffer, Host, Launch, Plan, Port, Step, step_of
 from sardonyx.structure import TENSOR
+from sardonyx.terms import Terms, resolved
 
 Data = dict[str, Any]
+Sizes = Callable[[Sequence[Any]], list[Any]]
+Term = Callable[[Any, Any], Any]
+"""Gives the term of a name, or else the second operand."""
 
 
 def store(plan: Plan, number: Callable[[Plan, Launch], int]) -> Data:
     """What a bundle stores of a plan on one device; `number` gives the number of a launch's code in its target."""
 
     def step(item: Step) -> Any:
-        return [number(plan, item), item.buffers, item.params] if isinstance(item, Launch) else vars(item)
+        return [number(plan, item), item.buffers, names(item.params)] if isinstance(item, Launch) else vars(item)
 
+    terms = Terms()
+    names = terms.names
     data = {
-        "inputs": [_port(port) for port in plan.inputs],
-        "outputs": [_port(port) for port in plan.outputs],
+        "inputs": [_port(port, names) for port in plan.inputs],
+        "outputs": [_port(port, names) for port in plan.outputs],
         "symbols": plan.symbols,
-        "guards": plan.guards,
-        "buffers": [_buffer(buffer) for buffer in plan.buffers],
+        "sizes": terms.listed,
+        "guards": [[terms.name(size), *truth] for size, *truth in plan.guards],
+        "buffers": [_buffer(buffer, terms) for buffer in plan.buffers],
         "steps": list(map(step, plan.steps)),
         "setup": list(map(step, plan.setup)),
         "functions": [[store(inner, number) for inner in function] for function in plan.functions],
@@ -58,22 +66,24 @@ def load(
     data: Data, device: str, codes: Sequence[dict[str, Any]], strings: Sequence[str], weight: Callable[[str], Any]
 ) -> Plan:
     """The plan that `store` told of, on a device; `weight` gives the constant of a name, or None."""
-    buffers = [_buffer_of(*item) for item in data.get("buffers", ())]
+    terms = resolved(data.get("sizes", ()))
+    buffers = [_buffer_of(terms.get, *item) for item in data.get("buffers", ())]
     plan = Plan(
         devices=[device],
-        inputs=[_port_of(*item) for item in data.get("inputs", ())],
-        outputs=[_port_of(*item) for item in data.get("outputs", ())],
+        inputs=[_port_of(terms.get, *item) for item in data.get("inputs", ())],
+        outputs=[_port_of(terms.get, *item) for item in data.get("outputs", ())],
         symbols=data.get("symbols", {}),
-        guards=data.get("guards", []),
+        guards=[[terms.get(size, size), *truth] for size, *truth in data.get("guards", ())],
         buffers=buffers,
         codes=list(codes),
-        steps=list(map(_step_of, data.get("steps", ()))),
+        steps=[_step_of(terms.get, step) for step in data.get("steps", ())],
         strings=strings,
         weights=_weights(buffers, weight),
         functions=[[load(each, device, codes, strings, weight) for each in f] for f in data.get("functions", ())],
+        terms=terms,
     )
     plan.arguments, plan.results = [TENSOR] * len(plan.inputs), [TENSOR] * len(plan.outputs)
-    plan.setup = [step for step in map(_step_of, data.get("setup", ())) if isinstance(step, Launch)]
+    plan.setup = [_step_of(terms.get, step) for step in data.get("setup", ())]  # type: ignore[misc]
     return plan
 
 
@@ -83,46 +93,56 @@ def _weights(buffers: Sequence[Buffer], weight: Callable[[str], Any]) -> Mapping
     return {name: array for name, array in found if array is not None}
 
 
-def _port(port: Port) -> list[Any]:
-    item: list[Any] = [port.name, port.dtype, port.shape, port.buffers[0] if port.buffers else None]
+def _port(port: Port, names: Sizes) -> list[Any]:
+    item: list[Any] = [port.name, port.dtype, names(port.shape), port.buffers[0] if port.buffers else None]
     return [*item, port.symbols] if port.symbols else item
 
 
-def _port_of(name: str, dtype: str, shape: list[Any], buffer: int | None, symbols: Sequence[str] = ()) -> Port:
-    return Port(name, dtype, shape, [] if buffer is None else [buffer], list(symbols))
+def _port_of(
+    term: Term, name: str, dtype: str, shape: list[Any], buffer: int | None, symbols: Sequence[str] = ()
+) -> Port:
+    return Port(name, dtype, [term(size, size) for size in shape], [] if buffer is None else [buffer], list(symbols))
 
 
-def _buffer(buffer: Buffer) -> list[Any]:
-    item: list[Any] = [buffer.dtype, buffer.shape, buffer.epoch, buffer.beneath, buffer.weight or "", int(buffer.once)]
+def _buffer(buffer: Buffer, terms: Terms) -> list[Any]:
+    shape, weight = terms.names(buffer.shape), buffer.weight or ""
+    item: list[Any] = [buffer.dtype, shape, buffer.epoch, buffer.beneath, weight, int(buffer.once)]
     if buffer.elements != _count(buffer.shape):
-        return [*item, buffer.elements]
+        return [*item, terms.name(buffer.elements)]
     while len(item) > 2 and not item[-1]:
         item.pop()
     return item
 
 
 def _buffer_of(
+    term: Term,
     dtype: str,
     shape: list[Any],
     epoch: int = 0,
-    beneath: Sequence[int] = (),
+    beneath: list[int] = [],  # noqa: B006 (nobody changes it)
     weight: str = "",
     once: int = 0,
     elements: Any = None,
 ) -> Buffer:
-    room = _count(shape) if elements is None else elements
-    return Buffer(0, dtype, shape, room, epoch, list(beneath), weight or None, bool(once))
+    shape = [term(size, size) for size in shape]
+    room = _count(shape) if elements is None else term(elements, elements)
+    return Buffer(0, dtype, shape, room, epoch, beneath, weight or None, bool(once))
 
 
 def _count(shape: Sequence[Any]) -> Any:
-    """How many elements a shape has."""
-    if all(isinstance(size, int) for size in shape):
+    """How many elements a shape has, as a polynomial says it that is one product."""
+    for size in shape:
+        if type(size) is not int:
+            break
+    else:
         return prod(shape)
-    return ["*", *shape] if len(shape) > 1 else shape[0]
+    open_ = [size for size in shape if type(size) is not int]
+    known = prod([size for size in shape if type(size) is int])
+    return ["*", known, *open_] if known != 1 else ["*", *open_] if len(open_) > 1 else open_[0]
 
 
-def _step_of(item: Any) -> Step:
-    if not isinstance(item, list):
+def _step_of(term: Term, item: Any) -> Step:
+    if type(item) is not list:
         return step_of(item)
     code, buffers, params = item
-    return Launch(code, buffers, params, [], 0)
+    return Launch(code, buffers, [term(size, size) for size in params], [], 0)

@@ -87,6 +87,8 @@ def available() -> bool:
     """Whether this platform has a host; imports nothing."""
     if _IN_PYODIDE:
         return find_spec("js") is not None
+    if _host is not None:
+        return True
     has_code_generator = sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
     return has_code_generator and library() is not None
 

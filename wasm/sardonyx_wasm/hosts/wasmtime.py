@@ -280,6 +280,11 @@ class WasmtimeModule:
         return call
 
 
+def _cause(trace: str) -> str:
+    """Why a call came to no end, from the engine's backtrace: its last line."""
+    return trace.strip().rpartition("\n")[2].strip()
+
+
 class _Entry:
     """An exported function of one instance, called in about 1 us.
 
@@ -319,5 +324,5 @@ class _Entry:
         try:
             check(error, trap)
         except WasmtimeError as reason:
-            raise EngineError(f"function {self._name!r} failed: {reason}") from None
+            raise EngineError(f"function {self._name!r} failed: {_cause(str(reason))}") from None
         raise AssertionError("there was no failure")
