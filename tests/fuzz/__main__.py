@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from tests.fuzz import pages
 from tests.fuzz.runner import case, run_all
 from tests.fuzz.seeds import SEEDS
 
@@ -15,7 +16,7 @@ parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Run m
 parser.add_argument("--kind", choices=SEEDS, default="node")
 parser.add_argument("--first", type=int, default=0)
 parser.add_argument("--count", type=int, default=2000)
-parser.add_argument("--provider", default="NumpyExecutionProvider")
+parser.add_argument("--provider", default="NumpyExecutionProvider", help="or `page`, for bundles in Node")
 parser.add_argument("--save", metavar="FILE", help="write the mutated model of case --first, and run nothing")
 arguments = parser.parse_args()
 if arguments.save:
@@ -24,7 +25,10 @@ else:
     counts: Counter[str] = Counter()
     unsound = 0
     started = time.perf_counter()
-    for outcome in run_all(arguments.first, arguments.count, arguments.kind, arguments.provider):
+    first, count = arguments.first, arguments.count
+    is_page = arguments.provider == "page"
+    outcomes = pages.run_all(first, count) if is_page else run_all(first, count, arguments.kind, arguments.provider)
+    for outcome in outcomes:
         counts[outcome.status] += 1
         if not outcome.is_sound:
             unsound += 1

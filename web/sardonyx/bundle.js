@@ -5,8 +5,10 @@
  *     for await (const section of bundle) await section.into((bytes, offset) => ...);
  */
 
+import { checkSections, sound } from "./soundness.js";
+
 const MAGIC = "137,83,68,88,13,10,26,10";
-const VERSION = 2;
+const VERSION = 3;
 const HEAD = 24;
 const ALIGNMENT = 64;
 const BLOCK = 1 << 16;
@@ -153,7 +155,12 @@ export class Bundle {
     const text = await stream.bytes(length);
     if (!text) throw cut(name, stream);
     if (crc32(text) !== checksum) throw damaged(name, "its manifest");
-    return new Bundle(stream, JSON.parse(new TextDecoder().decode(text)), name);
+    const manifest = sound(name, () => {
+      const told = JSON.parse(new TextDecoder().decode(text));
+      checkSections(told);
+      return told;
+    });
+    return new Bundle(stream, manifest, name);
   }
 
   async *[Symbol.asyncIterator]() {

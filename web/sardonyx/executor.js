@@ -1,6 +1,6 @@
 /** Replays plans: Python's `executor.py` and `frames.py`, on one device. */
 
-import { broken, evaluate, isKnown, place, roomsOf, symbolsOf } from "./sizes.js";
+import { broken, evaluate, isKnown, place, roomsOf, symbolsOf, termsOf } from "./sizes.js";
 import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
 
 const HALTS = ["read", "branch", "loop"];
@@ -11,18 +11,23 @@ export class Mismatch extends Error {}
 /** A plan as bundles store it (`bundle/stored.py`), with its epochs: what lies between two halts. */
 class Plan {
   constructor(data) {
-    const port = ([name, dtype, shape, buffer, symbols = []]) => ({ name, dtype, shape, buffer, symbols });
+    const term = termsOf(data.sizes ?? []);
+    const step = (each) => (Array.isArray(each) ? [each[0], each[1], each[2].map(term)] : each);
+    const port = ([name, dtype, shape, buffer, symbols = []]) => ({ name, dtype, shape: shape.map(term), buffer, symbols });
     this.inputs = (data.inputs ?? []).map(port);
     this.outputs = (data.outputs ?? []).map(port);
     this.symbols = Object.entries(data.symbols ?? {});
     this.buffers = (data.buffers ?? []).map(
-      ([dtype, shape, epoch = 0, beneath = [], weight = "", once = 0, elements = ["*", 1, ...shape]]) => ({
-        dtype, shape, epoch, beneath, weight, once, elements,
-      }),
+      ([dtype, sizes, epoch = 0, beneath = [], weight = "", once = 0, elements]) => {
+        const shape = sizes.map(term);
+        return { dtype, shape, epoch, beneath, weight, once, elements: elements === undefined ? ["*", 1, ...shape] : term(elements) };
+      },
     );
-    this.setup = data.setup ?? [];
+    this.setup = (data.setup ?? []).map(step);
     this.functions = data.functions ?? [];
-    this.epochs = this.split(data.steps ?? [], data.guards ?? []);
+    const guards = (data.guards ?? []).map(([size, ...truth]) => [term(size), ...truth]);
+    this.guards = guards.length;
+    this.epochs = this.split((data.steps ?? []).map(step), guards);
   }
 
   split(steps, guards) {
@@ -191,6 +196,10 @@ class Frame {
   }
 }
 
+function fit(nbytes, room) {
+  if (nbytes > room.nbytes) throw new Error(`a tensor of ${nbytes} bytes has room for ${room.nbytes} in the bundle: compile the model anew`);
+}
+
 const same = (a, b) => a?.chunk === b.chunk && a.offset === b.offset && a.nbytes === b.nbytes;
 
 /** Runs one plan on a device. A tensor there is `{ address, dtype, dims }`. */
@@ -265,18 +274,22 @@ class Executor {
   }
 
   move({ address, data, dtype, dims }, target) {
+    fit(data ? data.byteLength : product(dims) * widthOf(dtype), target);
     if (data) this.device.write(target, bytesOf(data));
     else this.device.copy(address, target, Math.ceil((product(dims) * widthOf(dtype)) / 4) * 4);
   }
 
   tensor(frame, buffer, symbols) {
     const { dtype, shape } = this.plan.buffers[buffer];
-    return { address: frame.address(buffer), dtype, dims: shape.map((size) => evaluate(size, symbols)) };
+    const [address, dims] = [frame.address(buffer), shape.map((size) => evaluate(size, symbols))];
+    fit(product(dims) * widthOf(dtype), address);
+    return { address, dtype, dims };
   }
 
   /** The first elements of an integer buffer. */
   async values(frame, buffer, count) {
     const { dtype } = this.plan.buffers[buffer];
+    fit(count * widthOf(dtype), frame.address(buffer));
     const found = await this.fetch({ address: frame.address(buffer), dtype, dims: [count] });
     return Array.from(found, Number);
   }

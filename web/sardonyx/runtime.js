@@ -13,6 +13,7 @@
 import { Bundle } from "./bundle.js";
 import { Graph, Mismatch, Weights } from "./executor.js";
 import { Tensor, arrayOf, product, widthOf } from "./types.js";
+import { check, sound } from "./soundness.js";
 import { WasmDevice } from "./wasm.js";
 import { WebGpuDevice } from "./webgpu.js";
 import { threadsFor } from "./crew.js";
@@ -53,8 +54,11 @@ async function deviceFor({ manifest, name }, target, threads) {
 
 async function prepared(bundle, { each, told, device }) {
   const { model, strings } = bundle.manifest;
-  const graph = new Graph(told.plans, device);
-  const weights = new Weights(device, told.codes, graph);
+  const [graph, weights] = sound(bundle.name, () => {
+    const graph = new Graph(told.plans, device);
+    check(bundle.manifest, told, graph);
+    return [graph, new Weights(device, told.codes, graph)];
+  });
   graph.weights = weights;
   for await (const section of bundle) {
     if (section.title === device.section) {

@@ -13,6 +13,30 @@ const OPERATORS = {
   max: Math.max,
 };
 
+const DEEP = 64;
+const LONG = 10000;
+
+/** Makes sizes of what plans say: `@3` is the fourth of the `listed` terms, which may name those before (`terms.py`). */
+export function termsOf(listed) {
+  const found = new Map();
+  const term = (size) => {
+    if (typeof size === "object") throw new Error(`[${size}] is no size`);
+    return found.get(size)?.size ?? size;
+  };
+  for (const [operator, ...sizes] of listed) {
+    const isBinary = operator === "floordiv" || operator === "mod";
+    const known = sizes.map((size) => found.get(size) ?? { deep: 0, long: 1 });
+    const deep = 1 + Math.max(...known.map((each) => each.deep));
+    const long = known.reduce((sum, each) => sum + each.long, 0);
+    const isSound = Object.hasOwn(OPERATORS, operator) && (isBinary ? sizes.length === 2 : sizes.length) && deep <= DEEP && long <= LONG;
+    if (!isSound || !sizes.every((size) => typeof size === "string" || Number.isInteger(size))) {
+      throw new Error(`[${[operator, ...sizes]}] is no size, or too long a one`);
+    }
+    found.set(`@${found.size}`, { size: [operator, ...sizes.map(term)], deep, long });
+  }
+  return term;
+}
+
 /** The value of a size for these symbols. */
 export function evaluate(size, symbols) {
   if (typeof size === "number") return size;

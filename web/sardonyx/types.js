@@ -14,6 +14,8 @@ const ARRAYS = {
 /** The class of arrays for a type; types that JavaScript lacks are bits, one element in one or two bytes. */
 export const arrayOf = (dtype) => ARRAYS[dtype];
 
+export const isType = (dtype) => Object.hasOwn(ARRAYS, dtype);
+
 export const widthOf = (dtype) => arrayOf(dtype).BYTES_PER_ELEMENT;
 
 export const product = (sizes) => sizes.reduce((a, b) => a * b, 1);
@@ -30,7 +32,7 @@ export const bytesOf = (array) => new Uint8Array(array.buffer, array.byteOffset,
  */
 export class Tensor {
   constructor(type, data, dims = [data.length]) {
-    if (!(type in ARRAYS)) {
+    if (!isType(type)) {
       throw new TypeError(`there is no element type ${JSON.stringify(type)}; use one of ${Object.keys(ARRAYS).join(", ")}`);
     }
     const kind = type === "string" ? Array : arrayOf(type);

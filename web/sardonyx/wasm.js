@@ -128,5 +128,5 @@ export class WasmDevice {
 /** Whether the engine has a feature: whether it takes a module with one of its instructions. */
 function isThere(feature) {
   const start = [0, 97, 115, 109, 1, 0, 0, 0, 1, 5, 1, 96, 0, 1, 123, 3, 2, 1];
-  return WebAssembly.validate(Uint8Array.from([...start, ...PROBES[feature]]));
+  return WebAssembly.validate(Uint8Array.from([...start, ...(PROBES[feature] ?? [])]));
 }
