@@ -122,6 +122,14 @@ export class Graph {
     }
   }
 
+  /** Have no frames, after a run that failed: nobody knows what became of their memory. */
+  reset() {
+    for (const { frames, functions } of this.executors) {
+      frames.splice(0).forEach((frame) => frame.free());
+      functions.forEach((graph) => graph.reset());
+    }
+  }
+
   /** The results for these feeds, and what gives their memory back. */
   async call(feeds, symbols = {}, lent = 0) {
     for (const executor of this.executors) {
@@ -171,15 +179,13 @@ class Frame {
     const rooms = roomsOf(epoch.buffers.map((k) => this.plan.buffers[k]), symbols);
     if (!rooms) throw new Mismatch();
     const [offsets, total] = place(epoch.buffers, this.plan, rooms);
-    if (total > kept.room) {
-      if (kept.chunk) this.device.free(kept.chunk);
-      kept.room = kept.chunk ? 4 * Math.ceil((total * 5) / 16) : total; // what grows once will grow again
-      kept.chunk = this.device.allocate(kept.room);
-    }
+    this.epochs.slice(number).forEach((later) => (later.symbols = "")); // what follows may fail
+    kept.bound?.release();
+    kept.bound = null;
+    if (total > kept.room) this.grow(kept, total);
     epoch.buffers.forEach((k, i) => {
       this.addresses[k] = { chunk: kept.chunk, offset: offsets[i], nbytes: rooms[i] };
     });
-    kept.bound?.release();
     const launches = epoch.launches.map(([code, buffers, params]) => ({
       code,
       addresses: buffers.map((k) => this.address(k)),
@@ -187,8 +193,31 @@ class Frame {
     }));
     kept.bound = launches.length ? this.device.bind(launches) : null;
     kept.symbols = key;
-    this.epochs.slice(number + 1).forEach((later) => (later.symbols = ""));
     return kept.bound;
+  }
+
+  /** Have a chunk of so many bytes; what grows once will grow again, and gets a quarter more where there is more. */
+  grow(kept, total) {
+    const more = kept.chunk ? 4 * Math.ceil((total * 5) / 16) : total;
+    if (kept.chunk) this.device.free(kept.chunk);
+    kept.chunk = null;
+    kept.room = -1;
+    try {
+      kept.chunk = this.device.allocate(more);
+      kept.room = more;
+    } catch (error) {
+      if (more === total) throw error;
+      kept.chunk = this.device.allocate(total);
+      kept.room = total;
+    }
+  }
+
+  /** Give all back; the frame is of no use any more. */
+  free() {
+    for (const { bound, chunk } of this.epochs) {
+      bound?.release();
+      if (chunk) this.device.free(chunk);
+    }
   }
 
   address(k) {
@@ -322,17 +351,23 @@ class Executor {
     const captured = step.captured.map((k) => this.tensor(frame, k, symbols));
     let carried = step.carried.map((k) => this.tensor(frame, k, symbols));
     const stacks = step.results.slice(carried.length).map(() => new Stack(this.device));
-    for (let count = 0; going && count < most; count++) {
-      const turn = { data: BigInt64Array.of(BigInt(count)), dims: [] };
-      const feeds = [turn, { data: Uint8Array.of(going), dims: [] }, ...carried, ...captured];
-      const { results, release } = await this.functions[step.function].call(feeds, symbols, captured.length);
-      while (held.length) held.pop()();
-      held.push(release);
-      if (step.condition >= 0) going = Boolean((await this.fetch(results[0]))[0]);
-      carried = results.slice(1, 1 + carried.length);
-      for (const [k, stack] of stacks.entries()) await stack.push(results[1 + carried.length + k], (x) => this.fetch(x));
+    const free = () => stacks.forEach((stack) => stack.free());
+    try {
+      for (let count = 0; going && count < most; count++) {
+        const turn = { data: BigInt64Array.of(BigInt(count)), dims: [] };
+        const feeds = [turn, { data: Uint8Array.of(going), dims: [] }, ...carried, ...captured];
+        const { results, release } = await this.functions[step.function].call(feeds, symbols, captured.length);
+        while (held.length) held.pop()();
+        held.push(release);
+        if (step.condition >= 0) going = Boolean((await this.fetch(results[0]))[0]);
+        carried = results.slice(1, 1 + carried.length);
+        for (const [k, stack] of stacks.entries()) await stack.push(results[1 + carried.length + k], (x) => this.fetch(x));
+      }
+    } catch (error) {
+      free();
+      throw error;
     }
-    held.push(() => stacks.forEach((stack) => stack.free()));
+    held.push(free);
     return [...carried, ...stacks.map((stack, k) => stack.result ?? this.nothing(step.results[carried.length + k], symbols))];
   }
 
@@ -369,8 +404,9 @@ class Stack {
   }
 
   grow(used, wanted) {
-    this.room = Math.max(4096, 2 * wanted);
-    const chunk = this.device.allocate(this.room);
+    const room = Math.max(4096, 2 * wanted);
+    const chunk = this.device.allocate(room);
+    this.room = room;
     if (used) this.device.copy({ chunk: this.chunk, offset: 0 }, { chunk, offset: 0 }, used);
     this.free();
     this.chunk = chunk;

@@ -19,9 +19,11 @@ export class Allocator {
       }
     }
     const last = this.free.at(-1);
-    const start = last?.[1] === this.end ? this.free.pop()[0] : this.end;
+    const isNext = last?.[1] === this.end;
+    const start = isNext ? last[0] : this.end;
     const at = Math.ceil(start / align) * align;
-    const reach = this.grow(at + room);
+    const reach = this.grow(at + room); // which may throw, and leaves all as it is
+    if (isNext) this.free.pop();
     if (start < at) this.free.push([start, at]);
     if (at + room < reach) this.free.push([at + room, reach]);
     this.end = reach;

@@ -100,7 +100,10 @@ export class Queue {
     this.running = [];
     this.flush();
     this.counts.reads++;
-    await staging.mapAsync(GPUMapMode.READ);
+    await staging.mapAsync(GPUMapMode.READ).catch((error) => {
+      staging.destroy();
+      throw error;
+    });
     if (running.length === 1) running[0].learn(performance.now() - began);
     const mapped = staging.getMappedRange();
     start = 0;

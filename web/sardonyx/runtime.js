@@ -29,10 +29,13 @@ export { Tensor };
  */
 export async function load(source, { target, threads, ...options } = {}) {
   const bundle = await Bundle.open(source, options);
+  let found;
   try {
-    return await prepared(bundle, await deviceFor(bundle, target, threads));
+    found = await deviceFor(bundle, target, threads);
+    return await prepared(bundle, found);
   } catch (error) {
     bundle.stream.close();
+    found?.device.close();
     throw error;
   }
 }
@@ -73,6 +76,7 @@ async function prepared(bundle, { each, told, device }) {
     weights.advance();
     if (!weights.wanted.size && device.isLoaded) break;
   }
+  await device.settle();
   if (weights.wanted.size) throw new Error(`${bundle.name} lacks its weights ${[...weights.wanted]}; compile the model anew`);
   return new Session(bundle, each, graph, device, model, strings);
 }
@@ -107,9 +111,18 @@ class Session {
     if (extra) throw new Error(`the model has no input ${JSON.stringify(extra)}; it has ${list(this.inputs)}`);
     const texts = new Texts(this.strings);
     const tensors = this.inputs.map((input) => fed(input, feeds[input.name], texts));
-    const { results, release } = await this.graph.call(tensors).catch((error) => {
-      throw error instanceof Mismatch ? new Error(this.refusal(tensors)) : error;
-    });
+    try {
+      return await this.replayed(tensors, names, texts);
+    } catch (error) {
+      if (error instanceof Mismatch) throw new Error(this.refusal(tensors));
+      this.graph?.reset();
+      await this.device?.settle(); // which says better what happened
+      throw error;
+    }
+  }
+
+  async replayed(tensors, names, texts) {
+    const { results, release } = await this.graph.call(tensors);
     try {
       const chosen = names.map((name) => results[this.outputs.findIndex((output) => output.name === name)]);
       const tensors = chosen.map(({ address, dtype, dims }) => [address, product(dims) * widthOf(dtype)]);

@@ -47,6 +47,9 @@ export function check({ weights, model: [inputs, outputs], strings }, told, grap
   told.codes.forEach((code) => need(isText(code[0]) && isCount(code[1], MOST) && isCount(code[2], MOST), `${code} is no code`));
   need(strings.every(isText), "its strings are none");
   need(told.plans.length && told.plans.every(({ accepts }) => isText(accepts)), "it has no plan");
+  for (const [name, [, , dims]] of [...inputs, ...outputs]) {
+    need(dims === null || dims.every((dim) => dim === null || isText(dim) || isCount(dim)), `${name} has no shape`);
+  }
   for (const executor of graph.executors) {
     for (const [values, ports] of [[inputs, executor.plan.inputs], [outputs, executor.plan.outputs]]) {
       const kinds = values.map(([name, [, dtype]]) => `${name} ${dtype}`);

@@ -119,6 +119,9 @@ export class WasmDevice {
     return { run, release: () => this.allocator.release(block) };
   }
 
+  /** Nothing fails later here. */
+  settle() {}
+
   close() {
     this.crew?.close();
     this.exports = this.memory = this.view = this.crew = null;

@@ -6,6 +6,8 @@ const ALIGNMENT = 256;
 const WORKGROUP = 64;
 const SLICE = 1 << 24; // bytes handed over at once: the browser holds a copy until they are there
 
+const SCOPES = ["out-of-memory", "validation"];
+
 const OPERATORS = {
   add: (a, b) => a + b,
   sub: (a, b) => a - b,
@@ -47,6 +49,21 @@ export class WebGpuDevice {
     this.empty = this.buffer(ALIGNMENT * device.limits.maxStorageBuffersPerShaderStage, GPUBufferUsage.STORAGE);
     device.lost.then(({ message, reason }) => reason === "destroyed" || (this.trouble ??= `the GPU was lost: ${message}`));
     device.onuncapturederror = ({ error }) => (this.trouble ??= `WebGPU: ${error.message}`);
+    this.watch();
+  }
+
+  /** Hear of what fails from now on, which a GPU tells later. */
+  watch() {
+    SCOPES.forEach((kind) => this.device.pushErrorScope(kind));
+  }
+
+  /** Raise what has failed since something was read; memory that ran out explains the rest. */
+  async settle() {
+    if (this.trouble) return;
+    const popped = SCOPES.map(() => this.device.popErrorScope().catch(() => null));
+    this.watch();
+    const [error] = (await Promise.all(popped)).reverse().filter(Boolean);
+    if (error) throw new Error(`WebGPU: ${error.message || "this GPU has no memory left"}; use smaller inputs, or wasm`);
   }
 
   /** Take the code, and compile it. */
@@ -128,9 +145,9 @@ export class WebGpuDevice {
   /** The bytes of tensors `[address, nbytes]`, read together. */
   async readAll(tensors) {
     const ranges = tensors.map(([{ chunk, offset }, nbytes]) => [chunk.buffer, offset, padded(nbytes)]);
-    const found = await this.queue.read(ranges).catch((error) => {
-      throw new Error(this.trouble ?? error.message);
-    });
+    const reading = this.queue.read(ranges);
+    const [[found, failure]] = await Promise.all([reading.then((bytes) => [bytes], (error) => [null, error]), this.settle()]);
+    if (failure) throw new Error(this.trouble ?? failure.message);
     if (this.trouble) throw new Error(this.trouble);
     return found.map((bytes, k) => new Uint8Array(bytes.slice(0, tensors[k][1])));
   }

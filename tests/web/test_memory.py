@@ -1,0 +1,52 @@
+"""Memory that runs out in the page runtime: after a run that failed the next one is right, and nothing is lost."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sardonyx import dtypes
+from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
+from tests.support import require
+from tests.web.pages import HERE, RUNTIME, bundled
+
+
+def grid(rows: int) -> np.ndarray:
+    return np.linspace(-2, 2, 4 * rows, dtype=np.float32).reshape(rows, 4)
+
+
+def flow(rows: int) -> dict[str, Any]:
+    return {"x": grid(rows), "n": np.array(3), "c": np.array(rows > 2)}
+
+
+CASES = {
+    "sizes that grow": (CHAIN, [{"x": grid(rows)} for rows in (300, 2, 400)]),
+    "control flow": (CONTROL_FLOW, [flow(rows) for rows in (40, 2, 50)]),
+}
+
+
+def told(array: np.ndarray) -> list[Any]:
+    return [dtypes.of(array.dtype).name, array.ravel().tolist(), list(array.shape)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_allocation_fails_once(name: str, tmp_path: Path) -> None:
+    require("node")
+    text, runs = CASES[name]
+    file = tmp_path / "model.sdx"
+    open_ = {key: array for key, array in runs[0].items() if not array.ndim}
+    file.write_bytes(bundled(model(text), open_, ["wasm"]))
+    feeds = [{key: told(array) for key, array in feed.items()} for feed in runs]
+    message = json.dumps({"file": str(file), "runs": feeds})
+    command = ["node", str(HERE / "memory.mjs"), str(RUNTIME), message]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["wrong"] == []
+    assert found["refused"] >= 3
+    assert found["count"] >= 3
