@@ -118,6 +118,9 @@ class Function:
                 return executor.call(frame, feeds, strings, symbols, lent, turns), executor, frame
             except OverLimitError as error:
                 over = error
+            except MemoryError as error:
+                executor.release(frame)
+                raise RuntimeException(f"there is no memory left: {error or 'the system has none'}") from error
             except BaseException:
                 executor.release(frame)
                 raise

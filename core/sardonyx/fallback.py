@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from sardonyx import providers
 from sardonyx.device import Device, Provider
-from sardonyx.errors import DeviceLost, EPFail
+from sardonyx.errors import DeviceLost, EngineError, EPFail
 from sardonyx.options import SessionOptions
 from sardonyx.termination import loading
 from sardonyx.weights import Weights
@@ -31,6 +31,7 @@ class FallsBack:
     _reading: threading.RLock
     _variants: Mapping[Any, Any]
     _weights: Weights
+    shrink: Callable[[], None]
 
     def _surviving(self, run: Callable[[], T]) -> T:
         """The outputs, on new devices if one was lost."""
@@ -41,6 +42,9 @@ class FallsBack:
             self._renounce(error, devices)
         except EPFail as error:
             self._fall_back(error, devices)
+        except EngineError:
+            self.shrink()  # what a device refuses late, such as memory, may be in the frames that rest
+            raise
         return run()
 
     def enable_fallback(self) -> None:

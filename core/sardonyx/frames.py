@@ -16,7 +16,7 @@ from sardonyx.budget import OverLimitError
 from sardonyx.device import Address, Device, Executable
 from sardonyx.device import Launch as Call
 from sardonyx.epochs import Epoch, Segment, code_of, split
-from sardonyx.errors import RuntimeException
+from sardonyx.errors import EPFail, RuntimeException
 from sardonyx.handles import Feed, Handle
 from sardonyx.inputs import Input
 from sardonyx.polynomial import evaluate
@@ -186,14 +186,22 @@ class Frame:
         epoch, laid = self.code.epochs[number], self.rooms[number]
         if laid is not None and self.code.weights.budget is None:
             grown = zip(epoch.buffers, laid, rooms, strict=True)
-            rooms = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
+            more = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
+            with suppress(RuntimeException, EPFail):  # there may be enough for what it must have
+                self._lay(number, more)
+                return
+        self._lay(number, rooms)
+
+    def _lay(self, number: int, rooms: list[int]) -> None:
+        """Lay out an epoch; what fails leaves nothing that a later call would take for memory."""
+        epoch = self.code.epochs[number]
         totals, offsets = epoch.layout.place(rooms)
+        self.rooms[number] = None
         for device, total in totals.items():
             chunk, capacity = self.chunks.get((device, number), (None, -1))
             if capacity < total:
                 if chunk is not None:
                     del self.chunks[device, number]
-                    self.rooms[number] = None
                     self.code.devices[device].free(chunk)
                 self.chunks[device, number] = (self._allocate(epoch, device, total, rooms), total)
         for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):

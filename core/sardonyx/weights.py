@@ -151,13 +151,15 @@ class Weights:
         if self._grows(plan, devices, left):
             for number in {launch.device for launch in left}:
                 devices[number].synchronize()
-        for launch, executable, segment in setup:
-            self._run(plan, devices, launch, executable, segment)
-            for number in launch.buffers:
-                if last[number] is launch:
-                    self._done(plan, devices, number, kept)
-        for number in range(len(plan.buffers)):
-            self._done(plan, devices, number, kept)
+        try:
+            for launch, executable, segment in setup:
+                self._run(plan, devices, launch, executable, segment)
+                for number in launch.buffers:
+                    if last[number] is launch:
+                        self._done(plan, devices, number, kept)
+        finally:
+            for number in range(len(plan.buffers)):
+                self._done(plan, devices, number, kept)
 
     def _done(self, plan: Plan, devices: Sequence[Device], number: int, kept: Collection[tuple[int, str]]) -> None:
         """Give back what the setup alone needs."""
@@ -172,8 +174,8 @@ class Weights:
 
     def _run(self, plan: Plan, devices: Sequence[Device], launch: Step, executable: Executable, segment: int) -> None:
         """Run a launch of the setup; what it writes is known to be there only if it came to its end."""
-        addresses = [self._address(plan, devices, number) for number in launch.buffers]
         try:
+            addresses = [self._address(plan, devices, number) for number in launch.buffers]
             executable.bind(segment, [addresses], [launch.params])()
             if not getattr(devices[launch.device], "in_order", False):
                 devices[launch.device].synchronize()

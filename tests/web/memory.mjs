@@ -27,11 +27,22 @@ const run = async (session, feeds) => told_(await session.run(fed(feeds)));
 const held = ({ device: { allocator } }) => [...allocator.used].reduce((sum, [start, end]) => sum + end - start, 0);
 const free = ({ device: { allocator } }) => allocator.free.reduce((sum, [start, end]) => sum + end - start, 0);
 
+const wrong = [];
+const ranges = new Allocator(0, (end) => {
+  if (end > 1024) throw new RangeError("too much");
+  return end;
+});
+ranges.release(ranges.allocate(512));
+try {
+  ranges.allocate(2048);
+} catch {
+  if (String(ranges.free) !== "0,512" || ranges.end !== 512) wrong.push(`a range was lost: ${ranges.free}`);
+}
+
 const whole = await load(bundle, { threads: 1 });
 const wanted = [];
 for (const feeds of runs) wanted.push(await run(whole, feeds));
 
-const wrong = [];
 let refused = 0;
 let n = 0;
 for (let isFailing = true; isFailing; n++) {

@@ -48,5 +48,5 @@ def test_every_allocation_fails_once(name: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["wrong"] == []
-    assert found["refused"] >= 3
-    assert found["count"] >= 3
+    assert found["refused"] > 1
+    assert found["count"] > 1

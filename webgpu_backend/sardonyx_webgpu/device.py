@@ -184,10 +184,12 @@ class WebGpuDevice:
 
     def _between(self, nbytes: int) -> Buffer:
         """A buffer of at least so many bytes; copies come in order, so all of them use the same one."""
-        if self._scratch is None or self._scratch[1] < nbytes:
-            if self._scratch is not None:
-                self._dead.append((NO_CHUNK, *self._scratch))
+        old = self._scratch
+        if old is None or old[1] < nbytes:
             self._scratch = self.gpu.buffer(nbytes), nbytes
+            if old is not None:
+                self._dead.append((NO_CHUNK, *old))
+        assert self._scratch is not None
         return self._scratch[0]
 
     def flush(self) -> None:
