@@ -299,10 +299,11 @@ def quantized(seed: int, steps: int, batch: int, direction: str, per_column: boo
 @pytest.mark.parametrize("per_column", [False, True])
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_weights_of_8_bits(dtype: type, per_column: bool, provider: str) -> None:
-    for number, (direction, steps, batch) in enumerate((("forward", 1, 1), ("bidirectional", 6, 2), ("reverse", 5, 3))):
+    cases = [("forward", 1, 1, [1]), ("bidirectional", 6, 2, [4, 4]), ("reverse", 5, 3, [3, 3, 3])]
+    cases += [("forward", 9, 3, [4, 9, 0]), ("bidirectional", 9, 4, [2, 8, 7, 3]), ("reverse", 9, 3, [5, 1, 9])]
+    for number, (direction, steps, batch, lengths) in enumerate(cases):
         feeds = quantized(number, steps, batch, direction, per_column, dtype)
-        if number:
-            feeds["sequence_lens"][:] = steps - 2
+        feeds["sequence_lens"][:] = lengths
         layer = model("DynamicQuantizeLSTM", feeds, {"hidden_size": 5, "direction": direction})
         if provider == "eager":
             found = eager.evaluate(layer, fed(layer, feeds))

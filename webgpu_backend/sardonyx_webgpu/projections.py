@@ -25,7 +25,7 @@ class Projection:
     """The product of an input and a constant matrix, with what is done to the result that can be done to the matrix.
 
     `result` is the Array that is a part of the common product; `gone` are equations up to it, and `scalings` those
-    after it that the matrix does instead.
+    after it that the matrix does instead. `biases` have a row of elements each.
     """
 
     equation: Equation
@@ -33,7 +33,7 @@ class Projection:
     gone: list[Equation] = field(default_factory=list)
     scalings: list[Equation] = field(default_factory=list)
     scale: float = 1.0
-    bias: Array | None = None
+    biases: list[Array] = field(default_factory=list)
 
     @property
     def columns(self) -> Size:
@@ -48,9 +48,11 @@ class Projection:
 
     def vector(self) -> Array:
         """What is added to all rows [N]."""
-        if self.bias is None:
+        if not self.biases:
             return Array(self.result.dtype, (self.columns,), np.zeros(int(self.columns), self.result.dtype.storage))
-        return self.bias if self.scale == 1.0 else self.bias * self.scale
+        first, *others = (p.reshape(bias, (self.columns,)) for bias in self.biases)
+        total = sum(others, first)
+        return total if self.scale == 1.0 else total * self.scale
 
 
 class Projections(Rewriter):
@@ -100,7 +102,7 @@ class Projections(Rewriter):
         axis = group[0].equation.params["contract"][0]
         dtype = group[0].equation.params["dtype"]
         made = p.dot_general(a, p.concat([each.matrix for each in group], 1), (axis, [0]), dtype=dtype)
-        if any(each.bias is not None for each in group):
+        if any(each.biases for each in group):
             made = made + p.concat([each.vector() for each in group], 0)
         start: Size = 0
         for each in group:
@@ -125,7 +127,7 @@ class Projections(Rewriter):
                 found.scale *= scale
                 (found.scalings if moved else found.gone).append(reader)
             elif not moved and found.scale == 1.0 and (bias := self._bias(reader, at)) is not None:
-                found.bias = bias if found.bias is None else found.bias + bias
+                found.biases.append(bias)
                 found.gone.append(reader)
             else:
                 break
@@ -155,14 +157,14 @@ class Projections(Rewriter):
         return 1.0 / value if left is x and value else None
 
     def _bias(self, equation: Equation, x: Array) -> Array | None:
-        """The constant [N] that an equation adds to all rows of an Array."""
+        """The constant row of N elements that an equation adds to all rows of an Array."""
         if not _is(equation, "add") or not _keeps(equation, x):
             return None
         left, right = equation.inputs
         bias = right if left is x else left
         if bias is x or not self.is_constant(bias) or not bias.rank or bias.shape[-1] != x.shape[-1]:
             return None
-        return p.reshape(bias, (x.shape[-1],)) if product(bias.shape[:-1]) == 1 else None
+        return bias if product(bias.shape[:-1]) == 1 else None
 
 
 def _is(equation: Equation, *functions: str) -> bool:

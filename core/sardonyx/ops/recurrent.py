@@ -7,7 +7,7 @@ are [time, direction, batch, gates * hidden]; 16-bit floats are float32 from the
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import eq
 
@@ -94,9 +94,15 @@ class Recurrent(Operator, abstract=True):
             "scale": scale,
         }
         inputs = spelled(inputs, (steps, count, batch, wide))
-        rows, *last = recurrent(self.layer(), inputs, spelled(p.widen(r), (count, wide, hidden)), others)
+        rows, *last = self.over_time(self.layer(), inputs, spelled(p.widen(r), (count, wide, hidden)), others)
         rows = p.transpose(rows, [2, 0, 1, 3] if self.layout else [0, 1, 2, 3])
         return [p.cast(array, dtype) for array in (rows, *(p.transpose(state, swap) for state in last))]
+
+    def over_time(
+        self, layer: Layer, inputs: Array, weights: Array, others: Mapping[str, Array | None]
+    ) -> Sequence[Array]:
+        """The results of the primitive."""
+        return recurrent(layer, inputs, weights, others)
 
     def layer(self) -> Layer:
         """The parameters of the primitive."""

@@ -49,7 +49,8 @@ class Recurrent(Primitive):
     peephole  [directions, 3 * hidden] of an LSTM: input, output, forget
     lengths   int32 [batch]: steps from there on leave the states as they are, and give zeros
     scale     [directions, gates * hidden or 1]: the products of weights and state are multiplied by it, and the state
-              of all sequences is rounded to 8 bits for them, as DynamicQuantizeLinear does
+              of all sequences is rounded to 8 bits for them, as DynamicQuantizeLinear does; that of a sequence counts
+              as zeros in steps behind the first one after its end
 
     Outputs: the hidden state after each step [steps, directions, batch, hidden] and the last states. A sequence of
     length 0 has zeros as last states. The equations are ONNX's for RNN, GRU and LSTM.

@@ -36,23 +36,32 @@ def spell(layer: Layer, inputs: Array, weights: Array, given: Mapping[str, Array
     _, count, batch, _ = inputs.shape
     shape = (count, batch, weights.shape[2])
     start = [given[name] if name in given else full(shape, 0, inputs.dtype) for name in STATES[layer.cell]]
-    return over_steps(_STEPS[layer.cell](layer, weights, given), start, inputs, layer.backwards, given.get("lengths"))
+    step = _STEPS[layer.cell](layer, weights, given)
+    return over_steps(step, start, inputs, layer.backwards, given.get("lengths"), "scale" in given)
 
 
 def over_steps(
-    step: Step, start: Sequence[Array], inputs: Array, backwards: Sequence[bool], lengths: Array | None
+    step: Step,
+    start: Sequence[Array],
+    inputs: Array,
+    backwards: Sequence[bool],
+    lengths: Array | None,
+    together: bool = False,
 ) -> list[Array]:
     """The first of the states [directions, batch, ...] after each step, zeros behind the end of a sequence, and all
-    states after the last step of each; from those before the first one."""
+    states after the last step of each; from those before the first one. Where a step looks at the first states of all
+    sequences `together`, they are zeros in steps behind the first one after the end of a sequence."""
     steps, _, batch, _ = inputs.shape
     if lengths is not None:
         lengths = reshape(lengths, (1, batch, 1))
-        start = [where(lengths > 0, state, 0) for state in start]
 
     def advance(chunk: Array, first: Array | Size, states: Sequence[Array]) -> tuple[list[Array], Array]:
         after, rows = list(states), []
         for k in range(int(chunk.shape[0])):
-            before, after = after, step(reshape(slice_axis(chunk, 0, k, 1), chunk.shape[1:]), *after)
+            before, (shown, *others) = after, after
+            if together and lengths is not None:
+                shown = where(_places(first + k, steps, backwards) <= lengths, shown, 0)
+            after = step(reshape(slice_axis(chunk, 0, k, 1), chunk.shape[1:]), shown, *others)
             row = after[0]
             if lengths is not None:
                 inside = _places(first + k, steps, backwards) < lengths
@@ -62,6 +71,8 @@ def over_steps(
         return after, concat(rows, 0)
 
     last, rows = _over_time(advance, _turned(inputs, backwards), list(start))
+    if lengths is not None:
+        last = [where(lengths > 0, state, 0) for state in last]
     return [_turned(rows, backwards), *last]
 
 

@@ -52,6 +52,7 @@ class _Steps:
             for part, k in zip(parts, places, strict=True)
         ]
         self.rows = [list(zip(self.after[0], line, strict=True)) for line in self._in_order(self.y)]
+        self.counted: list[np.ndarray] = []
         self.functions = [self._function(place) for place in range(len(layer.activations[0]))]
 
     def step(self, *sums: Sums) -> None:
@@ -71,16 +72,18 @@ class _Steps:
 
     def _with_lengths(self, lengths: np.ndarray) -> None:
         self.y.fill(0)
-        for state in self.last:
-            np.copyto(state, 0, where=lengths <= 0)
         count = len(self.rows)
         for number, (rows, *sums) in enumerate(zip(self.rows, *self.sums, strict=True)):
+            places = [count - 1 - number if back else number for back in self.layer.backwards]
+            self.counted = [place <= lengths for place in places]
             self.step(*sums)
-            for d, back in enumerate(self.layer.backwards):
-                inside = (count - 1 - number if back else number) < lengths
+            for d, place in enumerate(places):
+                inside = place < lengths
                 np.copyto(rows[d][1], rows[d][0], where=inside)
                 for state, after in zip(self.last, self.after, strict=True):
                     np.copyto(state[d], after[d], where=inside)
+        for state in self.last:
+            np.copyto(state, 0, where=lengths <= 0)
 
     def _in_order(self, x: np.ndarray) -> list[tuple[np.ndarray, ...]]:
         """Views of [steps, directions, ...]: for each step those of all directions."""
@@ -177,7 +180,7 @@ class _Lstm(_Steps):
         if "scale" not in self.given:
             np.matmul(h, weights, out=product)
             return
-        whole, scale = _rounded(h)
+        whole, scale = _rounded(np.where(self.counted, h, 0) if self.counted else h)
         np.matmul(whole, weights, out=product)
         np.multiply(product, scale * self.given["scale"][:, None], out=product)
 

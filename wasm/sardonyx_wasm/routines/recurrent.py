@@ -103,6 +103,9 @@ class _Recurrent:
                             self._step()
                     else:
                         self._step()
+                if self.scales:
+                    self._choose_all()
+                self._finish()
         return Code(f, self._units(), scratch=SCRATCH)
 
     def _choose(self, first: Expr) -> None:
@@ -160,7 +163,12 @@ class _Recurrent:
                 f.do(op("memory.copy", state, self.given[name] + place * self.row, size))
             else:
                 f.do(op("memory.fill", state, 0, size))
+
+    def _finish(self) -> None:
+        """The states after the last step: zeros where there was none."""
+        f = self.f
         if "lengths" in self.given:
+            self._find_states()
             with self._each(*self.states.values()) as (number, *states), f.if_(self._length(number) <= 0):
                 for at in states:
                     f.do(op("memory.fill", at, 0, self.row))
@@ -192,7 +200,7 @@ class _Recurrent:
         f = self.f
         self._find_states()
         low, high = (f.local(f32x4, init=f32x4.const(0.0)) for _ in range(2))
-        with self._each(self.states["h"]) as (_, h):
+        with self._each(self.states["h"]) as (number, h), self._counted(number):
             for at, lanes in self._elements():
                 value = f.let(_load(h + at, 0, lanes))
                 f.set(low, f32x4.min(low, value))
@@ -258,6 +266,15 @@ class _Recurrent:
             yield
         with f.else_():
             f.do(op("memory.fill", y, 0, self.row))
+
+    @contextmanager
+    def _counted(self, number: Expr) -> Iterator[None]:
+        """What is done unless a sequence ended before the last step."""
+        if "lengths" not in self.given:
+            yield
+            return
+        with self.f.if_(self.time <= self._length(number)):
+            yield
 
     def _length(self, number: Expr) -> Expr:
         return i32.load(self.given["lengths"] + (self.first + number) * 4)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Shape
+from sardonyx.array import Array, Shape, constant
 from sardonyx.ops.operator import sample
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
+from sardonyx.primitives.recurrent import Layer
 from sardonyx.primitives.recurrent_loop import rounded
 
 W = np.random.default_rng(0).integers(-128, 128, (1, 3, 16), np.int8)
@@ -48,7 +51,9 @@ class QuantizedLinear(Linear):
 class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
     """LSTM with weights of 8 bits, [directions, inputs or hidden, 4 * hidden], scaled per direction or column.
 
-    X as a whole, and the hidden state before each step, are rounded to 256 levels that cover their values and 0.
+    X as a whole, and the hidden state before each step, are rounded to 256 levels that cover their values and 0. All
+    sequences of a batch share the levels, as they do where onnxruntime has one thread: step by step, the first step of
+    a backward direction being the last one of each sequence.
     """
 
     upgrades = {}  # Those of the base class are for operator sets of ai.onnx.
@@ -75,6 +80,16 @@ class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
         scale = p.reshape(states.scale, (states.scale.shape[0], states.scale.shape[2]))
         return self.recur(x, inputs, p.transpose(states.weights, [0, 2, 1]), b, lengths, [h, c], peephole, scale)
 
+    def over_time(
+        self, layer: Layer, inputs: Array, weights: Array, others: Mapping[str, Array | None]
+    ) -> Sequence[Array]:
+        lengths = others["lengths"]
+        if lengths is None or not any(layer.backwards):
+            return super().over_time(layer, inputs, weights, others)
+        forward = replace(layer, backwards=(False,) * len(layer.backwards))
+        rows, *last = super().over_time(forward, _turned(inputs, lengths, layer.backwards), weights, others)
+        return [_turned(rows, lengths, layer.backwards), *last]
+
     samples = [
         sample(
             *[(1, 1, 3), W.view(np.uint8), R.view(np.uint8), (1, 32), None, (1, 1, 4), (1, 1, 4), None],
@@ -91,6 +106,16 @@ class DynamicQuantizeLSTM(LongShortTermMemory, domain="com.microsoft"):
             hidden_size=4,
         ),
     ]
+
+
+def _turned(x: Array, lengths: Array, backwards: Sequence[bool]) -> Array:
+    """[steps, directions, batch, ...] with each sequence reversed in the directions that run backwards."""
+    time = p.iota((x.shape[0], 1, 1), 0, dtypes.int32)
+    back = constant(np.array(backwards).reshape(1, -1, 1))
+    ends = p.reshape(lengths, (1, 1, x.shape[2]))
+    time = p.where(back & (time < ends), ends - 1 - time, time)
+    directions, batch = (p.iota([x.shape[k] if k == axis else 1 for k in range(3)], axis) for axis in (1, 2))
+    return p.gather(x, [time, directions, batch], [0, 1, 2])
 
 
 def _columns(parameter: Array) -> Array:
