@@ -12,7 +12,7 @@ from sardonyx import dtypes
 from sardonyx.array import Equation, Trace
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.partition import Place, is_giant, most_of, supports
-from sardonyx.compiler.schedule import without_giants
+from sardonyx.compiler.schedule import without_excluded
 from sardonyx.device import Provider
 from sardonyx.epochs import Layout
 from sardonyx.naming import guards_of, names_of
@@ -33,7 +33,7 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
         traced.append(trace)
         return compiler.schedule(trace, symbols, excluded)
 
-    plan = without_giants(made)
+    plan = without_excluded(made)
     trace = traced[-1]
     hints = {name: number for inner in _traces(trace) for name, number in inner.guards.hints.items()}
     names = names_of(plan, compiler.inputs)

@@ -11,7 +11,7 @@ from sardonyx import dtypes, memory
 from sardonyx.array import Shape, TooEarlyError, Trace
 from sardonyx.compiler.interpret import Environment, interpret
 from sardonyx.compiler.partition import Place
-from sardonyx.compiler.schedule import schedule, without_giants
+from sardonyx.compiler.schedule import schedule, without_excluded
 from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.device import Provider
 from sardonyx.errors import SardonyxError
@@ -75,7 +75,7 @@ class Compiler:
             finally:
                 trace.dissolve()
 
-        return without_giants(attempt)
+        return without_excluded(attempt)
 
     def schedule(
         self, trace: Trace, symbols: dict[str, list[list[int]]], excluded: Collection[Place] = frozenset()

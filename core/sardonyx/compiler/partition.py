@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from sardonyx.array import Array, Equation, Trace
+from sardonyx import debug
+from sardonyx.array import Array, Equation, TooEarlyError, Trace
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.device import Provider
-from sardonyx.errors import NotImplemented
+from sardonyx.errors import NotImplemented, SardonyxError
 from sardonyx.providers import NUMPY
 from sardonyx.symbolic import count, product
 
@@ -56,12 +57,20 @@ def is_heavy(provider: Provider, equation: Equation) -> bool:
     return most is not None and any(x.value is not None and x.value.nbytes > most for x in equation.inputs)
 
 
-class GiantError(Exception):
-    """What a provider makes of these nodes (numbers of provider and node) has tensors larger than it can hold."""
+class ExcludedError(Exception):
+    """A plan has to be made anew, these nodes (numbers of provider and node) not being given to their provider."""
 
     def __init__(self, places: Collection[Place]) -> None:
-        super().__init__("tensors are too large for their device")
+        super().__init__(f"{len(places)} nodes are for other providers")
         self.places = places
+
+
+class GiantError(ExcludedError):
+    """What a provider makes of nodes has tensors larger than it can hold."""
+
+
+class RewriteError(ExcludedError):
+    """A provider's rewriting of nodes failed. What is left of the trace is of no use."""
 
 
 def most_of(provider: Provider) -> int | None:
@@ -101,7 +110,10 @@ def giants(
 
 def rewritten(trace: Trace, providers: Sequence[Provider], excluded: Collection[Place] = frozenset()) -> dict[int, int]:
     """The provider of every equation, after each provider has put its share of them into the form that it likes. No
-    node that is `excluded` from a provider is its own."""
+    node that is `excluded` from a provider is its own.
+
+    Raises RewriteError where a provider's rewriting fails, by a fault of its own: other providers do those nodes.
+    """
     largest = getattr(providers[0], "largest", None)
     if largest and (most := largest()):
         from sardonyx.legalization.giants import split
@@ -112,8 +124,27 @@ def rewritten(trace: Trace, providers: Sequence[Provider], excluded: Collection[
     for number, provider in enumerate(providers):
         rewrite = getattr(provider, "rewrite", None)
         if rewrite is not None and number in chosen.values():
-            rewrite(trace, {origin for origin, device in chosen.items() if device == number})
+            origins = {origin for origin, device in chosen.items() if device == number}
+            try:
+                rewrite(trace, origins)
+            except (SardonyxError, MemoryError, TooEarlyError):
+                raise
+            except Exception as error:
+                raise _failed(trace, number, provider, origins, error) from error
     return {id(equation): chosen[equation.origin] for equation in trace.equations}
+
+
+def _failed(trace: Trace, number: int, provider: Provider, origins: Collection[int], error: Exception) -> RewriteError:
+    """What tells that a provider's rewriting failed at the trace's current node, or at none in particular; the user is
+    warned of it."""
+    at = trace.origin if trace.origin in origins else -1
+    where = trace.labels[at] if at >= 0 else "this model"
+    what = f"{type(error).__name__}: {error}".partition("\n")[0]
+    debug.warn_once(
+        f"{provider.name} leaves {where} to the next provider, after an error of its own ({what}); results are right, "
+        "but please report this with the model"
+    )
+    return RewriteError([(number, at)] if at >= 0 else [(number, origin) for origin in origins])
 
 
 def partition(trace: Trace, providers: Sequence[Provider], excluded: Collection[Place] = frozenset()) -> dict[int, int]:

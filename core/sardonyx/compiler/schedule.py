@@ -16,7 +16,7 @@ from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
-from sardonyx.compiler.partition import GiantError, Place, giants, rewritten
+from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.setup import take_out
 from sardonyx.compiler.sizes import SizeTable, encode
@@ -143,7 +143,7 @@ class Scheduler:
                 names, results = [array.name for array in again.inputs], [""] * len(again.outputs)
                 return schedule(again, self.providers, self.weights, names, results, body.symbols, excluded)
 
-            return without_giants(plan)
+            return without_excluded(plan)
 
         self.functions.append([compile_body(trace.guards.hints)])
         self.compilers.append(compile_body)
@@ -449,7 +449,7 @@ def schedule(
     symbols: dict[str, list[list[int]]],
     excluded: Collection[Place] = frozenset(),
 ) -> plans.Plan:
-    """Partition a trace among providers and make its plan. Raises GiantError where other nodes must be `excluded`."""
+    """Partition a trace among providers and make its plan. Raises ExcludedError where other nodes must be."""
     with trace.guards:
         device_of = rewritten(trace, providers, excluded)
         scheduler = Scheduler(trace, providers, device_of, weights)
@@ -459,13 +459,13 @@ def schedule(
         return scheduler.plan(inputs, outputs, symbols)
 
 
-def without_giants(plan: Callable[[Collection[Place]], plans.Plan]) -> plans.Plan:
-    """The plan without the nodes whose tensors turn out to be too large for their providers."""
+def without_excluded(plan: Callable[[Collection[Place]], plans.Plan]) -> plans.Plan:
+    """The plan that does not give providers nodes that they turn out not to be able to run."""
     excluded: set[Place] = set()
     while True:
         try:
             return plan(excluded)
-        except GiantError as error:
+        except ExcludedError as error:
             excluded |= {*error.places}
 
 

@@ -86,10 +86,9 @@ def multiplied(rewriter: Rewriter, equation: Equation) -> Multiplied | None:
     columns = [axis for place in free for axis in weights.axes[place]]
     rows = [axis for axis in range(weights.numbers.rank) if axis not in (*rows, *columns)] + rows  # of size 1
     left = [axis for axis in range(a.rank) if axis not in params["contract"][0]]
-    matrix = p.reshape(
-        p.transpose(a, [*left, *(axis for axis, _ in pairs)]),
-        [product([a.shape[axis] for axis in left]), product([a.shape[axis] for axis, _ in pairs])],
-    )
+    lines = p.transpose(a, [*left, *(axis for axis, _ in pairs)])
+    depth = prod(int(weights.numbers.shape[axis]) for axis in rows)  # a number, though that of `a` may be open
+    matrix = p.reshape(lines, [product([a.shape[axis] for axis in left]), depth])
     return Multiplied(matrix, weights, rows, columns)
 
 
