@@ -24,7 +24,7 @@ def inward(array: np.ndarray, dtype: DType) -> np.ndarray:
     >>> inward(np.zeros(2, np.uint16), dtypes.bfloat16).dtype
     dtype('uint16')
     """
-    if dtype is dtypes.string and array.dtype.kind in "SUT":
+    if dtype is dtypes.string and array.dtype.char in "SUTV":
         return array.astype(object)
     if _TYPES.get(array.dtype.name) is not dtype:
         return array

@@ -42,6 +42,10 @@ class UnsoundError(InvalidArgument):
     """A plan that was read, or what came with it, cannot be run."""
 
 
+class InvalidValue(InvalidArgument, RuntimeError):
+    """What is given makes no sense, where onnxruntime raises a bare RuntimeError; so this is one, too."""
+
+
 class NoSuchFile(SardonyxError, FileNotFoundError):
     """The model, or a file that it names, does not exist."""
 

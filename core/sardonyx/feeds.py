@@ -11,21 +11,33 @@ import numpy as np
 from sardonyx import dtypes, memory
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward
-from sardonyx.errors import InvalidArgument
+from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.handles import Feed, Handle
 from sardonyx.ir import OptionalType, TensorType, Value
 from sardonyx.options import NodeArg
 from sardonyx.structure import Nested, arrange, type_name
 
 
-def fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
-    """What is fed to an input, checked against its declared type."""
-    kind, given = value.type, feed.get(value.name)
+def fed_to(inputs: Sequence[Value], feed: Mapping[str, Any]) -> list[Nested[Feed]]:
+    """What is fed to each input, checked against its declared type."""
+    return [_fed_to(value, feed) if value.name in feed else _unfed(value, inputs, feed) for value in inputs]
+
+
+def _fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
+    kind, given = value.type, feed[value.name]
     if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
         return _tensor(value.name, kind, given)
-    if value.name not in feed and not isinstance(kind, OptionalType):
-        raise InvalidArgument(f"input {value.name!r} ({kind}) is missing from the feed")
+    if given is None and isinstance(kind, TensorType):
+        raise Fail(f"Missing Input: {value.name}; None is fed for what the model declares as {kind}, no optional")
     return arrange(value.name, kind, given, _tensor)
+
+
+def _unfed(value: Value, inputs: Sequence[Value], feed: Mapping[str, Any]) -> None:
+    """What stands for an optional input that is not fed; InvalidArgument, in onnxruntime's words, for others."""
+    if not isinstance(value.type, OptionalType):
+        missing = [each for each in inputs if each.name not in feed and not isinstance(each.type, OptionalType)]
+        names, wanted = [each.name for each in missing], ", ".join(f"{each.name!r} is {each.type}" for each in missing)
+        raise InvalidArgument(f"Required inputs ({names}) are missing from input feed ({list(feed)}); {wanted}")
 
 
 def _tensor(name: str, kind: TensorType, given: Any) -> Feed:
@@ -69,8 +81,8 @@ def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
     return found
 
 
-_TAKES = {"i": "iuf", "u": "iuf", "f": "f"}
-"""What kinds of elements Python's integers and floats can become without a loss that would surprise."""
+_TAKES = {"b": "biuf", "i": "biuf", "u": "biuf", "f": "bf"}
+"""What kinds of elements Python's truth values, integers and floats can become without a loss that would surprise."""
 
 
 def blank(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> dict[str, np.ndarray]:

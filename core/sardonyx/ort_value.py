@@ -14,7 +14,7 @@ from sardonyx.devices import OrtMemoryInfo
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward, outward
 from sardonyx.errors import Fail, InvalidArgument
-from sardonyx.handles import Handle
+from sardonyx.handles import Handle, downloaded
 from sardonyx.sparse import SparseTensor
 from sardonyx.strings import RunStrings, StringTable
 
@@ -124,8 +124,10 @@ class OrtValue:
             raise InvalidArgument(f"this OrtValue is {self}, no sparse tensor")
         return self._value
 
-    def update_inplace(self, data: np.ndarray) -> None:
-        """Have the elements of an array of the same type and shape."""
+    def update_inplace(self, data: np.ndarray | OrtValue) -> None:
+        """Have the elements of an array, or of another OrtValue, of the same type and shape."""
+        if not isinstance(data, (np.ndarray, OrtValue)):
+            raise TypeError(f"data must be a numpy.ndarray or an OrtValue, not a {type(data).__name__}")
         if not isinstance(self._value, np.ndarray) and self._handle is None:
             raise InvalidArgument("this OrtValue is no tensor")
         assert self._element is not None
@@ -146,7 +148,10 @@ class OrtValue:
     def data_type(self) -> str:
         if isinstance(self._value, SparseTensor):
             return self._value.data_type()
-        return f"tensor({self._element.onnx_name})" if self._element else "seq(tensor(?))"
+        if self._element is not None:
+            return f"tensor({self._element.onnx_name})"
+        first = self._value[0] if isinstance(self._value, list) and self._value else None
+        return f"seq(tensor({dtypes.of(first.dtype).onnx_name if isinstance(first, np.ndarray) else '?'}))"
 
     def element_type(self) -> int:
         """ONNX's number of the elements' type."""
@@ -176,20 +181,47 @@ class OrtValue:
     def is_tensor_sequence(self) -> bool:
         return isinstance(self._value, list)
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The tensor for `np.asarray`; what lies on a device is copied. InvalidArgument where it is no tensor."""
+        if not self.is_tensor():
+            raise InvalidArgument(f"this OrtValue is {self}, no tensor, so there is no array of it")
+        array = self.numpy()
+        return np.asarray(array, dtype) if copy is None else np.array(array, dtype, copy=copy)
+
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         """The tensor as DLPack has it, on the host, where there are no streams."""
-        return self.numpy().__dlpack__(**options)
+        return np.asarray(self).__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
 
+    to_dlpack = __dlpack__
+
     @classmethod
-    def from_dlpack(cls, data: Any, /) -> Self:
-        """What another library has on the host, not copied."""
-        return cls.ortvalue_from_numpy(np.from_dlpack(data))
+    def from_dlpack(cls, data: Any, /, is_bool_tensor: bool = False) -> Self:
+        """What another library has on the host, not copied: an object with `__dlpack__`, or what that gives.
+
+        Older libraries give truth values as uint8; `is_bool_tensor` says that they are.
+
+        >>> OrtValue.from_dlpack(np.ones(2).__dlpack__()).numpy()
+        array([1., 1.])
+        """
+        if not hasattr(data, "__dlpack_device__"):
+            data = _Capsule(data.__dlpack__() if hasattr(data, "__dlpack__") else data)
+        array = np.from_dlpack(data)
+        return cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool_tensor and array.dtype == np.uint8 else array)
 
     def __repr__(self) -> str:
         return f"{self.data_type()}{self.shape() if self.is_tensor() else ''} on {self.device_name()}"
+
+    # ---- what onnxruntime's two layers reach each other by
+
+    @property
+    def _ortvalue(self) -> Self:
+        return self
+
+    def _get_c_value(self) -> Self:
+        return self
 
     # ---- for sessions
 
@@ -213,6 +245,21 @@ class OrtValue:
         return self._handle
 
 
+class _Capsule:
+    """Gives NumPy a DLPack capsule that is there already, of a tensor on the host."""
+
+    def __init__(self, capsule: Any) -> None:
+        if type(capsule).__name__ != "PyCapsule":
+            raise TypeError(f"from_dlpack expected an object with __dlpack__ or a capsule, not a {type(capsule).__name__}")
+        self._capsule = capsule
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
 def handle_on(devices: Sequence[Device], value: OrtValue) -> Handle:
     """Where a value lies, by the number of its device among these."""
     place = value.place
@@ -228,21 +275,9 @@ def reserve(device: Device, element: DType, shape: tuple[int, ...]) -> Handle:
 
 def fetched(values: Sequence[OrtValue]) -> list[Any]:
     """The values on the host, those of one device read together."""
-    found: dict[int, Any] = {k: value.numpy() for k, value in enumerate(values) if value.place is None}
-    groups: dict[int, list[int]] = {}
-    for k, value in enumerate(values):
-        if k not in found:
-            groups.setdefault(id(value.device), []).append(k)
-    for places in groups.values():
-        device: Any = values[places[0]].device
-        tensors = [place.tensor for k in places if (place := values[k].place) is not None]
-        try:
-            arrays = device.download_all(tensors)
-        except AttributeError:
-            arrays = [device.download(*tensor) for tensor in tensors]
-        found.update(zip(places, arrays, strict=True))
+    placed = [value for value in values if value.place is not None]
+    devices = list({id(value.device): value.device for value in placed}.values())
+    handles = [handle_on(devices, value) for value in placed]
     strings = RunStrings(StringTable())
-    for k, value in enumerate(values):
-        if (place := value.place) is not None:
-            found[k] = outward(found[k], place.element, strings)
-    return [found[k] for k in range(len(values))]
+    arrays = iter([outward(a, h.element, strings) for a, h in zip(downloaded(devices, handles), handles, strict=True)])
+    return [value.numpy() if value.place is None else next(arrays) for value in values]

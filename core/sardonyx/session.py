@@ -369,9 +369,15 @@ class InferenceSession(Binds, Described, FallsBack):
     def _call(self, input_feed: Mapping[str, Any]) -> _Call:
         """What is fed, checked."""
         others = NOTHING if input_feed.keys() <= self._input_names else self._overriding(input_feed)
-        fed = [fed_to(value, input_feed) for value in self._inputs(others)]
+        if any(isinstance(given, OrtValue) for given in input_feed.values()):
+            input_feed = {name: self._own(given) for name, given in input_feed.items()}
+        fed = fed_to(self._inputs(others), input_feed)
         tensors = [tensor for item in fed for tensor in leaves(item)]
         return _Call(self._variant(others), tensors, list(map(form, fed)))
+
+    def _own(self, given: Any) -> Any:
+        """What to feed for an OrtValue: where it lies, if on one of the session's devices."""
+        return given.feed(self._devices) if isinstance(given, OrtValue) else given
 
     def _function(self, plans: Sequence[Plan]) -> Function:
         return Function(plans, self._devices, self._weights, profiler=self._profiling.profiler)
@@ -411,7 +417,7 @@ class InferenceSession(Binds, Described, FallsBack):
     def _execute_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
         with self._profiling.span("model_run"), self._taking_turns():
             self._open()
-            ran = self._run(self._call({name: value.feed(self._devices) for name, value in feeds.items()}))
+            ran = self._run(self._call(feeds))
             try:
                 names = [provider.name for provider, _ in self._chosen]
                 return Outputs(self._devices, names).take(ran, self._output_names, targets)

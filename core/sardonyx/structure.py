@@ -21,7 +21,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from sardonyx import dtypes
-from sardonyx.errors import InvalidArgument, NotImplemented
+from sardonyx.errors import InvalidArgument, InvalidValue, NotImplemented
 from sardonyx.ir import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 
 T = TypeVar("T")
@@ -147,7 +147,11 @@ def _arrange_map(name: str, kind: MapType, given: Any, tensor: Callable[[str, Te
     wanted, plain = ((str,), str) if kind.key is dtypes.string else ((int, np.integer), int)
     stranger = next((key for key in given if not isinstance(key, wanted) or isinstance(key, bool)), None)
     if stranger is not None:
-        raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: the key {stranger!r} is no {kind.key.onnx_name}")
+        native = "std::string" if kind.key is dtypes.string else f"{kind.key.onnx_name}_t"
+        raise InvalidValue(
+            f"input {name!r} is a {type_name(kind)}: the key {stranger!r} is no {kind.key.onnx_name}. "
+            f"Unexpected key type  {type(stranger)}, it cannot be linked to C type {native}"
+        )
     pairs = sorted((plain(key), value) for key, value in given.items())
     values = _values(kind, len(pairs))
     array = np.empty(len(pairs), dtype=object)

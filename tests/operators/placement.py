@@ -115,7 +115,7 @@ def where(case: Case, key: Key, provider: str) -> str:
     graph = prepare(read(case.model.SerializeToString()), options).graph
     usable = [chosen for chosen, _ in providers.resolve([provider])]
     compiler = Compiler(graph, usable, WeightTable())
-    fed = [fed_to(value, case.feeds) for value in compiler.inputs]
+    fed = fed_to(compiler.inputs, case.feeds)
     tensors = [tensor for item in fed for tensor in leaves(item)]
     plans = list(_all(compiler.compile(tensors, {}, list(map(form, fed)))))
     operator = ".".join(filter(None, key))

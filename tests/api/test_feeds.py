@@ -1,0 +1,110 @@
+"""What may be fed to a session, and what is said of the rest, as onnxruntime has it."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+
+import sardonyx
+from sardonyx import errors
+
+CPU = ["CPUExecutionProvider"]
+SIDES = pytest.mark.parametrize("side", [sardonyx, onnxruntime], ids=lambda side: side.__name__)
+
+
+def model(op_type: str, types: dict[str, int], result: int) -> bytes:
+    inputs = [helper.make_tensor_value_info(name, kind, None) for name, kind in types.items()]
+    node = helper.make_node(op_type, list(types), ["y"])
+    graph = helper.make_graph([node], "g", inputs, [helper.make_tensor_value_info("y", result, None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def identity(kind: int) -> bytes:
+    return model("Identity", {"x": kind}, kind)
+
+
+@SIDES
+@pytest.mark.parametrize(
+    ("kind", "given", "wanted"),
+    [
+        ("BOOL", [True, False], [True, False]),
+        ("BOOL", [1, 0], [True, False]),
+        ("BOOL", [0.5, 0], [True, False]),
+        ("BOOL", [], []),
+        ("INT64", [True, False], [1, 0]),
+        ("FLOAT", [True, False], [1.0, 0.0]),
+        ("FLOAT16", [1, 2.5], [1.0, 2.5]),
+    ],
+)
+def test_lists(side: ModuleType, kind: str, given: list[Any], wanted: list[Any]) -> None:
+    session = side.InferenceSession(identity(TensorProto.DataType.Value(kind)), providers=CPU)
+    (y,) = session.run(None, {"x": given})
+    assert y.dtype == helper.tensor_dtype_to_np_dtype(TensorProto.DataType.Value(kind))
+    assert y.tolist() == wanted
+
+
+def test_lists_that_would_lose_something() -> None:
+    session = sardonyx.InferenceSession(identity(TensorProto.INT64), providers=CPU)
+    with pytest.raises(errors.InvalidArgument, match="wants int64, not NumPy's float64"):
+        session.run(None, {"x": [1.5, 2.0]})
+
+
+@SIDES
+@pytest.mark.parametrize(
+    ("array", "wanted"),
+    [
+        (np.array(["a", "bcd", ""]), ["a", "bcd", ""]),
+        (np.array([b"ab", b"cd"], np.void), ["ab", "cd"]),
+        (np.array([b"A\0A\0", b"B\0B\0"], np.void), ["A\0A\0", "B\0B\0"]),  # a void keeps the zeros at its end
+        (np.array(["é", "你好"], object), ["é", "你好"]),
+        (["a", "b"], ["a", "b"]),
+    ],
+    ids=["U", "V", "V with zeros", "O", "list"],
+)
+def test_strings(side: ModuleType, array: Any, wanted: list[str]) -> None:
+    session = side.InferenceSession(identity(TensorProto.STRING), providers=CPU)
+    for _ in range(2):
+        assert session.run(None, {"x": array})[0].tolist() == wanted
+
+
+def test_bytes() -> None:
+    """onnxruntime reads on behind their ends."""
+    session = sardonyx.InferenceSession(identity(TensorProto.STRING), providers=CPU)
+    assert session.run(None, {"x": np.array([b"a", b"bcd"])})[0].tolist() == ["a", "bcd"]
+
+
+@SIDES
+def test_inputs_that_are_missing(side: ModuleType) -> None:
+    session = side.InferenceSession(model("Add", {"x": 1, "z": 1}, 1), providers=CPU)
+    for feed, missing in (({}, r"\['x', 'z'\]"), ({"x": np.ones(1, np.float32)}, r"\['z'\]")):
+        with pytest.raises(ValueError, match=rf"Required inputs \({missing}\) are missing from input feed \("):
+            session.run(None, feed)
+
+
+@SIDES
+def test_none_for_a_tensor(side: ModuleType) -> None:
+    """Clip takes none for `low`, too; but the model says that there is one."""
+    session = side.InferenceSession(model("Clip", {"x": 1, "low": 1}, 1), providers=CPU)
+    x, low = np.array([-2, 2], np.float32), np.array(-1, np.float32)
+    with pytest.raises(Exception, match="Missing Input: low") as caught:
+        session.run(None, {"x": x, "low": None})
+    assert type(caught.value).__name__ == "Fail"
+    assert session.run(None, {"x": x, "low": low})[0].tolist() == [-1, 2]
+
+
+@SIDES
+def test_keys_of_another_type(side: ModuleType) -> None:
+    kind = helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, []))
+    node = helper.make_node("DictVectorizer", ["x"], ["y"], domain="ai.onnx.ml", int64_vocabulary=[3, 1])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([node], "g", [helper.make_value_info("x", kind)], [y])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    data = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    session = side.InferenceSession(data, providers=CPU)
+    with pytest.raises(RuntimeError, match="Unexpected key type  <class 'str'>, it cannot be linked to C type int64_t"):
+        session.run(None, {"x": {1: 2.0, "a": 5.6}})
