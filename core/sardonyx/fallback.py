@@ -20,7 +20,7 @@ T = TypeVar("T")
 class FallsBack:
     """The part of a session that goes on where a provider does not."""
 
-    _begin: Callable[[Any, Any], None]
+    _begin: Callable[[Any, Any, bool], None]
     _bundle: Any
     _chosen: Sequence[tuple[Provider, Mapping[str, str]]]
     _devices: list[Device]
@@ -60,11 +60,11 @@ class FallsBack:
         providers: Sequence[str | tuple[str, Mapping[str, Any]]] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
     ) -> None:
-        """Be made anew on these providers; not while other threads run."""
+        """Be made anew on these providers; not while other threads run. InvalidValue where one is nobody's."""
         with self._reading, loading(self._options):
             for name in ("_model", "_graph", "_output_names", "_input_names"):
                 self.__dict__.pop(name, None)
-            self._begin(providers, provider_options)
+            self._begin(providers, provider_options, True)
 
     def _fall_back(self, error: EPFail, devices: list[Device]) -> None:
         """Go on with the CPU, once, unless another thread was here first; raises the error where that is not wanted."""

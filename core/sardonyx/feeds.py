@@ -20,11 +20,11 @@ from sardonyx.structure import Nested, arrange, type_name
 
 def fed_to(inputs: Sequence[Value], feed: Mapping[str, Any]) -> list[Nested[Feed]]:
     """What is fed to each input, checked against its declared type."""
-    return [_fed_to(value, feed) if value.name in feed else _unfed(value, inputs, feed) for value in inputs]
+    return [_fed_to(value, feed) for value in inputs if value.name in feed or _may_miss(value, inputs, feed)]
 
 
 def _fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
-    kind, given = value.type, feed[value.name]
+    kind, given = value.type, feed.get(value.name)
     if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
         return _tensor(value.name, kind, given)
     if given is None and isinstance(kind, TensorType):
@@ -32,12 +32,13 @@ def _fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
     return arrange(value.name, kind, given, _tensor)
 
 
-def _unfed(value: Value, inputs: Sequence[Value], feed: Mapping[str, Any]) -> None:
-    """What stands for an optional input that is not fed; InvalidArgument, in onnxruntime's words, for others."""
+def _may_miss(value: Value, inputs: Sequence[Value], feed: Mapping[str, Any]) -> bool:
+    """True for an optional input, which need not be fed; InvalidArgument, in onnxruntime's words, for others."""
     if not isinstance(value.type, OptionalType):
         missing = [each for each in inputs if each.name not in feed and not isinstance(each.type, OptionalType)]
         names, wanted = [each.name for each in missing], ", ".join(f"{each.name!r} is {each.type}" for each in missing)
         raise InvalidArgument(f"Required inputs ({names}) are missing from input feed ({list(feed)}); {wanted}")
+    return True
 
 
 def _tensor(name: str, kind: TensorType, given: Any) -> Feed:

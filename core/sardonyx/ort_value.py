@@ -250,7 +250,9 @@ class _Capsule:
 
     def __init__(self, capsule: Any) -> None:
         if type(capsule).__name__ != "PyCapsule":
-            raise TypeError(f"from_dlpack expected an object with __dlpack__ or a capsule, not a {type(capsule).__name__}")
+            raise TypeError(
+                f"from_dlpack expected an object with __dlpack__ or a capsule, not a {type(capsule).__name__}"
+            )
         self._capsule = capsule
 
     def __dlpack__(self, **options: Any) -> Any:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from sardonyx import debug
 from sardonyx.device import Provider
-from sardonyx.errors import EPFail, InvalidArgument
+from sardonyx.errors import EPFail, InvalidArgument, InvalidValue
 
 if TYPE_CHECKING:
     from sardonyx.options import SessionOptions
@@ -23,11 +24,17 @@ OURS = {WEBGPU: "sardonyx_webgpu", WASM: "sardonyx_wasm", NUMPY: "sardonyx.numpy
 """Packages with a `provider`. To look through all that is installed takes longer than to import these."""
 FASTEST = (WASM, NUMPY)
 """What `CPUExecutionProvider` stands for."""
-_OTHERS = """
-ACL Azure CANN CUDA CoreML Dml DNNL Dnnl JS Js MIGraphX Nnapi NvTensorRTRTX OpenVINO QNN ROCM Rknpu SNPE TVM Tensorrt
-VSINPU Vitis VitisAI WebNN Xnnpack
+SUFFIX = "ExecutionProvider"
+TITLES = {WEBGPU: "WebGPU", WASM: "WebAssembly", NUMPY: "NumPy"}
+"""How prose calls them."""
+_KNOWN = """
+NvTensorRTRTX Tensorrt CUDA MIGraphX OpenVINO Dnnl VitisAI QNN Nnapi VSINPU Js CoreML ACL Dml Rknpu WebNN WebGpu Xnnpack
+CANN Azure
 """
-ELSEWHERE = frozenset(f"{name}ExecutionProvider" for name in _OTHERS.split())
+RANKED = [f"{name}{SUFFIX}" for name in _KNOWN.split()]
+"""onnxruntime's providers other than the CPU, in its order."""
+_EARLIER = "DNNL JS ROCM SNPE TVM Vitis"
+ELSEWHERE = frozenset({*RANKED, *(f"{name}{SUFFIX}" for name in _EARLIER.split())} - {WEBGPU})
 """onnxruntime's other providers: scripts name them in front of the CPU, and expect to run without them."""
 
 
@@ -53,7 +60,7 @@ def load(name: str) -> Provider:
         return provider
     loader = installed().get(name)
     if loader is None:
-        raise InvalidArgument(f"no execution provider is called {name!r}; there are {', '.join(available())}")
+        raise InvalidValue(f"no execution provider is called {name!r}; there are {', '.join(available())}")
     return loader()
 
 
@@ -72,6 +79,19 @@ class _Removed:
         raise EPFail(f"the package {OURS[self.name]} was deleted; pip install --force-reinstall sardonyx")
 
 
+def full_name(text: str) -> str:
+    """The provider's name that a person means by a short one; a name that nobody knows stays as it is.
+
+    >>> full_name("webgpu"), full_name("NumPy"), full_name("CPUExecutionProvider")
+    ('WebGpuExecutionProvider', 'NumpyExecutionProvider', 'CPUExecutionProvider')
+    """
+    if text == CPU or text in OURS or text in ELSEWHERE:
+        return text
+    known = {name.removesuffix(SUFFIX).lower(): name for name in (*installed(), CPU)}
+    known.update((title.lower(), name) for name, title in TITLES.items())
+    return known.get(text.lower().removesuffix(SUFFIX.lower()), text)
+
+
 def available() -> list[str]:
     """The names that a session accepts here, in the order in which it would try them."""
     names = [name for name in installed() if load(name).available()]
@@ -82,15 +102,24 @@ def resolve(
     names: Sequence[str | tuple[str, Mapping[str, Any]]] | None,
     options: Sequence[Mapping[str, Any]] | None = None,
     severity: int = -1,
+    strict: bool = False,
 ) -> list[tuple[Provider, dict[str, str]]]:
     """The providers of a session with their options; `CPUExecutionProvider` is `FASTEST`, where that runs.
 
     NumPy always comes last, since there is nothing that it cannot run. Where nothing was asked for that there is, the
-    CPU is taken. Options without effect are warned of, as far as `severity` and `debug.warn_once` let them.
+    CPU is taken. What is not here is warned of; a name that nobody knows raises InvalidValue if `strict`. Options
+    without effect are warned of, as far as `severity` and `debug.warn_once` let them.
     """
     wanted: list[tuple[str, dict[str, str]]] = []
     for name, merged in _pairs(names or [CPU], options if names else None):
-        if not _is_here(name):
+        try:
+            here = _is_here(name)
+        except InvalidValue as error:
+            if strict:
+                raise InvalidValue(f"Unknown Provider Type: {name}; {error}") from None
+            warnings.warn(str(error), stacklevel=3)
+            continue
+        if not here:
             warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
@@ -108,20 +137,27 @@ def resolve(
 def means_cpu(options: SessionOptions, names: Any) -> bool:
     """Whether a session that is asked for these runs on `CPUExecutionProvider`, as `of_session` has it."""
     asked = _asked(names or options.providers())
-    return CPU in asked or not any(map(_is_here, asked))
+    if CPU in asked:
+        return True
+    for name in asked:
+        with suppress(InvalidValue):
+            if _is_here(name):
+                return False
+    return True
 
 
 def _asked(names: Any) -> list[str]:
-    return [name if isinstance(name, str) else name[0] for name in names or ()]
+    return [name for name, _ in _pairs(names or [], None)]
 
 
 def _is_here(name: str) -> bool:
+    """Whether a session can be had on it; InvalidValue where nobody knows the name."""
     return name == CPU or (name not in ELSEWHERE and load(name).available())
 
 
 def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:
-    """Names with their options; InvalidArgument where they are given in a form that makes no sense."""
-    if isinstance(names, str):
+    """Full names with their options; InvalidArgument where they are given in a form that makes no sense."""
+    if isinstance(names, str) or not isinstance(names, Sequence):
         raise InvalidArgument(f"providers are a list: providers=[{names!r}]")
     if options is not None and len(options) != len(names):
         raise InvalidArgument(f"there are {len(names)} providers, and {len(options)} provider_options")
@@ -134,18 +170,21 @@ def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:
                 pass
             case _:
                 raise InvalidArgument(f"a provider is a name, or a name with a dictionary of options, not {item!r}")
-        found.append((name, {str(key): str(value) for key, value in {**given, **more}.items()}))
+        found.append((full_name(name), {str(key): str(value) for key, value in {**given, **more}.items()}))
     return found
 
 
-def of_session(options: SessionOptions, names: Any, provider_options: Any) -> list[tuple[Provider, dict[str, str]]]:
-    """The providers of a session that is asked for these; those of its options where it is not.
+def of_session(
+    options: SessionOptions, names: Any, provider_options: Any, strict: bool = False
+) -> list[tuple[Provider, dict[str, str]]]:
+    """The providers of a session that is asked for these; those of its options where it is not. `strict` as in
+    `resolve`.
 
     With the entry `session.disable_cpu_ep_fallback` those that were not asked for are left out, and to ask for the CPU
     raises InvalidArgument.
     """
     names = names or options.providers()
-    chosen = resolve(names, provider_options, options.log_severity_level)
+    chosen = resolve(names, provider_options, options.log_severity_level, strict)
     if options.entry(ALONE) == "1":
         asked = _asked(names)
         if CPU in asked:
@@ -164,5 +203,6 @@ def _warn_of_unknown(name: str, given: Mapping[str, str], severity: int) -> None
 
 
 def everywhere() -> list[str]:
-    """The names of all providers that onnxruntime or this package know, here or not."""
-    return [*sorted(ELSEWHERE), *(name for name in installed() if name not in (WASM, NUMPY)), CPU, WASM, NUMPY]
+    """The names of all providers that onnxruntime or this package know, here or not, in onnxruntime's order: what
+    packages bring comes first, and the CPU last."""
+    return [*(name for name in installed() if name not in OURS), *RANKED, WASM, NUMPY, CPU]

@@ -99,10 +99,10 @@ class InferenceSession(Binds, Described, FallsBack):
         self._reading = threading.RLock()
         self._falls_back = int(kwargs.get("enable_fallback", 1)) == 1
         with loading(self._options):
-            self._begin(providers, provider_options)
+            self._begin(providers, provider_options, strict=not self._falls_back)
 
-    def _begin(self, wanted: Any, provider_options: Any) -> None:
-        """Be a session on these providers."""
+    def _begin(self, wanted: Any, provider_options: Any, strict: bool) -> None:
+        """Be a session on these providers; if `strict`, nobody else's names are among them."""
         threads.limit_blas(self._threads())
         self._profiling = Profiling(self._options)
         self._source = Source(self._given, self._options.changes)
@@ -110,7 +110,7 @@ class InferenceSession(Binds, Described, FallsBack):
         self._variants: dict[frozenset[str], _Variant] = {}
         self._bundle = open_bundle(self._given)
         with paused():
-            self._chosen = providers.of_session(self._options, wanted, provider_options)
+            self._chosen = providers.of_session(self._options, wanted, provider_options, strict)
             self._asks_for_cpu = providers.means_cpu(self._options, wanted)
             if self._bundle:
                 chosen, self._told = choose(self._bundle, self._chosen)

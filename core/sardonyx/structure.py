@@ -147,10 +147,10 @@ def _arrange_map(name: str, kind: MapType, given: Any, tensor: Callable[[str, Te
     wanted, plain = ((str,), str) if kind.key is dtypes.string else ((int, np.integer), int)
     stranger = next((key for key in given if not isinstance(key, wanted) or isinstance(key, bool)), None)
     if stranger is not None:
-        native = "std::string" if kind.key is dtypes.string else f"{kind.key.onnx_name}_t"
+        linked = "std::string" if kind.key is dtypes.string else f"{kind.key.onnx_name}_t"
         raise InvalidValue(
             f"input {name!r} is a {type_name(kind)}: the key {stranger!r} is no {kind.key.onnx_name}. "
-            f"Unexpected key type  {type(stranger)}, it cannot be linked to C type {native}"
+            f"Unexpected key type  {type(stranger)}, it cannot be linked to C type {linked}"
         )
     pairs = sorted((plain(key), value) for key, value in given.items())
     values = _values(kind, len(pairs))

@@ -197,6 +197,51 @@ def test_providers_in_a_form_that_makes_no_sense(side: ModuleType, wanted: Any, 
         side.InferenceSession(ADD, providers=wanted, provider_options=options, enable_fallback=0)
 
 
+@SIDES
+def test_providers_that_nobody_knows(side: ModuleType) -> None:
+    with pytest.warns(UserWarning, match="NoSuchProvider"):
+        session = side.InferenceSession(ADD, providers=["NoSuchProvider", CPU])
+    assert session.get_providers()[0] == CPU
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with pytest.raises(RuntimeError, match="Unknown Provider Type: NoSuchProvider"):
+            side.InferenceSession(ADD, providers=["NoSuchProvider"], enable_fallback=0)
+        with pytest.raises(RuntimeError, match="Unknown Provider Type: NoSuchProvider"):
+            session.set_providers(["NoSuchProvider"])
+
+
+@pytest.mark.parametrize(
+    ("short", "names"),
+    [
+        (["numpy"], [NUMPY]),
+        (["wasm"], [WASM, NUMPY]),
+        (["WebAssembly", "NumPy"], [WASM, NUMPY]),
+        ([("cpu", {"intra_op_num_threads": 1})], [CPU, WASM, NUMPY]),
+        (["webgpu", "numpy"], ["WebGpuExecutionProvider", NUMPY]),
+    ],
+    ids=str,
+)
+def test_short_names_of_providers(short: list[Any], names: list[str]) -> None:
+    require_provider(names[0] if names[0] != CPU else WASM)
+    assert sardonyx.InferenceSession(ADD, providers=short).get_providers() == names
+    options = sardonyx.SessionOptions()
+    options.add_provider(short[0] if isinstance(short[0], str) else short[0][0], {})
+    assert sardonyx.InferenceSession(ADD, options).get_providers()[0] == names[0]
+
+
+def test_short_names_without_fallback() -> None:
+    options = sardonyx.SessionOptions()
+    options.add_session_config_entry("session.disable_cpu_ep_fallback", "1")
+    assert sardonyx.InferenceSession(ADD, options, providers=["wasm"]).get_providers() == [WASM]
+    with pytest.raises(errors.InvalidArgument, match="CPUExecutionProvider is asked for"):
+        sardonyx.InferenceSession(ADD, options, providers=["cpu"])
+
+
+def test_an_address_is_no_file() -> None:
+    with pytest.raises(errors.NoSuchFile, match=r"await InferenceSession\.from_url\('https://example\.com/m\.onnx'\)"):
+        sardonyx.InferenceSession("https://example.com/m.onnx")
+
+
 def test_a_name_is_no_list_of_providers() -> None:
     with pytest.raises(errors.InvalidArgument, match=r"providers are a list: providers=\['CPUExecutionProvider'\]"):
         sardonyx.InferenceSession(ADD, providers=CPU)

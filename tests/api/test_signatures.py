@@ -191,5 +191,8 @@ def test_arena_configurations(arguments: tuple[Any, ...]) -> None:
             side.OrtArenaCfg({"speed": 1})
 
 
-def test_all_providers_that_onnxruntime_knows_are_known() -> None:
-    assert set(onnxruntime.get_all_providers()) <= set(sardonyx.get_all_providers())
+def test_all_providers_that_onnxruntime_knows_are_known_in_its_order() -> None:
+    ours, theirs = sardonyx.get_all_providers(), onnxruntime.get_all_providers()
+    assert [name for name in ours if name in theirs] == theirs
+    assert set(sardonyx.get_available_providers()) <= set(ours)
+    assert ours[-1] == "CPUExecutionProvider"

@@ -95,8 +95,6 @@ def test_levels_give_the_same_numbers() -> None:
 def test_available_providers() -> None:
     names = sardonyx.get_available_providers()
     assert {"CPUExecutionProvider", NUMPY} <= set(names)
-    with pytest.raises(InvalidArgument, match="no execution provider is called 'CoolExecutionProvider'"):
-        sardonyx.InferenceSession(MODEL, providers=["CoolExecutionProvider"])
     with pytest.warns(UserWarning, match="CUDAExecutionProvider is not available here"):
         session = sardonyx.InferenceSession(MODEL, providers=["CUDAExecutionProvider", NUMPY])
     assert session.get_providers() == [NUMPY]

@@ -9,9 +9,7 @@ from typing import Any
 
 from sardonyx import providers
 from sardonyx.errors import EPFail
-
-SUFFIX = "ExecutionProvider"
-
+from sardonyx.providers import TITLES, full_name
 
 IN_ORDER = "execution provider, in full or short as in webgpu, wasm, numpy or cpu; several are tried in their order"
 
@@ -36,23 +34,9 @@ class State:
         return self.details.get("adapter", "")
 
 
-def full_name(text: str) -> str:
-    """The provider's name that a person means; one that nobody knows stays as it is.
-
-    >>> full_name("webgpu"), full_name("CPUExecutionProvider")
-    ('WebGpuExecutionProvider', 'CPUExecutionProvider')
-    """
-    names = {name.removesuffix(SUFFIX).lower(): name for name in (*providers.installed(), providers.CPU)}
-    names.update((title.lower(), name) for name, title in TITLES.items())
-    return names.get(text.lower().removesuffix(SUFFIX.lower()), text)
-
-
-TITLES = {providers.WEBGPU: "WebGPU", providers.WASM: "WebAssembly", providers.NUMPY: "NumPy"}
-
-
 def short_name(name: str) -> str:
     """A provider's name as prose has it."""
-    return TITLES.get(name, name.removesuffix(SUFFIX))
+    return TITLES.get(name, name.removesuffix(providers.SUFFIX))
 
 
 def chosen(texts: Sequence[str] | None) -> list[str] | None:

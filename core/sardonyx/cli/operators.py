@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx import providers
-from sardonyx.cli.devices import TITLES
 from sardonyx.cli.screen import Screen
 
 DATA = Path(__file__).with_suffix(".json")
@@ -94,7 +93,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _head() -> list[str]:
-    return ["Operator", *(TITLES[provider] for provider in COLUMNS), "ort-web"]
+    return ["Operator", *(providers.TITLES[provider] for provider in COLUMNS), "ort-web"]
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
@@ -108,7 +107,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
 def markdown(rows: list[dict[str, Any]]) -> str:
     """The table as a Markdown file."""
     counts = ", ".join(
-        f"{sum(word(row[provider]) in ('native', 'folded') for row in rows)} on {TITLES[provider]}"
+        f"{sum(word(row[provider]) in ('native', 'folded') for row in rows)} on {providers.TITLES[provider]}"
         for provider in COLUMNS
     )
     lines = [

@@ -66,6 +66,8 @@ def open_file(path: str | os.PathLike[str]) -> Buffer:
                     pass
             return file.read()
     except FileNotFoundError:
+        if "://" in str(path):
+            raise NoSuchFile(f"{path} is an address: await InferenceSession.from_url({str(path)!r})") from None
         raise NoSuchFile(f"{os.fspath(path)} does not exist") from None
     except IsADirectoryError:
         raise NoSuchFile(f"{os.fspath(path)} is a folder; name the .onnx file in it") from None
