@@ -249,10 +249,9 @@ class _Capsule:
     """Gives NumPy a DLPack capsule that is there already, of a tensor on the host."""
 
     def __init__(self, capsule: Any) -> None:
-        if type(capsule).__name__ != "PyCapsule":
-            raise TypeError(
-                f"from_dlpack expected an object with __dlpack__ or a capsule, not a {type(capsule).__name__}"
-            )
+        kind = type(capsule).__name__
+        if kind != "PyCapsule":
+            raise TypeError(f"from_dlpack expected an object with __dlpack__, or a capsule, not a {kind}")
         self._capsule = capsule
 
     def __dlpack__(self, **options: Any) -> Any:

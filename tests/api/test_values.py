@@ -90,7 +90,7 @@ def test_values_are_fed(package):
     for _ in range(3):  # the second and third feed are like the ones before
         (y,) = session.run(None, {"x": package.OrtValue.ortvalue_from_numpy(X)})
         np.testing.assert_array_equal(y, 2 * X)
-    with pytest.raises(Exception, match="float64|double"):
+    with pytest.raises(Exception, match=r"float64|double"):
         session.run(None, {"x": package.OrtValue.ortvalue_from_numpy(X.astype(np.float64))})
 
 
