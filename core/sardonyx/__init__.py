@@ -18,10 +18,15 @@ from sardonyx.version import __version__
 if TYPE_CHECKING:
     from sardonyx import capi as capi
     from sardonyx import errors as errors
+    from sardonyx.adapters import (
+        AdapterFormat,
+        LoraAdapter,
+    )
     from sardonyx.assignment import (
         OrtEpAssignedNode,
         OrtEpAssignedSubgraph,
     )
+    from sardonyx.capi.native import SessionIOBinding
     from sardonyx.custom import (
         custom_op,
         register,
@@ -59,6 +64,14 @@ if TYPE_CHECKING:
         set_global_thread_pool_sizes,
         unregister_execution_provider_library,
     )
+    from sardonyx.ep_context import (
+        ModelCompiler,
+        OrtCompileApiFlags,
+        OrtEpContextData,
+        OrtEpContextDataBuffer,
+        OrtExternalInitializerInfo,
+        OrtSyncStream,
+    )
     from sardonyx.host.random import (
         set_seed,
     )
@@ -73,6 +86,7 @@ if TYPE_CHECKING:
         SessionOptions,
     )
     from sardonyx.ort_value import OrtValue
+    from sardonyx.ort_value_vector import copy_tensors
     from sardonyx.providers import available as get_available_providers
     from sardonyx.session import (
         InferenceSession,
@@ -83,32 +97,42 @@ if TYPE_CHECKING:
     )
 
 _HOMES = {
+    "AdapterFormat": "adapters",
     "ExecutionMode": "options",
     "ExecutionOrder": "options",
     "GraphOptimizationLevel": "options",
     "IOBinding": "io_binding",
     "InferenceSession": "session",
+    "LoraAdapter": "adapters",
+    "ModelCompiler": "ep_context",
     "ModelMetadata": "options",
     "NodeArg": "options",
     "OrtAllocatorType": "devices",
     "OrtArenaCfg": "devices",
+    "OrtCompileApiFlags": "ep_context",
     "OrtDevice": "devices",
     "OrtDeviceMemoryType": "devices",
     "OrtDeviceVendorId": "devices",
     "OrtEpAssignedNode": "assignment",
     "OrtEpAssignedSubgraph": "assignment",
+    "OrtEpContextData": "ep_context",
+    "OrtEpContextDataBuffer": "ep_context",
     "OrtEpDevice": "devices",
     "OrtExecutionProviderDevicePolicy": "devices",
+    "OrtExternalInitializerInfo": "ep_context",
     "OrtHardwareDevice": "devices",
     "OrtHardwareDeviceType": "devices",
     "OrtMemType": "devices",
     "OrtMemoryInfo": "devices",
     "OrtMemoryInfoDeviceType": "devices",
     "OrtSparseFormat": "sparse",
+    "OrtSyncStream": "ep_context",
     "OrtValue": "ort_value",
     "RunOptions": "options",
+    "SessionIOBinding": "capi.native",
     "SessionOptions": "options",
     "SparseTensor": "sparse",
+    "copy_tensors": "ort_value_vector",
     "create_and_register_allocator": "devices",
     "create_and_register_allocator_v2": "devices",
     "custom_op": "custom",
@@ -135,33 +159,43 @@ _MODULES = frozenset({"capi", "errors"})
 """Modules that are reached as attributes."""
 
 __all__ = [
+    "AdapterFormat",
     "ExecutionMode",
     "ExecutionOrder",
     "GraphOptimizationLevel",
     "IOBinding",
     "InferenceSession",
+    "LoraAdapter",
+    "ModelCompiler",
     "ModelMetadata",
     "NodeArg",
     "OrtAllocatorType",
     "OrtArenaCfg",
+    "OrtCompileApiFlags",
     "OrtDevice",
     "OrtDeviceMemoryType",
     "OrtDeviceVendorId",
     "OrtEpAssignedNode",
     "OrtEpAssignedSubgraph",
+    "OrtEpContextData",
+    "OrtEpContextDataBuffer",
     "OrtEpDevice",
     "OrtExecutionProviderDevicePolicy",
+    "OrtExternalInitializerInfo",
     "OrtHardwareDevice",
     "OrtHardwareDeviceType",
     "OrtMemType",
     "OrtMemoryInfo",
     "OrtMemoryInfoDeviceType",
     "OrtSparseFormat",
+    "OrtSyncStream",
     "OrtValue",
     "RunOptions",
+    "SessionIOBinding",
     "SessionOptions",
     "SparseTensor",
     "__version__",
+    "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",
     "custom_op",

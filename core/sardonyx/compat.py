@@ -84,7 +84,7 @@ def _own(fullname: str) -> str | None:
         return None
 
 
-PACKAGES = frozenset({"capi", "quantization", "training", "transformers"})
+PACKAGES = frozenset({"backend", "capi", "datasets", "quantization", "training", "transformers"})
 """The packages inside onnxruntime that this one may have."""
 
 
@@ -93,7 +93,9 @@ class _Facade(ModuleType):
 
     def __init__(self, name: str, version: str) -> None:
         super().__init__(name, "Sardonyx, standing in for onnxruntime.")
-        self.__version__ = version
+        self.__version__ = self.version = version
+        self.__author__ = "Microsoft"
+        self.package_name, self.cuda_version, self.import_capi_exception = NAME, "", None
         self.__path__: list[str] = []
         self.get_version_string = lambda: version
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from sardonyx import providers
 from sardonyx.choice import Choice
+from sardonyx.errors import NotImplemented
 
 
 class OrtAllocatorType(Choice):
@@ -242,6 +243,10 @@ class OrtEpDevice:
     ep_metadata: dict[str, str] = field(default_factory=dict)
     ep_options: dict[str, str] = field(default_factory=dict)
 
+    def create_sync_stream(self) -> NoReturn:
+        """Raises NotImplemented: runs wait for their results."""
+        raise NotImplemented("devices have no streams here; a run waits for its results")
+
     def memory_info(self, memory_type: OrtDeviceMemoryType) -> OrtMemoryInfo:
         """Where its tensors lie."""
         return memory_of(self.ep_name)
@@ -255,6 +260,11 @@ def get_ep_devices() -> list[OrtEpDevice]:
         kind = OrtHardwareDeviceType.GPU if gpu else OrtHardwareDeviceType.CPU
         found.append(OrtEpDevice(name, OrtHardwareDevice(kind, "" if gpu else platform.processor())))
     return found
+
+
+def get_hardware_devices() -> list[OrtHardwareDevice]:
+    """The processors that providers run on here."""
+    return list({device.device.type: device.device for device in get_ep_devices()}.values())
 
 
 def memory_of(provider: str) -> OrtMemoryInfo:

@@ -36,7 +36,8 @@ def _may_miss(value: Value, inputs: Sequence[Value], feed: Mapping[str, Any]) ->
     """True for an optional input, which need not be fed; InvalidArgument, in onnxruntime's words, for others."""
     if not isinstance(value.type, OptionalType):
         missing = [each for each in inputs if each.name not in feed and not isinstance(each.type, OptionalType)]
-        names, wanted = [each.name for each in missing], ", ".join(f"{each.name!r} is {each.type}" for each in missing)
+        names = [each.name for each in missing]
+        wanted = ", ".join(f"input {each.name!r} is {each.type}" for each in missing)
         raise InvalidArgument(f"Required inputs ({names}) are missing from input feed ({list(feed)}); {wanted}")
     return True
 

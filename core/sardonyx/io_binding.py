@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -111,11 +109,7 @@ def _at(
     """The tensor at an address of the host."""
     if provider_of(device_type, device_id) is not None:
         raise InvalidArgument(f"{name!r}: what lies on a GPU has no address; bind an OrtValue")
-    number = dtypes.by_number(element_type) if isinstance(element_type, int) else None
-    element = number or dtypes.of(np.dtype(element_type))
-    size = prod(shape) * element.itemsize
-    buffer = memoryview((ctypes.c_char * size).from_address(buffer_ptr))
-    return OrtValue(np.frombuffer(buffer, element.storage).reshape(tuple(shape)), element)
+    return OrtValue.at_address(buffer_ptr, element_type, shape)
 
 
 @dataclass(frozen=True)
@@ -200,6 +194,13 @@ class Outputs:
 
 class Binds:
     """What a session has for OrtValues."""
+
+    @property
+    def _sess(self: Any) -> Any:
+        """The session as scripts reach it that go past onnxruntime's Python class."""
+        from sardonyx.capi.native import NativeSession
+
+        return NativeSession.of(self)
 
     def io_binding(self: Any) -> IOBinding:
         """Inputs and outputs to be bound, for `run_with_iobinding`."""

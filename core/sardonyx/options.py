@@ -13,6 +13,7 @@ from sardonyx import debug, errors, units
 from sardonyx.choice import Choice
 
 if TYPE_CHECKING:
+    from sardonyx.adapters import LoraAdapter
     from sardonyx.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy
 
 
@@ -41,9 +42,11 @@ class ExecutionOrder(Choice):
     MEMORY_EFFICIENT = 2
 
 
-_ONNX_ONLY = frozenset({"session.load_model_format", "session.save_model_format"})
+LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_format"
 _terminating = threading.Lock()
 MEMORY_LIMIT = "session.memory_limit"
+EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
+EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
 
 
 def _limit(given: int | str) -> int:
@@ -68,6 +71,7 @@ class RunOptions:
     terminate: bool = False
     _entries: dict[str, str] = field(default_factory=dict, repr=False)
     _stops: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
+    _adapters: list[LoraAdapter] = field(default_factory=list, repr=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -103,9 +107,15 @@ class RunOptions:
         """What was set for a key, or the default."""
         return self._entries.get(key, default)
 
-    def add_active_adapter(self, adapter: Any) -> None:
-        """Raises NotImplemented: a model takes its adapters as inputs."""
-        raise errors.NotImplemented("LoRA adapters are not read here; feed the model's adapter inputs by name")
+    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+        """Have runs take an adapter's tensors for the model's initializers of their names."""
+        self._adapters.append(adapter)
+
+    def adapted(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What is fed, with the tensors of active adapters."""
+        for adapter in self._adapters:
+            feed = {**adapter.parameters, **feed}
+        return feed
 
 
 @dataclass
@@ -156,10 +166,10 @@ class SessionOptions:
 
     def add_session_config_entry(self, key: str, value: str) -> None:
         """Set an entry by onnxruntime's key, or one of our own; those that nobody knows have no effect."""
-        if key in _ONNX_ONLY and value != "ONNX":
-            raise errors.NotImplemented(
-                f"{key}: the format {value!r} is onnxruntime's own; give 'ONNX', or .onnx files"
-            )
+        if key == SAVE_FORMAT and value != "ONNX":
+            raise errors.NotImplemented(f"{key}: models are written as 'ONNX' alone, not as {value!r}")
+        if key == LOAD_FORMAT and value not in ("ONNX", "ORT"):
+            raise errors.InvalidArgument(f"{key}: a model comes as 'ONNX' or 'ORT', not {value!r}")
         if key == "session.set_denormal_as_zero" and value == "1":
             debug.warn_once(f"{key} has no effect here: processors keep subnormal numbers, GPUs may take them as zero")
         if key == MEMORY_LIMIT:
@@ -180,6 +190,20 @@ class SessionOptions:
     def entry(self, key: str, default: str = "") -> str:
         """What was set for a key, or the default."""
         return self._entries.get(key, default)
+
+    def refuse_ort(self, path: str) -> None:
+        """Raise NotImplemented where onnxruntime would write its own format, unless `session.save_model_format` says
+        otherwise."""
+        if path.lower().endswith(".ort") and not self.entry(SAVE_FORMAT):
+            raise errors.NotImplemented(f"{path}: models are written as ONNX alone; give a path that ends in .onnx")
+
+    def external_data(self) -> tuple[str, int]:
+        """The file for the initializers of the model at `optimized_model_filepath`, "" for none, and from how many
+        bytes on they go there; Fail where that is no number."""
+        least = self.entry(EXTERNAL_SIZE, "1024")
+        if not least.isdecimal():
+            raise errors.Fail(f"{EXTERNAL_SIZE}: Failed to parse value: {least!r} is no number of bytes")
+        return self.entry(EXTERNAL_FILE), int(least)
 
     def entries(self) -> dict[str, str]:
         """All that was set."""

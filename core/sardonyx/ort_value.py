@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from math import prod
 from typing import Any, Self
@@ -46,6 +47,7 @@ class OrtValue:
         self._element = element
         self._device: Device | None = None
         self._handle: Handle | None = None
+        self._owner: Any = None
 
     @classmethod
     def placed(cls, device: Device, handle: Handle) -> Self:
@@ -93,11 +95,19 @@ class OrtValue:
         """A tensor whose contents are undefined; the type is NumPy's, or ONNX's number."""
         if memory_info is not None:
             device_type = "cpu" if memory_info.name.lower() == "cpu" else "gpu"
-        number = dtypes.by_number(element_type) if isinstance(element_type, int) else None
-        element = number or dtypes.of(np.dtype(element_type))
+        element = _element(element_type)
         if (name := provider_of(device_type, device_id)) is None:
             return cls(np.empty(tuple(shape), element.storage), element)
         return cls._reserved(name, element, tuple(shape))
+
+    @classmethod
+    def at_address(cls, address: int, element_type: Any, shape: Sequence[int], owner: Any = None) -> Self:
+        """The tensor at an address of the host, whose owner is kept alive; the type is NumPy's, or ONNX's number."""
+        element = _element(element_type)
+        buffer = memoryview((ctypes.c_char * (prod(shape) * element.itemsize)).from_address(address))
+        value = cls(np.frombuffer(buffer, element.storage).reshape(tuple(shape)), element)
+        value._owner = owner
+        return value
 
     @classmethod
     def _reserved(cls, provider: str, element: DType, shape: tuple[int, ...]) -> Self:
@@ -225,6 +235,13 @@ class OrtValue:
 
     # ---- for sessions
 
+    def stored(self) -> tuple[DType, np.ndarray]:
+        """The elements' type, and an array as the engine stores them; InvalidArgument for what is no such tensor."""
+        if self._element in (None, dtypes.string):
+            raise InvalidArgument(f"this OrtValue is {self}, no tensor of numbers")
+        assert self._element is not None
+        return self._element, inward(np.asarray(self), self._element)
+
     @property
     def device(self) -> Device:
         """The device on which it lies. Raises Fail where that was lost."""
@@ -243,6 +260,12 @@ class OrtValue:
     def place(self) -> Handle | None:
         """Where it lies, if not on the host."""
         return self._handle
+
+
+def _element(element_type: Any) -> DType:
+    """The type that NumPy's, or ONNX's number, stands for."""
+    number = dtypes.by_number(element_type) if isinstance(element_type, int) else None
+    return number or dtypes.of(np.dtype(element_type))
 
 
 class _Capsule:

@@ -223,7 +223,8 @@ class InferenceSession(Binds, Described, FallsBack):
             integers = getattr(self._chosen[0][0], "prefers_integers", False)
             prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
-            save_lowered(prepared, model.opset_imports, target)
+            self._options.refuse_ort(target)
+            save_lowered(prepared, model.opset_imports, target, *self._options.external_data())
         return prepared.graph
 
     def _variant(self, fed: frozenset[str]) -> _Variant:
@@ -267,6 +268,8 @@ class InferenceSession(Binds, Described, FallsBack):
         A sequence is a list, a map is a dict, and an optional without element is None, or not fed at all.
         """
         self.check_outputs(output_names)
+        if run_options is not None:
+            input_feed = run_options.adapted(input_feed)
         if run_options is None and not is_governed():
             results = self._surviving(lambda: self._outputs(input_feed))
         else:
@@ -313,8 +316,9 @@ class InferenceSession(Binds, Described, FallsBack):
         from sardonyx import asynchronous
 
         self.check_outputs(output_names)
-        call = self._call(input_feed)
         options = run_options or RunOptions()
+        input_feed = options.adapted(input_feed)
+        call = self._call(input_feed)
 
         def work() -> list[Any]:
             with governed(options):
@@ -411,6 +415,7 @@ class InferenceSession(Binds, Described, FallsBack):
         self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target], run_options: RunOptions | None = None
     ) -> dict[str, OrtValue]:
         """The outputs where they are wanted, for values wherever they lie (`sardonyx.io_binding`)."""
+        feeds = feeds if run_options is None else run_options.adapted(feeds)
         with nullcontext() if run_options is None and not is_governed() else governed(run_options):
             return self._surviving(lambda: self._execute_bound(feeds, targets))
 

@@ -50,6 +50,13 @@ class SparseCsrView:
         return self._outer
 
 
+class SparseBlockSparseView:
+    """Where the blocks of a tensor in onnxruntime's third form would be; nothing here makes one."""
+
+    def __init__(self) -> None:
+        raise NotImplemented("tensors of sparse blocks: give coordinates, or compressed rows")
+
+
 class SparseTensor:
     """Values and their places in a dense tensor, on the host.
 

@@ -342,13 +342,17 @@ def test_formats_and_libraries_that_are_not_read() -> None:
     options = sardonyx.SessionOptions()
     with pytest.raises(errors.NotImplemented, match=r"@sardonyx\.custom_op"):
         options.register_custom_ops_library("ops.so")
-    with pytest.raises(errors.NotImplemented, match="format 'ORT' is onnxruntime's own"):
-        options.add_session_config_entry("session.load_model_format", "ORT")
+    with pytest.raises(errors.NotImplemented, match="models are written as 'ONNX' alone, not as 'ORT'"):
+        options.add_session_config_entry("session.save_model_format", "ORT")
+    with pytest.raises(errors.InvalidArgument, match="a model comes as 'ONNX' or 'ORT', not 'TF'"):
+        options.add_session_config_entry("session.load_model_format", "TF")
+    writing = sardonyx.SessionOptions()
+    writing.optimized_model_filepath = "made.ort"
+    with pytest.raises(errors.NotImplemented, match=r"made\.ort: models are written as ONNX alone"):
+        sardonyx.InferenceSession(ADD, writing, providers=[NUMPY])
     options.add_session_config_entry("session.save_model_format", "ONNX")
     with pytest.warns(UserWarning, match="set_denormal_as_zero has no effect"):
         options.add_session_config_entry("session.set_denormal_as_zero", "1")
-    with pytest.raises(errors.NotImplemented, match="feed the model's adapter inputs"):
-        sardonyx.RunOptions().add_active_adapter(None)
 
 
 @SIDES

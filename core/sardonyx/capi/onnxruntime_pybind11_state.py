@@ -1,10 +1,14 @@
-"""What onnxruntime's native module has: its exceptions, and every public name of this package."""
+"""What onnxruntime's native module has: its exceptions, its own classes, and every public name of this package."""
 
 from __future__ import annotations
 
+import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import sardonyx
+from sardonyx.capi.refused import REASONS, refused
+from sardonyx.choice import Choice
 from sardonyx.errors import (
     DeviceReset,
     EngineError,
@@ -25,6 +29,7 @@ from sardonyx.errors import (
 from sardonyx.options import SessionOptions
 
 __all__ = [
+    "ArenaExtendStrategy",
     "DeviceReset",
     "EPFail",
     "EngineError",
@@ -40,8 +45,46 @@ __all__ = [
     "NotFound",
     "NotImplemented",
     "RuntimeException",
+    "SessionObjectInitializer",
     "get_default_session_options",
+    "get_session_initializer",
+    "kNextPowerOfTwo",
+    "kSameAsRequested",
+    "opkernel",
+    "schemadef",
 ]
+
+_HOMES = {
+    "InferenceSession": "capi.native:NativeSession",
+    "OrtCompiledModelCompatibility": "ep_context",
+    "OrtDeviceEpIncompatibilityReason": "ep_context",
+    "OrtValueVector": "ort_value_vector",
+    "SparseBlockSparseView": "sparse",
+    "SparseCooView": "sparse",
+    "SparseCsrView": "sparse",
+    "get_compatibility_info_from_model": "ep_context",
+    "get_compatibility_info_from_model_bytes": "ep_context",
+    "get_hardware_device_ep_incompatibility_details": "ep_context",
+    "get_hardware_devices": "devices",
+    "get_model_compatibility_for_ep_devices": "ep_context",
+    "is_dlpack_uint8_tensor": "capi.dlpack",
+}
+
+
+class ArenaExtendStrategy(Choice):
+    """How onnxruntime's arena would grow; without effect."""
+
+    kNextPowerOfTwo = 0  # noqa: N815 - onnxruntime's name
+    kSameAsRequested = 1  # noqa: N815
+
+
+kNextPowerOfTwo, kSameAsRequested = ArenaExtendStrategy  # noqa: N816
+opkernel, schemadef = SimpleNamespace(), SimpleNamespace()
+"""Where onnxruntime's builds for documentation have the classes of kernels and schemas."""
+
+
+class SessionObjectInitializer:
+    """What onnxruntime's tests make native sessions with; without effect."""
 
 
 def get_default_session_options() -> SessionOptions:
@@ -49,5 +92,14 @@ def get_default_session_options() -> SessionOptions:
     return SessionOptions()
 
 
+def get_session_initializer() -> SessionObjectInitializer:
+    return SessionObjectInitializer()
+
+
 def __getattr__(name: str) -> Any:
-    return getattr(sardonyx, name)
+    if name in REASONS:
+        return refused(name)
+    if name not in _HOMES:
+        return getattr(sardonyx, name)
+    module, _, attribute = _HOMES[name].partition(":")
+    return getattr(importlib.import_module(f"sardonyx.{module}"), attribute or name)

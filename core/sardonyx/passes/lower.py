@@ -46,15 +46,20 @@ def lower(model: Model, imports: Mapping[str, int]) -> Model:
     return model
 
 
-def save_lowered(model: Model, imports: Mapping[str, int], path: str) -> None:
+def save_lowered(
+    model: Model, imports: Mapping[str, int], path: str, external_data: str = "", threshold: int = 1024
+) -> None:
     """Write a copy of a model of the newest operator sets, as near to `imports` as its nodes allow.
 
+    With `external_data`, a file name, initializers of `threshold` bytes and more go into that file in the same folder.
     What protobuf does not take, 2 GiB and more, has its tensors in a file beside it, named like it with `.data`.
     """
     tensors = [value.constant for value in model.graph.initializers if value.constant is not None]
-    size = sum(prod(tensor.shape) * tensor.dtype.bits // 8 for tensor in tensors)
-    beside = f"{Path(path).name}.data" if size > LIMIT * 0.9 else None
-    save(lower(copy_model(model), imports), path, external_data=beside)
+    sizes = [prod(tensor.shape) * tensor.dtype.bits // 8 for tensor in tensors]
+    beside = external_data if external_data and max(sizes, default=-1) >= threshold else None
+    if beside is None and sum(sizes) > LIMIT * 0.9:
+        beside = f"{Path(path).name}.data"
+    save(lower(copy_model(model), imports), path, external_data=beside, threshold=threshold)
 
 
 def _drop_unused(graph: Graph) -> None:

@@ -12,6 +12,7 @@ from sardonyx.errors import InvalidGraph, InvalidProtobuf, SardonyxError, printa
 from sardonyx.ir import order
 from sardonyx.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Value
 from sardonyx.ir.types import SparseTensorType, TensorType
+from sardonyx.serde.ort_format import is_ort, model_record
 from sardonyx.serde.schema import MESSAGES, UNREAD
 from sardonyx.serde.source import DataFiles, open_file, refuse_strangers, stranger
 from sardonyx.serde.tensors import as_text, pairs, read_tensor
@@ -46,7 +47,8 @@ def read(
     folder: str | os.PathLike[str] | None = None,
     files: Mapping[str, Buffer] | DataFiles | None = None,
 ) -> Model:
-    """The model in a file, or in these bytes. Tensors are views of them: a file is mapped, never copied.
+    """The model in a file, or in these bytes, in ONNX's format or in onnxruntime's own (.ort). Tensors are views of
+    them: a file is mapped, never copied.
 
     External data is looked up in `files` (bytes by location), then in `folder`, which is the model's own where it was
     given by path; `DataFiles` know folder and files, and what was opened already. Nodes that stand in the wrong order
@@ -64,7 +66,7 @@ def read(
     try:
         refuse_strangers(data)
         with _collector_at_rest():
-            record = _decode(data)
+            record = model_record(data) if is_ort(data) else _decode(data)
             return _Reader(known).model(record)
     except SardonyxError as error:
         error.args = (f"{name}{printable(error.args[0])}",)

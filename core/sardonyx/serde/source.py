@@ -30,7 +30,6 @@ _STRANGERS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"\x89PNG", "a picture, not an ONNX model"),
     (0, b"%PDF", "a PDF, not an ONNX model"),
     (8, b'{"', "a safetensors file, not an ONNX model"),
-    (4, b"ORTM", "a model in onnxruntime's own format (.ort); its .onnx file is needed"),
     (4, b"TFL3", "a TensorFlow Lite model, not an ONNX model"),
 )
 

@@ -1,0 +1,1 @@
+"""Where onnxruntime would load libraries beforehand; there is nothing to load."""
