@@ -62,7 +62,7 @@ class FallsBack:
     ) -> None:
         """Be made anew on these providers; not while other threads run. InvalidValue where one is nobody's."""
         with self._reading, loading(self._options):
-            for name in ("_model", "_graph", "_output_names", "_input_names"):
+            for name in ("_model", "_graph", "_output_names", "_sparse_outputs", "_input_names"):
                 self.__dict__.pop(name, None)
             self._begin(providers, provider_options, True)
 

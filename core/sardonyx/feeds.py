@@ -13,8 +13,9 @@ from sardonyx.dtypes import DType
 from sardonyx.edge import inward
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.handles import Feed, Handle
-from sardonyx.ir import OptionalType, TensorType, Value
+from sardonyx.ir import OptionalType, SparseTensorType, TensorType, Value
 from sardonyx.options import NodeArg
+from sardonyx.sparse import SparseTensor
 from sardonyx.structure import Nested, arrange, type_name
 
 
@@ -27,9 +28,20 @@ def _fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
     kind, given = value.type, feed.get(value.name)
     if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
         return _tensor(value.name, kind, given)
+    if isinstance(kind, SparseTensorType):
+        return _tensor(value.name, TensorType(kind.dtype, kind.shape), _filled(value, given))
     if given is None and isinstance(kind, TensorType):
         raise Fail(f"Missing Input: {value.name}; None is fed for what the model declares as {kind}, no optional")
     return arrange(value.name, kind, given, _tensor)
+
+
+def _filled(value: Value, given: Any) -> np.ndarray:
+    """What is fed to a sparse input, with its zeros: runs know no other tensors."""
+    if isinstance(given, SparseTensor):
+        return given.dense()
+    if isinstance(given, np.ndarray):
+        return given
+    raise InvalidArgument(f"input {value.name!r} is {value.type}: give a SparseTensor, not a {type(given).__name__}")
 
 
 def _may_miss(value: Value, inputs: Sequence[Value], feed: Mapping[str, Any]) -> bool:
@@ -111,5 +123,5 @@ def node_arg(value: Value) -> NodeArg:
     """What a session tells of an input or an output."""
     kind = value.type
     holder = kind.element if isinstance(kind, OptionalType) else kind
-    shape = holder.shape if isinstance(holder, TensorType) else None
+    shape = holder.shape if isinstance(holder, (TensorType, SparseTensorType)) else None
     return NodeArg(value.name, type_name(kind), list(shape or ()))

@@ -15,6 +15,7 @@ from sardonyx.edge import outward
 from sardonyx.errors import InvalidArgument
 from sardonyx.handles import Handle, downloaded
 from sardonyx.ort_value import OrtValue, fetched, provider_of, reserve
+from sardonyx.ort_value_vector import OrtValueVector
 from sardonyx.strings import RunStrings
 from sardonyx.structure import TENSOR, Form, fill, present
 
@@ -89,7 +90,9 @@ class IOBinding:
         """The outputs of the last run, in the order in which they were bound."""
         return [self.results[name] for name in self.targets if name in self.results]
 
-    get_outputs_as_ortvaluevector = get_outputs
+    def get_outputs_as_ortvaluevector(self) -> OrtValueVector:
+        """The same in the class of onnxruntime's native lists."""
+        return OrtValueVector(self.get_outputs())
 
     def copy_outputs_to_cpu(self) -> list[Any]:
         """The outputs of the last run as arrays, read together."""

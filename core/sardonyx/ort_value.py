@@ -11,7 +11,7 @@ import numpy as np
 
 from sardonyx import dtypes, providers
 from sardonyx.device import Address, Device
-from sardonyx.devices import OrtMemoryInfo
+from sardonyx.devices import OrtDevice, OrtMemoryInfo
 from sardonyx.dtypes import DType
 from sardonyx.edge import inward, outward
 from sardonyx.errors import Fail, InvalidArgument
@@ -23,8 +23,11 @@ DEVICES = {"gpu": providers.WEBGPU, "webgpu": providers.WEBGPU}
 """Kinds of devices besides `cpu`, and the provider of each."""
 
 
-def provider_of(device_type: str, device_id: int = 0) -> str | None:
-    """The provider of a kind of device, None for the host; InvalidArgument where there is no such device."""
+def provider_of(device_type: str | OrtDevice, device_id: int = 0) -> str | None:
+    """The provider of a kind of device, or of a device, None for the host; InvalidArgument where there is none."""
+    if isinstance(device_type, OrtDevice):
+        device_id = device_type.device_id()
+        device_type = "cpu" if device_type.device_type() == OrtDevice.cpu() else "gpu"
     kind = device_type.lower()
     if device_id != 0 or (kind != "cpu" and kind not in DEVICES):
         known = ", ".join(["cpu", *DEVICES])
@@ -58,7 +61,7 @@ class OrtValue:
 
     @classmethod
     def ortvalue_from_numpy(
-        cls, numpy_obj: np.ndarray, /, device_type: str = "cpu", device_id: int = 0, vendor_id: int = -1
+        cls, numpy_obj: np.ndarray, /, device_type: str | OrtDevice = "cpu", device_id: int = 0, vendor_id: int = -1
     ) -> Self:
         """An array on the host, which is not copied, or a copy of it on the device, `gpu` or `webgpu`.
 
@@ -87,7 +90,7 @@ class OrtValue:
         cls,
         shape: Sequence[int],
         element_type: Any,
-        device_type: str = "cpu",
+        device_type: str | OrtDevice = "cpu",
         device_id: int = 0,
         vendor_id: int = -1,
         memory_info: OrtMemoryInfo | None = None,
@@ -249,6 +252,11 @@ class OrtValue:
         if getattr(self._device, "is_lost", False):
             raise Fail(f"{self} is gone, since the GPU was lost: make this OrtValue anew")
         return self._device
+
+    @classmethod
+    def sparse(cls, value: OrtValue) -> OrtValue:
+        """What is not zero in a tensor, on the host."""
+        return cls(SparseTensor.of_dense(np.asarray(value)))
 
     def feed(self, devices: Sequence[Device]) -> Any:
         """What to feed to a session on these devices: where it lies, if on one of them, else a value of the host."""

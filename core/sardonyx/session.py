@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext, supp
 from functools import cached_property, partial
 from typing import Any, NamedTuple, Self, TypeAlias, TypeVar, overload
 
-from sardonyx import debug, plan_cache, providers, threads
+from sardonyx import debug, ort_config, plan_cache, providers, threads
 from sardonyx.budget import Budget, OverLimitError
 from sardonyx.bundle.recall import accepts, choose, open_bundle, recall
 from sardonyx.compiler.compile import Compiler
@@ -27,7 +27,7 @@ from sardonyx.frames import GuardError
 from sardonyx.garbage import paused
 from sardonyx.handles import Feed, downloaded
 from sardonyx.io_binding import Binds, Outputs, Ran, Target
-from sardonyx.ir import Graph, Model, Value
+from sardonyx.ir import Graph, Model, SparseTensorType, Value
 from sardonyx.options import RunOptions, SessionOptions
 from sardonyx.ort_value import OrtValue
 from sardonyx.passes.changes import change
@@ -36,6 +36,7 @@ from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
 from sardonyx.plan_cache import Facts, Remembered, Source, StalePlanError
 from sardonyx.profile import Profiling
+from sardonyx.sparse import SparseTensor
 from sardonyx.spill import Spill
 from sardonyx.strings import RunStrings, StaleStringsError
 from sardonyx.structure import Form, form, leaves
@@ -93,7 +94,8 @@ class InferenceSession(Binds, Described, FallsBack):
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        self._options = sess_options or SessionOptions()
+        wanted = kwargs.get("read_config_from_model")
+        self._options = ort_config.of_model(sess_options or SessionOptions(), path_or_bytes, wanted)
         self._given = path_or_bytes
         self._disabled = list(kwargs.get("disabled_optimizers") or ())
         self._reading = threading.RLock()
@@ -359,6 +361,8 @@ class InferenceSession(Binds, Described, FallsBack):
 
     def _pick(self, results: list[Any], output_names: Sequence[str] | None) -> list[Any]:
         names = self._output_names
+        for k in self._sparse_outputs:
+            results[k] = SparseTensor.of_dense(results[k])
         return results if not output_names else [results[names.index(name)] for name in output_names]
 
     def _outputs(self, input_feed: Mapping[str, Any]) -> list[Any]:
@@ -417,7 +421,9 @@ class InferenceSession(Binds, Described, FallsBack):
         """The outputs where they are wanted, for values wherever they lie (`sardonyx.io_binding`)."""
         feeds = feeds if run_options is None else run_options.adapted(feeds)
         with nullcontext() if run_options is None and not is_governed() else governed(run_options):
-            return self._surviving(lambda: self._execute_bound(feeds, targets))
+            found = self._surviving(lambda: self._execute_bound(feeds, targets))
+        sparse = {self._output_names[k] for k in self._sparse_outputs}
+        return {name: OrtValue.sparse(value) if name in sparse else value for name, value in found.items()}
 
     def _execute_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
         with self._profiling.span("model_run"), self._taking_turns():
@@ -432,6 +438,11 @@ class InferenceSession(Binds, Described, FallsBack):
     @cached_property
     def _output_names(self) -> list[str]:
         return [value.name for value in self._facts.outputs]
+
+    @cached_property
+    def _sparse_outputs(self) -> list[int]:
+        """The outputs that the model declares as sparse: runs know dense tensors alone."""
+        return [k for k, value in enumerate(self._facts.outputs) if isinstance(value.type, SparseTensorType)]
 
     @cached_property
     def _input_names(self) -> frozenset[str]:

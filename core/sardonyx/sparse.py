@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx import dtypes
 from sardonyx.choice import Choice
 from sardonyx.devices import OrtDevice
-from sardonyx.errors import NotImplemented
+from sardonyx.errors import InvalidArgument, NotImplemented
 
 
 class OrtSparseFormat(Choice):
@@ -50,6 +50,13 @@ class SparseCsrView:
         return self._outer
 
 
+def _fixed(array: np.ndarray) -> np.ndarray:
+    """A view that cannot be written to."""
+    view = np.asarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
 class SparseBlockSparseView:
     """Where the blocks of a tensor in onnxruntime's third form would be; nothing here makes one."""
 
@@ -69,7 +76,7 @@ class SparseTensor:
         self, dense_shape: Sequence[int] | np.ndarray, values: np.ndarray, view: SparseCooView | SparseCsrView
     ) -> None:
         self._shape = [int(size) for size in dense_shape]
-        self._values = values
+        self._values = _fixed(values)
         self._view = view
 
     @classmethod
@@ -83,7 +90,7 @@ class SparseTensor:
         """A tensor of values [n] with their places: [n] in row-major order, or [n, 2] of rows and columns."""
         if coo_indices.size not in (values.size, 2 * values.size):
             raise RuntimeError(f"{values.size} values have as many places, or twice, not {coo_indices.size}")
-        return cls(dense_shape, values, SparseCooView(np.asarray(coo_indices, np.int64)))
+        return cls(dense_shape, values, SparseCooView(_fixed(np.asarray(coo_indices, np.int64))))
 
     @classmethod
     def sparse_csr_from_numpy(
@@ -101,8 +108,45 @@ class SparseTensor:
                 f"{values.size} values in {rows} rows have as many columns and {rows + 1} beginnings, "
                 f"not {inner_indices.size} and {outer_indices.size}"
             )
-        view = SparseCsrView(np.asarray(inner_indices, np.int64), np.asarray(outer_indices, np.int64))
-        return cls(dense_shape, values, view)
+        return cls(
+            dense_shape,
+            values,
+            SparseCsrView(*(_fixed(np.asarray(each, np.int64)) for each in (inner_indices, outer_indices))),
+        )
+
+    @classmethod
+    def of_dense(cls, array: np.ndarray) -> Self:
+        """What is not zero, or not empty, in an array, in coordinate form.
+
+        >>> tensor = SparseTensor.of_dense(np.array([[0, 7], [8, 0]]))
+        >>> tensor.values(), tensor.as_coo_view().indices()
+        (array([7, 8]), array([1, 2]))
+        """
+        flat = array.reshape(-1)
+        places = np.flatnonzero(flat != "" if array.dtype.hasobject else flat)
+        return cls(array.shape, flat[places], SparseCooView(_fixed(places)))
+
+    def dense(self) -> np.ndarray:
+        """The tensor with its zeros; InvalidArgument where a place lies outside of it."""
+        kind = self._values.dtype
+        filled = np.full(self._shape, "", object) if kind.kind in "OSU" else np.zeros(self._shape, kind)
+        flat = filled.reshape(-1)
+        if isinstance(self._view, SparseCooView):
+            places = self._view.indices()
+            within = places.reshape(-1, 2) if places.size != self._values.size or places.ndim == 2 else None
+        else:
+            counts = np.diff(self._view.outer())
+            if (counts < 0).any() or counts.sum() != self._values.size:
+                raise InvalidArgument(f"the rows of a sparse matrix begin at {self._view.outer().tolist()}")
+            within = np.stack([np.repeat(np.arange(len(counts)), counts), self._view.inner()], 1)
+        if within is not None and (within.size and ((within < 0) | (within >= self._shape)).any()):
+            raise InvalidArgument(f"a sparse tensor {self._shape} has values at {within.max(0).tolist()}")
+        if within is not None:
+            places = within @ np.array([self._shape[1], 1])
+        if places.size and not 0 <= places.min() <= places.max() < flat.size:
+            raise InvalidArgument(f"a sparse tensor {self._shape} has values at places {places.min()}..{places.max()}")
+        flat[places.reshape(-1)] = self._values.reshape(-1)
+        return filled
 
     def values(self) -> np.ndarray:
         return self._values

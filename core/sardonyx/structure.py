@@ -135,7 +135,7 @@ def arrange(name: str, kind: ValueType | None, given: Any, tensor: Callable[[str
     if isinstance(kind, MapType):
         return _arrange_map(name, kind, given, tensor)
     if kind is not None and not isinstance(kind, TensorType):
-        raise NotImplemented(f"input {name!r} is a {type_name(kind)}, which cannot be fed; make it a dense tensor")
+        raise NotImplemented(f"input {name!r} is a {type_name(kind)}, which cannot be fed here")
     if given is None or isinstance(given, Mapping):
         raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give an array, not {_kind_of(given)}")
     return tensor(name, kind or TensorType(None), given)

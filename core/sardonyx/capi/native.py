@@ -135,6 +135,9 @@ class SessionIOBinding(IOBinding):
         device, *others = arguments
         super().bind_output(name, *_kind(device), *others)
 
+    def get_outputs(self) -> OrtValueVector:
+        return OrtValueVector(super().get_outputs())
+
 
 def _kind(device: OrtDevice) -> tuple[str, int]:
     return ("cpu" if device.device_type() == OrtDevice.cpu() else "gpu"), device.device_id()

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
-from sardonyx.ir import Attribute, Graph, Model, Node, Value
+import numpy as np
+
+from sardonyx.ir import Attribute, Graph, Model, Node, SparseTensor, Tensor, TensorType, Value
+from sardonyx.ops.generation import dense
 
 
 def copy_model(model: Model) -> Model:
@@ -42,9 +46,28 @@ def _copy_attribute(attribute: Attribute, values: dict[Value, Value]) -> Attribu
 
 
 def densify(graph: Graph) -> None:
-    """Turn sparse initializers into Constant nodes, in place, for expansions know no others."""
+    """Turn sparse initializers into Constant nodes, in place, for expansions know no others; those that are inputs, too,
+    into dense initializers."""
+    for node in graph.all_nodes():
+        held = node.attributes.get("value") if node.op_type == "Constant" else None
+        if held is not None and held.kind == "sparse_tensor":  # as onnxruntime has it before operator set 11
+            node.attributes["sparse_value"] = replace(node.attributes.pop("value"), name="sparse_value")
     for each in [graph, *(inner for node in graph.all_nodes() for inner in node.subgraphs())]:
+        fed = set(each.inputs)
         for value, data in each.sparse_initializers:
+            if value in fed:
+                dtype = data.values.dtype
+                value.type = TensorType(dtype, data.shape)
+                value.constant = Tensor(dtype, data.shape, partial(_filled, data), value.name)
+                each.initializers.append(value)
+                continue
             attribute = Attribute("sparse_value", "sparse_tensor", data)
             each.nodes.insert(0, Node("Constant", [], [value], {"sparse_value": attribute}))
         each.sparse_initializers = []
+
+
+def _filled(data: SparseTensor) -> np.ndarray:
+    """A sparse constant with its zeros."""
+    array = dense(data).value
+    assert array is not None
+    return array

@@ -215,6 +215,8 @@ class _Reader:
         graph.nodes = [self.node(each, scope) for each in record.get("node", ())]
         for info in record.get("output", ()):
             value = scope.use(info.get("name", ""))
+            if isinstance(value.type, SparseTensorType):  # an initializer: only how it is stored is known
+                value.type = None
             graph.outputs.append(value if value.type else _describe(value, info))
         if scope.awaited:
             raise InvalidGraph(_undefined(scope, graph))
