@@ -18,12 +18,14 @@ from sardonyx.symbolic import Size, maximum, minimum
 
 @dataclass(frozen=True)
 class ScalarFunction:
-    """`result` is `same` (as the operands), `bool` or `select` (as the second operand); `kinds` are the operands'."""
+    """`result` is `same` (as the operands), `bool` or `select` (as the second operand); `kinds` are the operands'.
+    `cost` is what an element takes, in additions, by which compilers choose what to compute twice, or side by side."""
 
     name: str
     arity: int
     result: str
     kinds: frozenset[str]
+    cost: int
     numpy: Callable[..., Any]
 
 
@@ -135,54 +137,54 @@ BITS = frozenset({"int", "uint", "bool"})
 ANY = frozenset({"float", "int", "uint", "bool"})
 ALL = ANY | {"string"}
 
-_TABLE: list[tuple[str, int, str, frozenset[str], Callable[..., Any]]] = [
-    ("add", 2, "same", NUMBER, np.add),
-    ("sub", 2, "same", NUMBER, np.subtract),
-    ("mul", 2, "same", NUMBER, np.multiply),
-    ("div", 2, "same", NUMBER, _divide),
-    ("rem", 2, "same", NUMBER, _remainder),
-    ("pow", 2, "same", NUMBER, _power),
-    ("min", 2, "same", NUMBER, _extreme(np.minimum, minimum)),
-    ("max", 2, "same", NUMBER, _extreme(np.maximum, maximum)),
-    ("and", 2, "same", BITS, np.bitwise_and),
-    ("or", 2, "same", BITS, np.bitwise_or),
-    ("xor", 2, "same", BITS, np.bitwise_xor),
-    ("shl", 2, "same", INTEGER, _shift(np.left_shift)),
-    ("shr", 2, "same", INTEGER, _shift(np.right_shift)),
-    ("eq", 2, "bool", ALL | {"complex"}, np.equal),
-    ("ne", 2, "bool", ALL | {"complex"}, np.not_equal),
-    ("lt", 2, "bool", ANY, np.less),
-    ("le", 2, "bool", ANY, np.less_equal),
-    ("gt", 2, "bool", ANY, np.greater),
-    ("ge", 2, "bool", ANY, np.greater_equal),
-    ("where", 3, "select", ALL | {"complex"}, _where),
-    ("not", 1, "same", BITS, np.invert),
-    ("neg", 1, "same", NUMBER, _negative),
-    ("abs", 1, "same", NUMBER, np.abs),
-    ("sign", 1, "same", NUMBER, np.sign),
-    ("isnan", 1, "bool", FLOAT, _without_gaps(np.isnan)),
-    ("isinf", 1, "bool", FLOAT, _without_gaps(np.isinf)),
-    ("floor", 1, "same", FLOAT, np.floor),
-    ("ceil", 1, "same", FLOAT, np.ceil),
-    ("trunc", 1, "same", FLOAT, np.trunc),
-    ("round", 1, "same", FLOAT, _round),
-    ("sqrt", 1, "same", FLOAT, np.sqrt),
-    ("exp", 1, "same", FLOAT, np.exp),
-    ("log", 1, "same", FLOAT, np.log),
-    ("sin", 1, "same", FLOAT, np.sin),
-    ("cos", 1, "same", FLOAT, np.cos),
-    ("tan", 1, "same", FLOAT, np.tan),
-    ("asin", 1, "same", FLOAT, np.arcsin),
-    ("acos", 1, "same", FLOAT, np.arccos),
-    ("atan", 1, "same", FLOAT, np.arctan),
-    ("sinh", 1, "same", FLOAT, np.sinh),
-    ("cosh", 1, "same", FLOAT, np.cosh),
-    ("tanh", 1, "same", FLOAT, np.tanh),
-    ("sigmoid", 1, "same", FLOAT, _sigmoid),
-    ("asinh", 1, "same", FLOAT, np.arcsinh),
-    ("acosh", 1, "same", FLOAT, np.arccosh),
-    ("atanh", 1, "same", FLOAT, np.arctanh),
-    ("erf", 1, "same", FLOAT, erf),
+_TABLE: list[tuple[str, int, str, frozenset[str], int, Callable[..., Any]]] = [
+    ("add", 2, "same", NUMBER, 1, np.add),
+    ("sub", 2, "same", NUMBER, 1, np.subtract),
+    ("mul", 2, "same", NUMBER, 1, np.multiply),
+    ("div", 2, "same", NUMBER, 6, _divide),
+    ("rem", 2, "same", NUMBER, 10, _remainder),
+    ("pow", 2, "same", NUMBER, 20, _power),
+    ("min", 2, "same", NUMBER, 1, _extreme(np.minimum, minimum)),
+    ("max", 2, "same", NUMBER, 1, _extreme(np.maximum, maximum)),
+    ("and", 2, "same", BITS, 1, np.bitwise_and),
+    ("or", 2, "same", BITS, 1, np.bitwise_or),
+    ("xor", 2, "same", BITS, 1, np.bitwise_xor),
+    ("shl", 2, "same", INTEGER, 1, _shift(np.left_shift)),
+    ("shr", 2, "same", INTEGER, 1, _shift(np.right_shift)),
+    ("eq", 2, "bool", ALL | {"complex"}, 1, np.equal),
+    ("ne", 2, "bool", ALL | {"complex"}, 1, np.not_equal),
+    ("lt", 2, "bool", ANY, 1, np.less),
+    ("le", 2, "bool", ANY, 1, np.less_equal),
+    ("gt", 2, "bool", ANY, 1, np.greater),
+    ("ge", 2, "bool", ANY, 1, np.greater_equal),
+    ("where", 3, "select", ALL | {"complex"}, 1, _where),
+    ("not", 1, "same", BITS, 1, np.invert),
+    ("neg", 1, "same", NUMBER, 1, _negative),
+    ("abs", 1, "same", NUMBER, 1, np.abs),
+    ("sign", 1, "same", NUMBER, 1, np.sign),
+    ("isnan", 1, "bool", FLOAT, 1, _without_gaps(np.isnan)),
+    ("isinf", 1, "bool", FLOAT, 1, _without_gaps(np.isinf)),
+    ("floor", 1, "same", FLOAT, 1, np.floor),
+    ("ceil", 1, "same", FLOAT, 1, np.ceil),
+    ("trunc", 1, "same", FLOAT, 1, np.trunc),
+    ("round", 1, "same", FLOAT, 1, _round),
+    ("sqrt", 1, "same", FLOAT, 6, np.sqrt),
+    ("exp", 1, "same", FLOAT, 10, np.exp),
+    ("log", 1, "same", FLOAT, 10, np.log),
+    ("sin", 1, "same", FLOAT, 10, np.sin),
+    ("cos", 1, "same", FLOAT, 10, np.cos),
+    ("tan", 1, "same", FLOAT, 10, np.tan),
+    ("asin", 1, "same", FLOAT, 10, np.arcsin),
+    ("acos", 1, "same", FLOAT, 10, np.arccos),
+    ("atan", 1, "same", FLOAT, 10, np.arctan),
+    ("sinh", 1, "same", FLOAT, 10, np.sinh),
+    ("cosh", 1, "same", FLOAT, 10, np.cosh),
+    ("tanh", 1, "same", FLOAT, 10, np.tanh),
+    ("sigmoid", 1, "same", FLOAT, 10, _sigmoid),
+    ("asinh", 1, "same", FLOAT, 10, np.arcsinh),
+    ("acosh", 1, "same", FLOAT, 10, np.arccosh),
+    ("atanh", 1, "same", FLOAT, 10, np.arctanh),
+    ("erf", 1, "same", FLOAT, 10, erf),
 ]
 
 FUNCTIONS = {row[0]: ScalarFunction(*row) for row in _TABLE}

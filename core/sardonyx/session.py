@@ -31,6 +31,7 @@ from sardonyx.ir import Graph, Model, SparseTensorType, Value
 from sardonyx.options import RunOptions, SessionOptions
 from sardonyx.ort_value import OrtValue
 from sardonyx.passes.changes import change
+from sardonyx.passes.known import refuse_unknown
 from sardonyx.passes.lower import save_lowered
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Plan
@@ -221,6 +222,7 @@ class InferenceSession(Binds, Described, FallsBack):
     def _graph(self) -> Graph:
         """The model's graph, optimized."""
         model = self._model
+        refuse_unknown(model)
         with self._profiling.span("optimize"), self._sparing():
             integers = getattr(self._chosen[0][0], "prefers_integers", False)
             prepared = prepare(model, self._options, self._disabled, integers)

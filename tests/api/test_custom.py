@@ -206,7 +206,7 @@ def test_types_of_reference_classes() -> None:
 
 def test_a_missing_operator_shows_what_to_write() -> None:
     graph = 'g (float[N] x) => (float[N] y) { y = my.SoftSnap <alpha = 0.5, axes = [1, 2], mode = "a"> (x, , x) }'
-    with pytest.raises(errors.NotImplemented) as caught:
+    with pytest.raises(errors.Fail) as caught:
         run(graph, NUMPY, x=X[0])
     message = str(caught.value)
     assert "my.SoftSnap 'y': no operator 'SoftSnap' is known in domain 'my'; declare it" in message

@@ -20,8 +20,8 @@ Save = Callable[..., Path]
 FLOAT = TensorProto.FLOAT
 
 
-def inspected(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    assert main(["inspect", *map(str, arguments), "--json"]) == 0
+def inspected(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
+    assert main(["inspect", *map(str, arguments), "--json"]) == code
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
     return data
 
@@ -79,7 +79,7 @@ def test_guards_name_dimensions(capsys: pytest.CaptureFixture[str], model: Save)
 
 def test_an_unknown_operator(capsys: pytest.CaptureFixture[str], model: Save) -> None:
     path = model("Frobnicate", [("x", FLOAT, [3])], [("y", FLOAT, [3])], domain="acme")
-    data = inspected(capsys, path, "--provider", "numpy")
+    data = inspected(capsys, path, "--provider", "numpy", code=1)
     (unsupported,) = data["unsupported"]
     assert (unsupported["domain"], unsupported["name"], unsupported["nodes"]) == (
         "acme",
@@ -89,7 +89,7 @@ def test_an_unknown_operator(capsys: pytest.CaptureFixture[str], model: Save) ->
     assert "@sardonyx.custom_op" in unsupported["remedy"]
     assert data["operators"] == [{"domain": "acme", "name": "Frobnicate", "count": 1, "known": False}]
     assert "Frobnicate" in data["compiled"]["error"]
-    assert main(["inspect", str(path), "--provider", "numpy"]) == 0
+    assert main(["inspect", str(path), "--provider", "numpy"]) == 1
     assert "does not compile" in capsys.readouterr().out
 
 

@@ -119,3 +119,44 @@ def test_the_place_of_the_largest_in_a_window_is_that_of_the_first_nan(provider:
         window = np.s_[n, 0, max(0, i - 1) : i + 2, max(0, 2 * j - 1) : 2 * j + 1]
         np.testing.assert_array_equal(found[n, 0, i, j], x[window].max())
         assert places[n, 0, i, j] == number[window].flat[x[window].argmax()]
+
+
+APART = """
+g (float[N, 64] x, float[N, 64] by) => (float[N, 64] y, float[N, 64] z) {
+  s = FUNCTION (x)
+  y = Add (s, by)
+  z = Mul (s, by)
+}
+"""
+TOGETHER = """
+g (float[N, 64] x, float[N, 64] by) => (float[N, 64] y) {
+  s = FUNCTION (x)
+  one = Constant <value_float = 1.0> ()
+  rest = Sub (one, s)
+  a = Mul (rest, by)
+  b = Mul (s, s)
+  y = Add (a, b)
+}
+"""
+
+
+def computed(session: sardonyx.InferenceSession, function: str) -> int:
+    """How many times the kernels of a plan compute a scalar function."""
+    kernels = [code for code in session.plans[0].codes if code["kind"] == "kernel"]
+    return sum(node[0] == function for kernel in kernels for node in kernel["nodes"])
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(("text", "count"), [(APART, 3), (TOGETHER, 1)])
+def test_what_is_dear_is_computed_once(text: str, count: int, provider: str) -> None:
+    """A function with several readers has a launch of its own, or is part of the one in which they all are."""
+    rng = np.random.default_rng(0)
+    feeds = {name: rng.normal(size=(48, 64)).astype(np.float32) for name in ("x", "by")}
+    for function in ("Sigmoid", "Tanh"):
+        graph = model(text.replace("FUNCTION", function))
+        session = sardonyx.InferenceSession(graph, providers=[provider])
+        wanted = onnxruntime.InferenceSession(graph).run(None, feeds)
+        for found, expected in zip(session.run(None, feeds), wanted, strict=True):
+            np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+        assert computed(session, function.lower()) == 1
+        assert launches(session) == count

@@ -108,12 +108,6 @@ def test_files_that_are_no_models(tmp_path: Path) -> None:
         sardonyx.InferenceSession(tmp_path / "page.onnx")
 
 
-def test_an_unknown_operator_is_named() -> None:
-    data = model("agent (float[N] x) => (float[N] y) { y = NoSuchThing (x) }")
-    with pytest.raises(NotImplemented, match=r"NoSuchThing 'y': no operator 'NoSuchThing'"):
-        sardonyx.InferenceSession(data, providers=[NUMPY]).run(None, {"x": X[0]})
-
-
 def test_warm_up() -> None:
     session = sardonyx.InferenceSession(MODEL, providers=[NUMPY])
     session.warm_up({"x": (2, 3)}, {"x": (1, 3)})

@@ -2,7 +2,8 @@
 
 Dimensions that are not known are taken as 1 unless --shape gives the sizes of an input, --shape image=1x3x224x224, or
 of a dimension, --shape batch=4. Nothing is run; the provider's device is not opened. A model that cannot be run is
-shown too, with the reason. --operators needs no model: it shows all operators, and on which provider they run.
+shown too, with the reason; the exit code is 1 if that is an operator which is not known. --operators needs no model:
+it shows all operators, and on which provider they run.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import argparse
 import os
 from collections import Counter
-from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,7 @@ from sardonyx.ir import Tensor, TensorType
 from sardonyx.units import nbytes
 
 if TYPE_CHECKING:
-    from sardonyx.ir import Graph, Model, Value
+    from sardonyx.ir import Model, Value
 
 GUARDS = 12
 """How many guards are shown."""
@@ -36,15 +36,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_shape(parser)
 
 
-def run(args: argparse.Namespace) -> None:
+def run(args: argparse.Namespace) -> int:
     if args.operators:
         from sardonyx.cli import operators
 
         show(args, operators.collect(), operators.render)
-    elif args.model is None:
+        return 0
+    if args.model is None:
         raise InvalidArgument("name a model, or ask for --operators")
-    else:
-        show(args, collect(args), render)
+    data = collect(args)
+    show(args, data, render)
+    return 1 if data["unsupported"] else 0
 
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
@@ -93,20 +95,18 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
         "parameters": sum(kind["count"] for kind in kinds.values()),
         "parameter_bytes": sum(kind["bytes"] for kind in kinds.values()),
         "parameter_types": [{"type": name, **kind} for name, kind in kinds.items()],
-        "unsupported": _unsupported(graph, functions),
+        "unsupported": _unsupported(model),
     }
 
 
-def _unsupported(graph: Graph, functions: Collection[tuple[str, str]]) -> list[dict[str, Any]]:
+def _unsupported(model: Model) -> list[dict[str, Any]]:
     """The operators that nothing here knows: how many nodes, which, and what can be done."""
-    from sardonyx import ops
+    from sardonyx.passes.known import undeclared
     from sardonyx.passes.upgrade import NEWEST
 
     found: dict[tuple[str, str], list[str]] = {}
-    for node in graph.all_nodes():
-        key = (node.domain, node.op_type)
-        if key not in functions and ops.find(*key) is None:
-            found.setdefault(key, []).append(node.label)
+    for node, _ in undeclared(model):
+        found.setdefault((node.domain, node.op_type), []).append(node.label)
     standard = "export the model for a newer operator set, which says this in other operators"
     custom = "declare it with @sardonyx.custom_op, or export the model with a function that says what it does"
     return [

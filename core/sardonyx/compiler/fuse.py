@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sardonyx.array import Array, Equation
+from sardonyx.compiler.cost import cost
 from sardonyx.compiler.lower import ELEMENT, FOLD
 from sardonyx.compiler.views import View, view
 from sardonyx.device import Provider
@@ -20,17 +21,15 @@ MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "conc
 FREE = frozenset({"full", "iota", "sizes"})
 REREAD = frozenset({"dot_general", "conv_general", "reduce_window", "gather"})
 """Primitives that read an element of their operand many times, or not at all."""
-DEAR = frozenset(
-    "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf pow sqrt div rem".split()  # noqa: SIM905
-)
-COST_OF_A_CALL = 6
 COST_OF_MEMORY = 4
 """What an element costs to write and read again, in additions: above it, sharing beats computing twice."""
 MOST_PARTS = 3
 """Parts of a concatenation that a reader computes all of, to choose one of them."""
-MOST_TO_CHOOSE = 16
+MOST_TO_CHOOSE = 20
 """What an element of such parts may cost, in additions."""
 _CHOOSERS = frozenset({"elementwise", "concat", "reshape", "transpose"})
+_IN_PLACE = frozenset({"elementwise", "cast", "bitcast"})
+_ONE_TO_ONE = _IN_PLACE | {"reshape", "transpose"}
 SPARSE = 16
 """A lookup that takes one of so many elements of a table made of weights has only those computed, in every run."""
 MOST_NODES = 48
@@ -208,15 +207,14 @@ class _Fuser:
 
     def _keeps_count(self, array: Array, reader: Equation) -> bool:
         """Whether a reader makes one element of each element of an Array."""
-        one_to_one = reader.primitive.name in ("elementwise", "cast", "bitcast", "reshape", "transpose")
-        return one_to_one and self._count(array) == self._count(reader.outputs[0])
+        return reader.primitive.name in _ONE_TO_ONE and self._count(array) == self._count(reader.outputs[0])
 
     def _uses(self, array: Array) -> int:
         return len(self.readers.get(id(array), ()))
 
-    def _between(self, first: Array) -> set[int]:
+    def _between(self, first: Array, through: Collection[str] = _ONE_TO_ONE) -> set[int]:
         """The Arrays from one with several readers up to where all of that comes together again, without the last;
-        nothing if something else needs one of them."""
+        nothing if something else needs one of them, or they pass through other primitives."""
         if self.result.is_written(first):
             return set()
         found: dict[int, Array] = {id(first): first}
@@ -228,7 +226,7 @@ class _Fuser:
             if not self._generated(reader) or self.device_of[id(reader)] != self.device_of[id(first.equation)]:
                 return set()
             inside = [x for x in reader.inputs if id(x) in found]
-            if not all(self._keeps_count(x, reader) for x in inside):
+            if reader.primitive.name not in through or not all(self._keeps_count(x, reader) for x in inside):
                 return set()
             (output,) = reader.outputs
             left -= len(inside)
@@ -259,7 +257,10 @@ class _Fuser:
             return True
         if work.core is not None:
             return self._uses(output) != 1 and id(output) not in self.inside
-        return len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
+        dear = len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
+        if not dear or id(output) in self.constants:
+            return dear
+        return not self._between(output, _IN_PLACE)  # one kernel computes it once, whatever it does with it
 
     def _is_chosen(self, concat: Array, readers: Sequence[Equation], work: _Work, device: int) -> bool:
         """Whether the one reader of a concatenation chooses among its parts, element by element."""
@@ -297,5 +298,5 @@ def _cost(equation: Equation) -> int:
     if name in MOVEMENT or name in FREE or name == "bitcast":
         return 0
     if name == "elementwise":
-        return COST_OF_A_CALL if equation.params["function"] in DEAR else 1
+        return cost(equation.params["function"])
     return 2 if name == "gather" else 1

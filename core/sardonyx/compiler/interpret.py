@@ -43,12 +43,9 @@ def expand(node: Node, environment: Environment) -> None:
     """Evaluate one node into the environment."""
     operator = ops.find(node.domain, node.op_type)
     if operator is None:
-        from sardonyx.custom import suggestion
+        from sardonyx.custom import unknown
 
-        raise NotImplemented(
-            f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}; "
-            + suggestion(node)
-        )
+        raise unknown(node)
     try:
         operands = [
             None if value is None else _operand(value, environment, node.label)

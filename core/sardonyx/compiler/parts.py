@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sardonyx.compiler.fuse import COST_OF_A_CALL, DEAR
+from sardonyx.compiler.cost import cost
 from sardonyx.compiler.kernel import Kernel
 from sardonyx.compiler.sizes import SizeTable
 from sardonyx.polynomial import ONE, Poly, constant
@@ -165,10 +165,8 @@ class Part:
         return any(node.place is not None and node.place.axes.get(axis) == ONE for node in self.loads())
 
     def cost(self, number: int) -> int:
-        """What a node costs to compute, in additions; a load costs two."""
-        costs = {"load": 2, "const": 0, "index": 0, "row": 0, "acc": 0, "cast": 1}
-        functions = (self.nodes[k].function for k in self.used([number]))
-        return sum(costs.get(name, COST_OF_A_CALL if name in DEAR else 1) for name in functions)
+        """What a node takes to compute, with all that it needs."""
+        return sum(cost(self.nodes[k].function) for k in self.used([number]))
 
     def used(self, roots: Iterable[int]) -> list[int]:
         """The nodes that some nodes need, and they themselves, in order."""

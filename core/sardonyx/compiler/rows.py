@@ -22,7 +22,7 @@ WIDE = 64
 SHORT = 8192
 """Rows with more elements must be many: else their elements keep more threads busy as launches of their own."""
 ROWS_PER_SHORT = 64
-CHEAP = 16
+CHEAP = 20
 """What an element may cost to be computed again instead of loaded (`Part.cost`)."""
 MOST_NODES = 256
 

@@ -14,6 +14,6 @@ operators of the host, too: `sardonyx.register(Mish)`.
 
 from sardonyx.custom.function import custom_op
 from sardonyx.custom.reference import register
-from sardonyx.custom.suggestion import suggestion
+from sardonyx.custom.suggestion import suggestion, unknown
 
-__all__ = ["custom_op", "register", "suggestion"]
+__all__ = ["custom_op", "register", "suggestion", "unknown"]

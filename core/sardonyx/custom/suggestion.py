@@ -1,10 +1,22 @@
-"""The lines that declare an operator that is missing."""
+"""What is said of an operator that is missing: the lines that declare it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
+from sardonyx.errors import Fail, InvalidGraph, SardonyxError
 from sardonyx.ir import Node
+
+_STANDARD = ("", "ai.onnx", "ai.onnx.ml")
+
+
+def unknown(node: Node, imports: Collection[str] | None = None) -> SardonyxError:
+    """The error for a node whose operator nobody declared: as in onnxruntime Fail, but InvalidGraph where the domain is
+    ONNX's own, or is not among the imports, if these are given."""
+    told = f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}; {suggestion(node)}"
+    is_imported = imports is None or node.domain in imports
+    return InvalidGraph(told) if node.domain in _STANDARD or not is_imported else Fail(told)
 
 
 def suggestion(node: Node) -> str:

@@ -160,7 +160,10 @@ class Operator:
 
     @classmethod
     def check(cls, node: Node) -> None:
-        """Raises InvalidGraph where an attribute of a node is of another kind than the operator's."""
+        """Raises InvalidGraph where an attribute of a node is of another kind than the operator's, or the operator was
+        for operator sets before the node's alone."""
+        if not hasattr(cls, "expand"):
+            raise InvalidGraph(f"{node.label}: the operator is no longer part of ONNX in this operator set")
         for name, attribute in node.attributes.items():
             kinds, value = cls.kinds.get(name, ()), attribute.value
             if isinstance(value, bytes) and "string" in kinds:
@@ -201,8 +204,6 @@ _ARITIES: dict[type[Operator], tuple[list[str], float]] = {}
 
 def _arity(operator: type[Operator]) -> tuple[list[str], float]:
     """The inputs that `expand` has no default for, "" for one that may be None, and how many there may be in all."""
-    if not hasattr(operator, "expand"):
-        raise NotImplementedError("the operator is no longer part of ONNX in this operator set")
     needed: list[str] = []
     defaults = 0
     bound = isinstance(inspect.getattr_static(operator, "expand"), staticmethod)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
+
+from sardonyx.compiler.cost import cost
 
 from .graph import Graph
 
@@ -31,7 +33,7 @@ def branches(graph: Graph, levels: list[int], is_vector: Test, is_spread: Test) 
             continue
         condition, *sides = operands
         yes, no = (alone(graph, levels, node, side) if sides.count(side) == 1 else () for side in sides)
-        if condition not in sides and sum(_weight(graph, one) for one in yes + no) >= _WORTH:
+        if condition not in sides and sum(cost(graph.nodes[one][0]) for one in yes + no) >= _WORTH:
             result[node] = Branch(yes, no)
     return result
 
@@ -46,7 +48,3 @@ def alone(graph: Graph, levels: list[int], node: int, side: int) -> tuple[int, .
         if users == [node] if number == side else users and all(user in found for user in users):
             found.add(number)
     return tuple(sorted(found))
-
-
-def _weight(graph: Graph, node: int) -> Any:
-    return 2 if graph.nodes[node][0] in ("load", "exp", "log", "pow", "erf", "tanh", "sigmoid") else 1

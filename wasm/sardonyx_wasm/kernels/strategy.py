@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from sardonyx.compiler.cost import cost
+
 from ..lanewise import WRITTEN
 from .border import interior
 from .graph import Access, Graph
@@ -155,11 +157,6 @@ def _most(graph: Graph, lanes: int, nodes: Any, small: int, medium: int) -> int:
 
 
 def _weight(graph: Graph, node: int) -> int:
+    """What a node adds to the registers and the latency of a vector; a load is one register."""
     function = graph.nodes[node][0]
-    return _DEAR.get(function, 1) * (2 if graph.kinds[node].bits == 64 else 1)
-
-
-_DEAR = dict.fromkeys(
-    "exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh sigmoid erf rem".split(),  # noqa: SIM905
-    10,
-) | {"pow": 20}
+    return (1 if function == "load" else cost(function)) * (2 if graph.kinds[node].bits == 64 else 1)
