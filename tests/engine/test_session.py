@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx.errors import InvalidArgument, InvalidProtobuf, NoSuchFile, NotImplemented
+from sardonyx.errors import InvalidArgument, InvalidProtobuf, NoSuchFile
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY
 

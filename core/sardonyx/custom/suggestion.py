@@ -14,7 +14,8 @@ _STANDARD = ("", "ai.onnx", "ai.onnx.ml")
 def unknown(node: Node, imports: Collection[str] | None = None) -> SardonyxError:
     """The error for a node whose operator nobody declared: as in onnxruntime Fail, but InvalidGraph where the domain is
     ONNX's own, or is not among the imports, if these are given."""
-    told = f"{node.label}: no operator {node.op_type!r} is known in domain {node.domain or 'ai.onnx'!r}; {suggestion(node)}"
+    domain = node.domain or "ai.onnx"
+    told = f"{node.label}: no operator {node.op_type!r} is known in domain {domain!r}; {suggestion(node)}"
     is_imported = imports is None or node.domain in imports
     return InvalidGraph(told) if node.domain in _STANDARD or not is_imported else Fail(told)
 
