@@ -160,11 +160,13 @@ def test_rows_and_columns_have_scales() -> None:
     np.testing.assert_allclose(eager.evaluate(model, feeds)[0], np.clip(np.rint(wanted), -128, 127), atol=1)
 
 
-def test_floats_of_8_bits() -> None:
+@pytest.mark.parametrize("domain", ["", MICROSOFT])
+def test_floats_of_8_bits(domain: str) -> None:
+    """onnxruntime's quantizer writes them in its own domain."""
     rng = np.random.default_rng(6)
     a, b = (rng.normal(size=shape).astype(ml_dtypes.float8_e4m3fn) for shape in ((3, 4), (4, 2)))
     zero = np.zeros((), ml_dtypes.float8_e4m3fn)
-    model, feeds = single("QLinearMatMul", a, scale(2), zero, b, scale(0.5), zero, scale(0.25), zero)
+    model, feeds = single("QLinearMatMul", a, scale(2), zero, b, scale(0.5), zero, scale(0.25), zero, domain=domain)
     (found,) = eager.evaluate(model, feeds)
     wanted = (a.astype(np.float32) @ b.astype(np.float32) * 4).astype(ml_dtypes.float8_e4m3fn)
     np.testing.assert_array_equal(found.astype(np.float32), wanted.astype(np.float32))

@@ -11,7 +11,9 @@ import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
 
+from sardonyx import InferenceSession
 from sardonyx.errors import RuntimeException
+from tests.engine.providers import PROVIDERS
 from tests.support import eager
 
 COORDINATES = ["half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel", "half_pixel_symmetric"]
@@ -74,6 +76,37 @@ def test_resize_11() -> None:
     half = "tf_half_pixel_for_nn"
     check(11, "Resize", X, none, none, sizes, coordinate_transformation_mode=half, nearest_mode="floor")
     check(11, "Resize", X, none, none, sizes, mode="cubic", coordinate_transformation_mode="align_corners")
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear"])
+def test_a_region_of_what_is_not_resized(mode: str) -> None:
+    """Batch and channels stay whole, whatever the region says of them."""
+    crop: dict[str, Any] = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
+    crop["extrapolation_value"] = 10.0
+    x = np.arange(8, dtype=np.float32).reshape(1, 2, 1, 2, 2)
+    region = np.array([0, 0, 0, 0, 0, 1, 2, 1, 2, 2], np.float32)
+    check(13, "Resize", x, region, np.array([1, 1, 1, 2, 4], np.float32), **crop)
+    check(18, "Resize", x, region, None, np.array([1, 2, 1, 4, 8]), **crop)
+    region = np.array([0.3, 0.6, 0.125, 0, 0.6, 0.9, 0.875, 1], np.float32)
+    check(13, "Resize", np.repeat(X, 2, 1), region, None, np.array([1, 2, 7, 8]), **crop)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_empty_scales_come_with_the_run(provider: str) -> None:
+    """Before operator set 13 scales could not be left out where sizes were given."""
+    inputs = "float[N, C, H, W] x, float[A] r, float[B] s, int64[I] n"
+    text = f"g ({inputs}) => (float[D, E, F, G] y) {{ y = Resize (x, r, s, n) }}"
+    model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 11]> {text}')
+    none = np.zeros(0, np.float32)
+    feeds = {"x": X, "r": none, "s": none, "n": np.array([1, 1, 7, 3])}
+    held = onnx.ModelProto.FromString(model.SerializeToString())
+    held.graph.initializer.extend(numpy_helper.from_array(feeds[name], name) for name in "rsn")
+    del held.graph.input[1:]
+    (wanted,) = onnxruntime.InferenceSession(held.SerializeToString()).run(None, {"x": X})
+    (found,) = InferenceSession(model.SerializeToString(), providers=[provider]).run(None, feeds)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4)
+    with pytest.raises(RuntimeException, match="Resize 'y': neither scales nor sizes are given"):
+        InferenceSession(model.SerializeToString(), providers=[provider]).run(None, {**feeds, "n": np.zeros(0, int)})
 
 
 @pytest.mark.parametrize("scales", [[2.0], [1.0, 1.0, 2.0, 2.0, 2.0]])

@@ -247,3 +247,16 @@ def test_functions() -> None:
     (kept,) = lifted.functions.values()
     assert kept.opset_imports == {"": 28}
     assert len(kept.graph.nodes[0].inputs) == 2
+
+
+@pytest.mark.parametrize(
+    ("opset", "dtype"), [(7, np.float32), (9, np.float32), (10, np.bool_), (11, np.bool_), (12, np.bool_)]
+)
+def test_the_mask_of_dropout(opset: int, dtype: type[np.generic]) -> None:
+    """Its type, and what it says at inference, changed."""
+    attributes = {"ratio": 0.25} if opset < 12 else {}
+    model = model_of("Dropout", opset, [X], attributes, 2)
+    found, wanted = run(model, [X]), runtime(model, [X])
+    assert found[1].dtype == wanted[1].dtype == dtype
+    for one, other in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(one, other)

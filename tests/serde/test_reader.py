@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
@@ -12,6 +13,7 @@ from sardonyx import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from sardonyx.ir import MapType, Model, OptionalType, SequenceType, SparseTensorType, TensorType
 from sardonyx.serde import read
+from tests.support import eager
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '
 
@@ -151,10 +153,17 @@ class TestNames:
         assert [node.op_type for node in next(graph.nodes[2].subgraphs()).nodes] == ["Neg", "Exp"]
 
     def test_two_versions_of_an_opset(self):
-        model = parsed(ADD)
-        model.opset_import.append(helper.make_opsetid("ai.onnx", 20))
-        with pytest.raises(InvalidGraph, match=r"opset 'ai.onnx' is imported as 21 and as 20"):
-            read(model.SerializeToString())
+        """The last one holds, as in onnxruntime; Softmax tells, which was of all axes to the end before 13."""
+        x = np.random.default_rng(0).normal(size=(2, 3, 4)).astype(np.float32)
+        for first, last, domain in ((11, 13, ""), (13, 11, ""), (13, 11, "ai.onnx"), (11, 13, "ai.onnx")):
+            model = parsed("g (float[2, 3, 4] x) => (float[2, 3, 4] y) { y = Softmax(x) }")
+            model.opset_import[0].version = first
+            model.opset_import.append(helper.make_opsetid(domain, last))
+            data = model.SerializeToString()
+            assert read(data).opset_imports == {"": last}
+            (wanted,) = onnxruntime.InferenceSession(data).run(None, {"x": x})
+            (found,) = eager.evaluate(model, {"x": x})
+            np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
     def test_ai_onnx_is_the_empty_domain(self):
         model = parsed(ADD)

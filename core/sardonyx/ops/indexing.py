@@ -142,6 +142,9 @@ class ScatterND(Operator, since=11):
     reduction: str = "none"
 
     def expand(self, x: Array, indices: Array, updates: Array) -> Array:
+        if indices.shape[-1] == 0:  # tuples without places name all of x
+            whole = p.full(indices.shape[:-1], 0, indices.dtype)
+            return p.squeeze(p.scatter(p.unsqueeze(x, [0]), updates, [whole], [0], self.reduction), [0])
         named = _tuple_places(x, indices, 0)
         return p.scatter(x, updates, named, range(len(named)), self.reduction)
 
@@ -153,6 +156,8 @@ class ScatterND(Operator, since=11):
         sample((3, 4), np.array([[1], [1]]), (2, 4), reduction="min"),
         sample((3, 4), np.array([[1], [0]]), (2, 4), reduction="mul"),
         sample((3, 4), np.zeros((0, 1), np.int64), (0, 4)),
+        sample((0, 4), np.zeros((0, 1), np.int64), (0, 4)),
+        sample((3, 4), np.zeros((2, 0), np.int64), (2, 3, 4), reduction="add"),
     ]
 
 

@@ -245,13 +245,44 @@ class LRN(Operator):
     ]
 
 
+_RATIO = to_input("ratio", 1, np.float32, rank=0)
+
+
+def _has_mask(node: Node) -> bool:
+    return len(node.outputs) > 1 and bool(node.outputs[1].name)
+
+
+def _nothing_dropped(node: Node, make: Rewriter) -> list[Value]:
+    """x, mask = Dropout(x) -> x and a mask of False: what was dropped, where there was inference alone."""
+    x = node.inputs[0]
+    if x is None:
+        raise ValueError("there is no input")
+    return [x, *make.emit("Expand", make.constant(np.array(False)), *make.emit("Shape", x))]
+
+
+def _mask_of_numbers(node: Node, make: Rewriter) -> list[Value] | None:
+    """The mask had the type of x."""
+    if not _has_mask(node):
+        return None
+    x, mask = _nothing_dropped(node, make)
+    return [x, *make.emit("CastLike", mask, x)]
+
+
+def _ratio_to_input(node: Node, make: Rewriter) -> list[Value] | None:
+    return _nothing_dropped(node, make) if _has_mask(node) else _RATIO(node, make)
+
+
+def _without_mask(node: Node) -> bool:
+    return not _has_mask(node)
+
+
 def _only_inference(node: Node) -> bool:
     training = known(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
-    if training is None or training.any():
+    if training is None or training.any() or _has_mask(node):
         return False
     node.attributes.pop("seed", None)
     node.inputs = node.inputs[:2]
-    return to_input("ratio", 1, np.float32, rank=0).lower(node)
+    return _RATIO.lower(node)
 
 
 class Dropout(Operator):
@@ -279,6 +310,6 @@ class Dropout(Operator):
             return p.random_uniform(p.random_key(None), shape, dtypes.float32)
         return p.host("random.reference", p.sizes(shape), results=[(dtypes.float64, shape)], seed=self.seed)[0]
 
-    upgrades = {7: without("is_test"), 12: to_input("ratio", 1, np.float32, rank=0)}
-    downgrades = {12: _only_inference}
+    upgrades = {7: without("is_test"), 10: _mask_of_numbers, 12: _ratio_to_input}
+    downgrades = {10: _without_mask, 12: _only_inference}
     samples = [sample((3, 4), outputs=2), sample((3, 4), np.array(0.25, np.float32), np.array(False))]

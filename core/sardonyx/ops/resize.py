@@ -150,8 +150,14 @@ class Resize(Operator, since=10):
         if self.coordinate_transformation_mode == "tf_crop_and_resize":
             if roi is None:
                 raise ValueError("tf_crop_and_resize needs the input roi")
+            # as in onnxruntime, batch and channels of images stay whole, whatever the region says of them
             sides = [p.reshape(p.slice_axis(roi, 0, k, 1), ()) for k in range(2 * len(axes))]
-            lines = [line._replace(crop=(sides[k], sides[len(axes) + k])) for k, line in enumerate(lines)]
+            lines = [
+                line
+                if line.keeps and x.rank > 3 and axes[k] < 2
+                else line._replace(crop=(sides[k], sides[len(axes) + k]))
+                for k, line in enumerate(lines)
+            ]
         result = x
         for axis, line in zip(axes, lines, strict=True):
             if not line.keeps:
@@ -169,8 +175,8 @@ class Resize(Operator, since=10):
                 return [Line(size, target, target, size) for size, target in zip(old, wanted, strict=True)]
             up, down = self._common_factor(old, wanted)
             return [Line(size, (2 * up * size + down) // (2 * down), up, down) for size in old]
-        if scales is None:
-            raise ValueError("neither scales nor sizes are given")
+        if scales is None or scales.shape == (0,):
+            raise ValueError("neither scales nor sizes are given; one of the two must have elements")
         _check_count("scales", scales, old)
         known = evaluate(scales)
         if known is not None:

@@ -57,8 +57,7 @@ class Scatter(Primitive):
         self, x: np.ndarray, updates: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], reduction: str
     ) -> Values:
         order = [*axes, *(axis for axis in range(x.ndim) if axis not in axes)]
-        result = np.ascontiguousarray(x.transpose(order))
-        result = result.copy() if np.shares_memory(result, x) else result
+        result = x.transpose(order).copy()
         inside = np.ones(indices[0].shape, bool)
         for axis, index in zip(axes, indices, strict=True):
             inside &= (index >= 0) & (index < x.shape[axis])

@@ -33,7 +33,7 @@ def _part(x: Array, axis: int, start: Size, size: Size) -> Array:
 
 
 class RotaryEmbedding(Operator, domain=MICROSOFT):
-    """Heads turned by the angles of their positions: one for each token, or that of the first one."""
+    """Heads turned by the angles of their positions: one for each token, or that of the first one, a scalar or [1]."""
 
     interleaved: int = 0
     is_packed_batching: int = 0
@@ -47,7 +47,7 @@ class RotaryEmbedding(Operator, domain=MICROSOFT):
             heads, axis, length = x, 1, x.shape[2]
         else:
             heads, axis, length = split_heads(x, self.num_heads or x.shape[2] // (2 * cos.shape[1])), 2, x.shape[1]
-        if positions.rank == 1:
+        if positions.rank < 2:
             positions = p.reshape(positions, (1, 1)) + p.iota((1, length), 1, positions.dtype)
         cos, sin = (p.unsqueeze(p.gather(table, [positions], [0]), [axis]) for table in (cos, sin))
         return p.reshape(rotate(heads, cos, sin, bool(self.interleaved)), x.shape)
@@ -55,6 +55,7 @@ class RotaryEmbedding(Operator, domain=MICROSOFT):
     samples = [
         sample((2, 3, 16), np.array([[0, 1, 2], [4, 3, 2]]), (6, 4), (6, 4)),
         sample((2, 2, 3, 8), np.array([2]), (6, 4), (6, 4), interleaved=1),
+        sample((2, 3, 16), np.array(2), (6, 4), (6, 4)),
     ]
 
 

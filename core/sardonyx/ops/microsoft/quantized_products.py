@@ -23,11 +23,15 @@ from sardonyx.ops.microsoft.quantized import (
     zero,
 )
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.ops.qlinear import QLinearConv, along, is_zero, quantized
+from sardonyx.ops.qlinear import QLinearConv, QLinearMatMul, along, is_zero, quantized
 from sardonyx.ops.quantization import DynamicQuantizeLinear
 
 INTEGERS = BYTES.reshape(4, 6), SIGNED.reshape(6, 4)
 MATRICES = (*(INTEGERS[0], scale(0.1), zero(100)), *(INTEGERS[1], scale(0.2), zero(0, np.int8)))
+
+
+class MicrosoftQLinearMatMul(QLinearMatMul, domain=MICROSOFT, name="QLinearMatMul"):
+    """QLinearMatMul as onnxruntime's quantizer writes it for 8-bit floats, which ONNX's did not take at first."""
 
 
 class MicrosoftQLinearConv(QLinearConv, domain=MICROSOFT, name="QLinearConv"):
