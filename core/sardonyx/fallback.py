@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from sardonyx import providers
+from sardonyx import debug, providers
 from sardonyx.device import Device, Provider
 from sardonyx.errors import DeviceLost, EngineError, EPFail
 from sardonyx.options import SessionOptions
@@ -73,7 +72,7 @@ class FallsBack:
                 return
             if not self._falls_back or self._bundle or self._chosen[0][0].name in providers.FASTEST:
                 raise error
-            warnings.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning, stacklevel=4)
+            debug.warn(f"{error}; the session goes on with {providers.CPU}", RuntimeWarning)
             self.set_providers([providers.CPU])
             self.disable_fallback()
 
@@ -83,7 +82,7 @@ class FallsBack:
         with self._reading:
             if self._devices is not devices:
                 return
-            warnings.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning, stacklevel=4)
+            debug.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning)
             self._devices, self._weights = [], self._new_weights()
             for variant in self._variants.values():
                 variant.function = self._function([executor.original for executor in variant.function.executors])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -117,10 +116,10 @@ def resolve(
         except InvalidValue as error:
             if strict:
                 raise InvalidValue(f"Unknown Provider Type: {name}; {error}") from None
-            warnings.warn(str(error), stacklevel=3)
+            debug.warn(str(error))
             continue
         if not here:
-            warnings.warn(f"{name} is not available here; there are {', '.join(available())}", stacklevel=3)
+            debug.warn(f"{name} is not available here{_reason(name)}; there are {', '.join(available())}")
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
         _warn_of_unknown(name, merged, severity)
@@ -153,6 +152,15 @@ def _asked(names: Any) -> list[str]:
 def _is_here(name: str) -> bool:
     """Whether a session can be had on it; InvalidValue where nobody knows the name."""
     return name == CPU or (name not in ELSEWHERE and load(name).available())
+
+
+def _reason(name: str) -> str:
+    """What a provider that is installed says of why it is not available."""
+    try:
+        load(name).device({})
+    except Exception as error:  # a provider is foreign code, and its trouble is what is asked for
+        return f" ({error})"
+    return ""
 
 
 def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:

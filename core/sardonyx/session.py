@@ -106,7 +106,7 @@ class InferenceSession(Binds, Described, FallsBack):
 
     def _begin(self, wanted: Any, provider_options: Any, strict: bool) -> None:
         """Be a session on these providers; if `strict`, nobody else's names are among them."""
-        threads.limit_blas(self._threads())
+        threads.check(self._threads())
         self._profiling = Profiling(self._options)
         self._source = Source(self._given, self._options.changes)
         self._weights = self._new_weights()

@@ -1,10 +1,9 @@
-"""Threads that share a call: equal results whatever their number, errors handed on, runs ended from outside."""
+"""Threads that share a call: equal results whatever their number, runs ended from outside."""
 
 from __future__ import annotations
 
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import onnx
@@ -13,64 +12,10 @@ import pytest
 import sardonyx
 from sardonyx.errors import EPFail, Fail
 from sardonyx_wasm import provider
-from sardonyx_wasm.crew import Crew
 from tests.engine.providers import WASM
 from tests.support import require
 
 require("wasm")
-
-
-def test_all_take_part() -> None:
-    crew = Crew(3)
-    seen: list[tuple[int, int]] = []
-    for _ in range(20):
-        assert crew.run(lambda thread, threads: seen.append((thread, threads)) or thread) == 0
-    assert sorted(seen) == sorted([(0, 3), (1, 3), (2, 3)] * 20)
-    crew.dismiss()
-
-
-def test_who_finds_it_busy_works_alone() -> None:
-    crew, inside, go_on = Crew(2), threading.Event(), threading.Event()
-
-    def wait(thread: int, threads: int) -> int:
-        inside.set()
-        assert go_on.wait(10)
-        return threads
-
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(crew.run, wait)
-        assert inside.wait(10)
-        assert crew.run(lambda thread, threads: threads) == 1
-        go_on.set()
-        assert first.result(10) == 2
-    crew.dismiss()
-
-
-def test_who_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Crew, "_serve", lambda self, queue: None)
-    crew, here = Crew(3), threading.get_ident()
-    shares: list[tuple[int, int]] = []
-    assert crew.run(lambda share, count: shares.append((share, threading.get_ident())) or count) == 3
-    assert shares == [(0, here), (1, here), (2, here)]
-
-
-def test_errors_are_handed_on() -> None:
-    begun = threading.Event()
-
-    def fail(share: int, shares: int) -> None:
-        if share == 0:
-            assert begun.wait(60)  # so that it is the other thread's
-        else:
-            begun.set()
-            raise ValueError("mine")
-
-    crew = Crew(2)
-    for _ in range(2):
-        begun.clear()
-        with pytest.raises(ValueError, match="mine"):
-            crew.run(fail)
-    assert crew.run(lambda thread, threads: threads) == 2
-    crew.dismiss()
 
 
 def session(threads: int, steps: int = 6, size: int = 256) -> sardonyx.InferenceSession:
@@ -86,7 +31,6 @@ def session(threads: int, steps: int = 6, size: int = 256) -> sardonyx.Inference
     return sardonyx.InferenceSession(model, options, providers=[WASM])
 
 
-@pytest.mark.filterwarnings("ignore:intra_op_num_threads")
 def test_results_do_not_depend_on_the_number_of_threads() -> None:
     rng = np.random.default_rng(0)
     feeds = {"x0": rng.random((700, 256), np.float32), "w": rng.random((256, 256), np.float32)}
@@ -112,7 +56,6 @@ def test_what_is_no_number_of_threads(threads: str) -> None:
         provider.device({"intra_op_num_threads": threads})
 
 
-@pytest.mark.filterwarnings("ignore:intra_op_num_threads")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_a_run_is_ended_in_the_middle(threads: int) -> None:
     steps = session(threads, 300, 64)

@@ -20,7 +20,6 @@ from tests.engine.providers import WASM
 from tests.support import require, run_in_pyodide
 
 require("wasm")
-pytestmark = pytest.mark.filterwarnings("ignore:intra_op_num_threads")
 
 
 @pytest.fixture

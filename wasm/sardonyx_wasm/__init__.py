@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from sardonyx import threads
 from sardonyx.dtypes import DType
-from sardonyx.errors import EPFail
 
 if TYPE_CHECKING:
     from sardonyx.array import Trace
@@ -102,12 +101,7 @@ class WasmProvider:
 
     def device(self, options: Mapping[str, str]) -> Device:
         """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""
-        threads = options.get("intra_op_num_threads", "0")
-        if not threads.isdecimal():
-            raise EPFail(
-                f"{self.name}: intra_op_num_threads='{threads}' is no number; use 1, 2, ... or 0 for all cores"
-            )
-        return _device(int(threads) or _cores())
+        return _device(threads.number(self.name, options))
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources."""
@@ -133,16 +127,11 @@ def target(host: str) -> str:
 
 
 @cache
-def _device(threads: int) -> Device:
+def _device(count: int) -> Device:
     from .device import WasmDevice
     from .hosts import host
 
-    return WasmDevice(host(), threads)
-
-
-def _cores() -> int:
-    """The processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return WasmDevice(host(), count)
 
 
 provider = WasmProvider()

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from sardonyx import cache, memory
+from sardonyx.crew import Crew
 from sardonyx.device import ALIGNMENT, Address, Launch, Turn
 from sardonyx.errors import Fail
 from sardonyx.fingerprint import fingerprint
 from sardonyx.termination import is_governed, poll, stopping
+from sardonyx.threads import one_thread
 
 from . import RELEASE, blas, target
-from .crew import Crew
 from .driver import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
 from .hosts import Host, LoadedModule
 from .unpacked import Unpacked
@@ -328,7 +329,7 @@ class _Bound:
             for step in self._steps:
                 step()
         else:
-            with np.errstate(all="ignore"):
+            with one_thread, np.errstate(all="ignore"):
                 for step in self._steps:
                     step()
 

@@ -10,6 +10,7 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from sardonyx import extras
 from sardonyx.dtypes import DType
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.values import MOVES, is_bits, supported
@@ -137,7 +138,7 @@ class WebGpuProvider:
 
     def _open(self, options: Mapping[str, str]) -> WebGpuDevice:
         if not self.available():
-            raise EPFail(f"{self.name}: the package wgpu is missing; pip install 'sardonyx[gpu]'")
+            raise EPFail(f"{self.name}: {extras.missing('wgpu')}")
         from sardonyx_webgpu.device import WebGpuDevice
         from sardonyx_webgpu.tuner import is_wanted
 

@@ -132,12 +132,13 @@ def _ours(model: str, provider: str, values: dict[str, Any], threads: int) -> Si
 
 def against(model: str, values: dict[str, Any], threads: int) -> Side:
     """onnxruntime on the CPU."""
+    from sardonyx import extras
     from sardonyx.errors import Fail
 
     try:
         import onnxruntime
     except ImportError:
-        raise Fail("--against onnxruntime: it is not installed; pip install onnxruntime") from None
+        raise Fail(f"--against onnxruntime: {extras.missing('onnxruntime')}") from None
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4

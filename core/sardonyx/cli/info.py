@@ -9,17 +9,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from sardonyx.cli.screen import Screen, show
+from sardonyx.extras import install
 from sardonyx.version import __version__
 
-EXTRAS = {
-    "wgpu": "gpu",
-    "wasmtime": "wasm",
-    "rich": "cli",
-    "pillow": "cli",
-    "onnx": "tools",
-    "onnxruntime": "",
-}
-"""Optional packages, and the extra of Sardonyx that brings each."""
+PACKAGES = ("wgpu", "wasmtime", "rich", "pillow", "onnx", "onnxruntime")
+"""Packages that add something where they are installed."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +35,7 @@ def collect() -> dict[str, Any]:
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "numpy": version("numpy"),
-        "packages": {name: _version(name) for name in EXTRAS},
+        "packages": {name: _version(name) for name in PACKAGES},
         "cache": _cache(),
         "providers": [
             {"name": state.name, "available": not state.problem, "problem": state.problem, "details": state.details}
@@ -58,7 +52,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             "Python": f"{data['python']}, NumPy {data['numpy']}",
             "Platform": f"{data['platform']}, {data['cores']} cores",
             "Packages": ", ".join(f"{name} {found}" for name, found in packages.items() if found),
-            "Missing": ", ".join(_remedy(name) for name, found in packages.items() if not found),
+            "Missing": ", ".join(f"{name} ({install(name)})" for name, found in packages.items() if not found),
             "Cache": data["cache"] or "off",
         }
     )
@@ -75,10 +69,6 @@ def _version(name: str) -> str | None:
         return version(name)
     except PackageNotFoundError:
         return None
-
-
-def _remedy(name: str) -> str:
-    return f"{name} (pip install 'sardonyx[{EXTRAS[name]}]')" if EXTRAS[name] else name
 
 
 def _cache() -> str | None:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from sardonyx import extras
 from sardonyx.demo import pictures, png
 from sardonyx.dtypes import DType
 from sardonyx.errors import InvalidArgument
@@ -86,7 +87,7 @@ def encode(pixels: NDArray[np.uint8], suffix: str) -> bytes:
     try:
         from PIL import Image
     except ImportError:
-        raise InvalidArgument("without Pillow pictures are written as .png; pip install 'sardonyx[cli]'") from None
+        raise InvalidArgument(f"without Pillow pictures are written as .png; {extras.install('pillow')}") from None
     stream = io.BytesIO()
     Image.fromarray(pictures.on_white(pixels).squeeze()).save(stream, "JPEG", quality=95)
     return stream.getvalue()

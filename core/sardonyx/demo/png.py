@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from sardonyx import extras
+
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 CHANNELS = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
 """Samples per pixel by colour type: grey, RGB, palette, grey with alpha, RGB with alpha."""
@@ -36,7 +38,9 @@ def _decode(data: bytes) -> NDArray[np.uint8]:
     width, height = (int.from_bytes(header[k : k + 4], "big") for k in (0, 4))
     depth, color, _, _, interlaced = header[8:13]
     if interlaced or (b"tRNS" in chunks and color != PALETTE):
-        raise ValueError("interlaced PNGs, and those with a transparent colour, need Pillow: pip install sardonyx[cli]")
+        raise ValueError(
+            f"interlaced PNGs, and those with a transparent colour, need Pillow: {extras.install('pillow')}"
+        )
     bits = depth * CHANNELS[color]
     row = -(-width * bits // 8)
     size = height * (row + 1)

@@ -6,6 +6,7 @@ import io
 
 import numpy as np
 
+from sardonyx import extras
 from sardonyx.errors import NotImplemented
 from sardonyx.host import host_function
 
@@ -16,7 +17,7 @@ def decode(encoded: np.ndarray, *, pixel_format: str) -> np.ndarray:
     try:
         from PIL import Image, UnidentifiedImageError
     except ModuleNotFoundError as error:
-        raise NotImplemented("ImageDecoder reads pictures with Pillow; pip install pillow") from error
+        raise NotImplemented(f"ImageDecoder reads pictures with Pillow; {extras.install('pillow')}") from error
     try:
         with Image.open(io.BytesIO(encoded.tobytes())) as file:
             picture = file.convert("L" if pixel_format == "Grayscale" else "RGB")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from sardonyx import threads
 from sardonyx.device import Device
 from sardonyx.dtypes import DType
 
@@ -15,7 +16,8 @@ class NumpyProvider:
 
     name = "NumpyExecutionProvider"
     form = "kernel"
-    options: frozenset[str] = frozenset()
+    takes_threads = True
+    options = frozenset({"intra_op_num_threads"})
     max_buffers = 1 << 30
     prefers_integers = True
     routines = frozenset(
@@ -47,7 +49,8 @@ class NumpyProvider:
         return True
 
     def device(self, options: Mapping[str, str]) -> Device:
-        return _device()
+        """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""
+        return _device(threads.number(self.name, options))
 
     def fingerprint(self) -> str:
         """Nothing but the sources says what its plans are."""
@@ -61,10 +64,10 @@ class NumpyProvider:
 
 
 @cache
-def _device() -> Device:
+def _device(count: int) -> Device:
     from sardonyx.numpy_backend.device import NumpyDevice
 
-    return NumpyDevice()
+    return NumpyDevice(count)
 
 
 provider = NumpyProvider()

@@ -3,27 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from operator import length_hint
 from typing import Any
 
 import numpy as np
 
+from sardonyx import threads
 from sardonyx.compiler.kernel import Kernel, Routine
+from sardonyx.crew import Crew
 from sardonyx.device import ALIGNMENT, Address, Executable, Launch
 from sardonyx.errors import RuntimeException, SardonyxError
 from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
+from sardonyx.products import shared
 from sardonyx.termination import poll
 
 Bound = Callable[[], None]
 
 
+PRODUCTS = frozenset({"dot_general", "conv_general", "attention", "recurrent"})
+"""Routines that multiply matrices."""
+
+
 class NumpyDevice:
-    """Implements `sardonyx.device.Device`."""
+    """Implements `sardonyx.device.Device`; so many threads share large products, if BLAS can be kept from doing so."""
 
     name = "numpy"
+
+    def __init__(self, count: int = 1) -> None:
+        self._count = count
+
+    @cached_property
+    def crew(self) -> Crew:
+        """Who shares its products."""
+        return Crew(self._count if threads.blas() else 1)
 
     def allocate(self, nbytes: int) -> np.ndarray:
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -65,15 +81,17 @@ class NumpyDevice:
         """Nothing to do: every call has finished when it returns."""
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
-        return NumpyExecutable(codes, segments)
+        return NumpyExecutable(codes, segments, self.crew)
 
 
 class NumpyExecutable:
     """Code as Python functions that make bound functions."""
 
-    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> None:
+    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], crew: Crew | None = None) -> None:
         self.makers = [self._maker(code) for code in codes]
         self.segments = segments
+        self._multiply = [isinstance(code, Routine) and code.primitive in PRODUCTS for code in codes]
+        self._crew = crew
 
     def _maker(self, code: Any) -> Callable[[Sequence[Address], Sequence[int]], Bound]:
         if isinstance(code, Kernel):
@@ -91,6 +109,10 @@ class NumpyExecutable:
             raise _failed(launches[len(calls)], error) from error
 
         def run() -> None:
+            with shared(self._crew):
+                alone()
+
+        def alone() -> None:
             left = iter(calls)
             try:
                 with np.errstate(all="ignore"):
@@ -100,6 +122,8 @@ class NumpyExecutable:
             except Exception as error:
                 raise _failed(launches[len(calls) - length_hint(left) - 1], error) from error
 
+        if not any(self._multiply[launch.code] for launch in launches):
+            return alone
         return run
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, products
 from sardonyx.array import PRIMITIVES
 from sardonyx.compiler.kernel import Routine
 from sardonyx.device import Address
@@ -122,7 +122,7 @@ def _dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any])
         return _generic("dot_general")(inputs, outputs, attributes)
 
     def run() -> None:
-        np.matmul(left, right, out=y)
+        products.matmul(left, right, y)
 
     return run
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable
+
+from sardonyx import debug
 
 CONV_ADD = ("conv_add", "normalization_add")
 GELU = ("gelu",)
@@ -116,5 +117,5 @@ def disabled_rules(names: Iterable[str], known: Collection[str]) -> set[str]:
             found.update(OPTIMIZERS[name])
         elif name not in _warned:
             _warned.add(name)
-            warnings.warn(f"no optimizer is called {name!r}; the rules are {', '.join(sorted(known))}", stacklevel=4)
+            debug.warn(f"no optimizer is called {name!r}; the rules are {', '.join(sorted(known))}")
     return found

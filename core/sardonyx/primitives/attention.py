@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx import dtypes, products
 from sardonyx.array import Array, Primitive, bind, primitive
 from sardonyx.dtypes import DType
 from sardonyx.primitives.contraction import dot_general
@@ -58,7 +58,7 @@ class Attention(Primitive):
         never, one = np.asarray(NEVER, q.dtype), np.ones((), q.dtype)
         k, v = (np.repeat(x.astype(q.dtype), q.shape[1] // max(1, k.shape[1]), 1) for x in (k, v))
         with np.errstate(all="ignore"):
-            scores = np.matmul(q, k.swapaxes(2, 3))
+            scores = products.matmul(q, k.swapaxes(2, 3))
             if biased:
                 scores = scores + others[0]
             if masked:
@@ -68,7 +68,7 @@ class Attention(Primitive):
             peak = scores.max(3, keepdims=True, initial=NEVER)
             powers = np.exp(scores - np.where(np.isneginf(peak), 0 * one, peak))
             total = powers.sum(3, keepdims=True)
-            return [np.matmul(powers, v) / np.where(total == 0, one, total)]
+            return [products.matmul(powers, v) / np.where(total == 0, one, total)]
 
     def expand(
         self, q: Array, k: Array, v: Array, *others: Array, biased: bool, masked: bool, causal: Size | None

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import products
 from sardonyx.array import Array, Primitive, bind, primitive
 from sardonyx.dtypes import DType
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
@@ -38,7 +39,8 @@ class DotGeneral(Primitive):
         left = a.transpose([*batch[0], *free_a, *contract[0]]).astype(work, copy=False)
         right = b.transpose([*batch[1], *contract[1], *free_b]).astype(work, copy=False)
         with np.errstate(all="ignore"):
-            result = np.matmul(left.reshape(*outer, prod(rows), inner), right.reshape(*outer, inner, prod(columns)))
+            left, right = left.reshape(*outer, prod(rows), inner), right.reshape(*outer, inner, prod(columns))
+            result = products.matmul(left, right)
         return [narrowed(result.reshape((*outer, *rows, *columns)), dtype.storage)]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx import products
 from sardonyx.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.contraction import narrowed, work_type
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
@@ -108,7 +109,8 @@ def _correlate(
         planes, sums = source.reshape(groups, channels, *x.shape[2:]), target.reshape(groups, made, *spatial)
         if plain:
             places = prod(spatial)
-            np.matmul(weights[0], planes.reshape(groups, channels, places), out=sums.reshape(groups, made, places))
+            flat = planes.reshape(groups, channels, places)
+            products.matmul(weights[0], flat, out=sums.reshape(groups, made, places))
             continue
         for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize):
             span = spatial[0] if rows == slice(None) else rows.stop - rows.start
@@ -118,10 +120,10 @@ def _correlate(
             windows += list(zip(spatial[1:], strides[1:], dilations[1:], low[1:], strict=True))
             columns = _columns(planes[part], seen, windows).reshape(len(block), channels * taps, count * line)
             direct = block.reshape(len(block), made, span * line) if block.flags.c_contiguous else None
-            total = np.matmul(weights[0, part], columns[..., : span * line], out=direct)
+            total = products.matmul(weights[0, part], columns[..., : span * line], out=direct)
             for k in range(1, lines):
                 start = k * dilations[0] * line
-                total += np.matmul(weights[k, part], columns[..., start : start + span * line])
+                total += products.matmul(weights[k, part], columns[..., start : start + span * line])
             if direct is None:
                 block[...] = total.reshape(block.shape)
 
@@ -184,7 +186,8 @@ def _scattered(
     reach = [(size - 1) * step for size, step in zip(kernel, dilations, strict=True)]
     taps = w.reshape(groups, w.shape[0] // groups, w.shape[1], prod(kernel)).transpose(0, 3, 1, 2)
     with np.errstate(all="ignore"):
-        parts = np.matmul(taps.reshape(groups, -1, w.shape[1]), x.reshape(n, groups, w.shape[1], prod(x.shape[2:])))
+        flat = x.reshape(n, groups, w.shape[1], prod(x.shape[2:]))
+        parts = products.matmul(taps.reshape(groups, -1, w.shape[1]), flat)
     parts = parts.reshape(n, groups, prod(kernel), w.shape[0] // groups, *x.shape[2:])
     wide = [max(0, (size - 1) * step + 1) for size, step in zip(x.shape[2:], spread, strict=True)]
     apart = tuple(kernel) == tuple(spread) and all(step == 1 for step in dilations)

@@ -15,6 +15,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sardonyx import extras
+
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
     import numpy.typing as npt
 
@@ -87,10 +89,12 @@ def available() -> bool:
     """Whether this platform has a host; imports nothing."""
     if _IN_PYODIDE:
         return find_spec("js") is not None
-    if _host is not None:
-        return True
-    has_code_generator = sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
-    return has_code_generator and library() is not None
+    return _host is not None or (_has_code_generator() and library() is not None)
+
+
+def _has_code_generator() -> bool:
+    """Whether wasmtime can write code for this processor."""
+    return sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
 
 
 def library() -> Path | None:
@@ -118,7 +122,9 @@ def _make_host() -> Host:
 
         return PyodideHost()
     if not available():
-        raise RuntimeError("WebAssembly needs wasmtime on a 64-bit x86 or Arm processor: pip install sardonyx[wasm]")
+        if not _has_code_generator():
+            raise RuntimeError("WebAssembly needs a 64-bit x86 or Arm processor, for which wasmtime writes code")
+        raise RuntimeError(f"WebAssembly needs wasmtime: {extras.missing('wasmtime')}")
     from .wasmtime import WasmtimeHost
 
     return WasmtimeHost()

@@ -1,4 +1,8 @@
-"""Threads that work on one call together with the thread that makes it."""
+"""Threads that work on one call together with the thread that makes it.
+
+A thread that has begun a share must be waited for. If the system takes its processor away meanwhile, that is a time
+slice or more, in each of the many calls of a run. So who waited in vain works alone for a while, many times as long.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,16 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from queue import SimpleQueue
+from time import perf_counter
 from typing import Any, TypeAlias
 
 import numpy as np
 
-Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int]]
+Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int], int]
+LATE = 1e-3
+"""Seconds by which no thread is behind the caller that had a processor all the time."""
+ALONE = 20
+"""How many times as long as it waited a crew leaves the caller alone."""
 
 
 class Crew:
@@ -22,40 +31,52 @@ class Crew:
 
     def __init__(self, size: int) -> None:
         self.size = size
+        self._alone_until = 0.0
         self._process = -1
         self._busy = threading.Lock()
         self._work: list[SimpleQueue[Task | None]] = []
         self._done: SimpleQueue[BaseException | None] = SimpleQueue()
 
-    def run(self, function: Callable[[int, int], Any]) -> Any:
+    def run(self, function: Callable[[int, int], Any], count: int = 0) -> Any:
         """Call `function(share, shares)` for every share, each on some thread; gives what it returns for share 0.
+
+        There are as many shares as threads, or `count`, if that is less; or one, where the crew is left alone.
 
         This thread does that one and then those that no other has begun: it waits for nobody who sleeps. Raises what
         any of them raised.
         """
-        if self.size == 1 or not self._busy.acquire(blocking=False):
+        count = min(count, self.size) if count else self.size
+        start = perf_counter()
+        if count == 1 or start < self._alone_until or not self._busy.acquire(blocking=False):
             return function(0, 1)
         try:
             self._start()
-            shares = deque(range(1, self.size))
-            for queue in self._work:
-                queue.put((function, shares))
+            shares = deque(range(1, count))
+            for queue in self._work[: count - 1]:
+                queue.put((function, shares, count))
             mine = 0
             try:
-                result = function(0, self.size)
+                result = function(0, count)
                 while (share := _next(shares)) is not None:
                     mine += 1
-                    function(share, self.size)
+                    function(share, count)
             finally:
                 while _next(shares) is not None:
                     mine += 1
-                failures = [self._done.get() for _ in range(self.size - 1 - mine)]
+                end = perf_counter()
+                failures = [self._done.get() for _ in range(count - 1 - mine)]
+                self._judge(end - start, perf_counter() - end)
             for failure in failures:
                 if failure is not None:
                     raise failure
             return result
         finally:
             self._busy.release()
+
+    def _judge(self, worked: float, waited: float) -> None:
+        """Leave the caller alone for a while, if it waited longer than a share takes."""
+        if waited > worked + LATE:
+            self._alone_until = perf_counter() + ALONE * waited
 
     def _start(self) -> None:
         if self._process == os.getpid():  # threads do not survive a fork
@@ -69,11 +90,11 @@ class Crew:
     def _serve(self, queue: SimpleQueue[Task | None]) -> None:
         with np.errstate(all="ignore"):  # a setting of each thread
             while task := queue.get():
-                function, shares = task
+                function, shares, count = task
                 if (share := _next(shares)) is None:
                     continue
                 try:
-                    function(share, self.size)
+                    function(share, count)
                 except BaseException as error:
                     self._done.put(error)
                 else:

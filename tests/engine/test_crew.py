@@ -1,0 +1,93 @@
+"""Threads that work on one call: all take part, and nobody waits for one who sleeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from sardonyx import crew as module
+from sardonyx.crew import Crew
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is ever late."""
+    monkeypatch.setattr(module, "LATE", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
+def test_all_take_part() -> None:
+    crew = Crew(3)
+    seen: list[tuple[int, int]] = []
+    for _ in range(20):
+        assert crew.run(lambda thread, count: seen.append((thread, count)) or thread) == 0
+    assert sorted(seen) == sorted([(0, 3), (1, 3), (2, 3)] * 20)
+    assert crew.run(lambda thread, count: count, 2) == 2
+    crew.dismiss()
+
+
+@pytest.mark.usefixtures("patient")
+def test_who_finds_it_busy_works_alone() -> None:
+    crew, inside, go_on = Crew(2), threading.Event(), threading.Event()
+
+    def wait(thread: int, count: int) -> int:
+        inside.set()
+        assert go_on.wait(10)
+        return count
+
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(crew.run, wait)
+        assert inside.wait(10)
+        assert crew.run(lambda thread, count: count) == 1
+        go_on.set()
+        assert first.result(10) == 2
+    crew.dismiss()
+
+
+def test_who_sleeps_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Crew, "_serve", lambda self, queue: None)
+    crew, here = Crew(3), threading.get_ident()
+    shares: list[tuple[int, int]] = []
+    assert crew.run(lambda share, count: shares.append((share, threading.get_ident())) or count) == 3
+    assert shares == [(0, here), (1, here), (2, here)]
+
+
+def test_who_waited_in_vain_works_alone_for_a_while() -> None:
+    crew, begun = Crew(2), threading.Event()
+
+    def late(share: int, count: int) -> int:
+        if share == 0:
+            assert begun.wait(10)
+        else:
+            begun.set()
+            time.sleep(0.2)
+        return count
+
+    assert crew.run(late) == 2
+    assert crew.run(lambda share, count: count) == 1
+    crew._alone_until -= 30
+    assert crew.run(lambda share, count: count) == 2
+    crew.dismiss()
+
+
+@pytest.mark.usefixtures("patient")
+def test_errors_are_handed_on() -> None:
+    begun = threading.Event()
+
+    def fail(share: int, count: int) -> None:
+        if share == 0:
+            assert begun.wait(60)  # so that it is the other thread's
+        else:
+            begun.set()
+            raise ValueError("mine")
+
+    crew = Crew(2)
+    for _ in range(2):
+        begun.clear()
+        with pytest.raises(ValueError, match="mine"):
+            crew.run(fail)
+    assert crew.run(lambda thread, count: count) == 2
+    crew.dismiss()
