@@ -23,7 +23,7 @@ def test_the_bundle_runs_like_the_model(tmp_path: Path, capsys: pytest.CaptureFi
     feeds = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
     for name, more in {"compressed": [], "plain": ["--no-compress"]}.items():
         target = tmp_path / f"{name}.sdx"
-        assert main(["compile", DIGITS, "--out", str(target), "--shape", "image=1x1x28x28", "--json", *more]) == 0
+        assert main(["compile", DIGITS, "--output", str(target), "--shape", "image=1x1x28x28", "--json", *more]) == 0
         told = json.loads(capsys.readouterr().out)
         assert told["targets"]["wasm"]["accepts"] == ["image float32[1, 1, 28, 28]"]
         sizes[name] = told["bytes"]["weights"]
@@ -39,7 +39,7 @@ def test_weights_in_fewer_bits(
 ) -> None:
     require_provider("WasmExecutionProvider")
     target, feeds = tmp_path / "small.sdx", {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
-    given = ["compile", DIGITS, "--out", str(target), "--no-compress"]
+    given = ["compile", DIGITS, "--output", str(target), "--no-compress"]
     assert main([*given, "--json"]) == 0
     whole = json.loads(capsys.readouterr().out)["bytes"]["weights"]
     wanted = InferenceSession(target).run(None, feeds)[0]
@@ -59,7 +59,8 @@ def test_weights_in_fewer_bits(
 def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "new" / "digits.sdx"
     assert (
-        main(["compile", DIGITS, "--out", str(target), "--target", "wasm,webgpu", "--shape", "image=?1x1x28x28"]) == 0
+        main(["compile", DIGITS, "--output", str(target), "--target", "wasm,webgpu", "--shape", "image=?1x1x28x28"])
+        == 0
     )
     said = capsys.readouterr().out
     assert all(len(line) <= 80 for line in said.splitlines() if str(tmp_path) not in line)
@@ -75,11 +76,11 @@ def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--shape", "image=1xAx28x28"], "write sizes with x between them"),
         (["--shape", "image=1x3x28x28"], "cannot be 1x3x28x28"),
         (["--value", "image=one"], "write a number, or a list of numbers in []"),
-        (["--out", DIGITS], "is the model itself"),
+        (["--output", DIGITS], "is the model itself"),
     ],
 )
 def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compile", DIGITS, "--out", str(tmp_path / "out.sdx"), *more]) != 0
+    assert main(["compile", DIGITS, "--output", str(tmp_path / "out.sdx"), *more]) != 0
     error = capsys.readouterr().err
     assert said in " ".join(error.split())
     assert "Traceback" not in error

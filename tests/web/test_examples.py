@@ -118,7 +118,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bundle")
     model, target = str(assets() / "digits.onnx"), str(folder / "digits.sdx")
     assert main(["web", str(folder), "--bundles-only"]) == 0
-    assert main(["compile", model, "--out", target, "--shape", "image=1x1x28x28"]) == 0
+    assert main(["compile", model, "--output", target, "--shape", "image=1x1x28x28"]) == 0
     shutil.copy(EXAMPLES / "page" / "index.html", folder)
     return folder
 

@@ -88,11 +88,11 @@ def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
     told = ask(chromium, digits, "refuse", addresses=[f"/data/{name}" for name in names])
     wanted = [
         r"/data/cut is cut off after \d+ bytes; fetch it anew",
-        r"/data/short is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
+        r"/data/short is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`",
         r"/data/damaged is damaged: section w0 does not match its checksum; fetch it anew",
         r"/data/head is damaged: its manifest does not match its checksum; fetch it anew",
-        r"/data/onnx is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
-        r"/data/empty is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`",
+        r"/data/onnx is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`",
+        r"/data/empty is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`",
         r"/data/version is damaged: its head does not match its checksum; fetch it anew",
         r"http://\S*/data/nowhere: the server answers 404.*",
         r"/data/less is damaged: section w2 does not match its checksum; fetch it anew",

@@ -145,7 +145,7 @@ export class Bundle {
     stream.onprogress = options.progress && ((loaded, total) => options.progress({ loaded, total }));
     const head = await stream.bytes(HEAD);
     if (!head || head.subarray(0, 8).join() !== MAGIC) {
-      throw new Error(`${name} is no bundle: make one with \`sardonyx compile model.onnx --out model.sdx\``);
+      throw new Error(`${name} is no bundle: make one with \`sardonyx compile model.onnx --output model.sdx\``);
     }
     const [version, length, checksum, own] = new Uint32Array(head.buffer, 8, 4);
     if (crc32(head.subarray(0, HEAD - 4)) !== own) throw damaged(name, "its head");

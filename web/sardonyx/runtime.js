@@ -6,8 +6,8 @@
  *     const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
  *     session.release();
  *
- * `sardonyx compile model.onnx --out model.sdx` makes bundles. There is no eval: `script-src 'self' 'wasm-unsafe-eval'`
- * is policy enough. Workers, service workers and extensions may load it as well as pages.
+ * `sardonyx compile model.onnx --output model.sdx` makes bundles. There is no eval: `script-src 'self'
+ * 'wasm-unsafe-eval'` is policy enough. Workers, service workers and extensions may load it as well as pages.
  */
 
 import { Bundle } from "./bundle.js";

@@ -98,7 +98,9 @@ class Bundle:
     def _read(self) -> dict[str, Any]:
         data, name = self._data, self.name
         if not is_bundle(data):
-            raise InvalidArgument(f"{name} is no bundle: make one with `sardonyx compile model.onnx --out model.sdx`")
+            raise InvalidArgument(
+                f"{name} is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`"
+            )
         if len(data) < _HEAD.size:
             raise InvalidArgument(f"{name} is cut off: it has {len(data)} bytes; fetch it anew")
         _, version, length, checksum, own = _HEAD.unpack_from(data)

@@ -58,7 +58,7 @@ examples:
   sardonyx bench model.onnx --provider wasm --against onnxruntime
   sardonyx verify model.onnx --provider webgpu
   sardonyx optimize model.onnx --output smaller.onnx
-  sardonyx compile model.onnx --out model.sdx --shape image=1x3x224x224
+  sardonyx compile model.onnx --output model.sdx --shape image=1x3x224x224
 """
 
 
@@ -66,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command that these arguments (by default the process's) name, and give the exit code."""
     arguments = list(sys.argv[1:] if argv is None else argv) or ["--help"]
     try:
-        args = _parser(arguments).parse_args(arguments)
+        args = _parsed(arguments)
         with _warnings_in_a_line():
             code = args.run(args)
         sys.stdout.flush()
@@ -81,9 +81,38 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             traceback.print_exc()
         else:
-            print(f"sardonyx: {_message(error)}", file=sys.stderr)
+            print(_fitted(f"sardonyx: {_message(error)}"), file=sys.stderr)
         return 1
     return code or 0
+
+
+def _parsed(arguments: list[str]) -> argparse.Namespace:
+    """The arguments; an option that a command does not know is told with the command's own help."""
+    parser = _parser(arguments)
+    args, others = parser.parse_known_args(arguments)
+    if others:
+        first = arguments[0]
+        parser.exit(2, f"sardonyx: {first} does not take {' '.join(others)}; see sardonyx {first} --help\n")
+    return args
+
+
+def _meant(word: str, known: Sequence[str]) -> str:
+    """The known word that is most like another, as the end of an error; "" where none is."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, 1)
+    return f", but {found[0]!r}" if found else ""
+
+
+def _fitted(text: str) -> str:
+    """A message with its paragraphs broken between words, if stderr is a terminal; code keeps its lines."""
+    if not sys.stderr.isatty():
+        return text
+    import shutil
+    import textwrap
+
+    wrapper = textwrap.TextWrapper(shutil.get_terminal_size().columns, break_long_words=False, break_on_hyphens=False)
+    return "\n\n".join(part if part.startswith("    ") else wrapper.fill(part) for part in text.split("\n\n"))
 
 
 class _Formatter(argparse.HelpFormatter):
@@ -117,6 +146,10 @@ def _parser(arguments: list[str]) -> argparse.ArgumentParser:
     if not first.startswith("-") or _others_announced():
         for name, command in _others():
             _add(subparsers, name, command)
+    if first.startswith("-") and first not in ("-h", "--help"):
+        parser.error(f"{first} is no command; options come behind one, as in sardonyx info --json")
+    if not first.startswith("-") and first not in subparsers.choices:
+        parser.error(f"there is no command {first!r}{_meant(first, [*subparsers.choices])}")
     return parser
 
 
@@ -208,10 +241,11 @@ def _help(text: str) -> str:
 
 
 def _message(error: Exception) -> str:
-    """One line for an error; one that nobody raised on purpose says where to look."""
+    """One line for an error, and those that follow it as code; one that nobody raised on purpose says where to look."""
+    from sardonyx.cli.text import paragraphs
     from sardonyx.errors import SardonyxError
 
-    text = " ".join(str(error).split())
+    text = paragraphs(str(error))
     if isinstance(error, (SardonyxError, OSError, NotImplementedError)) and text:
         return text
     name = type(error).__name__

@@ -1,7 +1,7 @@
 """compile a model for pages: one file that runs without Python
 
 The bundle holds plans, WebGPU shaders or WebAssembly, and weights; web/sardonyx/runtime.js runs it in a browser, and
-InferenceSession does so here. Shapes of inputs are fixed by --shape, image=1x3x224x224; an input may
+InferenceSession does so here. Shapes of inputs are fixed by --shape, image=1x3x224x224 or batch=1; an input may
 be given several shapes, and the bundle takes them all. A size with a question mark stays open, tokens=1x?16 being a
 sequence of any length, typically 16. So do sizes that neither the model nor --shape tells. Where the elements of an
 input decide on shapes or branches, --value gives typical ones, --value rate=16000.
@@ -16,17 +16,19 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sardonyx.cli.screen import Screen, show
+from sardonyx.cli.writing import refuse_unwritable, writing
 from sardonyx.units import nbytes
 
 if TYPE_CHECKING:
     from sardonyx.bundle import Bundle
     from sardonyx.bundle.make import Typical
     from sardonyx.ir import Value
+    from sardonyx.ir.types import DimLike
 
 TARGETS = ("wasm", "webgpu")
 
@@ -34,7 +36,8 @@ TARGETS = ("wasm", "webgpu")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
-    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="where the bundle goes, model.sdx")
+    # argparse takes `--out`, too, the beginning of no other option
+    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where the bundle goes, model.sdx")
     parser.add_argument(
         "--target", default="wasm", metavar="NAME,...", help="wasm, webgpu or both, the preferred one first (wasm)"
     )
@@ -70,19 +73,19 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     targets = list(dict.fromkeys(args.target.split(",")))
     if unknown := set(targets) - {*TARGETS}:
         raise InvalidArgument(f"--target {args.target}: there is no {min(unknown)!r}, only {' and '.join(TARGETS)}")
-    if args.out.exists() and os.path.samefile(args.model, args.out):
-        raise InvalidArgument(f"--out {args.out} is the model itself; give another file")
+    if args.output.exists() and os.path.samefile(args.model, args.output):
+        raise InvalidArgument(f"--output {args.output} is the model itself; give another file")
+    refuse_unwritable("--output", args.output)
     source = Source(args.model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(args.out, 0o644) as file:
+    with writing("--output", args.output), replacing(args.output, 0o644) as file:
         file.writelines(bundle_of(source, targets, buckets, compress=args.compress, weights=args.weights))
-    told = facts(Bundle(args.out.read_bytes()))
+    told = facts(Bundle(args.output.read_bytes()))
     if args.weights != "float32":
         from sardonyx.cli.rounding import difference
 
-        told["rounded"] = difference(source.read(), args.model, args.out, buckets[0])
-    return {"model": args.model, "out": str(args.out), "stored": args.weights, **told}
+        told["rounded"] = difference(source.read(), args.model, args.output, buckets[0])
+    return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
 
 
 def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[str]) -> list[dict[str, Typical]]:
@@ -91,12 +94,21 @@ def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[
     from sardonyx.errors import InvalidArgument
 
     names = [value.name for value in inputs]
+    dims: dict[str, list[int | str]] = {size: [] for value in inputs for size in value.shape or () if _is_name(size)}
     given: dict[str, list[Typical]] = {}
     for text in shapes:
+        dim, _, size = text.partition("=")
+        if dim in dims and dim not in names:
+            dims[dim].append(_size(size, text))
+            continue
         for name, sizes in named("--shape", [text], names).items():
             given.setdefault(name, []).append(
                 [_size(size, text) for size in sizes.replace(",", "x").split("x") if size]
             )
+    for value in inputs:
+        sets = max((len(dims.get(size, ())) for size in value.shape or () if _is_name(size)), default=0)
+        if sets and value.name not in given:
+            given[value.name] = [[_of_dim(size, dims, k) for size in value.shape or ()] for k in range(sets)]
     for text in values:
         for name, elements in named("--value", [text], names).items():
             try:
@@ -105,6 +117,18 @@ def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[
                 raise InvalidArgument(f"--value {text}: write a number, or a list of numbers in []") from None
     count = max(map(len, given.values()), default=1)
     return [{name: sets[min(k, len(sets) - 1)] for name, sets in given.items()} for k in range(count)]
+
+
+def _is_name(size: DimLike) -> TypeGuard[str]:
+    return isinstance(size, str)
+
+
+def _of_dim(size: DimLike, dims: Mapping[str, Sequence[int | str]], number: int) -> int | str:
+    """A size in the set of this number: as the model declares it, or `--shape` its name, else open."""
+    if isinstance(size, int):
+        return size
+    sizes = dims.get(size, ()) if size else ()
+    return sizes[min(number, len(sizes) - 1)] if sizes else "?"
 
 
 def _array(elements: Any) -> Any:
@@ -155,4 +179,4 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     for line in dict.fromkeys(line for told in data["targets"].values() for line in told["accepts"]):
         screen.line(line)
     screen.heading("Written")
-    screen.line(data["out"])
+    screen.line(data["output"])

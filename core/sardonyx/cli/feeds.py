@@ -14,8 +14,9 @@ import numpy as np
 
 from sardonyx import dtypes
 from sardonyx.cli.files import ARCHIVES, Reader, archive, fit
+from sardonyx.cli.normalization import Normalization
 from sardonyx.dtypes import DType
-from sardonyx.errors import Fail, InvalidArgument, SardonyxError
+from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
 from sardonyx.ir import Graph, Model, Node, OptionalType, TensorType, Value
 from sardonyx.ir.types import DimLike
 from sardonyx.structure import type_name
@@ -56,6 +57,8 @@ class Feeds:
         """Within it, what goes wrong is told with the dimensions that were taken as 1."""
         try:
             yield
+        except NotImplemented:  # at any size
+            raise
         except SardonyxError as error:
             if not self.assumed:
                 raise
@@ -66,7 +69,13 @@ class Feeds:
 def add_input(parser: argparse.ArgumentParser) -> None:
     """The options `--input` and `--seed`."""
     parser.add_argument("--input", action="append", metavar="NAME=FILE", help=".npy, .npz, .json, .wav or a picture")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random values, 0 if not given")
+    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the random values, 0 if not given")
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text} is no seed; take 0 or more")
+    return int(text)
 
 
 def add_shape(parser: argparse.ArgumentParser) -> None:
@@ -152,14 +161,25 @@ def sizes(
     return shape
 
 
+def wanted(value: Value, given: Mapping[str, Sequence[int]]) -> Sequence[DimLike] | None:
+    """The shape that a file has to have, as far as the model or `--shape` tells it; None where neither does."""
+    if value.name in given:
+        return sizes(value.name, value.shape, given, [])
+    return value.shape and [given[size][0] if isinstance(size, str) and size in given else size for size in value.shape]
+
+
 def feeds(
-    model: Model, files: Sequence[str] | None = None, shapes: Sequence[str] | None = None, seed: int = 0
+    model: Model,
+    files: Sequence[str] | None = None,
+    shapes: Sequence[str] | None = None,
+    seed: int = 0,
+    normalization: Normalization | None = None,
 ) -> Feeds:
-    """A value for every input: from its file, else random."""
+    """A value for every input: from its file, a picture normalized, else random."""
     inputs = inputs_of(model)
     names = [value.name for value in inputs]
     given = shapes_of(shapes, inputs)
-    reader = Reader(sample_rate(model.metadata))
+    reader = Reader(sample_rate(model.metadata), normalization)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     single = []
@@ -176,7 +196,14 @@ def feeds(
         }
         sources |= dict.fromkeys(found, text)
     sources |= (paths := named("--input", single, names))
-    values |= {value.name: reader.read(value, Path(paths[value.name])) for value in inputs if value.name in paths}
+    values |= {
+        value.name: reader.read(value, wanted(value, given), Path(paths[value.name]))
+        for value in inputs
+        if value.name in paths
+    }
+    _refuse_others(inputs, given, values, sources)
+    if normalization is not None and not reader.pictures:
+        raise InvalidArgument(f"{normalization.option} is for pictures, and no input is one")
     rng = np.random.default_rng(seed)
     assumed: list[str] = []
     bounds = limits(model.graph)
@@ -185,6 +212,22 @@ def feeds(
             values[value.name] = made(value, given, assumed, rng, bounds.get(value.name))
             sources[value.name] = "random"
     return Feeds({name: values[name] for name in names}, sources, assumed, reader.notes, reader.rate)
+
+
+def _refuse_others(
+    inputs: Sequence[Value], given: Mapping[str, Sequence[int]], values: Mapping[str, Any], sources: Mapping[str, str]
+) -> None:
+    """Raises InvalidArgument where a file has another shape than `--shape` says."""
+    for value in inputs:
+        found = getattr(values.get(value.name), "shape", None)
+        declared = wanted(value, given)
+        if found is None or not declared or declared == value.shape:
+            continue
+        if len(found) != len(declared) or any(isinstance(a, int) and a != b for a, b in zip(declared, found)):
+            sides = ["x".join("?" if size is None else str(size) for size in shape) for shape in (found, declared)]
+            raise InvalidArgument(
+                f"{sources[value.name]} is {sides[0]}, and --shape says {sides[1]} for {value.name!r}"
+            )
 
 
 def made(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,21 @@ from typing import Any
 import numpy as np
 
 from sardonyx import dtypes
+from sardonyx.cli.normalization import Normalization
+from sardonyx.cli.writing import refuse_unwritable, writing
+from sardonyx.demo.pictures import UnknownFormatError
 from sardonyx.dtypes import DType
 from sardonyx.errors import InvalidArgument, NoSuchFile
 from sardonyx.ir import MapType, OptionalType, SequenceType, TensorType, Value
-from sardonyx.ir.types import ValueType
+from sardonyx.ir.types import DimLike, ValueType
 from sardonyx.structure import type_name
 
 ARCHIVES = (".npz", ".json")
 """Files that may hold several values, by their names."""
 KINDS = (*ARCHIVES, ".npy", ".png", ".jpg", ".jpeg", ".wav")
 """What outputs can be written as."""
+READ = (*ARCHIVES, ".npy", ".wav")
+"""What inputs are read from by their suffix; anything else should be a picture."""
 RATE = 16000
 """Samples a second of sound about which nothing is known."""
 
@@ -31,15 +36,17 @@ RATE = 16000
 class Reader:
     """Reads files; `notes` tell what a person should know of what was read, `rate` is that of the last sound.
 
-    `expected` is the rate that the model's metadata names, 0 if none.
+    `expected` is the rate that the model's metadata names, 0 if none; pictures are normalized, and counted.
     """
 
     expected: int = 0
+    normalization: Normalization | None = None
     notes: list[str] = field(default_factory=list)
     rate: int = 0
+    pictures: int = 0
 
-    def read(self, value: Value, path: Path) -> Any:
-        """What a file holds for this input; by its suffix, and a picture if that is none of those known."""
+    def read(self, value: Value, shape: Sequence[DimLike] | None, path: Path) -> Any:
+        """What a file holds for this input, which has to have such a shape; by its suffix, else it is a picture."""
         suffix = path.suffix.lower()
         if suffix in ARCHIVES:
             found = archive(path)
@@ -50,15 +57,23 @@ class Reader:
             return fit(value.name, value.type, found, str(path))
         if suffix == ".npy":
             return fit(value.name, value.type, _npy(path), str(path))
-        dtype, shape = value.dtype or dtypes.float32, value.shape
+        dtype = value.dtype or dtypes.float32
         if not isinstance(value.type, TensorType) or shape is None:
             raise InvalidArgument(f"input {value.name!r} is a {value.type or '?'}; give a .json or .npy file")
         if suffix == ".wav":
             return self._sound(value.name, dtype, shape, path)
         from sardonyx.cli import pictures
-        from sardonyx.demo.pictures import read
+        from sardonyx.demo.pictures import decode
 
-        return pictures.as_input(read(path), value.name, dtype, shape)
+        data = contents(path)
+        try:
+            pixels = decode(data)
+        except UnknownFormatError as error:
+            raise InvalidArgument(f"{path}: {error}" + (f", and none of {', '.join(READ)}" if data else "")) from error
+        except (ValueError, OSError) as error:
+            raise InvalidArgument(f"{path}: {error}") from error
+        self.pictures += 1
+        return pictures.as_input(pixels, value.name, dtype, shape, self.normalization)
 
     def _sound(self, name: str, dtype: DType, shape: Any, path: Path) -> np.ndarray:
         from sardonyx.cli import wav
@@ -77,6 +92,8 @@ def contents(path: Path) -> bytes:
         return path.read_bytes()
     except FileNotFoundError as error:
         raise NoSuchFile(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise NoSuchFile(f"{path} is a folder; name a file in it") from error
     except OSError as error:
         raise NoSuchFile(f"{path} cannot be read: {error.strerror}") from error
 
@@ -142,11 +159,13 @@ def refuse(path: Path, count: int) -> None:
     """Raises InvalidArgument where so many outputs cannot be written there."""
     suffix = path.suffix.lower()
     if not suffix or path.is_dir():
+        refuse_unwritable("--output", path, folder=True)
         return
     if suffix not in KINDS:
         raise InvalidArgument(f"--output {path}: give a folder, or a file that ends in {', '.join(KINDS)}")
     if count > 1 and suffix not in ARCHIVES:
         raise InvalidArgument(f"--output {path} takes one output, and there are {count}; give a folder, .npz or .json")
+    refuse_unwritable("--output", path)
 
 
 def write(path: Path, results: Mapping[str, Any], rate: int = 0) -> list[str]:
@@ -154,15 +173,15 @@ def write(path: Path, results: Mapping[str, Any], rate: int = 0) -> list[str]:
     refuse(path, len(results))
     suffix = path.suffix.lower()
     if not suffix or path.is_dir():
-        path.mkdir(parents=True, exist_ok=True)
         stems = zip(file_names(list(results)), results.items(), strict=True)
         return [
             name
             for stem, (key, item) in stems
             for name in write(path / f"{stem}{'.npy' if isinstance(item, np.ndarray) else '.json'}", {key: item})
         ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(_encoded(suffix, results, rate))
+    data = _encoded(suffix, results, rate)
+    with writing("--output", path):
+        path.write_bytes(data)
     return [str(path)]
 
 

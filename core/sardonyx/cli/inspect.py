@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sardonyx.cli.devices import add_provider, chosen, short_name
 from sardonyx.cli.feeds import add_shape, inputs_of, shapes_of, sizes
 from sardonyx.cli.screen import Screen, show
-from sardonyx.cli.text import count, elided
+from sardonyx.cli.text import count, elided, paragraphs
 from sardonyx.errors import InvalidArgument, NotImplemented
 from sardonyx.ir import Tensor, TensorType
 from sardonyx.units import nbytes
@@ -147,7 +147,7 @@ def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) ->
         prepared, fired = rewritten(model, "all")
         facts = describe(Compiler(prepared.graph, usable, WeightTable()), shapes)
     except Exception as error:  # a model that cannot be compiled can still be looked at
-        return {"rewrites": fired, "compiled": {**head, "error": " ".join(str(error).split())}}
+        return {"rewrites": fired, "compiled": {**head, "error": paragraphs(str(error))}}
     folded = max(total - sum(facts["placement"].values()), 0)
     return {"rewrites": fired, "compiled": {**head, "error": None, "folded": folded, **facts}}
 
@@ -210,7 +210,10 @@ def _render_compiled(screen: Screen, data: dict[str, Any]) -> None:
         screen.line(f"Taking {taken}; --shape says otherwise.", quiet=True)
         screen.line("")
     if data["error"]:
-        screen.line(f"This does not compile: {data['error']}")
+        reason, *code = data["error"].split("\n\n")
+        screen.line(f"This does not compile: {reason}")
+        for part in code:
+            screen.picture(["", *part.splitlines()])
         return
     placed = [f"{number:,} on {short_name(name)}" for name, number in data["placement"].items() if number]
     folded = [f"{data['folded']:,} folded away"] if data["folded"] else []

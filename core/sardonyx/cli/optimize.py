@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen, show
+from sardonyx.cli.writing import refuse_unwritable, writing
 from sardonyx.units import nbytes
 
 
@@ -41,10 +42,11 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     model = read(args.model)
     if args.output.exists() and os.path.samefile(args.model, args.output):
         raise InvalidArgument(f"--output {args.output} is the model itself; give another file")
+    refuse_unwritable("--output", args.output)
     optimized, fired = rewritten(model, args.level)
     asked = {"": args.opset} if args.opset else {}
-    args.output.parent.mkdir(parents=True, exist_ok=True)
-    save_lowered(optimized, {**_plain(model.opset_imports), **asked}, str(args.output))
+    with writing("--output", args.output):
+        save_lowered(optimized, {**_plain(model.opset_imports), **asked}, str(args.output))
     written = read(args.output)
     return {
         "model": str(args.model),
@@ -80,8 +82,11 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     if data["asked"] and after.get("ai.onnx", 0) > data["asked"]:
         screen.line("")
         screen.line(f"Some nodes cannot be said in operator set {data['asked']}; {after['ai.onnx']} is the first.")
-    screen.heading("Rules" if data["rules"] else "No rule applied")
     if data["rules"]:
+        screen.heading("Rules")
         rewriting.render(screen, data["rules"])
+    else:
+        screen.line("")
+        screen.line("No rule applied.")
     screen.heading("Written")
     screen.line(data["output"])

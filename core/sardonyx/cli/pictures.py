@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sardonyx import extras
+from sardonyx.cli.normalization import Normalization
 from sardonyx.demo import pictures, png
 from sardonyx.dtypes import DType
 from sardonyx.errors import InvalidArgument
@@ -23,8 +24,14 @@ UNIT = 2.0
 """Floats up to here are taken as 0..1, as those of pictures are, with some overshoot; larger ones as 0..255."""
 
 
-def as_input(pixels: NDArray[np.uint8], name: str, dtype: DType, shape: Sequence[DimLike]) -> np.ndarray:
-    """A picture [H, W, C] as an input: resized, its channels where the shape has 1 or 3, floats scaled to 0..1.
+def as_input(
+    pixels: NDArray[np.uint8],
+    name: str,
+    dtype: DType,
+    shape: Sequence[DimLike],
+    normalization: Normalization | None = None,
+) -> np.ndarray:
+    """A picture [H, W, C] as an input: resized, its channels where the shape has 1 or 3, floats in 0..1 or normalized.
 
     NCHW, NHWC, CHW, HWC and HW are told apart by where the shape has 1 or 3 channels, the first that fits in this
     order; sizes that the model leaves open are the picture's own. Transparent pixels are laid on white.
@@ -47,7 +54,12 @@ def as_input(pixels: NDArray[np.uint8], name: str, dtype: DType, shape: Sequence
         opaque = opaque.repeat(3, axis=2)
     height, width = (size if isinstance(size := wanted[axis], int) else pixels.shape[k] for k, axis in enumerate("HW"))
     picture = pictures.resize(opaque, height, width)
-    picture = np.rint(picture) if dtype.name == "uint8" else picture / 255
+    if dtype.name == "uint8":
+        if normalization is not None:
+            raise InvalidArgument(f"{normalization.option}: input {name!r} is uint8, and takes pixels as they are")
+        picture = np.rint(picture)
+    else:
+        picture = picture / 255 if normalization is None else normalization(picture, name)
     places = {"H": 0, "W": 1, "C": 2}
     picture = picture if "C" in layout else picture[:, :, 0]
     picture = picture.transpose([places[axis] for axis in layout if axis != "N"])

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sardonyx.cli.files import contents
 from sardonyx.cli.screen import Screen
 from sardonyx.cli.text import figure, number, shape
+from sardonyx.errors import InvalidArgument
 
 TOP = 5
 FEW = 8
@@ -18,15 +22,17 @@ SCORED = ("logit", "score", "prob", "class", "label")
 """What names of outputs hold that are scores of classes, though they do not add up to 1."""
 
 
-def summary(name: str, item: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
+def summary(name: str, item: Any, labels: Sequence[str] = (), top: int | None = None) -> dict[str, Any]:
     """Shape, extremes and mean of an output; its values where they are few, the largest where they score classes.
+
+    Of these there are `top`, which asks for them of whatever can be scores.
 
     >>> summary("y", np.array([[0.25, 0.75]], np.float32), ["cat", "dog"])["top"]
     [{'index': 1, 'label': 'dog', 'probability': 0.75}, {'index': 0, 'label': 'cat', 'probability': 0.25}]
     """
     facts: dict[str, Any] = {"shape": None, "min": None, "max": None, "mean": None, "values": None, "top": []}
     if not isinstance(item, np.ndarray):
-        return {**facts, **_of_structure(item)}
+        return {**facts, **_of_structure(item, TOP if top is None else top)}
     facts["shape"] = list(item.shape)
     if item.dtype.kind in "OU":
         return {**facts, "values": [str(text) for text in item.reshape(-1)[:FEW].tolist()]}
@@ -37,25 +43,25 @@ def summary(name: str, item: Any, labels: Sequence[str] = ()) -> dict[str, Any]:
         facts.update(zip(("min", "max", "mean"), map(number, (values.min(), values.max(), values.mean()))))
     if item.size <= FEW:
         facts["values"] = [number(value) if item.dtype.kind not in "biu" else int(value) for value in item.reshape(-1)]
-    return {**facts, "top": _top(name, item, values.reshape(-1), labels)}
+    return {**facts, "top": _top(name, item, values.reshape(-1), labels, top)}
 
 
-def _top(name: str, item: np.ndarray, row: np.ndarray, labels: Sequence[str]) -> list[dict[str, Any]]:
+def _top(name: str, item: np.ndarray, row: np.ndarray, labels: Sequence[str], top: int | None) -> list[dict[str, Any]]:
     """The largest entries of a vector that looks like probabilities, or like scores of classes."""
     if item.dtype.kind in "biu" or not item.ndim or not row.size == item.shape[-1] > 1 or not np.isfinite(row).all():
         return []
     probable = row.min() >= 0 and abs(row.sum() - 1) < 1e-2
     known = len(labels) == row.size
-    if not probable and not known and not any(word in name.lower() for word in SCORED):
+    if top is None and not probable and not known and not any(word in name.lower() for word in SCORED):
         return []
     kind = "probability" if probable else "score"
     return [
         {"index": index, "label": labels[index] if known else None, kind: float(row[index])}
-        for index in np.argsort(-row, kind="stable")[:TOP].tolist()
+        for index in np.argsort(-row, kind="stable")[: TOP if top is None else top].tolist()
     ]
 
 
-def _of_structure(item: Any) -> dict[str, Any]:
+def _of_structure(item: Any, top: int) -> dict[str, Any]:
     """What a sequence or a map holds; of maps from classes to numbers the largest entries of the first."""
     if item is None:
         return {"shape": []}
@@ -67,7 +73,7 @@ def _of_structure(item: Any) -> dict[str, Any]:
         )
         total = sum(value for _, value in pairs)
         kind = "probability" if abs(total - 1) < 1e-2 else "score"
-        found["top"] = [{"index": None, "label": str(key), kind: float(value)} for key, value in pairs[:TOP]]
+        found["top"] = [{"index": None, "label": str(key), kind: float(value)} for key, value in pairs[:top]]
     return found
 
 
@@ -85,6 +91,26 @@ def labels(metadata: Mapping[str, str]) -> list[str]:
     except (ValueError, SyntaxError):
         return []
     return list(map(str, found.values() if isinstance(found, dict) else found))
+
+
+def listed(path: Path) -> list[str]:
+    """The names of classes in a file: a line for each, or JSON, a list or a dictionary by their numbers.
+
+    Raises InvalidArgument where it is neither.
+    """
+    data = contents(path)
+    try:
+        text = data.decode("utf-8-sig")
+        if path.suffix.lower() != ".json":
+            return text.rstrip().splitlines()
+        found = json.loads(text)
+        if isinstance(found, dict):
+            found = [found[key] for key in sorted(found, key=int)]
+        if not isinstance(found, list):
+            raise ValueError("it holds no list, and no dictionary by numbers")
+    except ValueError as error:
+        raise InvalidArgument(f"--labels {path}: these are no names of classes: {error}") from error
+    return [str(each[-1] if isinstance(each, list) and each else each) for each in found]
 
 
 def render(screen: Screen, outputs: Sequence[Mapping[str, Any]]) -> None:

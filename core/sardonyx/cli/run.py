@@ -5,9 +5,11 @@ An input comes from a file, --input image=cat.jpg, and is random otherwise: toke
 input, ids=1x128, or for a dimension by its name, sequence=128. The name may be left out where the model has one input.
 
 Files are .npy, .npz, .json, .wav, or pictures: PNG, and with Pillow whatever it reads. A .npz or .json file without
-name gives several inputs. A picture is resized to the input's height and width, laid out as NCHW, NHWC, CHW, HWC or HW
-with 1 or 3 channels as the input's shape says, and scaled to 0..1 unless it is uint8. Sound is scaled to -1..1 and
-mixed to one channel where the input has one; it is not resampled.
+name gives several inputs. A picture is resized to the input's height and width, which --shape tells where the model
+does not, laid out as NCHW, NHWC, CHW, HWC or HW with 1 or 3 channels, and scaled to 0..1 unless it is uint8.
+--normalize imagenet subtracts the mean and divides by the standard deviation that most classifiers want, --mean and
+--std do so with any others. Sound is scaled to -1..1 and mixed to one channel where the input has one; it is not
+resampled.
 
 --output names a file, by whose suffix all outputs (.npz, .json) or the only one (.npy, .png, .jpg, .wav) are written,
 or a folder, which gets a file for each.
@@ -22,6 +24,7 @@ from typing import Any
 
 from sardonyx.cli.screen import Screen, progress, show
 from sardonyx.cli.text import clean, count, duration, elided, shape
+from sardonyx.cli.writing import refuse_unwritable, writing
 
 KERNELS = 5
 """How many kernels of a profile are shown."""
@@ -30,10 +33,16 @@ KERNELS = 5
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     from sardonyx.cli.devices import add_provider
     from sardonyx.cli.feeds import add_input, add_shape
+    from sardonyx.cli.normalization import add_normalization
 
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
     add_input(parser)
     add_shape(parser)
+    add_normalization(parser)
+    parser.add_argument("--labels", type=Path, metavar="FILE", help="names of the classes, a line for each, or JSON")
+    parser.add_argument(
+        "--top", type=int, metavar="N", help="show the N highest of each output that scores classes (5)"
+    )
     parser.add_argument("--output", type=Path, metavar="FILE", help="file or folder that gets the outputs")
     parser.add_argument("--repeat", type=int, default=1, metavar="N", help="run N times and tell the times")
     parser.add_argument("--profile", type=Path, metavar="FILE", help="where a Chrome trace of the runs is written")
@@ -47,7 +56,7 @@ def run(args: argparse.Namespace) -> None:
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Run the model; the facts, as `--json` prints them, times in seconds."""
     from sardonyx import InferenceSession, SessionOptions
-    from sardonyx.cli import files, results
+    from sardonyx.cli import files, normalization, results
     from sardonyx.cli.compilation import tally
     from sardonyx.cli.devices import chosen
     from sardonyx.cli.feeds import feeds, sample_rate
@@ -56,11 +65,16 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
 
     if args.repeat < 1:
         raise InvalidArgument(f"--repeat {args.repeat}: run it at least once")
+    if args.top is not None and args.top < 1:
+        raise InvalidArgument(f"--top {args.top}: show at least 1")
+    given_labels = results.listed(args.labels) if args.labels else []
     providers = chosen(args.provider)
     model = read(args.model)
+    if args.profile:
+        refuse_unwritable("--profile", args.profile)
     if args.output:
         files.refuse(args.output, len(model.graph.outputs))
-    fed = feeds(model, args.input, args.shape, args.seed)
+    fed = feeds(model, args.input, args.shape, args.seed, normalization.asked(args))
     options = SessionOptions()
     options.enable_profiling = args.profile is not None
     options.profile_file_prefix = str(args.profile)
@@ -80,7 +94,14 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
             step()
     ports = session.get_outputs()
     outputs = dict(zip((port.name for port in ports), found, strict=True))
-    names = results.labels(model.metadata)
+    names = given_labels or results.labels(model.metadata)
+    shown = [
+        {"name": port.name, "type": port.type, **results.summary(port.name, outputs[port.name], names, args.top)}
+        for port in ports
+    ]
+    if given_labels and all(each["label"] is None for item in shown for each in item["top"]):
+        sizes = ", ".join(f"{item['name']} is {shape(item['shape'])}" for item in shown)
+        fed.notes.append(f"{args.labels} has {count(len(names), 'name')}, which fit no output: {sizes}")
     rate = sample_rate(model.metadata) or fed.rate
     return {
         "model": str(args.model),
@@ -97,10 +118,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         "placement": tally(session.plans[0])["placement"],
         "first": first,
         "times": times,
-        "outputs": [
-            {"name": port.name, "type": port.type, **results.summary(port.name, outputs[port.name], names)}
-            for port in ports
-        ],
+        "outputs": shown,
         "files": files.write(args.output, outputs, rate) if args.output else [],
         "profile": _profile(session, args.profile) if args.profile else None,
     }
@@ -113,7 +131,8 @@ def _profile(session: Any, path: Path) -> dict[str, Any]:
 
     from sardonyx.profile import KERNEL, NODE, milliseconds
 
-    os.replace(session.end_profiling(), path)
+    with writing("--profile", path):
+        os.replace(session.end_profiling(), path)
     totals: dict[str, float] = {}
     for event in json.loads(path.read_text(encoding="utf-8")):
         if event.get("cat") == NODE:

@@ -172,8 +172,9 @@ class RichScreen:
         self._print(clean(text), "dim" if quiet else None)
 
     def picture(self, lines: Sequence[str]) -> None:
+        self._started = True
         for part in lines:
-            self._print(part)
+            print(part.rstrip())
 
     def facts(self, facts: Mapping[str, Any]) -> None:
         from rich.table import Table

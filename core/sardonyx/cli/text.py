@@ -12,6 +12,16 @@ def clean(value: Any) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
+def paragraphs(text: str) -> str:
+    """A text with each paragraph in a line; indented ones, which are code, stay as they are.
+
+    >>> paragraphs("one\\n line\\n\\n    def f():\\n        pass")
+    'one line\\n\\n    def f():\\n        pass'
+    """
+    parts = text.strip("\n").split("\n\n")
+    return "\n\n".join(part.rstrip() if part.startswith("    ") else " ".join(part.split()) for part in parts)
+
+
 def count(number: int, noun: str) -> str:
     """A number with its noun.
 

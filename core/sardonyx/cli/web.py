@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen, show
+from sardonyx.cli.writing import refuse_unwritable
 from sardonyx.units import nbytes
 
 
@@ -26,6 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from sardonyx.web.folder import write
 
+    refuse_unwritable("DIR", args.folder, folder=True)
     sizes = write(args.folder, args.pyodide, compiler=not args.bundles_only)
     show(args, {"folder": str(args.folder), "files": sizes}, render)
 

@@ -29,7 +29,7 @@ def suggestion(node: Node) -> str:
     <BLANKLINE>
         @sardonyx.custom_op("my.domain", "NoSuchThing")
         def no_such_thing(x0):
-            return ...  # of sardonyx.primitives; with host=True the inputs are NumPy arrays
+            return ...  # of sardonyx.primitives, or with host=True of NumPy
     """
     needed = node.inputs.index(None) if None in node.inputs else len(node.inputs)
     inputs = [f"x{k}" if k < needed else f"x{k}=None" for k in range(len(node.inputs))]
@@ -40,7 +40,7 @@ def suggestion(node: Node) -> str:
         "declare it before the session is made:\n\n"
         f'    @sardonyx.custom_op("{node.domain}", "{node.op_type}")\n'
         f"    def {snake}({parameters}):\n"
-        "        return ...  # of sardonyx.primitives; with host=True the inputs are NumPy arrays"
+        "        return ...  # of sardonyx.primitives, or with host=True of NumPy"
     )
 
 

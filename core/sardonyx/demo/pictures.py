@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sardonyx import extras
 from sardonyx.demo import png
 from sardonyx.errors import InvalidArgument, NoSuchFile
 
@@ -30,6 +31,10 @@ def read(path: str | os.PathLike[str] | Traversable) -> NDArray[np.uint8]:
     path = Path(path) if isinstance(path, (str, os.PathLike)) else path
     try:
         data = path.read_bytes()
+    except FileNotFoundError as error:
+        raise NoSuchFile(f"{path} does not exist") from error
+    except IsADirectoryError as error:
+        raise NoSuchFile(f"{path} is a folder; name a picture in it") from error
     except OSError as error:
         raise NoSuchFile(f"{path} cannot be read: {error.strerror}") from error
     try:
@@ -38,19 +43,57 @@ def read(path: str | os.PathLike[str] | Traversable) -> NDArray[np.uint8]:
         raise InvalidArgument(f"{path}: {error}") from error
 
 
+class UnknownFormatError(ValueError):
+    """Bytes are in no format of pictures."""
+
+
 def decode(data: bytes) -> NDArray[np.uint8]:
-    """What `read` gives, from a file's bytes; ValueError or OSError where they are no picture."""
+    """What `read` gives, from a file's bytes; UnknownFormatError, ValueError or OSError where they are no picture."""
     try:
         from PIL import Image, UnidentifiedImageError
     except ImportError:
-        if data.startswith(png.SIGNATURE):
-            return png.decode(data)
-        raise ValueError("without Pillow only PNG can be read; pip install sardonyx[cli]") from None
+        return _without_pillow(data)
     try:
         with Image.open(BytesIO(data)) as image:
             return of_image(image)
     except UnidentifiedImageError:
-        raise ValueError("this is no picture") from None
+        raise _unknown(data) from None
+    except (SyntaxError, Image.DecompressionBombError) as error:  # what Pillow raises for some damaged files
+        raise ValueError(str(error)) from error
+
+
+def _without_pillow(data: bytes) -> NDArray[np.uint8]:
+    if data.startswith(png.SIGNATURE):
+        return png.decode(data)
+    if (name := format_of(data)) is None:
+        raise _unknown(data)
+    raise ValueError(f"this is a picture in {name}; without Pillow only PNG is read: {extras.install('pillow')}")
+
+
+def _unknown(data: bytes) -> UnknownFormatError:
+    return UnknownFormatError("this is no picture" if data else "the file is empty")
+
+
+_SIGNATURES = {
+    (0, b"\xff\xd8\xff"): "JPEG",
+    (0, b"GIF8"): "GIF",
+    (0, b"BM"): "BMP",
+    (0, b"II*\0"): "TIFF",
+    (0, b"MM\0*"): "TIFF",
+    (8, b"WEBP"): "WebP",
+    (4, b"ftypavif"): "AVIF",
+    (4, b"ftypheic"): "HEIC",
+}
+
+
+def format_of(data: bytes) -> str | None:
+    """The format of a picture by how its file begins, None for what is none of those that people have.
+
+    >>> format_of(b"GIF89a..."), format_of(b"text")
+    ('GIF', None)
+    """
+    found = (name for (start, mark), name in _SIGNATURES.items() if data[start : start + len(mark)] == mark)
+    return "PNG" if data.startswith(png.SIGNATURE) else next(found, None)
 
 
 def of_image(image: Image.Image) -> NDArray[np.uint8]:
