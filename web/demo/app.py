@@ -5,7 +5,8 @@
     python web/demo/app.py [--port 8000] [--folder build/demo] [--pyodide DIR]
 
 What the page needs is made at the start and kept in the folder. A page of any other server does with the same files
-and the same headers; nothing here is particular to Flask.
+and the same headers; nothing here is particular to Flask. At `documents/` the repository's documents and sources are
+pages, too, since they have no other address: the links to them stand in one place of index.html.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
+from typing import cast
 
-from flask import Flask, Response, send_from_directory
+from flask import Flask, Response, abort, redirect, send_from_directory
 
 from sardonyx.bundle.make import bundle_of
 from sardonyx.demo import MODEL, assets
@@ -28,6 +30,11 @@ from sardonyx.web import folder as web_folder
 from sardonyx.web.distribution import LOCK, VERSION
 
 HERE = Path(__file__).resolve().parent
+if not __package__:  # started as a script
+    sys.path.insert(0, str(HERE.parents[1]))
+
+from web.demo import documents  # noqa: E402
+
 FOLDER = HERE.parents[1] / "build" / "demo"
 TARGETS = ("wasm", "webgpu")
 PLACES = ("sardonyx", "pyodide", "models")
@@ -114,6 +121,14 @@ def create_app(folder: Path) -> Flask:
     @app.get("/<any(" + ", ".join(PLACES) + "):place>/<name>")
     def part(place: str, name: str) -> Response:
         return answer(folder / place, name)
+
+    @app.get("/documents/", defaults={"path": ""})
+    @app.get("/documents/<path:path>")
+    def document(path: str) -> Response:
+        if documents.is_folder(path) and path and not path.endswith("/"):
+            return cast(Response, redirect(f"/documents/{path}/", 308))
+        text = documents.page(path)
+        return Response(text, mimetype="text/html") if text is not None else abort(404)
 
     @app.after_request
     def complete(response: Response) -> Response:

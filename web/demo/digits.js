@@ -2,6 +2,7 @@
 
 import { Tensor, load } from "./sardonyx/runtime.js";
 import { Pad } from "./pad.js";
+import { Pen } from "./pen.js";
 import { SIDE, digitOf } from "./preprocess.js";
 import { strokesOf } from "./skeletons.js";
 import { bytes, count, duration, element, facts, median, percent } from "./text.js";
@@ -19,10 +20,11 @@ export class Digits {
     this.choice = choice;
     this.pad = new Pad(find("#pad"));
     this.parts = {
-      answer: find(".answer"), digit: find("#digit"), verdict: find("#verdict"), spoken: find("#spoken"),
+      pen: find("#pen"), answer: find(".answer"), digit: find("#digit"), verdict: find("#verdict"), spoken: find("#spoken"),
       hint: find("#hint"), undo: find("#undo"), clear: find("#clear"), show: find("#show"),
       loading: find("#loading"), bar: find("#loading-bar"), error: find("#digits-error"), facts: find("#digits-facts"),
     };
+    this.pad.pen = new Pen(this.pad, (words) => (this.parts.pen.textContent = words));
     this.seen = find("#seen canvas").getContext("2d");
     this.bars = Array.from({ length: 10 }, (_, digit) => bar(digit));
     find("#bars").append(...this.bars.map(({ row }) => row));

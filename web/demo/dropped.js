@@ -1,12 +1,12 @@
 /** A model on the page: what is in it, compiled here, and run. */
 
-import { layoutOf, made, pictured, rangesFor, tensorOf } from "./feeds.js";
-import { outline } from "./outline.js";
+import { Inputs } from "./inputs.js";
+import { known, opened, refusal } from "./refusal.js";
 import { summary } from "./results.js";
-import { bytes, count, duration, element, facts, figure, kind, median, shown, table } from "./text.js";
+import { Share } from "./share.js";
+import { bytes, count, duration, element, facts, figure, kind, median, named, shown, table } from "./text.js";
 
 const STAGES = { model: "Read the model", pyodide: "Start Python", compile: "Compile", weights: "Load the weights" };
-const FEW = 4; // elements of an integer input up to which they are asked for
 const RUNS = 20;
 const LIMIT = 1500; // milliseconds for all of them
 const OPERATORS = 8; // that are shown at once
@@ -16,41 +16,66 @@ export class Dropped {
   constructor(place, file, choice) {
     this.file = file;
     this.choice = choice;
-    this.title = element("h3", { tabIndex: -1 }, file.name, element("small", {}, bytes(file.size)));
+    this.title = element("h3", { tabIndex: -1 }, named(file.name), element("small", {}, bytes(file.size)));
     this.about = element("div.about");
-    this.form = element("form.sizes");
+    this.form = element("form.inputs", { hidden: true });
     this.stages = element("ol.stages", { hidden: true });
     this.problem = element("p.error", { role: "alert", hidden: true });
     this.device = element("dl.facts");
-    this.runs = element("div.runs");
+    this.found = element("div.found");
+    this.share = new Share();
     this.status = element("p.hidden", { role: "status" });
-    place.replaceChildren(
-      this.title, this.about, this.form, this.stages, this.problem, this.device, this.runs, this.status,
-    );
+    const parts = [this.about, this.form, this.stages, this.problem, this.device, this.found, this.share.place, this.status];
+    place.replaceChildren(this.title, ...parts);
     place.hidden = false;
-    this.form.onsubmit = (event) => {
-      event.preventDefault();
-      this.compile();
-    };
   }
 
+  /** Show what is in the file, or say why it cannot run; what leaves nothing to ask is compiled at once. */
   async open() {
-    this.outline = await this.file.arrayBuffer().then((data) => outline(new Uint8Array(data))).catch(() => null);
-    if (this.outline) this.describe();
     this.title.scrollIntoView({ block: "nearest" });
     this.title.focus({ preventScroll: true });
-    if (!this.asked?.length) await this.compile();
+    try {
+      const [data, told] = await Promise.all([this.read(), known()]);
+      if (this.isClosed) return;
+      this.outline = opened(data, told);
+      this.describe();
+      const reason = refusal(this.outline, told);
+      if (reason) throw new Error(reason);
+    } catch (error) {
+      if (!this.isClosed) this.fail(error, this.outline ? "" : `${this.file.name}: `);
+      return;
+    }
+    this.inputs = new Inputs(this.form, this.outline.inputs);
+    this.inputs.onsubmit = () => this.go();
+    this.inputs.onsee = () => this.session && this.run();
+    this.inputs.onchange = () => this.name();
+    this.form.hidden = false;
+    if (!this.inputs.isOpen) await this.compile();
+  }
+
+  async read() {
+    try {
+      return new Uint8Array(await this.file.arrayBuffer());
+    } catch (error) {
+      throw new Error(`the browser cannot read it (${error.message}).`);
+    }
   }
 
   /** Compile again, for the other device. */
   reopen() {
-    if (this.session || !this.problem.hidden) this.compile();
+    if (this.inputs && (this.session || !this.problem.hidden)) this.compile();
   }
 
   close() {
+    this.isClosed = true;
     this.abort?.abort();
+    this.release();
+  }
+
+  release() {
     this.session?.release();
     this.session = null;
+    this.share.clear();
   }
 
   describe() {
@@ -60,18 +85,19 @@ export class Dropped {
     const row = ([name, number]) => {
       const fill = element("span.fill");
       fill.style.transform = `scaleX(${number / most})`;
-      const label = element("span.label", { title: name }, name);
+      const label = element("span.label", {}, named(name));
       return element("li", {}, label, element("span.track", {}, fill), element("span.share", {}, figure(number)));
     };
-    const told = { Parameters: figure(parameters), "Operator sets": opsets.join(", "), "Made by": producer };
-    const shape = ([way, { name, type, dims }]) => [way, name, kind(type, dims)];
+    const sets = opsets.map(([domain, version]) => `${domain} ${version}`).join(", ");
+    const told = { Parameters: figure(parameters), "Operator sets": sets, "Made by": producer };
+    const shape = ([way, { name, type, dims }]) => [way, named(name), kind(type, dims)];
     const more = operators.length > OPERATORS + 1 ? operators.slice(OPERATORS) : [];
     const list = (some) => element("ul.bars.operators", {}, some.map(row));
     this.about.replaceChildren(
       element(
         "div",
         {},
-        table("Inputs and outputs", ["", "Name", "Type"], ports.map(shape)),
+        table("Inputs and outputs", ["Way", "Name", "Type"], ports.map(shape)),
         element("dl.facts", {}, facts(told)),
       ),
       element(
@@ -82,87 +108,68 @@ export class Dropped {
         more.length ? element("details", {}, element("summary", {}, `${more.length} more`), list(more)) : null,
       ),
     );
-    this.ask();
   }
 
-  /** Fields for the sizes that are open, and for integers that may decide on shapes. */
-  ask() {
-    const { inputs } = this.outline;
-    this.asked = [];
-    const ask = (key, label, value, more) => {
-      if (this.asked.some((each) => each.key === key)) return;
-      const input = element("input", { name: key, value, required: true, ...more });
-      this.asked.push({ key, input });
-      this.form.append(element("label", {}, element("span", {}, label), input));
-    };
-    for (const port of inputs) {
-      (port.dims ?? []).forEach((size, axis) => {
-        if (typeof size === "number") return;
-        const label = size ?? `${port.name}, axis ${axis}`;
-        ask(keyOf(port, axis), label, usual(port, axis), { type: "number", min: 0, max: 1 << 24, inputMode: "numeric" });
-      });
+  /** What a compiled model depends on; null where something that was given does not fit. */
+  get key() {
+    try {
+      return JSON.stringify([this.choice.chosen, this.inputs.shapes], (_, value) => (typeof value === "bigint" ? `${value}` : value));
+    } catch {
+      return null;
     }
-    for (const port of inputs.filter(isFew)) {
-      ask(port.name, port.name, "", { required: false, placeholder: "any integers", pattern: "[\\-0-9, ]*" });
-    }
-    if (!this.asked.length) return;
-    const isOpen = this.asked.some(({ input }) => input.required);
-    const why = isOpen ? "Some sizes are open. This time they shall be:" : "Some integers may decide on shapes:";
-    this.form.prepend(element("p", {}, why));
-    this.form.append(element("button", { type: "submit" }, "Compile and run"));
   }
 
-  get given() {
-    return Object.fromEntries((this.asked ?? []).map(({ key, input }) => [key, input.value.trim()]));
+  get isReady() {
+    return Boolean(this.session) && this.key === this.compiled;
   }
 
-  /** The sizes of an input. */
-  sizes(port) {
-    const { given } = this;
-    const size = (each, axis) => (typeof each === "number" ? each : Number(given[keyOf(port, axis)] ?? 1));
-    return port.dims?.map(size) ?? null;
+  /** The button says what it does. */
+  name() {
+    this.inputs.button.textContent = this.isReady ? "Run again" : "Compile and run";
   }
 
-  /** The elements that were given for an input, as a tensor. */
-  elements(port) {
-    const text = isFew(port) && this.given[port.name];
-    return text ? tensorOf(port.type, text.split(/[\s,]+/).filter(Boolean).map(Number), this.sizes(port)) : null;
+  go() {
+    return this.isReady ? this.run() : this.compile();
   }
 
   async compile() {
     this.abort?.abort();
     const { signal } = (this.abort = new AbortController());
-    this.session?.release();
-    this.session = null;
+    this.release();
     this.problem.hidden = true;
     this.device.replaceChildren();
-    this.runs.replaceChildren();
+    this.found.replaceChildren();
+    this.name();
     const target = this.choice.chosen;
-    const progress = this.steps();
     const start = performance.now();
     try {
-      const ports = this.outline?.inputs ?? [];
-      const wanted = ports.map((port) => [port.name, this.elements(port) ?? this.sizes(port)]);
-      const shapes = Object.fromEntries(wanted.filter(([, shape]) => shape));
-      const { compile } = await import("./sardonyx/compile.js").catch(() => {
-        throw new Error("this site has no compiler: what started the server says why");
-      });
-      const session = await compile(this.file, { target, shapes, progress, signal });
+      const { shapes } = this.inputs;
+      const { key } = this;
+      const progress = this.steps();
+      const [{ bundleOf }, { load }] = await Promise.all([
+        import("./sardonyx/compile.js").catch(() => {
+          throw new Error("this site has no compiler: what started the server says why");
+        }),
+        import("./sardonyx/runtime.js"),
+      ]);
+      const bundle = await bundleOf(this.file, { target, shapes, progress, signal }).then((made) => new Response(made.body ?? made).blob());
+      const session = await load(bundle, { target, signal, progress: (told) => progress({ stage: "weights", ...told }) });
       if (signal.aborted) return session.release();
-      this.session = session;
+      session.bundle.name = this.file.name;
+      Object.assign(this, { session, bundle, compiled: key });
       this.stages.hidden = true;
       this.tell(performance.now() - start);
-      this.offer();
+      this.name();
       await this.run();
     } catch (error) {
       if (!signal.aborted) this.fail(error);
     }
   }
 
-  fail(error) {
+  fail(error, where = "") {
     this.stages.hidden = true;
     this.status.textContent = "";
-    this.problem.textContent = error.message;
+    this.problem.textContent = where + error.message;
     this.problem.hidden = false;
   }
 
@@ -210,59 +217,14 @@ export class Dropped {
     );
   }
 
-  get pictures() {
-    const ports = this.outline?.inputs ?? [];
-    return ports.filter((port) => /^float|^u?int8/.test(port.type) && layoutOf(port.dims));
+  /** Whether a file is something that the model reads: a picture, an array. */
+  takes(file) {
+    return Boolean(this.inputs?.fieldFor(file));
   }
 
-  get takesPictures() {
-    return Boolean(this.session && this.pictures.length);
-  }
-
-  /** Buttons to run it, and to give it a picture. */
-  offer() {
-    const again = element("button", { type: "button" }, "Run again");
-    again.onclick = () => this.run();
-    const row = element("div.choices", {}, again);
-    if (this.takesPictures) {
-      const id = "picture";
-      const input = element("input.hidden", { id, type: "file", accept: "image/*" });
-      input.onchange = () => input.files.length && this.see(input.files[0]);
-      const options = rangesFor(this.pictures[0].dims).map(([value, title]) => element("option", { value }, title));
-      this.range = element("select", { ariaLabel: "Pixels as" }, options);
-      this.range.onchange = () => this.picture && this.run();
-      this.thumb = element("img.thumb", { alt: "", hidden: true });
-      const chooser = element("label.button", { htmlFor: id }, "Give it a picture");
-      row.append(chooser, input, element("label.range", {}, "pixels as ", this.range), this.thumb);
-      if (this.picture) this.frame();
-    }
-    this.found = element("div.found");
-    this.runs.replaceChildren(row, this.found);
-  }
-
-  see(file) {
-    this.picture = file;
-    this.frame();
-    return this.run();
-  }
-
-  /** Show the picture beside its button. */
-  frame() {
-    const { thumb } = this;
-    thumb.src = URL.createObjectURL(this.picture);
-    thumb.onload = thumb.onerror = () => URL.revokeObjectURL(thumb.src);
-    thumb.hidden = false;
-  }
-
-  async feeds() {
-    const tensors = {};
-    for (const port of this.outline?.inputs ?? this.session.inputs) {
-      const dims = this.sizes(port) ?? [];
-      const isPicture = this.picture && port === this.pictures[0];
-      const picture = isPicture && (await pictured(port, dims, this.picture, this.range.value));
-      tensors[port.name] = picture || this.elements(port) || made(port, dims);
-    }
-    return tensors;
+  async see(file) {
+    await this.inputs.fieldFor(file).take(file);
+    if (this.session) await this.go();
   }
 
   async run() {
@@ -273,7 +235,8 @@ export class Dropped {
     this.found.classList.add("stale");
     await shown();
     try {
-      const feeds = await this.feeds();
+      const words = this.inputs.words;
+      const feeds = await this.inputs.feeds();
       const times = [];
       let outputs;
       const start = performance.now();
@@ -283,7 +246,9 @@ export class Dropped {
         times.push(performance.now() - begin);
         if (times.at(-1) > 50) await shown();
       }
-      if (this.session === session) this.report(times, outputs);
+      if (this.session !== session) return;
+      this.report(times, outputs, words);
+      this.share.show(this.file.name, this.bundle, feeds);
     } catch (error) {
       if (this.session === session) this.fail(error);
     } finally {
@@ -291,31 +256,16 @@ export class Dropped {
     }
   }
 
-  report([first, ...times], outputs) {
-    const what = this.picture ? this.picture.name : "random inputs";
+  report([first, ...times], outputs, words) {
     this.found.classList.remove("stale");
     this.found.replaceChildren(
       element("dl.facts", {}, facts({
         "A run": duration(median(times)),
         "The first": duration(first),
-        Runs: `${times.length + 1}, with ${what}`,
+        Runs: `${times.length + 1}, with ${words}`,
       })),
-      ...summary(outputs),
+      ...summary(outputs, this.outline),
     );
     this.status.textContent = `${this.file.name} ran in ${duration(median(times))}`;
   }
-}
-
-const keyOf = (port, axis) => port.dims[axis] ?? `${port.name} ${axis}`;
-
-/** Integers of which there are few, such as a sample rate. */
-const isFew = ({ type, dims }) =>
-  /^u?int/.test(type) && dims?.every((size) => typeof size === "number") && dims.reduce((a, b) => a * b, 1) <= FEW;
-
-/** What an open size usually is. */
-function usual(port, axis) {
-  const name = port.dims[axis] ?? "";
-  const layout = layoutOf(port.dims);
-  if (layout && (axis === layout.height || axis === layout.width)) return 224;
-  return /past/i.test(name) || !/seq|len|token|time|frame/i.test(name) ? 1 : 16;
 }

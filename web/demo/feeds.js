@@ -1,6 +1,7 @@
 /** Inputs for models: random ones, and pictures. */
 
 import { Tensor } from "./sardonyx/runtime.js";
+import { fromBrain, fromHalf, toBrain, toHalf } from "./halves.js";
 
 const LARGEST = 9; // of random integers about which nothing is known
 const WORDS = ["red", "green", "blue", "north", "south", "east", "west"];
@@ -31,10 +32,10 @@ export function made({ name, type }, dims) {
   return tensorOf(type, Array.from({ length: size }, (_, k) => k).map(element()), dims);
 }
 
-/** A tensor of numbers, whatever its type. */
+/** A tensor of numbers or texts, whatever its type. */
 export function tensorOf(type, values, dims) {
   if (type === "float16" && !globalThis.Float16Array) return new Tensor(type, Uint16Array.from(values, toHalf), dims);
-  if (type === "bfloat16") return new Tensor(type, Uint16Array.from(values, (value) => bits(value) >>> 16), dims);
+  if (type === "bfloat16") return new Tensor(type, Uint16Array.from(values, toBrain), dims);
   return new Tensor(type, values, dims);
 }
 
@@ -49,13 +50,10 @@ export function layoutOf(dims) {
 export const rangesFor = (dims) =>
   Object.entries(RANGES).map(([name, { title }]) => [name, title]).slice(layoutOf(dims).channels === 1 ? 0 : 1);
 
-/** The tensor of a picture, stretched to an input's size. */
-export async function pictured({ type }, dims, file, range) {
+/** The tensor of a picture, an ImageBitmap, stretched to an input's size. */
+export function pictured({ type }, dims, image, range) {
   const { channels, height, width, isLast } = layoutOf(dims);
   const [rows, columns] = [dims[height], dims[width]];
-  const image = await createImageBitmap(file).catch(() => {
-    throw new Error(`${file.name} is no picture that this browser can read`);
-  });
   const context = new OffscreenCanvas(columns, rows).getContext("2d");
   context.fillStyle = "white";
   context.fillRect(0, 0, columns, rows);
@@ -77,24 +75,6 @@ export async function pictured({ type }, dims, file, range) {
 /** The numbers in a tensor, those of types that JavaScript lacks too. */
 export function numbersOf({ type, data }) {
   if (type === "float16" && data instanceof Uint16Array) return Float32Array.from(data, fromHalf);
-  if (type === "bfloat16") return Float32Array.from(data, (half) => number(half << 16));
+  if (type === "bfloat16") return Float32Array.from(data, fromBrain);
   return /64/.test(type) && typeof data[0] === "bigint" ? Float64Array.from(data, Number) : data;
-}
-
-const words = new DataView(new ArrayBuffer(4));
-const bits = (value) => (words.setFloat32(0, value), words.getUint32(0));
-const number = (word) => (words.setInt32(0, word), words.getFloat32(0));
-
-/** The bits of a float16 near a number in -2..2 or an integer; what is tiny becomes 0. */
-function toHalf(value) {
-  const word = bits(value);
-  const exponent = ((word >>> 23) & 255) - 112;
-  return ((word >>> 16) & 0x8000) | (exponent > 0 ? (exponent << 10) | ((word >>> 13) & 1023) : 0);
-}
-
-function fromHalf(half) {
-  const [exponent, fraction] = [(half >> 10) & 31, half & 1023];
-  const usual = exponent ? (1 + fraction / 1024) * 2 ** (exponent - 15) : fraction * 2 ** -24;
-  const size = exponent < 31 ? usual : fraction ? NaN : Infinity;
-  return half & 0x8000 ? -size : size;
 }

@@ -28,10 +28,10 @@ export class Models {
     });
   }
 
-  /** A model, or a picture for the one that is there. */
+  /** A model, or a picture or an array for the one that is there. */
   take(file) {
     this.file.value = "";
-    if (file.type.startsWith("image/") && this.current?.takesPictures) return this.current.see(file);
+    if (this.current?.takes(file)) return this.current.see(file);
     this.current?.close();
     this.current = new Dropped(this.place, file, this.choice);
     return this.current.open();

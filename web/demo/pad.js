@@ -1,13 +1,14 @@
-/** A place to draw on: strokes of mouse, pen or finger, in units of its side. */
+/** A place to draw on: strokes of mouse, pen, finger or keyboard, in units of its side. */
 
 const PEN = 0.075;
 const NEAR = 0.004; // points that are nearer than this add nothing but a tremor
 const INK = "#fbf4ea";
 
 export class Pad {
-  /** `onchange` hears of every change, once for a frame. */
+  /** `onchange` hears of every change, once for a frame; `pen` is the keyboard's, if there is one. */
   constructor(canvas) {
     this.canvas = canvas;
+    this.pen = null;
     this.strokes = [];
     this.isDrawing = false;
     this.small = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
@@ -25,10 +26,22 @@ export class Pad {
 
   down(event) {
     if (this.pointer !== undefined || event.button > 0) return;
-    this.stop();
+    this.begin(this.place(event));
     this.pointer = event.pointerId;
     this.canvas.setPointerCapture(event.pointerId);
-    this.strokes.push([this.place(event)]);
+  }
+
+  /** Begin a stroke at a place. */
+  begin(place) {
+    this.stop();
+    this.strokes.push([place]);
+    this.change();
+  }
+
+  /** Draw on to a place. */
+  extend(place) {
+    if (this.isEmpty) this.strokes.push([]);
+    this.strokes.at(-1).push(place);
     this.change();
   }
 
@@ -93,6 +106,7 @@ export class Pad {
   stop() {
     this.showing = null;
     this.pointer = undefined;
+    if (this.pen) this.pen.isDown = false;
   }
 
   change() {
@@ -114,6 +128,7 @@ export class Pad {
     context.shadowBlur = side * 0.012;
     context.shadowOffsetY = side * 0.006;
     this.draw(context, side);
+    if (this.pen?.isShown) this.pen.paint(context, side);
   }
 
   /** The drawing as `side` x `side` bytes, ink being 255. */

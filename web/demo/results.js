@@ -1,20 +1,22 @@
 /** Outputs of a model, told in a few words. */
 
+import { areShares, classesOf } from "./classes.js";
 import { numbersOf } from "./feeds.js";
-import { element, figure, kind, percent, table } from "./text.js";
+import { element, figure, kind, named, percent, table } from "./text.js";
 
 const TOP = 5;
 const FEW = 4; // elements that are told one by one
-const MOST_CLASSES = 1 << 17;
 
-/** A table of the outputs, `{ name: Tensor }`, and the first classes of what may be scores. */
-export function summary(outputs) {
-  const rows = Object.entries(outputs).map(([name, tensor]) => [name, kind(tensor.type, tensor.dims), spread(tensor)]);
-  const scores = Object.entries(outputs).filter(([, tensor]) => isScores(tensor));
-  return [
-    table("Outputs", ["Name", "Type", "Elements"], rows),
-    ...scores.map(([name, tensor]) => element("div.top", {}, element("h4", {}, `Highest of ${name}`), top(tensor))),
-  ];
+/** A table of the outputs, `{ name: Tensor }`, and the first classes of those that the outline shows to be scores. */
+export function summary(outputs, outline) {
+  const told = Object.entries(outputs);
+  const rows = told.map(([name, tensor]) => [named(name), kind(tensor.type, tensor.dims), spread(tensor)]);
+  const scores = told.flatMap(([name, tensor]) => {
+    const values = tensor.type === "string" ? [] : Array.from(numbersOf(tensor));
+    const labels = classesOf(outline, name, tensor, values);
+    return labels ? [element("div.top", {}, element("h4", {}, "Highest of ", named(name)), top(values, labels))] : [];
+  });
+  return [table("Outputs", ["Name", "Type", "Elements"], rows), ...scores];
 }
 
 /** The range and the mean; of few elements, and of texts, the elements. */
@@ -38,17 +40,9 @@ function spread(tensor) {
 
 const list = (values, format) => values.slice(0, FEW).map(format).join(", ") + (values.length > FEW ? ", …" : "") || "none";
 
-/** One vector of float scores, such as those of classes. */
-function isScores({ type, dims, size }) {
-  const classes = dims.findLast((dim) => dim > 1);
-  return /float/.test(type) && dims.length > 0 && dims.length <= 4 && size === classes && size >= 3 && size <= MOST_CLASSES;
-}
-
-function top(tensor) {
-  const values = Array.from(numbersOf(tensor));
+function top(values, labels) {
   const order = values.map((_, k) => k).sort((a, b) => values[b] - values[a]).slice(0, TOP);
-  const sum = values.reduce((a, b) => a + b, 0);
-  const isShare = values.every((value) => value >= 0) && Math.abs(sum - 1) < 0.01;
+  const isShare = areShares(values);
   const [most, least] = [values[order[0]], values.reduce((a, b) => Math.min(a, b))];
   return element(
     "ol.bars",
@@ -57,7 +51,7 @@ function top(tensor) {
       const fill = element("span.fill");
       fill.style.transform = `scaleX(${isShare ? values[k] : (values[k] - least) / (most - least || 1)})`;
       const share = element("span.share", {}, isShare ? percent(values[k]) : figure(values[k]));
-      return element("li", {}, element("span.label", {}, String(k)), element("span.track", {}, fill), share);
+      return element("li", {}, element("span.label", {}, named(labels[k])), element("span.track", {}, fill), share);
     }),
   );
 }

@@ -1,5 +1,7 @@
 /** Words, numbers and elements. */
 
+const LONG = 14; // letters in a row, after which a line may end before a capital
+
 /** An element: its tag with classes, `"p.error"`, properties, and what is in it. */
 export function element(tag, properties = {}, ...content) {
   const [name, ...classes] = tag.split(".");
@@ -7,6 +9,13 @@ export function element(tag, properties = {}, ...content) {
   made.classList.add(...classes);
   made.append(...content.flat().filter((each) => each !== null && each !== undefined));
   return made;
+}
+
+/** A name that a line may end in between its words, and nowhere else. */
+export function named(name) {
+  const words = name.match(/[^\s_./:\\-]*[\s_./:\\-]+|[^\s_./:\\-]+$/g) ?? [];
+  const humps = words.flatMap((word) => (word.length > LONG ? word.split(/(?<=[a-z\d])(?=[A-Z])/) : [word]));
+  return element("span.name", {}, humps.flatMap((word, k) => (k ? [element("wbr"), word] : [word])));
 }
 
 /** A table with these heads. */

@@ -13,7 +13,7 @@ from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 from sardonyx.serde.wire import Buffer
 
 _PAGE = "a page of HTML, not an ONNX model; the download gave something else than the file"
-_STRANGERS: tuple[tuple[int, bytes, str], ...] = (
+STRANGERS: tuple[tuple[int, bytes, str], ...] = (
     (0, b"version https://git-lfs", "a Git LFS pointer, not the model itself; `git lfs pull` fetches the model"),
     (0, b"<!", _PAGE),
     (0, b"<html", _PAGE),
@@ -39,7 +39,7 @@ def refuse_strangers(data: Buffer) -> None:
     if not len(data):
         raise InvalidProtobuf("no bytes at all, so no ONNX model")
     start = bytes(data[:64])
-    for offset, magic, what in _STRANGERS:
+    for offset, magic, what in STRANGERS:
         if start[offset:].lower().startswith(magic.lower()):
             raise InvalidProtobuf(f"this is {what}")
 

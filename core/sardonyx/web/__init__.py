@@ -1,6 +1,6 @@
 """What web pages need, and `sardonyx web` puts into a folder: the page runtime, a Pyodide, and this package as a wheel.
 
-    DIR/sardonyx/   the scripts, and engine.json, which tells them of the wheel
+    DIR/sardonyx/   the scripts; engine.json, which tells them of the wheel, and known.json, of what it can read
     DIR/pyodide/    the interpreter, NumPy, and the wheel of this package
 
 A page that runs bundles needs `sardonyx/` alone; one that compiles models needs both.

@@ -11,6 +11,7 @@ from sardonyx.errors import Fail
 from sardonyx.version import __version__
 from sardonyx.web import scripts
 from sardonyx.web.distribution import LOCK, download, taken
+from sardonyx.web.known import known
 from sardonyx.web.wheel import PACKAGES, wheel
 
 
@@ -43,6 +44,7 @@ def _files(pyodide: Path | None, compiler: bool) -> Iterator[tuple[str, bytes]]:
             yield f"sardonyx/{script.name}", script.read_bytes()
     if not compiler:
         return
+    yield "sardonyx/known.json", json.dumps(known(), separators=(",", ":")).encode()
     wheel_name, wheel_data = wheel()
     digest = hashlib.sha256(wheel_data).hexdigest()
     total = 0
