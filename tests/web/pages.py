@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import onnx.parser
 
 from sardonyx import dtypes
 from sardonyx.bundle.make import bundle_of
@@ -21,6 +22,12 @@ from tests.support.browser import Chromium, open_chromium
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "web" / "sardonyx"
 Arrays = list[npt.NDArray[Any]]
+
+
+def model_of(text: str, opset: int = 21) -> bytes:
+    """The model with this graph, and functions, in ONNX's text form; `my.domain` is a domain of its own."""
+    head = f'<ir_version: 10, opset_import: ["" : {opset}, "my.domain" : 1]>'
+    return bytes(onnx.parser.parse_model(head + text).SerializeToString())
 
 
 @dataclass(frozen=True)

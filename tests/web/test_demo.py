@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
+import re
+import shutil
 import threading
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import numpy as np
 import pytest
 
-from sardonyx.cli.feeds import inputs_of
-from sardonyx.demo import assets, digits, pictures, samples
-from sardonyx.ir import TensorType
-from sardonyx.serde.reader import read
-from tests.models import path
+from sardonyx.demo import assets
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
+from tests.web.pages import model_of
 from web.demo import app as demo
 
 DIGITS = assets() / "digits.onnx"
-MODELS = ("ppocr2-cls", "silero-vad", "skl-logreg-digits")
 SEVEN = [[(0.28, 0.22), (0.5, 0.21), (0.73, 0.2), (0.6, 0.45), (0.5, 0.62), (0.44, 0.82)]]
 FOUR = [[(0.4, 0.18), (0.27, 0.55), (0.72, 0.54)], [(0.6, 0.35), (0.59, 0.6), (0.58, 0.84)]]
 LIMIT = 120_000  # milliseconds for Python to start, on a machine that is busy
@@ -105,7 +101,7 @@ def shares(page: Any) -> list[float]:
 def evaluate(page: Any, expression: str) -> Any:
     """Playwright's own way needs eval, which the page's policy forbids."""
     told = page.context.new_cdp_session(page).send(
-        "Runtime.evaluate", {"expression": expression, "returnByValue": True}
+        "Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True}
     )
     assert "exceptionDetails" not in told, told
     return told["result"]["value"]
@@ -119,48 +115,37 @@ def drop(page: Any, file: Path) -> None:
         session.send("Input.dispatchDragEvent", {"type": kind, "x": 200, "y": 200, "data": data})
 
 
-def node(script: str, given: Any) -> Any:
-    """What an expression of `given` and of web/demo's modules, `await load(name)`, is in Node."""
-    require("node")
-    place = Path(demo.__file__).parent.as_uri()
-    code = f"""
-        const given = JSON.parse(require("node:fs").readFileSync(0));
-        const load = (name) => import("{place}/" + name);
-        (async () => console.log(JSON.stringify(await ({script}))))();
-    """
-    done = subprocess.run(["node", "-e", code], input=json.dumps(given), capture_output=True, text=True, check=True)
-    return json.loads(done.stdout)
-
-
-def test_drawings_become_inputs_as_in_python() -> None:
-    grays = [pictures.gray(pictures.on_white(pictures.read(file))) for file in samples()]
-    grays += [np.full((40, 30), 90, np.uint8)]
-    given = [[gray.ravel().tolist(), gray.shape[1], gray.shape[0]] for gray in grays]
-    script = 'load("preprocess.js").then(({ digitOf }) => given.map((each) => Array.from(digitOf(...each))))'
-    for gray, found in zip(grays, node(script, given), strict=True):
-        np.testing.assert_allclose(np.reshape(found, (1, 1, 28, 28)), digits.digit_from_gray(gray), atol=1e-6)
-
-
-def test_the_outline_of_a_model_is_what_the_engine_reads() -> None:
-    files = [str(DIGITS), *(str(path(name)) for name in MODELS)]
-    script = """load("outline.js").then(({ outline }) =>
-        given.map((file) => outline(new Uint8Array(require("node:fs").readFileSync(file)))))"""
-    for file, found in zip(files, node(script, files), strict=True):
-        model = read(file)
-        nodes = Counter(".".join(filter(None, (each.domain, each.op_type))) for each in model.graph.all_nodes())
-        assert dict(found["operators"]) == nodes
-        assert found["nodes"] == nodes.total()
-        for port, value in zip(found["inputs"], inputs_of(model), strict=True):
-            assert isinstance(value.type, TensorType)
-            dims = [None if size in (-1, "?", "") else size for size in value.shape or ()]
-            assert port == {"name": value.name, "type": value.dtype and value.dtype.name, "dims": dims}
-
-
-def test_a_file_that_is_no_model_has_no_outline() -> None:
-    script = """load("outline.js").then(({ outline }) => given.map((bytes) => {
-        try { outline(Uint8Array.from(bytes)); } catch (error) { return error.message; }
-    }))"""
-    assert node(script, [list(b"nothing but words"), []]) == ["this is no message", "there is no graph"]
+def test_the_documents_lie_beside_the_page(tmp_path: Path) -> None:
+    client = demo.create_app(tmp_path).test_client()
+    with client.get("/") as page:
+        seen = set(re.findall(r'href="(documents/[^"]*)"', page.text))
+    assert {"documents/README.md", "documents/web/README.md", "documents/"} <= seen
+    waiting = [f"/{place}" for place in seen]
+    done = set()
+    while waiting:
+        place = waiting.pop()
+        if place in done or place in ("/", "/icon.svg", "/stone.css", "/documents.css"):
+            continue
+        done.add(place)
+        with client.get(place, follow_redirects=True) as found:
+            assert found.status_code == 200, place
+            assert found.text.count("<h1>") == 1, place
+            links = re.findall(r'href="([^"#]+)', found.text)
+            base = found.request.path
+        if base.endswith((".md", "/")) and base.count("/") < 5:
+            waiting += [urljoin(base, link) for link in links]
+    assert {"/documents/CONTRIBUTING.md", "/documents/examples/digits/README.md", "/documents/web/demo/pad.js"} <= done
+    absent = [
+        "build/",
+        ".git/",
+        "web/../.git/config",
+        "core/sardonyx/__pycache__/",
+        "README.md/",
+        "examples/digits/digits.onnx",
+    ]
+    for place in [*absent, "..%2f..%2fetc/passwd", "/etc/passwd", "nothing.md"]:
+        with client.get(f"/documents/{place}", follow_redirects=True) as found:
+            assert found.status_code == 404, place
 
 
 def test_the_server_gives_types_tags_and_policies(tmp_path: Path) -> None:
@@ -201,7 +186,7 @@ def test_a_drawn_digit_is_recognised_on_both_devices(chromium: Chromium, address
         assert max(wasm) == wasm[7] > 90
         assert "thread" in page.locator("#digits-facts").inner_text()
         page.get_by_label("WebGPU").first.check(force=True)
-        expect(page.locator("#digits-facts")).not_to_contain_text("thread")
+        expect(page.locator("#digits-facts")).not_to_contain_text("thread", timeout=LIMIT)
         expect(page.locator("#digits-facts")).to_contain_text("ms")
         np.testing.assert_allclose(shares(page), wasm, atol=0.11)  # a digit after the point is shown
         draw(page, FOUR[1:])
@@ -239,15 +224,138 @@ def test_a_dropped_model_runs(chromium: Chromium, address: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_broken_file_is_told_in_the_engine_s_words(chromium: Chromium, address: str, tmp_path: Path) -> None:
+def test_what_cannot_run_is_said_before_the_engine_is_loaded(chromium: Chromium, address: str, tmp_path: Path) -> None:
     from playwright.sync_api import expect
 
     (tmp_path / "note.onnx").write_bytes(b"nothing but words")
+    (tmp_path / "odd.onnx").write_bytes(model_of("g (float[N] x) => (float[N] y) { y = my.domain.Mish (x) }"))
+    (tmp_path / "x.npy").write_bytes(b"\x93NUMPY")
+    told = {
+        "note.onnx": "note.onnx: this is no ONNX model: it is a text that begins with “nothing but words”.",
+        "odd.onnx": "Nothing here knows the operator my.domain.Mish (node y)",
+        "x.npy": "x.npy: this is a NumPy array, not an ONNX model.",
+    }
     with visit(chromium, address) as page:
-        drop(page, tmp_path / "note.onnx")
-        error = page.locator("#model .error")
-        expect(error).to_contain_text("it is a text that begins with 'nothing but words'", timeout=LIMIT)
-        expect(page.locator("#model .stages")).to_be_hidden()
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url))
+        for name, words in told.items():
+            drop(page, tmp_path / name)
+            expect(page.locator("#model .error")).to_contain_text(words)
+            expect(page.locator("#model .stages")).to_be_hidden()
+            expect(page.get_by_role("button", name="Compile and run")).to_have_count(0)
+        page.get_by_label("WebGPU").last.check(force=True)
+        expect(page.locator("#model .error")).to_contain_text(told["x.npy"])
+        assert not [each for each in asked if "pyodide" in each or "compile" in each]
+
+
+MANY = """g (float[N, M] x, int64[N] ids, string[K] words, bool flag)
+    => (float[N, M] y, string[K] same, int64[N] sum, bool no)
+    { y = Relu (x)  same = Identity (words)  sum = Add (ids, ids)  no = Not (flag) }"""
+
+
+@pytest.mark.slow
+def test_numbers_texts_and_arrays_are_inputs(chromium: Chromium, address: str, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    (tmp_path / "many.onnx").write_bytes(model_of(MANY))
+    np.save(tmp_path / "x.npy", np.array([[1, -2], [3, 4], [5, -6]], np.float64))
+    np.save(tmp_path / "flag.npy", np.array(True))
+    with visit(chromium, address) as page:
+        drop(page, tmp_path / "many.onnx")
+        model = page.locator("#model")
+        field = {name: model.locator(f'textarea[name="{name}"]') for name in ("x", "ids", "words", "flag")}
+        expect(field["x"]).to_be_visible()
+        drop(page, tmp_path / "x.npy")
+        expect(model.get_by_label("N", exact=True)).to_have_value("3")
+        expect(model.get_by_label("M", exact=True)).to_have_value("2")
+        field["ids"].fill("1 2 3.5")
+        expect(model.locator(".wrong", has_text="3.5 is no integer, and int64 is wanted")).to_be_visible()
+        field["ids"].fill("1 2 [3]")
+        model.get_by_role("button", name="Compile and run").click()
+        expect(field["ids"]).to_be_focused()
+        expect(field["ids"]).to_have_attribute("aria-invalid", "true")
+        field["ids"].fill("7 8 9")
+        field["words"].fill("hello, you\nworld")
+        expect(model.get_by_label("K", exact=True)).to_have_value("2")
+        drop(page, tmp_path / "flag.npy")
+        model.get_by_role("button", name="Compile and run").click()
+        found = model.locator(".found tbody")
+        expect(found).to_contain_text("0 … 5, mean 2.167", timeout=LIMIT)
+        expect(found).to_contain_text("hello, you, world")
+        expect(found).to_contain_text("14, 16, 18")
+        expect(found).to_contain_text("false")
+        expect(model.locator(".top")).to_have_count(0)
+        expect(model.locator(".found")).to_contain_text("with x.npy and what you typed and flag.npy")
+        field["ids"].fill("1")
+        model.get_by_role("button", name="Run again").click()
+        expect(found).to_contain_text("2, 2, 2")
+        field["ids"].fill("1 2")
+        expect(model.get_by_role("button", name="Compile and run")).to_be_visible()
+        model.get_by_label("N", exact=True).fill("3")
+        model.get_by_role("button", name="Run again").click()
+        expect(model.locator(".error")).to_contain_text(
+            "ids: 2 elements are given, and [3] has 3; one would stand for all"
+        )
+
+
+@pytest.mark.slow
+def test_the_lines_for_a_page_run_the_model(chromium: Chromium, address: str, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    require("node")
+    scripts = Path(demo.__file__).parents[1] / "sardonyx"
+    with visit(chromium, address, permissions=["clipboard-read", "clipboard-write"]) as page:
+        drop(page, Path(str(DIGITS)))
+        page.get_by_role("button", name="Compile and run").click()
+        use = page.locator("#model .use")
+        expect(use).to_be_visible(timeout=LIMIT)
+        use.get_by_role("button", name="Copy").click()
+        expect(use.get_by_role("status")).to_have_text("Copied")
+        with page.expect_download() as saving:
+            use.get_by_role("link", name="Save digits.sdx").click()
+        saving.value.save_as(tmp_path / "digits.sdx")
+        lines = evaluate(page, "navigator.clipboard.readText()")
+    assert lines.count("\n") == 4
+    (tmp_path / "index.html").write_text(f"<!doctype html>\n{lines}")
+    chromium.site.folders |= {"mine": tmp_path}
+    shutil.copytree(scripts, tmp_path / "sardonyx")
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        with page.expect_console_message() as printing:
+            page.goto("/mine/index.html")
+        (told,) = printing.value.args
+        assert told.evaluate("({ probabilities }) => [...probabilities.dims, probabilities.data.length]") == [1, 10, 10]
+
+
+@pytest.mark.slow
+def test_a_digit_is_drawn_with_the_keyboard(chromium: Chromium, address: str) -> None:
+    from playwright.sync_api import expect
+
+    with visit(chromium, address) as page:
+        for _ in range(5):
+            page.keyboard.press("Tab")
+            if evaluate(page, "document.activeElement.id") == "pad":
+                break
+        assert evaluate(page, 'document.querySelector("#pad").matches(":focus-visible")')
+        said = page.locator("#pen")
+        page.keyboard.press("Space")
+        expect(said).to_have_text("Pen down, 50 % from the left, 25 % from the top")
+        for _ in range(20):
+            page.keyboard.press("ArrowDown")
+        page.keyboard.press("Space")
+        expect(said).to_have_text("Pen up, 50 % from the left, 75 % from the top")
+        page.keyboard.press("Shift+ArrowRight")
+        expect(page.locator("#digit")).to_have_text("1")
+        expect(page.locator("#spoken")).to_contain_text("This is a 1")
+        assert evaluate(page, "scrollY") == 0
+        page.keyboard.press("z")
+        expect(page.locator("#digit")).to_have_text("?")
+        page.keyboard.down("Space")  # a line is drawn while it is held, too
+        for _ in range(12):
+            page.keyboard.press("ArrowUp")
+        page.keyboard.up("Space")
+        expect(said).to_have_text("Pen up, 60 % from the left, 45 % from the top")
+        expect(page.get_by_role("button", name="Undo")).to_be_enabled()
 
 
 @pytest.mark.slow
@@ -271,4 +379,30 @@ def test_a_phone_is_wide_enough(chromium: Chromium, address: str) -> None:
         expect(page.locator("#digit")).to_have_text("7")
         page.get_by_role("button", name="Take the digits model").click()
         expect(page.locator("#model")).to_contain_text("36 nodes")
+        assert evaluate(page, "document.documentElement.scrollWidth") == 360
+
+
+LONG = """g (float[1, 3] pixel_values_of_the_photograph)
+    => (float[1, 3] AnUnusuallyLongNameWithoutSeparators, float[1, 3] z)
+    { AnUnusuallyLongNameWithoutSeparators = Softmax (pixel_values_of_the_photograph)
+      a = LayerNormalization (pixel_values_of_the_photograph, pixel_values_of_the_photograph)
+      z = com.microsoft.SkipSimplifiedLayerNormalization (a, a, a) }"""
+
+
+@pytest.mark.slow
+def test_no_word_of_a_name_is_broken(chromium: Chromium, address: str, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    (tmp_path / "a_rather_long_name_of_a_model_version_2.5.onnx").write_bytes(model_of(LONG))
+    with visit(chromium, address, viewport={"width": 360, "height": 740}) as page:
+        drop(page, *tmp_path.iterdir())
+        expect(page.locator("#model .operators")).to_be_visible()
+        broken = """[...document.querySelectorAll("#model .name")].flatMap((name) => [...name.childNodes])
+        .filter((node) => {
+            const range = document.createRange();
+            range.selectNodeContents(node);
+            return node.data && range.getClientRects().length !== 1;
+        }).map((node) => node.data)"""
+        assert evaluate(page, broken) == []
+        assert evaluate(page, 'document.querySelectorAll("#model .name wbr").length') > 10
         assert evaluate(page, "document.documentElement.scrollWidth") == 360

@@ -41,13 +41,15 @@ def page(path: str) -> str | None:
     if file is None or file.is_dir() != (path.endswith("/") or not path):
         return None
     up = "../" * (path.count("/") + 1)
+    title = escape(path or "Source")
+    readme = file / "README.md"
     if file.is_dir():
-        readme = file / "README.md"
         body = _listing(file) + (rendered(readme.read_text("utf-8")) if readme.is_file() and path else "")
     else:
         text = file.read_text("utf-8")
-        body = rendered(text) if file.suffix == ".md" else f'<pre tabindex="0">{escape(text)}</pre>'
-    return PAGE.format(title=escape(path or "Source"), up=up, way=_way(path), body=body)
+        body = rendered(text) if file.suffix == ".md" else _code(text.split("\n"))
+    head = "" if "<h1>" in body else f"<h1>{title}</h1>"
+    return PAGE.format(title=title, up=up, way=_way(path), body=head + body)
 
 
 def is_folder(path: str) -> bool:

@@ -86,7 +86,7 @@ export class Field {
 
   say(words) {
     this.wrong.textContent = words;
-    this.text.toggleAttribute("aria-invalid", words !== "");
+    this.text.setAttribute("aria-invalid", words !== "");
   }
 
   clear() {

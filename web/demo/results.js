@@ -22,6 +22,7 @@ export function summary(outputs, outline) {
 /** The range and the mean; of few elements, and of texts, the elements. */
 function spread(tensor) {
   if (tensor.type === "string") return list(tensor.data, String);
+  if (tensor.type === "bool") return list(Array.from(tensor.data), (value) => (value ? "true" : "false"));
   const values = numbersOf(tensor);
   if (values.length <= FEW) return list(Array.from(values), figure);
   let [least, most, sum, odd] = [Infinity, -Infinity, 0, 0];

@@ -22,7 +22,7 @@ export class Share {
     this.address = URL.createObjectURL(bundle);
     const file = `${name.replace(/\.[^.]*$/, "")}.sdx`;
     const lines = snippet(file, feeds);
-    const code = element("pre", { tabIndex: 0, ariaLabel: "The lines to copy" }, element("code", {}, lines));
+    const code = element("pre", { tabIndex: 0, role: "region", ariaLabel: "The lines to copy" }, element("code", {}, lines));
     const copy = element("button", { type: "button" }, "Copy");
     const status = element("span.copied", { role: "status" });
     copy.onclick = async () => {
