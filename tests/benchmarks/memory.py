@@ -99,7 +99,7 @@ def main() -> None:
     fresh.quiet()
     if arguments.models:
         board = arguments.models == "board"
-        sets = {"all": [*models.MODELS], "board": list(BOARD)}
+        sets = {"all": models.SHORT, "board": list(BOARD)}
         ids, sides = sets.get(arguments.models) or arguments.models.split(","), ["NumPy"] * board + ["WASM"]
         lines = table(head(sides), [row(id, sides) for id in ids])
         publish("memory-board" if board else "memory-models", lines, arguments.write)

@@ -23,7 +23,7 @@ from tests.benchmarks.fresh import ONNXRUNTIME
 from tests.benchmarks.report import publish, table
 from tests.benchmarks.table import number
 from tests.benchmarks.turns import turns
-from tests.models import MODELS, inputs, path
+from tests.models import SHORT, inputs, path
 
 SIDE = "WASM"
 PARTS = ("BLAS", "products", "recurrent", "other routines", "kernels", "programs", "host")
@@ -111,7 +111,7 @@ def line(id: str, row: Mapping[str, Any]) -> list[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
-    parser.add_argument("--models", type=lambda text: text.split(","), default=[*MODELS], metavar="ID,...")
+    parser.add_argument("--models", type=lambda text: text.split(","), default=SHORT, metavar="ID,...")
     parser.add_argument("--runs", type=int, default=15, help="runs of each side (default %(default)s)")
     arguments = parser.parse_args()
     rows = {}

@@ -42,7 +42,8 @@ HEAVY = {
 
 
 def combination(id: str, provider: str) -> Any:
-    mark = pytest.mark.nightly if id in HEAVY.get(provider, ()) else pytest.mark.slow
+    is_long = models.MODELS[id].long or id in HEAVY.get(provider, ())
+    mark = pytest.mark.nightly if is_long else pytest.mark.slow
     return pytest.param(id, provider, id=f"{id}-{provider.removesuffix('ExecutionProvider').lower()}", marks=mark)
 
 

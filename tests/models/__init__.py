@@ -8,8 +8,8 @@
     assert_close("silero-vad", session.run(None, inputs("silero-vad")), reference("silero-vad"))
 """
 
-from .catalogue import MODELS, Model, path
+from .catalogue import MODELS, SHORT, Model, path
 from .feeds import inputs
 from .oracle import assert_close, reference
 
-__all__ = ["MODELS", "Model", "assert_close", "inputs", "path", "reference"]
+__all__ = ["MODELS", "SHORT", "Model", "assert_close", "inputs", "path", "reference"]

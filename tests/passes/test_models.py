@@ -8,7 +8,7 @@ from sardonyx.options import GraphOptimizationLevel as Level
 from sardonyx.options import SessionOptions
 from sardonyx.passes.pipeline import prepare
 from sardonyx.serde import read
-from tests.models import MODELS, assert_close, inputs, path, reference
+from tests.models import SHORT, assert_close, inputs, path, reference
 from tests.passes.checking import make_constant, run
 
 REPEATED = pytest.mark.nightly
@@ -60,7 +60,7 @@ def test_onnx_models_compute_the_same(onnx_cases, constant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("id", [pytest.param(id, marks=REPEATED) if id.endswith("-prefill") else id for id in MODELS])
+@pytest.mark.parametrize("id", [pytest.param(id, marks=REPEATED) if id.endswith("-prefill") else id for id in SHORT])
 def test_real_models_compute_what_onnxruntime_does(id):
     model, feeds = read(path(id)), inputs(id)
     expected = reference(id)

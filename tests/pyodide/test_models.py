@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.models import MODELS, assert_close, inputs, path, reference
+from tests.models import SHORT, assert_close, inputs, path, reference
 from tests.pyodide import arrays
 from tests.support import require, run_in_pyodide
 from tests.support.browser import run_in_browser
@@ -48,7 +48,7 @@ def check(id: str, host: str, provider: str) -> None:
     assert_close(id, arrays.unpacked(found), reference(id))
 
 
-@pytest.mark.parametrize(("id", "host"), [combination(id, host) for host in HOSTS for id in MODELS])
+@pytest.mark.parametrize(("id", "host"), [combination(id, host) for host in HOSTS for id in SHORT])
 def test_every_model(id: str, host: str) -> None:
     check(id, host, WASM)
 

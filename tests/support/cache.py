@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sardonyx.web.archive import downloaded, member, verified
+from sardonyx.web.archive import contents, downloaded, member, verified
 
-__all__ = ["CACHE", "cached", "downloaded", "member", "verified"]
+__all__ = ["CACHE", "cached", "contents", "downloaded", "member", "verified"]
 
 USER_CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
 CACHE = Path(os.environ.get("SARDONYX_TEST_CACHE") or USER_CACHE / "sardonyx-tests")

