@@ -98,11 +98,11 @@ WEBGPU = [
         ("tests/engine/test_kernels.py",),
     ),
     Mutation(
-        "a kernel of one axis is flat, wherever it stores",
-        "webgpu_backend/sardonyx_webgpu/lanes.py",
-        "self.is_flat = len(kernel.space) == 1 and self.target_index == [0, [[0, 1]], []]",
-        "self.is_flat = len(kernel.space) == 1",
-        ("tests/webgpu/test_concatenation.py", "tests/webgpu/test_lanes.py"),
+        "either zero has a place of its own",
+        "webgpu_backend/sardonyx_webgpu/sorting.py",
+        "number = p.where(p.equal(magnitude, 0), 1 << 31, number)",
+        "number = p.where(p.equal(magnitude, 0), number, number)",
+        ("tests/webgpu/test_sorting.py",),
     ),
     Mutation(
         "a grid of many workgroups has no second axis",
