@@ -87,7 +87,7 @@ def test_the_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (mutation("n", "m", "test_count"), "does not apply"),
         (mutation("a < c", "a > b", "test_count"), "does not apply"),
     ]
-    outcomes = list(run_all([each for each, _ in made], tmp_path, limit=15))
+    outcomes = list(run_all([each for each, _ in made], tmp_path, limit=10))
     assert [outcome.status for outcome in outcomes] == [status for _, status in made]
     assert (tmp_path / "code_of.py").read_text() == CODE
     for place, outcome in enumerate(outcomes, 1):

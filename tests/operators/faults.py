@@ -144,6 +144,12 @@ FAULTS = [
     Fault(REFERENCE, "ReduceLogSumExp", "subtracts infinities", holds(np.isinf)),
     Fault(
         REFERENCE,
+        "ReduceMean",
+        "makes the least integer of the mean of none",
+        lambda c: of_kind("iu")(c) and not c.inputs[0].size,
+    ),
+    Fault(
+        REFERENCE,
         "Resize",
         "takes sizes that are not whole",
         has("coordinate_transformation_mode", "pytorch_half_pixel", "tf_crop_and_resize"),

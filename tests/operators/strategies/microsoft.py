@@ -35,7 +35,8 @@ def gelu(d: Draw) -> dict[str, Any]:
     x = d.values((*d.shape(0, 2), d.of(4, 1, 8, 5)), np.float32, edges=False)
     bias = d.noise(x.shape[-1])
     if d.name == "BiasGelu":
-        return {"inputs": [x, bias]}
+        largest = float(np.abs(x + bias).max(initial=0))  # its half is added to nearly as much below 0
+        return {"inputs": [x, bias], "magnitude": largest / 2}
     if d.name == "FastGelu":
         return {"inputs": [x, d.maybe(bias)]}
     return {"inputs": [x], "attributes": d.attributes(alpha=(1.702, 1.0)) if d.name == "QuickGelu" else {}}
