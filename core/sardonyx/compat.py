@@ -102,6 +102,8 @@ class _Facade(ModuleType):
     def __getattr__(self, name: str) -> Any:
         import sardonyx
 
+        if name == "onnxruntime_validation":
+            return importlib.import_module(f"{NAME}.capi.{name}")
         if name in PACKAGES and _own(f"{NAME}.{name}"):
             return importlib.import_module(f"{NAME}.{name}")
         try:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sardonyx import memory, providers
-from sardonyx.assignment import OrtEpAssignedSubgraph, assigned
+from sardonyx.assignment import OrtEpAssignedSubgraph, assigned, guessed
 from sardonyx.device import Device, Provider
 from sardonyx.devices import OrtEpDevice, OrtMemoryInfo, get_ep_devices, memory_of
 from sardonyx.errors import Fail
@@ -27,9 +27,13 @@ class Described:
     """The part of a session that answers questions."""
 
     _asks_for_cpu: bool
+    _bundle: Any
     _chosen: Sequence[tuple[Provider, Mapping[str, str]]]
     _devices: list[Device]
     _facts: Facts
+    _graph: Any
+    """The optimized graph."""
+    _main: Any
     _options: SessionOptions
     _profiling: Profiling
     _variants: Mapping[Any, Any]
@@ -125,16 +129,17 @@ class Described:
         return found
 
     def get_provider_graph_assignment_info(self) -> Sequence[OrtEpAssignedSubgraph]:
-        """Which nodes run on which provider, once there is a plan: at once if all sizes are declared, else after a run.
+        """Which nodes of the optimized model run on which provider: in the last run, or for some sizes before one.
 
         Raises Fail where the options' entry `session.record_ep_graph_assignment_info` is not "1", as onnxruntime does.
         """
         if self._options.entry(RECORD) != "1":
-            raise Fail(f"set the session config entry '{RECORD}' to \"1\" to have the assignment recorded")
+            raise Fail(f"Session configuration entry '{RECORD}' must be set to \"1\" to have the assignment told")
+        if self._bundle is not None:
+            raise Fail("a bundle has kernels, no nodes: ask a session on the model that it was compiled from")
         plans: Sequence[Plan] = self.plans
-        if not plans:
-            raise Fail("the model leaves sizes open: run it once, and the assignment is known")
-        return assigned(plans[0])
+        titles = dict.fromkeys(providers.FASTEST, providers.CPU) if self._asks_for_cpu else {}
+        return assigned(self._graph, plans[0] if plans else guessed(self._main.compiler), titles)
 
     def set_ep_dynamic_options(self, options: Mapping[str, str]) -> None:
         """Accepted for compatibility: no provider has options that change while it runs."""

@@ -27,7 +27,8 @@ def get_version_string() -> str:
 
 def get_build_info() -> str:
     """The version of this package, and what it runs on."""
-    return f"Sardonyx Build Info: version {__version__}, Python {platform.python_version()}, {platform.machine() or 'unknown machine'}"
+    machine = platform.machine() or "unknown machine"
+    return f"Sardonyx Build Info: version {__version__}, Python {platform.python_version()}, {machine}"
 
 
 def has_collective_ops() -> bool:

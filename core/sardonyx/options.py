@@ -44,6 +44,8 @@ class ExecutionOrder(Choice):
 
 LOAD_FORMAT, SAVE_FORMAT = "session.load_model_format", "session.save_model_format"
 _terminating = threading.Lock()
+MOST_DEVICES = 8
+"""How many a delegate may choose, as in onnxruntime."""
 MEMORY_LIMIT = "session.memory_limit"
 EXTERNAL_FILE = "session.optimized_model_external_initializers_file_name"
 EXTERNAL_SIZE = "session.optimized_model_external_initializers_min_size_in_bytes"
@@ -253,6 +255,17 @@ class SessionOptions:
         """Have sessions that are made without `providers` take those that a policy prefers."""
         self._providers = [(name, {}) for name in policy.providers()]
 
+    def set_provider_selection_policy_delegate(self, delegate: Callable[..., Sequence[OrtEpDevice]]) -> None:
+        """Have sessions that are made without `providers` take the devices that a function chooses.
+
+        It is given the devices that there are, what the model and the run are about, of which nothing is told, and how
+        many it may choose.
+        """
+        from sardonyx.devices import get_ep_devices
+
+        self._providers = []
+        self.add_provider_for_devices(delegate(get_ep_devices(), {}, {}, MOST_DEVICES)[:MOST_DEVICES], {})
+
     def has_providers(self) -> bool:
         """Whether any were added."""
         return bool(self._providers)
@@ -260,6 +273,12 @@ class SessionOptions:
     def providers(self) -> list[tuple[str, dict[str, str]]] | None:
         """What was added, None if nothing was."""
         return list(self._providers) or None
+
+    def set_ep_context_data_read_func(self, read_func: Callable[..., None]) -> None:
+        """Accepted for compatibility: no model is run that another provider compiled."""
+
+    def clear_ep_context_data_read_func(self) -> None:
+        """Accepted for compatibility: no model is run that another provider compiled."""
 
     # ---- others
 

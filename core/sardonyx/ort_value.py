@@ -103,6 +103,8 @@ class OrtValue:
             return cls(np.empty(tuple(shape), element.storage), element)
         return cls._reserved(name, element, tuple(shape))
 
+    ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
+
     @classmethod
     def at_address(cls, address: int, element_type: Any, shape: Sequence[int], owner: Any = None) -> Self:
         """The tensor at an address of the host, whose owner is kept alive; the type is NumPy's, or ONNX's number."""

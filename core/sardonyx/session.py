@@ -494,4 +494,5 @@ class InferenceSession(Binds, Described, FallsBack):
     @property
     def compiled(self) -> int:
         """How many plans were made."""
-        return self._main.function.compiled
+        count: int = self._main.function.compiled
+        return count

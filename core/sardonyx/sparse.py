@@ -61,7 +61,7 @@ class SparseBlockSparseView:
     """Where the blocks of a tensor in onnxruntime's third form would be; nothing here makes one."""
 
     def __init__(self) -> None:
-        raise NotImplemented("tensors of sparse blocks: give coordinates, or compressed rows")
+        raise NotImplemented("there are no tensors of sparse blocks here: give coordinates, or compressed rows")
 
 
 class SparseTensor:

@@ -290,18 +290,51 @@ def test_where_nodes_run(side: ModuleType) -> None:
     options = side.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
     session = side.InferenceSession(ADD, options, providers=[CPU])
-    session.run(None, {"x": X})
-    found = placed(session)
-    assert [op_type for *_, op_type in found] == ["Relu", "Add"]
-    assert {domain for _, _, domain, _ in found} == {""}
-    assert found[0][0] == (WASM if side is sardonyx else CPU)
+    for _ in range(2):  # before a run, and after one
+        assert placed(session) == [(CPU, "", "", "Relu"), (CPU, "", "", "Add")]
+        assert [len(part.get_nodes()) for part in session.get_provider_graph_assignment_info()] == [1, 1]
+        session.run(None, {"x": X})
+
+
+NESTED = model("""
+agent (float[N,4] x, bool c) => (float[M,N] y) {
+  h = If (c) <
+    then_branch = a () => (float[N,4] p) { p = Exp (x) },
+    else_branch = b () => (float[N,4] q) { q = Neg (x) }>
+  s = Constant <value_ints = [4, -1]> ()
+  y = Reshape (h, s)
+}
+""")
+
+
+def test_where_nodes_of_control_flow_run() -> None:
+    found = []
+    for side in (sardonyx, onnxruntime):
+        options = side.SessionOptions()
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        found.append(placed(side.InferenceSession(NESTED, options, providers=[CPU])))
+    assert sorted(found[0]) == sorted(found[1])
+    assert [each[-1] for each in found[0]][2:] == ["If", "Reshape"]
+
+
+def test_where_nodes_run_that_a_provider_cannot_run() -> None:
+    options = sardonyx.SessionOptions()
+    options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    strings = model("agent (string[N] x) => (string[N] y) { a = Identity (x)  y = StringConcat (a, x) }")
+    options.graph_optimization_level = sardonyx.GraphOptimizationLevel.ORT_DISABLE_ALL
+    found = placed(sardonyx.InferenceSession(strings, options, providers=[WASM]))
+    assert [(name, op_type) for name, *_, op_type in found] == [(WASM, "Identity"), (NUMPY, "StringConcat")]
 
 
 def test_where_nodes_run_is_not_known_without_sizes() -> None:
     options = sardonyx.SessionOptions()
     options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+    odd = model("agent (float[N] x) => (float[3,7] y) { s = Constant <value_ints = [3, 7]> ()  y = Reshape (x, s) }")
+    session = sardonyx.InferenceSession(odd, options, providers=[NUMPY])
     with pytest.raises(errors.Fail, match="run it once"):
-        sardonyx.InferenceSession(ADD, options, providers=[NUMPY]).get_provider_graph_assignment_info()
+        session.get_provider_graph_assignment_info()
+    session.run(None, {"x": np.ones(21, np.float32)})
+    assert placed(session) == [(NUMPY, "", "", "Reshape")]
 
 
 @SIDES

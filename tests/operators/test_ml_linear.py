@@ -33,7 +33,7 @@ def test_text_labels(classes: int, provider: str) -> None:
 @pytest.mark.parametrize(
     ("op_type", "attributes", "message"),
     [
-        ("LinearRegressor", {"coefficients": [1.0] * 5}, "5 coefficients do not fit"),
+        ("LinearRegressor", {"coefficients": [1.0] * 3}, "3 coefficients do not fit"),
         ("Scaler", {"scale": [1.0, 2.0], "offset": [0.0, 0.0]}, "scale has 2 numbers"),
         ("Scaler", {"scale": [1.0], "offset": [0.0, 0.0]}, "they need as many"),
         ("Normalizer", {"norm": "L3"}, "norm 'L3' is not one of"),

@@ -13,7 +13,7 @@ from onnx.checker import check_model
 from sardonyx.backend.backend_rep import OnnxRuntimeBackendRep, assign
 from sardonyx.environment import get_device
 from sardonyx.options import SessionOptions
-from sardonyx.providers import available
+from sardonyx.providers import available as get_available_providers
 from sardonyx.session import InferenceSession
 
 __all__ = ["OnnxRuntimeBackend", "is_compatible", "prepare", "run", "supports_device"]
@@ -83,7 +83,7 @@ class OnnxRuntimeBackend(Backend):
         options = SessionOptions()
         assign(options, kwargs, _ALLOWED_SESSION_OPTIONS)
         excluded = os.getenv(_EXCLUDED, "").split(",")
-        session = InferenceSession(model, options, [name for name in available() if name not in excluded])
+        session = InferenceSession(model, options, [name for name in get_available_providers() if name not in excluded])
         session.disable_fallback()  # a test that uses this interface wants to see failures
         if device is not None and not cls.supports_device(device):
             raise RuntimeError(f"Incompatible device expected '{device}', got '{get_device()}'")

@@ -87,6 +87,18 @@ class NativeSession:
         return self.session.get_outputs()
 
     @property
+    def input_meminfos(self) -> list[Any]:
+        return self.session.get_input_memory_infos()
+
+    @property
+    def output_meminfos(self) -> list[Any]:
+        return self.session.get_output_memory_infos()
+
+    @property
+    def input_epdevices(self) -> list[Any]:
+        return self.session.get_input_epdevices()
+
+    @property
     def overridable_initializers(self) -> list[Any]:
         return self.session.get_overridable_initializers()
 
@@ -101,6 +113,9 @@ class NativeSession:
     @property
     def get_profiling_start_time_ns(self) -> int:
         return self.session.get_profiling_start_time_ns()
+
+    def create_ortvalue_from_shape_and_onnx_type(self, shape: Any, element_type: int, device: OrtDevice) -> OrtValue:
+        return OrtValue.ortvalue_from_shape_and_type(shape, element_type, device)
 
     def is_webgpu_graph_capture_enabled(self) -> bool:
         """False: plans are replayed anyway."""

@@ -46,8 +46,8 @@ def _copy_attribute(attribute: Attribute, values: dict[Value, Value]) -> Attribu
 
 
 def densify(graph: Graph) -> None:
-    """Turn sparse initializers into Constant nodes, in place, for expansions know no others; those that are inputs, too,
-    into dense initializers."""
+    """Turn sparse initializers into Constant nodes, in place, for expansions know no others, and those that are inputs,
+    too, into dense initializers."""
     for node in graph.all_nodes():
         held = node.attributes.get("value") if node.op_type == "Constant" else None
         if held is not None and held.kind == "sparse_tensor":  # as onnxruntime has it before operator set 11
