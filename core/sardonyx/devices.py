@@ -146,7 +146,12 @@ class OrtDevice:
     def npu() -> int:
         return 3
 
-    cuda = dml = webgpu = gpu
+    cuda = webgpu = gpu
+
+    @staticmethod
+    def dml() -> int:
+        return 4
+
     cann = npu
 
     @staticmethod

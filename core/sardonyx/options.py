@@ -274,7 +274,7 @@ class SessionOptions:
         """What was added, None if nothing was."""
         return list(self._providers) or None
 
-    def set_ep_context_data_read_func(self, read_func: Callable[..., None]) -> None:
+    def set_ep_context_data_read_func(self, read_func: Callable[..., None], max_data_size: int) -> None:
         """Accepted for compatibility: no model is run that another provider compiled."""
 
     def clear_ep_context_data_read_func(self) -> None:

@@ -205,7 +205,10 @@ class OrtValue:
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         """The tensor as DLPack has it, on the host, where there are no streams."""
-        return np.asarray(self).__dlpack__(**options)
+        array = np.asarray(self)
+        if not array.flags.writeable and "max_version" not in options:  # older consumers would write to it
+            array = array.copy()
+        return array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return 1, 0
@@ -221,13 +224,15 @@ class OrtValue:
         >>> OrtValue.from_dlpack(np.ones(2).__dlpack__()).numpy()
         array([1., 1.])
         """
-        if not hasattr(data, "__dlpack_device__"):
+        legacy = not hasattr(data, "__dlpack_device__")
+        if legacy:
             data = _Capsule(data.__dlpack__() if hasattr(data, "__dlpack__") else data)
         array = np.from_dlpack(data)
-        return cls.ortvalue_from_numpy(array.view(np.bool_) if is_bool_tensor and array.dtype == np.uint8 else array)
-
-    def __repr__(self) -> str:
-        return f"{self.data_type()}{self.shape() if self.is_tensor() else ''} on {self.device_name()}"
+        if is_bool_tensor and array.dtype == np.uint8:
+            array = array.view(np.bool_)
+        if legacy and array.flags.c_contiguous and array.size:  # NumPy takes what older producers give for read-only
+            return cls.at_address(array.ctypes.data, array.dtype, array.shape, array)
+        return cls.ortvalue_from_numpy(array)
 
     # ---- what onnxruntime's two layers reach each other by
 

@@ -501,6 +501,130 @@ def test_the_optimized_model_is_written(side: ModuleType, tmp_path: Path) -> Non
     np.testing.assert_array_equal(y, np.broadcast_to(np.float32([2, 3]), (3, 2)))
 
 
+WIDE = model(
+    """
+agent (float[N, 100] x, int64[2] i) => (float[N, 100] y, float[2] z) <float[100] w, float[25] e> {
+  y = Add (x, w)
+  z = Gather (e, i)
+}
+""".replace("w,", f"w = {{{', '.join(['2'] * 100)}}},").replace("[25] e", f"[25] e = {{{', '.join(['3'] * 25)}}}")
+)
+
+
+@SIDES
+@pytest.mark.parametrize(
+    ("least", "outside"), [("0", {"w", "e"}), ("100", {"w", "e"}), ("101", {"w"}), ("401", set()), (None, set())]
+)
+def test_initializers_of_the_optimized_model_outside(
+    side: ModuleType, least: str | None, outside: set[str], tmp_path: Path
+) -> None:
+    options = side.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "made.onnx")
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "made.bin")
+    if least is not None:
+        entry = "session.optimized_model_external_initializers_min_size_in_bytes"
+        options.add_session_config_entry(entry, least)
+    side.InferenceSession(WIDE, options, providers=[CPU])
+    proto = onnx.load(tmp_path / "made.onnx", load_external_data=False)
+    found = {each.name for each in proto.graph.initializer if each.data_location == onnx.TensorProto.EXTERNAL}
+    assert found == outside
+    assert (tmp_path / "made.bin").exists() == bool(outside)
+    feeds = {"x": np.ones((1, 100), np.float32), "i": np.array([0, 24])}
+    y, z = onnxruntime.InferenceSession(tmp_path / "made.onnx", providers=[CPU]).run(None, feeds)
+    assert (y == 3).all()
+    assert (z == 3).all()
+
+
+@SIDES
+def test_a_size_that_is_no_number(side: ModuleType, tmp_path: Path) -> None:
+    options = side.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "made.onnx")
+    options.add_session_config_entry("session.optimized_model_external_initializers_file_name", "made.bin")
+    options.add_session_config_entry("session.optimized_model_external_initializers_min_size_in_bytes", "few")
+    with pytest.raises(Exception, match="Failed to parse value") as caught:
+        side.InferenceSession(WIDE, options, providers=[CPU])
+    assert type(caught.value).__name__ == "Fail"
+
+
+def with_config(text: str) -> bytes:
+    proto = onnx.load_from_string(ADD)
+    onnx.helper.set_model_props(proto, {"ort_config": text})
+    return bytes(proto.SerializeToString())
+
+
+@SIDES
+def test_options_that_a_model_brings_along(side: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = {"inter_op_num_threads": 5, "intra_op_num_threads": 2, "graph_optimization_level": 1, "enable_profiling": 1}
+    data = with_config(json.dumps({"session_options": {**told, "no_such_option": 3}, "others": 1}))
+    given = side.SessionOptions()
+    assert side.InferenceSession(data, given, providers=[CPU]).get_session_options().intra_op_num_threads == 0
+    monkeypatch.setenv("ORT_LOAD_CONFIG_FROM_MODEL", "1")
+    session = side.InferenceSession(data, given, providers=[CPU])
+    found = session.get_session_options()
+    assert (found.inter_op_num_threads, found.intra_op_num_threads) == (5, 2)
+    assert found.graph_optimization_level == side.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    assert found.execution_mode == side.ExecutionMode.ORT_SEQUENTIAL
+    assert Path(session.end_profiling()).exists()
+    assert given.intra_op_num_threads == 0
+    for text in ("{}", "[1]", '{"session_options": 3}'):
+        found = side.InferenceSession(with_config(text), providers=[CPU]).get_session_options()
+        assert found.intra_op_num_threads == 0
+    side.InferenceSession(ADD, providers=[CPU])
+
+
+@SIDES
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "cannot be parsed"),
+        ('{"session_options": {"intra_op_num_threads": "2"}}', "must be an integer"),
+        ('{"session_options": {"enable_profiling": true}}', "must be an integer"),
+        ('{"session_options": {"graph_optimization_level": 7}}', "Unsupported graph_optimization_level value"),
+        ('{"session_options": {"execution_mode": 5}}', "Unsupported execution_mode value"),
+        ('{"session_options": {"intra_op_num_threads": -2}}', "Unsupported .*intra_op_num_threads"),
+    ],
+    ids=lambda text: text[:40],
+)
+def test_options_of_a_model_that_make_no_sense(
+    side: ModuleType, text: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ORT_LOAD_CONFIG_FROM_MODEL", "1")
+    with pytest.raises(RuntimeError, match=message):
+        side.InferenceSession(with_config(text), providers=[CPU], enable_fallback=0)
+
+
+def test_options_of_a_model_that_nest_deeply(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ORT_LOAD_CONFIG_FROM_MODEL", "1")
+    with pytest.raises(errors.InvalidArgument, match="cannot be parsed"):
+        sardonyx.InferenceSession(with_config("[" * 100_000), providers=[CPU])
+
+
+def test_a_bundle_brings_no_options(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from sardonyx.cli import main
+
+    monkeypatch.setenv("ORT_LOAD_CONFIG_FROM_MODEL", "1")
+    assert main(["compile", "examples/digits/digits.onnx", "--out", str(tmp_path / "d.sdx")]) == 0
+    assert sardonyx.InferenceSession(tmp_path / "d.sdx").get_session_options().intra_op_num_threads == 0
+
+
+@SIDES
+def test_a_function_chooses_devices(side: ModuleType) -> None:
+    seen: list[Any] = []
+
+    def choose(devices: Any, about_model: Any, about_run: Any, most: int) -> Any:
+        seen.extend(devices)
+        return [device for device in devices if device.ep_name == CPU][:most]
+
+    options = side.SessionOptions()
+    options.set_provider_selection_policy_delegate(choose)
+    session = side.InferenceSession(ADD, options)
+    assert session.get_providers()[0] == CPU
+    assert CPU in [device.ep_name for device in seen]
+    options.set_ep_context_data_read_func(print, 1 << 20)
+    options.clear_ep_context_data_read_func()
+
+
 def test_threads_for_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     from sardonyx import threads
 

@@ -35,7 +35,7 @@ def get_ort_device_type(device_type: str) -> int:
     >>> get_ort_device_type("cpu"), get_ort_device_type("cuda")
     (0, 1)
     """
-    return OrtDevice.make(device_type, 0).device_type()
+    return OrtDevice.dml() if device_type == "dml" else OrtDevice.make(device_type, 0).device_type()
 
 
 def get_vendor_id_for_device_type(device_type: str) -> OrtDeviceVendorId | None:
