@@ -14,6 +14,7 @@ from sardonyx.serde.source import open_file
 class AdapterFormat:
     """What is in a file of onnxruntime's format for adapters: read, or to be written.
 
+    >>> import numpy as np
     >>> adapter = AdapterFormat()
     >>> adapter.set_parameters({"lora_a": OrtValue.ortvalue_from_numpy(np.zeros((4, 1), np.float32))})
     >>> adapter.get_parameters()["lora_a"].shape(), adapter.get_format_version()

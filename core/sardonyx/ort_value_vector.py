@@ -12,6 +12,7 @@ from sardonyx.ort_value import OrtValue
 class OrtValueVector(list[OrtValue]):
     """A list of OrtValues.
 
+    >>> import numpy as np
     >>> vector = OrtValueVector()
     >>> vector.push_back(np.zeros(2, np.float32).__dlpack__())
     >>> len(vector), vector.element_type_at(0), vector.bool_tensor_indices()
@@ -61,6 +62,7 @@ class OrtValueVector(list[OrtValue]):
 def copy_tensors(src: Sequence[OrtValue], dst: Sequence[OrtValue], stream: Any = None) -> None:
     """Copy tensors to others of the same types and shapes, on whatever devices; there are no streams.
 
+    >>> import numpy as np
     >>> source, target = (OrtValue.ortvalue_from_numpy(np.full(2, k)) for k in (1, 2))
     >>> copy_tensors([source], [target])
     >>> target.numpy()
