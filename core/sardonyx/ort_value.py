@@ -234,6 +234,9 @@ class OrtValue:
             return cls.at_address(array.ctypes.data, array.dtype, array.shape, array)
         return cls.ortvalue_from_numpy(array)
 
+    def __repr__(self) -> str:
+        return f"{self.data_type()}{self.shape() if self.is_tensor() else ''} on {self.device_name()}"
+
     # ---- what onnxruntime's two layers reach each other by
 
     @property
