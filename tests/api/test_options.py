@@ -513,7 +513,8 @@ agent (float[N, 100] x, int64[2] i) => (float[N, 100] y, float[2] z) <float[100]
 
 @SIDES
 @pytest.mark.parametrize(
-    ("least", "outside"), [("0", {"w", "e"}), ("100", {"w", "e"}), ("101", {"w"}), ("401", set()), (None, set())]
+    ("least", "outside"),
+    [("0", {"w", "e"}), ("100", {"w", "e"}), ("101", {"w"}), ("400", {"w"}), ("401", set()), (None, set())],
 )
 def test_initializers_of_the_optimized_model_outside(
     side: ModuleType, least: str | None, outside: set[str], tmp_path: Path
