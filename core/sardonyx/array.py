@@ -57,7 +57,7 @@ class Array:
 
     def __repr__(self) -> str:
         state = "value" if self.value is not None else "sizes" if self.sizes is not None else "traced"
-        return f"<Array {self.dtype}[{','.join(map(str, self.shape))}] {state}>"
+        return f"<Array {self.dtype}[{','.join(f'{size}' for size in self.shape)}] {state}>"
 
     def __bool__(self) -> bool:
         raise TypeError("an Array has no truth value while a model is compiled; use primitives.where")

@@ -96,8 +96,18 @@ class Dim:
 
     __int__ = __index__
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return str(self.poly)
+
+    def __repr__(self) -> str:
+        """What messages say, in which sizes and lists of them stand: the number in the call at hand, if it is known."""
+        try:
+            return str(hint(self))
+        except (UndecidedSizeError, KeyError):
+            return str(self.poly)
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
 
 
 Size: TypeAlias = int | Dim

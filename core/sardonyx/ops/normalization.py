@@ -269,7 +269,10 @@ def _mask_of_numbers(node: Node, make: Rewriter) -> list[Value] | None:
 
 
 def _ratio_to_input(node: Node, make: Rewriter) -> list[Value] | None:
-    return _nothing_dropped(node, make) if _has_mask(node) else _RATIO(node, make)
+    if _has_mask(node):
+        return _nothing_dropped(node, make)
+    _RATIO(node, make)
+    return None
 
 
 def _without_mask(node: Node) -> bool:

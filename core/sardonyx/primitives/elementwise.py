@@ -186,7 +186,8 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def show(shape: Shape) -> str:
-    return f"[{','.join(map(str, shape))}]"
+    """A shape as messages say it, in the numbers of the call at hand."""
+    return f"[{','.join(f'{size}' for size in shape)}]"
 
 
 def concrete(shape: Shape) -> tuple[int, ...]:
