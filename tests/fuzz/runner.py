@@ -24,8 +24,8 @@ from tests.fuzz import manifests
 from tests.fuzz.mutations import INTEGERS, mutate
 from tests.fuzz.seeds import SEEDS, Seed
 
-SECONDS = 1.0
-"""The computing time that a case may take."""
+SECONDS = {"node": 1.0, "real": 1.0, "bundle": 5.0}
+"""The computing time that a case of a kind may take; a bundle may ask for as much memory as WebAssembly has."""
 PATIENCE = 30.0
 """Seconds after which a process that does not answer is given up."""
 BYTES = 200 << 20
@@ -72,7 +72,7 @@ def run(number: int, kind: str, provider: str, limited: bool = True) -> Outcome:
     seed, mutation, data = case(number, kind)
     status, detail = "result", ""
     try:
-        with _limits(limited):
+        with _limits(limited, SECONDS[kind]):
             attempt(data, seed.feeds, provider)
     except SardonyxError as error:
         status, detail = "refused", f"{type(error).__name__}: {error}"
@@ -121,8 +121,8 @@ def _feed(rng: np.random.Generator, wanted: Any, known: Any) -> Any:
 
 
 @contextmanager
-def _limits(limited: bool) -> Iterator[None]:
-    """One second of computing, and 200 MB more than there are now."""
+def _limits(limited: bool, seconds: float) -> Iterator[None]:
+    """So many seconds of computing, and 200 MB more than there are now."""
 
     def late(number: int, frame: FrameType | None) -> None:
         raise Late
@@ -133,7 +133,7 @@ def _limits(limited: bool) -> Iterator[None]:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + BYTES, before[1]))
         memory.available.cache_clear()
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:

@@ -1,4 +1,4 @@
-"""Mutated models: each gives a result or an error of this package, within a second and 200 MB."""
+"""Mutated models, and bundles: each gives a result or an error of this package, in little time and memory."""
 
 import subprocess
 import sys
@@ -32,6 +32,26 @@ def test_real_models():
 def test_wasm():
     require("wasm")
     check(0, 100, "node", "WasmExecutionProvider")
+
+
+@pytest.mark.slow
+def test_manifests():
+    require("wasm")
+    check(0, 250, "bundle", "WasmExecutionProvider")
+
+
+@pytest.mark.slow
+def test_manifests_in_pages():
+    require("node")
+    check(0, 250, "bundle", "page")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(1, 5))
+@pytest.mark.parametrize("provider", ["WasmExecutionProvider", "page"])
+def test_more_manifests(part, provider):
+    require("wasm" if provider != "page" else "node")
+    check(part * 2500, 2500, "bundle", provider)
 
 
 @pytest.mark.nightly

@@ -104,7 +104,42 @@ const TASKS = {
     return messages;
   },
 
-  threads: async ({ threads }) => {
+  // Runs in which the nth buffer that is made is none, as when memory has run out: what the GPU says comes later.
+  scarce: async () => {
+    const { createBuffer } = GPUDevice.prototype;
+    let left = Infinity;
+    const live = new Set();
+    GPUDevice.prototype.createBuffer = function (told) {
+      const buffer = createBuffer.call(this, left-- === 0 ? { ...told, usage: 0 } : told);
+      const { destroy } = buffer;
+      live.add(buffer);
+      buffer.destroy = () => (live.delete(buffer), destroy.call(buffer));
+      return buffer;
+    };
+    const session = await load("/data/digits.sdx", { target: "webgpu" });
+    const sized = (count) => ({ image: new Tensor("float32", new Float32Array(784 * count).fill(0.5), [count, 1, 28, 28]) });
+    const run = async (count) => String((await session.run(sized(count))).probabilities.data);
+    const [one, three] = [await run(1), await run(3)];
+    const outcomes = [];
+    const after = [];
+    session.graph.reset();
+    const before = live.size;
+    for (let n = 0; n < 5; n++) {
+      session.graph.reset();
+      left = n;
+      outcomes.push(await run(3).then((found) => (found === three ? "right" : "wrong"), (error) => (/^WebGPU: /.test(error.message) ? "wrong memory" : error.message)));
+      left = Infinity;
+      after.push((await run(3)) === three && (await run(1)) === one ? "right" : "wrong");
+    }
+    session.graph.reset();
+    const told = { outcomes, after, before, left: live.size };
+    session.release();
+    GPUDevice.prototype.createBuffer = createBuffer;
+    return told;
+  },
+
+  threads: async ({ threads, without }) => {
+    if (without) delete globalThis[without];
     const session = await load("/data/digits.sdx", { threads });
     await session.run({ image: image() });
     const { size } = session.device.crew ?? { size: 1 };

@@ -11,14 +11,15 @@ export function threadsFor(wanted) {
   const most = globalThis.navigator?.hardwareConcurrency ?? 1;
   const count = wanted ?? Math.min(4, Math.ceil(most / 2));
   if (count <= 1) return 1;
-  if (globalThis.crossOriginIsolated && globalThis.Worker) return Math.min(count, 64);
+  const missing = ["Worker", "SharedArrayBuffer"].find((name) => !globalThis[name]);
+  if (!missing && globalThis.crossOriginIsolated) return Math.min(count, 64);
   if (!threadsFor.told) {
     threadsFor.told = true;
     console.info(
-      globalThis.Worker
-        ? "sardonyx: one thread, since this page is not cross-origin isolated; serve it with the headers" +
-            " Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp"
-        : "sardonyx: one thread, since there are no workers here",
+      missing === "Worker" || globalThis.crossOriginIsolated
+        ? `sardonyx: one thread, since there is no ${missing} here`
+        : "sardonyx: one thread, since this page is not cross-origin isolated; serve it with the headers" +
+            " Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp",
     );
   }
   return 1;
