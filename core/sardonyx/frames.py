@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import memory
+from sardonyx import memory, reach
 from sardonyx import plan as plans
 from sardonyx.budget import OverLimitError
 from sardonyx.device import Address, Device, Executable
@@ -276,6 +276,7 @@ class Frame:
         for launch in segment.launches:
             buffers.append([self.address(k) for k in launch.buffers])
             values.append([next(params) for _ in launch.params])
+            reach.check(self.code.plan.codes[launch.code], buffers[-1], values[-1])
         return executable.bind(segment.number, buffers, values)
 
     def address(self, buffer: int) -> Address:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from sardonyx import dtypes, memory
+from sardonyx import dtypes, memory, reach
 from sardonyx.budget import Budget
 from sardonyx.device import Address, Device, Executable, Launch
 from sardonyx.epochs import code_of
@@ -176,6 +176,7 @@ class Weights:
         """Run a launch of the setup; what it writes is known to be there only if it came to its end."""
         try:
             addresses = [self._address(plan, devices, number) for number in launch.buffers]
+            reach.check(plan.codes[launch.code], addresses, launch.params)
             executable.bind(segment, [addresses], [launch.params])()
             if not getattr(devices[launch.device], "in_order", False):
                 devices[launch.device].synchronize()

@@ -66,7 +66,7 @@ class Bundler:
         for module in told["modules"]:
             if host().features.issuperset(module["features"]):
                 library = Library(bundle.section(module["section"]), module)
-                return [StoredCode(library, k, (None,) * a, (None,) * b) for k, (_, a, b) in enumerate(told["codes"])]
+                return [StoredCode(library, k, (None,) * a, (None,) * b) for k, (_, a, b, _) in enumerate(told["codes"])]
         if told["codes"]:
             raise EPFail(f"{bundle.name} is for SIMD, which WebAssembly lacks here; run the .onnx model")
         return []

@@ -3,6 +3,7 @@
 import { broken, evaluate, isKnown, place, roomsOf, symbolsOf, termsOf } from "./sizes.js";
 import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
 
+const SLACK = 1 << 16; // bytes
 const HALTS = ["read", "branch", "loop"];
 
 /** These sizes are not those of a plan. */
@@ -53,6 +54,21 @@ class Plan {
 
 const defines = ({ symbols = [] }) => symbols.map((symbol) => (Array.isArray(symbol) ? symbol[0] : symbol));
 
+/** Bind launches, of which none goes further than it has bytes (`reach.py`). */
+function bind(device, launches) {
+  for (const { code, addresses, params } of launches) {
+    const [name, , , [...extents]] = device.listed[code];
+    const most = SLACK + addresses.reduce((sum, { nbytes }) => sum + nbytes, 0);
+    const value = (size) => (typeof size === "number" ? size : params[size.slice(1)]);
+    const steps = extents.pop().map(value);
+    const isFar = extents.map((sizes) => sizes.map(value)).some((sizes) => !(Math.min(...sizes, 0) >= 0 && product(sizes) <= most));
+    if (isFar || !steps.every((step) => Math.abs(step) <= most)) {
+      throw new Error(`${name} is to go further than its ${most} bytes: the bundle is damaged; compile the model anew`);
+    }
+  }
+  return device.bind(launches);
+}
+
 /** The weights of a bundle on a device, by name, and what plans compute of them once. */
 export class Weights {
   constructor(device, codes, graph) {
@@ -91,7 +107,7 @@ export class Weights {
       for (const { weight, elements, dtype } of written) {
         if (!this.places.has(weight)) this.reserve(weight, evaluate(elements, {}) * widthOf(dtype));
       }
-      const bound = this.device.bind([{ code, params, addresses: buffers.map(({ weight }) => this.places.get(weight)) }]);
+      const bound = bind(this.device, [{ code, params, addresses: buffers.map(({ weight }) => this.places.get(weight)) }]);
       bound.run();
       bound.release();
       const left = new Set(this.waiting.flatMap(({ read }) => read.map(({ weight }) => weight)));
@@ -191,7 +207,7 @@ class Frame {
       addresses: buffers.map((k) => this.address(k)),
       params: params.map((size) => evaluate(size, symbols)),
     }));
-    kept.bound = launches.length ? this.device.bind(launches) : null;
+    kept.bound = launches.length ? bind(this.device, launches) : null;
     kept.symbols = key;
     return kept.bound;
   }

@@ -57,6 +57,7 @@ async function deviceFor({ manifest, name }, target, threads) {
 
 async function prepared(bundle, { each, told, device }) {
   const { model, strings } = bundle.manifest;
+  device.listed = told.codes;
   const [graph, weights] = sound(bundle.name, () => {
     const graph = new Graph(told.plans, device);
     check(bundle.manifest, told, graph);

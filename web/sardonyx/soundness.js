@@ -44,16 +44,19 @@ export function checkSections({ sections, weights, targets }) {
 
 /** Check what a manifest says of the target `told`, of which `graph` was made. */
 export function check({ weights, model: [inputs, outputs], strings }, told, graph) {
-  told.codes.forEach((code) => need(isText(code[0]) && isCount(code[1], MOST) && isCount(code[2], MOST), `${code} is no code`));
+  for (const [name, reads, writes, reach] of told.codes) {
+    const isReach = reach.length && reach.flat().every((size) => Number.isInteger(size) || /^p\d{1,4}$/.test(size)) && reach.at(-1).every(isText);
+    need(isText(name) && isCount(reads, MOST) && isCount(writes, MOST) && isReach, `${name} is no code`);
+  }
   need(strings.every(isText), "its strings are none");
   need(told.plans.length && told.plans.every(({ accepts }) => isText(accepts)), "it has no plan");
-  for (const [name, [, , dims]] of [...inputs, ...outputs]) {
-    need(dims === null || dims.every((dim) => dim === null || isText(dim) || isCount(dim)), `${name} has no shape`);
+  for (const [name, kind] of [...inputs, ...outputs]) {
+    need((kind?.[2] ?? []).every((dim) => dim === null || isText(dim) || isCount(dim)), `${name} has no shape`);
   }
   for (const executor of graph.executors) {
     for (const [values, ports] of [[inputs, executor.plan.inputs], [outputs, executor.plan.outputs]]) {
-      const kinds = values.map(([name, [, dtype]]) => `${name} ${dtype}`);
-      need(String(kinds) === String(ports.map(({ name, dtype }) => `${name} ${dtype}`)), `${kinds} are others in a plan`);
+      const isSame = values.length === ports.length && values.every(([name, kind], k) => name === ports[k].name && (values === outputs || kind[1] === ports[k].dtype));
+      need(isSame, "a plan has other inputs or outputs");
     }
     checkPlan(executor, told.codes, weights, [], 0);
   }

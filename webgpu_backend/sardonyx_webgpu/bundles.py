@@ -67,7 +67,7 @@ class Bundler:
     def read(self, bundle: Bundle, told: Mapping[str, Any]) -> list[Code]:
         stored = json.loads(bytes(bundle.section(told["section"])))
         named = zip(told["codes"], stored["codes"], strict=True)
-        return [_stored(stored["shaders"], name, *code) for (name, _, _), code in named]
+        return [_stored(stored["shaders"], name, *code) for (name, *_), code in named]
 
 
 def _stored(

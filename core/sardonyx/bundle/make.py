@@ -27,6 +27,7 @@ from sardonyx.passes.narrow import Narrowing
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plan import Launch, Plan
 from sardonyx.plan_cache import Facts, Source
+from sardonyx.reach import reach
 from sardonyx.structure import TENSOR
 from sardonyx.version import __version__
 
@@ -122,7 +123,8 @@ class _Maker:
             self._collect(plan)
         stored = [{"accepts": accepts, **store(plan, number)} for plan, accepts in made]
         told, sections = bundler.write(list(codes.values()))
-        return {"provider": bundler.provider.name, **told, "plans": stored}, sections
+        listed = [[*each, reach(code)] for each, (code, _) in zip(told["codes"], codes.values(), strict=True)]
+        return {"provider": bundler.provider.name, **told, "codes": listed, "plans": stored}, sections
 
     def _plan(self, bundler: Bundler, bucket: Mapping[str, Typical]) -> tuple[Plan, str]:
         """A plan, and what it accepts."""

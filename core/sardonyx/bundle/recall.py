@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -17,10 +19,12 @@ from sardonyx.errors import InvalidArgument, UnsoundError
 from sardonyx.ir import TensorType, Value
 from sardonyx.plan import Port
 from sardonyx.plan_cache import Facts, Remembered
+from sardonyx.reach import Reach
 from sardonyx.serde.source import open_file
 from sardonyx.soundness import check, reading, require
 from sardonyx.strings import StringTable
 
+_PARAMETER = re.compile(r"p\d{1,4}").fullmatch
 MOST = 1 << 10
 """Buffers that one code has at most."""
 Chosen = tuple[Provider, Mapping[str, str]]
@@ -61,8 +65,8 @@ def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remem
         manifest = bundle.manifest
         listed = [_arity(*code) for code in told["codes"]]
         codes = [
-            {"device": 0, "name": name, "reads": [None] * reads, "writes": [None] * writes, "bundled": code}
-            for (name, reads, writes), code in zip(listed, _codes(bundle, provider, told), strict=True)
+            {"device": 0, "name": name, "reads": [None] * reads, "writes": [None] * writes, "bundled": code, "reach": told_}
+            for (name, reads, writes, told_), code in zip(listed, _codes(bundle, provider, told), strict=True)
         ]
         texts = manifest["strings"]
         require(type(texts) is list and set(map(type, texts)) <= {str}, "its strings are none")
@@ -73,26 +77,32 @@ def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remem
         require(plans and all(type(each["accepts"]) is str for each in told["plans"]), "it has no plan")
         for plan in plans:
             check(plan)
-            _agree(facts.inputs, plan.inputs)
-            _agree(facts.outputs, plan.outputs)
+            _agree(facts.inputs, plan.inputs, are_fed=True)
+            _agree(facts.outputs, plan.outputs, are_fed=False)
         return Remembered(facts, plans, WeightTable(strings, arrays))
 
 
-def _arity(name: str, reads: int, writes: int) -> tuple[str, int, int]:
-    """A code's name, and how many buffers it reads and writes."""
+def _arity(name: str, reads: int, writes: int, reach: Reach) -> tuple[str, int, int, Reach]:
+    """A code's name, how many buffers it reads and writes, and how far it goes."""
+    sizes = list(chain.from_iterable(reach))
+    is_reach = len(reach) > 0 and all(type(size) is int or _PARAMETER(size) for size in sizes)
+    require(is_reach and all(type(size) is str for size in reach[-1]), f"{name!r} goes {reach} far")
     require(type(name) is str and type(reads) is type(writes) is int, f"{name!r} is no code")
     require(0 <= reads <= MOST and 0 <= writes <= MOST, f"{name} cannot have {reads} and {writes} buffers")
-    return name, reads, writes
+    return name, reads, writes, reach
 
 
-def _agree(values: Sequence[Value], ports: Sequence[Port]) -> None:
-    """The inputs or outputs of a model are those of its plan."""
+def _agree(values: Sequence[Value], ports: Sequence[Port], are_fed: bool) -> None:
+    """The inputs or outputs of a model are those of its plan. What is fed has a type, by which it is checked."""
+    require([value.name for value in values] == [port.name for port in ports], "a plan has other inputs or outputs")
     for value, port in zip(values, ports, strict=True):
         kind = value.type
-        if not isinstance(kind, TensorType) or value.name != port.name or not kind.dtype or kind.dtype.name != port.dtype:
-            raise UnsoundError(f"{value.name!r} is {kind}, and {port.dtype} in a plan")
-        if kind.shape is not None and not {*map(type, kind.shape)} <= {int, str, type(None)}:
-            raise UnsoundError(f"{value.name!r} has no shape")
+        if isinstance(kind, TensorType):
+            is_open = kind.shape is None or {*map(type, kind.shape)} <= {int, str, type(None)}
+            require(is_open, f"{value.name!r} is {kind}")
+            require(not are_fed or (kind.dtype and kind.dtype.name == port.dtype), f"{value.name!r} is {port.dtype}")
+        else:
+            require(kind is None and not are_fed, f"{value.name!r} is {kind}")
 
 
 def accepts(told: Mapping[str, Any]) -> str:
