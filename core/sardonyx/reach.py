@@ -1,9 +1,9 @@
 """How far a launch goes: which of its parameters are extents and steps, which the bytes that it works on must have.
 
-A bundle's code is binary, or a shader, and its parameters come from the manifest. What a Kernel or a Routine says of its
-parameters is stored with the code: lists of extents, the product of each of which is not more than the launch has bytes,
-and single steps (strides and offsets). So a manifest that lies cannot have a launch run for hours, or far beyond its
-buffers; what is left is for WebAssembly and WebGPU, which keep code in their memory.
+A bundle's code is binary, or a shader, and its parameters come from the manifest. What a Kernel or a Routine says of
+its parameters is stored with the code: lists of extents, the product of each of which is not more than the launch has
+bytes, and single steps (strides and offsets). So a manifest that lies cannot have a launch run for hours, or far beyond
+its buffers; what is left is for WebAssembly and WebGPU, which keep code in their memory.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Soundness: whether a plan that was read can be run at all, checked once before anything is done with it.
 
-A plan from a file may say anything. What is checked here needs no sizes: numbers of buffers, codes and functions, types,
-epochs, the form of sizes and which symbols are known where they are used, and that layouts end. What depends on sizes is
-checked when a frame is bound (`sardonyx.frames`), by the same code that lays it out. Most of it is done for all buffers
-and launches at once, since a small model is opened in half a millisecond.
+A plan from a file may say anything. What is checked here needs no sizes: numbers of buffers, codes and functions,
+types, epochs, the form of sizes and which symbols are known where they are used, and that layouts end. What depends on
+sizes is checked when they are known: rooms by `sardonyx.buffers`, launches by `sardonyx.reach`. Most of it is done for
+all buffers and launches at once, since a small model is opened in half a millisecond.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 
 from sardonyx import dtypes
 from sardonyx.errors import SardonyxError, UnsoundError
-from sardonyx.plan import Branch, Buffer, Copy, Host, Launch, Loop, Plan, Port, Read, halts
+from sardonyx.plan import Branch, Copy, Host, Launch, Loop, Plan, Port, Read, halts
 from sardonyx.sizecode import symbols_of
 
 LARGE = 1 << 63
@@ -115,7 +115,8 @@ class _Check:
         terms = list(self.plan.terms.values())
         heads = [(term[0], len(term)) for term in terms]
         for name, count in set(heads):
-            require(name in _OPERATORS and count > 1 and (count == 3 or name not in _BINARY), f"{name!r} of {count - 1}")
+            if name not in _OPERATORS or count < 2 or (name in _BINARY and count != 3):
+                raise UnsoundError(f"{name!r} of {count - 1} is no size")
         _sizes(chain.from_iterable([term[1:] for term in terms]), self.known[-1], True)
 
     # ---- what is fed
@@ -321,9 +322,10 @@ def _sizes(sizes: Iterable[Any], known: Set[str], is_alone: bool) -> None:
     level = list(sizes)
     kinds = set(map(type, level))
     if kinds == {int}:
-        return _numbers(level)
+        _numbers(level)
+        return
     if kinds - _SIZES:
-        raise UnsoundError(f"{[size for size in level if type(size) not in _SIZES][0]!r} is no size")
+        raise UnsoundError(f"{next(size for size in level if type(size) not in _SIZES)!r} is no size")
     names = {size for size in level if type(size) is str}
     if not is_alone and list in kinds:
         names = names.union(*map(symbols_of, level))

@@ -109,7 +109,7 @@ class RunStrings(dict[str, int]):
         try:
             return _objects([known[k] if k >= 0 else own[~k] for k in ids.reshape(-1).tolist()], ids.shape)
         except IndexError:
-            raise RuntimeException("a result has strings that nothing gave: the model, or its bundle, is wrong") from None
+            raise RuntimeException("a result has strings that nothing gave: the bundle is wrong") from None
 
 
 _active = threading.local()

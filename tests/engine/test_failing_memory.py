@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -62,9 +62,9 @@ class Scarce:
 
 
 @pytest.fixture(params=PROVIDERS)
-def scarce(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, Scarce]]:
+def scarce(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Scarce]:
     require_provider(request.param)
-    yield request.param, Scarce(providers.load(request.param).device({}), monkeypatch)
+    return request.param, Scarce(providers.load(request.param).device({}), monkeypatch)
 
 
 def attempt(run: Callable[[], list[Any]]) -> list[Any] | None:
@@ -92,7 +92,8 @@ def test_every_allocation_fails_once(name: str, warm: bool, scarce: tuple[str, S
         is_failing = memory.left < 0
         memory.left = np.inf
         refused += first is None
-        for found, right in zip([first or wanted[0], *(session.run(None, feeds) for feeds in runs)], [wanted[0], *wanted]):
+        later = [session.run(None, feeds) for feeds in runs]
+        for found, right in zip([first or wanted[0], *later], [wanted[0], *wanted], strict=True):
             for a, b in zip(found, right, strict=True):
                 np.testing.assert_array_equal(a, b)
         session.shrink()

@@ -1,4 +1,4 @@
-"""What can go wrong with a bundle whose checksums are right: its manifest lies; a generator of random numbers says how."""
+"""What can go wrong with a bundle whose checksums are right: its manifest lies, as random numbers say."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Place = tuple[Any, Any]
 """A list or an object of the manifest, and what an item of it is found by."""
 
 OTHERS = [None, True, 0.5, "", "x", [], {}, [[]], ["*", 2, "s0"], ["**", 2, 3], 10**30, float("inf")]
-NAMES = ["", "float32", "int64", "string", "bool", "float65", "s0", "n0", "p0", "w0", "floordiv", "loop", "read", "host"]
+NAMES = ["", "float32", "int64", "string", "bool", "float65", "s0", "n0", "p0", "w0", "loop", "read", "host"]
 
 
 def mutate(rng: Random, data: bytes) -> tuple[str, bytes]:

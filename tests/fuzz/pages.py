@@ -26,7 +26,8 @@ def run_all(first: int, count: int) -> Iterator[Outcome]:
         tempfile.TemporaryDirectory() as folder,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node,
     ):
-        assert node.stdin and node.stdout
+        assert node.stdin
+        assert node.stdout
         file = Path(folder) / "case.sdx"
         for number in range(first, first + count):
             seed, mutation, data = case(number, "bundle")

@@ -44,11 +44,23 @@ def real() -> list[Seed]:
     return [digits, *(Seed(id, path(id).read_bytes(), inputs(id)) for id in REAL)]
 
 
-BUNDLED = (
-    "attention_4d_causal conv_with_strides_padding cumsum_1d_exclusive gather_elements_0 if lstm_defaults "
-    "maxpool_2d_pads nonzero_example qlinearmatmul_2D_uint8_float32 resize_upsample_sizes_nearest "
-    "scan9_sum scatter_elements_with_axis softmax_axis_1 top_k unique_sorted_with_axis"
-).split()
+BUNDLED = [
+    "attention_4d_causal",
+    "conv_with_strides_padding",
+    "cumsum_1d_exclusive",
+    "gather_elements_0",
+    "if",
+    "lstm_defaults",
+    "maxpool_2d_pads",
+    "nonzero_example",
+    "qlinearmatmul_2D_uint8_float32",
+    "resize_upsample_sizes_nearest",
+    "scan9_sum",
+    "scatter_elements_with_axis",
+    "softmax_axis_1",
+    "top_k",
+    "unique_sorted_with_axis",
+]
 """ONNX's cases that bundles are made of, besides models of our own."""
 WORDS = """g (int64[N] i) => (string[N] y) {
     words = Constant <value_strings = ["a", "b", "c"]> ()

@@ -66,7 +66,8 @@ class Bundler:
         for module in told["modules"]:
             if host().features.issuperset(module["features"]):
                 library = Library(bundle.section(module["section"]), module)
-                return [StoredCode(library, k, (None,) * a, (None,) * b) for k, (_, a, b, _) in enumerate(told["codes"])]
+                arity = [((None,) * reads, (None,) * writes) for _, reads, writes, _ in told["codes"]]
+                return [StoredCode(library, k, *each) for k, each in enumerate(arity)]
         if told["codes"]:
             raise EPFail(f"{bundle.name} is for SIMD, which WebAssembly lacks here; run the .onnx model")
         return []
@@ -90,7 +91,7 @@ class Library(Module):
         self._binary, self._flag = bytes(binary), data["memory"]
         self.data_size, self.data_align = data["data"], data["align"]
         sizes, most = (self.data_size, self.data_align, data["table"]), len(self._binary)
-        is_sound = {*map(type, sizes)} == {int} and 0 <= min(sizes) and max(sizes) <= max(most, _PAGES)
+        is_sound = {*map(type, sizes)} == {int} and min(sizes) >= 0 and max(sizes) <= max(most, _PAGES)
         if not is_sound or self.data_align.bit_count() != 1 or not self._binary[: self._flag].endswith(_MEMORY):
             raise UnsoundError(f"a module of {most:,} bytes cannot have {data}")
         params = {name: dict.fromkeys(words, i32) for name, words in _EXPORTS.items()}

@@ -6,6 +6,7 @@ import json
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from sardonyx.bundle.deflated import BLOCK, deflate, inflate
@@ -88,9 +89,9 @@ class Bundle:
             self.manifest: dict[str, Any] = self._read()
             self.sections: dict[str, Section] = {}
             end = self._end
-            for title, nbytes, *more in self.manifest["sections"]:
+            for title, nbytes, *more in _sound(self.manifest["sections"]):
                 end += -end % ALIGNMENT
-                self.sections[title] = _sound(title, Section(end, nbytes, *more))
+                self.sections[title] = Section(end, nbytes, *more)
                 end += nbytes
         if end > len(self._data):
             raise InvalidArgument(f"{name} is cut off: it has {len(self._data):,} bytes of {end:,}; fetch it anew")
@@ -132,11 +133,13 @@ class Bundle:
             raise InvalidArgument(damaged) from None
 
 
-def _sound(title: Any, section: Section) -> Section:
-    """A section, if it can be one: nothing is deflated to less than a thousandth."""
-    _, nbytes, _, size, width = section
-    if set(map(type, section)) != {int} or type(title) is not str or min(section) < 0:
-        raise UnsoundError(f"{title!r} is no section")
-    if width and (BLOCK % width or size % width or size > DENSEST * nbytes):
-        raise UnsoundError(f"section {title!r} cannot hold {size:,} bytes")
-    return section
+def _sound(listed: Any) -> Iterator[tuple[str, int, int, int, int]]:
+    """What a manifest says of sections, where they can be ones: nothing is deflated to less than a thousandth."""
+    numbers = list(chain.from_iterable([row[1:] for row in listed]))
+    if {*map(type, numbers)} - {int} or min(numbers, default=0) < 0 or {type(row[0]) for row in listed} - {str}:
+        raise UnsoundError("a section has no name, or no size")
+    for title, nbytes, checksum, *more in listed:
+        size, width = more or (0, 0)
+        if width and (BLOCK % width or size % width or size > DENSEST * nbytes):
+            raise UnsoundError(f"section {title!r} cannot hold {size:,} bytes")
+        yield title, nbytes, checksum, size, width

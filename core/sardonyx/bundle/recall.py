@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from sardonyx.errors import InvalidArgument, UnsoundError
 from sardonyx.ir import TensorType, Value
 from sardonyx.plan import Port
 from sardonyx.plan_cache import Facts, Remembered
-from sardonyx.reach import Reach
 from sardonyx.serde.source import open_file
 from sardonyx.soundness import check, reading, require
 from sardonyx.strings import StringTable
@@ -63,10 +61,18 @@ def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remem
     """The facts and plans of a bundle for a provider. Raises InvalidArgument where it is damaged, or cannot be run."""
     with reading(bundle.name):
         manifest = bundle.manifest
-        listed = [_arity(*code) for code in told["codes"]]
+        listed = told["codes"]
+        _check_codes(listed)
         codes = [
-            {"device": 0, "name": name, "reads": [None] * reads, "writes": [None] * writes, "bundled": code, "reach": told_}
-            for (name, reads, writes, told_), code in zip(listed, _codes(bundle, provider, told), strict=True)
+            {
+                "device": 0,
+                "name": name,
+                "reads": [None] * reads,
+                "writes": [None] * writes,
+                "bundled": code,
+                "reach": far,
+            }
+            for (name, reads, writes, far), code in zip(listed, _codes(bundle, provider, told), strict=True)
         ]
         texts = manifest["strings"]
         require(type(texts) is list and set(map(type, texts)) <= {str}, "its strings are none")
@@ -82,14 +88,15 @@ def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remem
         return Remembered(facts, plans, WeightTable(strings, arrays))
 
 
-def _arity(name: str, reads: int, writes: int, reach: Reach) -> tuple[str, int, int, Reach]:
-    """A code's name, how many buffers it reads and writes, and how far it goes."""
-    sizes = list(chain.from_iterable(reach))
-    is_reach = len(reach) > 0 and all(type(size) is int or _PARAMETER(size) for size in sizes)
-    require(is_reach and all(type(size) is str for size in reach[-1]), f"{name!r} goes {reach} far")
-    require(type(name) is str and type(reads) is type(writes) is int, f"{name!r} is no code")
-    require(0 <= reads <= MOST and 0 <= writes <= MOST, f"{name} cannot have {reads} and {writes} buffers")
-    return name, reads, writes, reach
+def _check_codes(listed: Sequence[Any]) -> None:
+    """Codes have names, say how many buffers they read and write, and how far they go (`sardonyx.reach`)."""
+    counts = [count for _, reads, writes, _ in listed for count in (reads, writes)]
+    is_sound = {*map(type, counts)} <= {int} and min(counts, default=0) >= 0 and max(counts, default=0) <= MOST
+    require(is_sound and {type(code[0]) for code in listed} <= {str}, "a code has no name, or too many buffers")
+    steps = {size for code in listed for size in code[3][-1]}
+    extents = {size for code in listed for sizes in code[3] for size in sizes}
+    texts = {size for size in extents if type(size) is not int}
+    require(all(map(_PARAMETER, texts)) and {*map(type, steps)} <= {str}, "a code goes nobody knows how far")
 
 
 def _agree(values: Sequence[Value], ports: Sequence[Port], are_fed: bool) -> None:
@@ -116,9 +123,10 @@ def _codes(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Seque
 
 def _array(bundle: Bundle, name: str, dtype: str, shape: Sequence[int]) -> np.ndarray:
     array = np.frombuffer(bundle.section(name), dtypes.by_name(dtype).storage).reshape(shape)
-    require(array.shape == tuple(shape), f"{name!r} is no weight of shape {shape}")
+    if array.shape != tuple(shape):
+        raise UnsoundError(f"{name!r} is no weight of shape {shape}")
     if dtype == dtypes.string.name and array.size:
         most = len(bundle.manifest["strings"])
-        require(0 <= array.min() and array.max() < most, f"{name!r} has strings that are not there")
+        require(array.min() >= 0 and array.max() < most, f"{name!r} has strings that are not there")
     array.flags.writeable = False
     return array
