@@ -6,6 +6,7 @@ EXTRAS = {
     "gpu": ("wgpu",),
     "wasm": ("wasmtime", "threadpoolctl"),
     "cli": ("rich", "pillow"),
+    "serve": ("flask", "waitress"),
     "tools": ("onnx", "ml_dtypes"),
 }
 

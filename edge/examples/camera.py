@@ -1,10 +1,11 @@
 """Say which digit is held before the camera: a Raspberry Pi's, one on USB, or the pictures that are named instead.
 
-python camera.py [PICTURE ...]        without a camera and without pictures: one of the demo's
+Without a camera and without pictures it takes one of the demo's.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 import sardonyx as ort
 from sardonyx.demo import assets, digits, picture, pictures
+from sardonyx.errors import SardonyxError
 
 Frame = npt.NDArray[np.uint8]
 SIZE = (640, 480)
@@ -22,10 +24,22 @@ PAUSE = 1.0
 
 
 def main() -> None:
+    names = arguments(__doc__)
     session = ort.InferenceSession(str(assets() / "digits.onnx"))
-    for frame in frames(sys.argv[1:]):
-        digit, probability = recognise(session, frame)
-        print(f"{digit} ({probability:.0%})", flush=True)
+    try:
+        for frame in frames(names):
+            digit, probability = recognise(session, frame)
+            print(f"{digit} ({probability:.0%})", flush=True)
+    except (OSError, SardonyxError) as error:  # systemd starts the program again
+        sys.exit(str(error))
+
+
+def arguments(about: str | None) -> list[str]:
+    """The pictures that are named on the command line."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("pictures", metavar="PICTURE", nargs="*", help="a PNG, or with Pillow whatever that reads")
+    names: list[str] = parser.parse_args().pictures
+    return names
 
 
 def recognise(session: ort.InferenceSession, frame: Frame) -> tuple[int, float]:

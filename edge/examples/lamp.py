@@ -1,17 +1,15 @@
-"""Blink a lamp at a pin as often as the digit before the camera says; without pins, say when it would be on.
-
-python lamp.py [PICTURE ...]
-"""
+"""Blink a lamp at a pin as often as the digit before the camera says; without pins, say when it would be on."""
 
 from __future__ import annotations
 
 import sys
 from typing import Protocol
 
-from camera import frames, recognise
+from camera import arguments, frames, recognise
 
 import sardonyx as ort
 from sardonyx.demo import assets
+from sardonyx.errors import SardonyxError
 
 PIN = 17
 SECONDS = 0.2
@@ -46,13 +44,17 @@ def lamp() -> Lamp:
 
 
 def main() -> None:
+    names = arguments(__doc__)
     session = ort.InferenceSession(str(assets() / "digits.onnx"))
     light = lamp()
-    for frame in frames(sys.argv[1:]):
-        digit, probability = recognise(session, frame)
-        print(f"{digit} ({probability:.0%})", flush=True)
-        if digit and probability >= SURE:
-            light.blink(SECONDS, SECONDS, n=digit, background=False)
+    try:
+        for frame in frames(names):
+            digit, probability = recognise(session, frame)
+            print(f"{digit} ({probability:.0%})", flush=True)
+            if digit and probability >= SURE:
+                light.blink(SECONDS, SECONDS, n=digit, background=False)
+    except (OSError, SardonyxError) as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

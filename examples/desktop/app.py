@@ -7,22 +7,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tkinter as tk
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from queue import Empty
-from tkinter import filedialog, font, ttk
 
-from PIL import Image
-from reader import FOLDER, Found, Reader, Reading, download
-from sources import camera, file, screen
-from worker import Worker
+try:
+    import tkinter as tk
+    from tkinter import filedialog, font, ttk
+
+    from PIL import Image
+    from reader import FOLDER, Found, Reader, Reading, download
+    from sources import camera, file, screen
+    from worker import Worker
+
+    from sardonyx.errors import SardonyxError
+except ModuleNotFoundError as error:
+    remedies = {"tkinter": "on Debian, sudo apt install python3-tk", "PIL": "pip install pillow"}
+    sys.exit(f"{error.name} is not installed; {remedies.get(error.name, f'pip install {error.name}')}")
 
 DARK = {"back": "#15161b", "panel": "#1e2027", "line": "#2d303a", "ink": "#eceae6", "faint": "#9798a3"}
-DARK |= {"accent": "#f08a5d", "on": "#1b1009", "over": "#292c35"}
+DARK |= {"accent": "#f08a5d", "on": "#1b1009", "over": "#292c35", "off": "#565862"}
 LIGHT = {"back": "#f1eeea", "panel": "#ffffff", "line": "#dcd7d0", "ink": "#24211f", "faint": "#6f6a66"}
-LIGHT |= {"accent": "#b5442a", "on": "#ffffff", "over": "#f0ebe5"}
+LIGHT |= {"accent": "#b5442a", "on": "#ffffff", "over": "#f0ebe5", "off": "#b3ada7"}
 MAC = sys.platform == "darwin"
 KEY, SIGN = ("Command", "⌘") if MAC else ("Control", "Ctrl+")
 POLL = 30
@@ -78,7 +85,9 @@ class App:
         self._heading.pack(anchor="w")
         self._text = tk.Text(panel, wrap="word", relief="flat", borderwidth=0, highlightthickness=0, padx=0, pady=10)
         self._text.configure(font=self._fonts[11], state="disabled", cursor="arrow", spacing1=7)
-        self._button(panel, "Copy text", "c", self.copy, "Panel.TButton").pack(side="bottom", fill="x")
+        self._copy = self._button(panel, "Copy text", "c", self.copy, "Panel.TButton")
+        self._copy.state(["disabled"])
+        self._copy.pack(side="bottom", fill="x")
         self._text.pack(fill="both", expand=True)
         self._device = ttk.Label(status, style="Accent.TLabel", font=self._fonts[10])
         self.status = ttk.Label(status, style="Panel.TLabel", font=self._fonts[10])
@@ -103,8 +112,9 @@ class App:
         button = {"background": c["panel"], "lightcolor": c["panel"], "darkcolor": c["panel"], "borderwidth": 1}
         style.configure("TButton", padding=(12, 7), relief="flat", focuscolor=c["accent"], **button)
         style.configure("Panel.TButton", background=c["over"], lightcolor=c["over"], darkcolor=c["over"])
-        style.map("TButton", background=[("active", c["over"])], lightcolor=[("active", c["over"])])
-        style.map("TButton", darkcolor=[("active", c["over"])], bordercolor=[("focus", c["accent"])])
+        for part in ("background", "lightcolor", "darkcolor"):
+            style.map("TButton", **{part: [("disabled", c["panel"]), ("active", c["over"])]})
+        style.map("TButton", foreground=[("disabled", c["off"])], bordercolor=[("focus", c["accent"])])
         for name, colour in (("Panel", "faint"), ("Accent", "accent"), ("Heading", "ink")):
             style.configure(f"{name}.TFrame", background=c["panel"])
             style.configure(f"{name}.TLabel", background=c["panel"], foreground=c[colour])
@@ -185,8 +195,12 @@ class App:
         self.root.deiconify()
 
     def copy(self) -> None:
+        """Put what was found into the clipboard, which stays as it is where that is nothing."""
+        if not self.reading or not self.reading.found:
+            self.status["text"] = "There is no text to copy."
+            return
         self.root.clipboard_clear()
-        self.root.clipboard_append("\n".join(each.text for each in self.reading.found) if self.reading else "")
+        self.root.clipboard_append("\n".join(each.text for each in self.reading.found))
         self.status["text"] = "Copied."
 
     def toggle(self) -> None:
@@ -230,6 +244,7 @@ class App:
 
     def _list(self, reading: Reading) -> None:
         count = len(reading.found)
+        self._copy.state(["!disabled" if count else "disabled"])
         self._heading["text"] = f"{count or 'No'} {'text' if count == 1 else 'texts'} found"
         runs = len(reading.seconds)
         self._time["text"] = f"{1e3 * sum(reading.seconds):,.0f} ms in {runs} run{'s' * (runs != 1)}"
@@ -251,9 +266,17 @@ def main(arguments: list[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     make = partial(Reader, args.models, args.provider)
     if args.print:
-        print(*(each.text for each in make().read(next(file(args.picture))).found), sep="\n")
+        if args.picture is None:
+            parser.error("--print wants a picture")
+        try:
+            print(*(each.text for each in make().read(next(file(args.picture))).found), sep="\n")
+        except (OSError, SardonyxError) as error:
+            sys.exit(str(error))
         return
-    root, worker = tk.Tk(), Worker()
+    try:
+        root, worker = tk.Tk(), Worker()
+    except tk.TclError as error:
+        sys.exit(f"There is no screen for a window ({error}); --print reads a picture without one")
     app = App(root, worker, make, args.light)
     if args.picture:
         app.show(file(args.picture))

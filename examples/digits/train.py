@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
-import draw
-import numpy as np
-import onnxruntime
-import torch
-from augment import MISSING_WAYS, disturb, inputs, rewrite, strokes, supplement, upscale
-from export import export
-from numpy.typing import NDArray
-from PIL import Image
-from preprocess import digit
-from sklearn.datasets import load_digits
-from sklearn.model_selection import train_test_split
-from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
+try:
+    import draw
+    import numpy as np
+    import onnxruntime
+    import torch
+    from augment import MISSING_WAYS, disturb, inputs, rewrite, strokes, supplement, upscale
+    from export import export
+    from numpy.typing import NDArray
+    from PIL import Image
+    from preprocess import digit
+    from sklearn.datasets import load_digits
+    from sklearn.model_selection import train_test_split
+    from torch import Tensor, nn
+    from torch.nn import functional as F  # noqa: N812
+except ModuleNotFoundError as error:
+    sys.exit(f"{error.name} is not installed; pip install torch onnx onnxruntime scikit-learn numpy pillow")
 
 FOLDER = Path(__file__).parent
 THREADS = 2

@@ -84,5 +84,5 @@ def test_onnxruntime_is_optional(
 ) -> None:
     without(monkeypatch, "onnxruntime")
     assert main(["bench", str(relu), "--provider", "numpy", "--against", "onnxruntime"]) == 1
-    expected = "sardonyx: --against onnxruntime: it is not installed; pip install onnxruntime\n"
+    expected = "sardonyx: --against onnxruntime: onnxruntime is not installed; pip install onnxruntime\n"
     assert capsys.readouterr().err == expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from sardonyx.cli import main
 from sardonyx.demo import assets
 from tests.engine.providers import require_provider
 
+Save = Callable[..., Path]
 DIGITS = str(assets() / "digits.onnx")
 
 
@@ -77,6 +79,9 @@ def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--shape", "image=1x3x28x28"], "cannot be 1x3x28x28"),
         (["--value", "image=one"], "write a number, or a list of numbers in []"),
         (["--output", DIGITS], "is the model itself"),
+        (["--output", "."], "--output . is a folder; name a file in it"),
+        (["--output", "/proc/a.sdx"], "--output /proc/a.sdx cannot be written: "),
+        (["--shape", "N=x"], "--shape N=x: write sizes with x between them"),
     ],
 )
 def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,3 +89,40 @@ def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, capsys:
     error = capsys.readouterr().err
     assert said in " ".join(error.split())
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("shapes", "accepted"),
+    [
+        (["N=4"], ["a float32[4, 3], b float32[M, 3]"]),
+        (["N=4", "M=2"], ["a float32[4, 3], b float32[2, 3]"]),
+        (["N=4", "N=8", "M=2"], ["a float32[4, 3], b float32[2, 3]", "a float32[8, 3], b float32[2, 3]"]),
+        (["N=?4", "b=5x3"], ["a float32[N, 3], b float32[5, 3]"]),
+    ],
+)
+def test_sizes_by_the_names_of_dimensions(
+    shapes: list[str], accepted: list[str], graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    require_provider("WasmExecutionProvider")
+    model = graph("g (float[N,3] a, float[M,3] b) => (float[K,3] y) { y = Concat <axis = 0> (a, b) }")
+    options = [part for text in shapes for part in ("--shape", text)]
+    assert main(["compile", str(model), "--output", str(tmp_path / "a.sdx"), *options, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["targets"]["wasm"]["accepts"] == accepted
+
+
+def test_out_is_short_for_output(
+    graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In every command that writes; help does not speak of it."""
+    monkeypatch.chdir(tmp_path)
+    require_provider("WasmExecutionProvider")
+    model = str(graph("g (float[3] x) => (float[3] y) { y = Neg (x) }"))
+    for command, name in (("run", "y.npy"), ("optimize", "y.onnx"), ("compile", "y.sdx")):
+        assert main([command, model, "--out", name]) == 0
+        assert (tmp_path / name).is_file()
+        capsys.readouterr()
+        with pytest.raises(SystemExit):
+            main([command, "--help"])
+        words = capsys.readouterr().out.split()
+        assert "--output" in words
+        assert "--out" not in words

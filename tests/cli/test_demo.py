@@ -101,7 +101,7 @@ def test_the_fastest_device_answers(capsys: pytest.CaptureFixture[str], monkeypa
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["absent.png"], "absent.png cannot be read"),
+        (["absent.png"], "absent.png does not exist"),
         ([__file__], "this is no picture"),
         (["--provider", "nobody"], "no execution provider is called 'nobody'"),
     ],

@@ -5,13 +5,16 @@ from __future__ import annotations
 import importlib
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from onnx import TensorProto
 
 from sardonyx import __version__
 from sardonyx.cli import BUILT_IN, main
 
+Save = Callable[..., Path]
 HEAVY = """
 import sys
 from sardonyx.cli import BUILT_IN, _parser
@@ -98,6 +101,53 @@ def test_arguments_that_make_no_sense(arguments: list[str], capsys: pytest.Captu
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("sardonyx: ")
     assert line.endswith("--help")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["inspekt"], "there is no command 'inspekt', but 'inspect'; see sardonyx --help"),
+        (["frobnicate"], "there is no command 'frobnicate'; see sardonyx --help"),
+        (["info", "--frobnicate"], "info does not take --frobnicate; see sardonyx info --help"),
+        (["--json", "info"], "--json is no command; options come behind one, as in sardonyx info --json; see sard"),
+        (["run", "x.onnx", "--seed", "-1"], "argument --seed: -1 is no seed; take 0 or more; see sardonyx run --help"),
+    ],
+)
+def test_what_may_be_meant(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    assert capsys.readouterr().err.startswith(f"sardonyx: {message}")
+
+
+CODE = """
+
+    @sardonyx.custom_op("my.domain", "Mish")
+    def mish(x0, *, alpha=1.5):
+        return ...  # of sardonyx.primitives, or with host=True of NumPy
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "bench", "verify", "inspect"])
+@pytest.mark.usefixtures("screen")
+def test_code_in_errors_keeps_its_lines(command: str, model: Save, capsys: pytest.CaptureFixture[str]) -> None:
+    ports = [("x", TensorProto.FLOAT, ["N"])], [("y", TensorProto.FLOAT, ["N"])]
+    main([command, str(model("Mish", *ports, domain="my.domain", alpha=1.5))])
+    captured = capsys.readouterr()
+    assert (captured.out if command == "inspect" else captured.err).endswith(CODE)
+
+
+def test_errors_fit_the_terminal(
+    model: Save, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    ports = [("x", TensorProto.FLOAT, ["N"])], [("y", TensorProto.FLOAT, ["N"])]
+    assert main(["run", str(model("Mish", *ports, domain="my.domain", alpha=1.5))]) == 1
+    said = capsys.readouterr().err
+    prose, _, _ = said.partition("\n\n")
+    assert said.endswith(CODE)
+    assert max(map(len, prose.splitlines())) <= 50
+    assert "is known in domain" in " ".join(prose.split())
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

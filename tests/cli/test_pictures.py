@@ -94,14 +94,48 @@ def test_without_pillow(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None
     without(monkeypatch, "PIL")
     for path in samples():
         np.testing.assert_array_equal(pictures.read(path), expected[path.name])
-    with pytest.raises(InvalidArgument, match="pip install"):
+    with pytest.raises(InvalidArgument, match="a picture in JPEG; without Pillow only PNG is read: pip install pillow"):
         pictures.read(tmp_path / "a.jpg")
+
+
+FILES = {b"": "the file is empty", b"words": "this is no picture", b"\x08\x07onnx": "this is no picture"}
+
+
+@pytest.mark.parametrize("data", FILES)
+@pytest.mark.parametrize("pillow", [True, False])
+def test_what_is_no_picture_is_not_blamed_on_pillow(
+    data: bytes, pillow: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "a.jpg").write_bytes(data)
+    if not pillow:
+        without(monkeypatch, "PIL")
+    with pytest.raises(InvalidArgument) as caught:
+        pictures.read(tmp_path / "a.jpg")
+    assert str(caught.value) == f"{tmp_path / 'a.jpg'}: {FILES[data]}"
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "GIF", "BMP", "TIFF", "WebP", "AVIF", "PNG"])
+def test_formats_by_their_first_bytes(kind: str) -> None:
+    stream = BytesIO()
+    Image.new("RGB", (8, 8)).save(stream, kind)
+    assert pictures.format_of(stream.getvalue()) == kind
+
+
+def test_damaged_files_with_pillow(tmp_path: Path) -> None:
+    """Cut off, or with bytes changed: Pillow raises several kinds of exceptions."""
+    stream = BytesIO()
+    Image.effect_noise((32, 32), 9).save(stream, "PNG")
+    data = stream.getvalue()
+    for number, damaged in enumerate((data[:60], data[:200], data[:33] + b"\0" * 20 + data[53:])):
+        (tmp_path / f"{number}.png").write_bytes(damaged)
+        with pytest.raises(InvalidArgument, match=rf"{number}\.png: "):
+            pictures.read(tmp_path / f"{number}.png")
 
 
 def test_errors_name_the_file(tmp_path: Path) -> None:
     with pytest.raises(NoSuchFile, match="absent"):
         pictures.read(tmp_path / "absent.png")
-    with pytest.raises(NoSuchFile, match="cannot be read"):
+    with pytest.raises(NoSuchFile, match="is a folder; name a picture in it"):
         pictures.read(tmp_path)
     (tmp_path / "text.png").write_text("text")
     with pytest.raises(InvalidArgument, match=r"text\.png: this is no picture"):

@@ -69,9 +69,26 @@ def test_a_picture_for_a_person(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     [
         (["--output", "y.txt"], "--output y.txt: give a folder, or a file that ends in .npz, .json, .npy"),
         (["--shape", "N=2x2"], "--shape N=2x2: 'N' is a dimension, and takes one size"),
+        (
+            ["--output", __file__ + "/y.npy"],
+            f"--output {__file__}/y.npy cannot be written: {__file__} is a file, not a",
+        ),
+        (["--output", __file__ + "/y"], f"--output {__file__}/y cannot be written: {__file__} is a file, not a folder"),
+        (["--output", "/proc/y.npy"], "--output /proc/y.npy cannot be written: "),
+        (["--profile", "."], "--profile . is a folder; name a file in it"),
+        (["--input", "."], ". is a folder; name a file in it"),
+        (["--input", __file__], f"{__file__}: this is no picture, and none of .npz, .json, .npy, .wav"),
+        (["--mean", "0.5"], "--mean is for pictures, and no input is one"),
+        (["--std", "0"], "--std 0: standard deviations are above 0"),
+        (["--mean", "1;2"], "--mean 1;2: write numbers with commas between them, as in 0.485,0.456,0.406"),
+        (["--mean", "nan"], "--mean nan: write finite numbers"),
+        (["--std", "imagenet"], "--std imagenet: write numbers, or --normalize imagenet for both"),
+        (["--normalize", "clip", "--mean", "1"], "--normalize clip has a mean and a standard deviation; leave out"),
+        (["--top", "0"], "--top 0: show at least 1"),
+        (["--labels", "absent.txt"], "absent.txt does not exist"),
         (["--input", "z=a.npy"], "--input z=a.npy: there is no input 'z'; there are x"),
         (["--input", "x=absent.npy"], "absent.npy does not exist"),
-        (["--input", "x=absent.png"], "absent.png cannot be read: No such file or directory"),
+        (["--input", "x=absent.png"], "absent.png does not exist"),
         (["--shape", "2x4"], "--shape x=2x4: the model declares Nx3"),
         (["--shape", "2x3", "--repeat", "0"], "--repeat 0: run it at least once"),
         (["--shape", "2x3", "--provider", "nobody"], "no execution provider is called 'nobody'"),
@@ -130,6 +147,125 @@ def test_pictures_shrink_by_area(picture: Path) -> None:
 def test_transparent_is_white(tmp_path: Path) -> None:
     Image.new("RGBA", (2, 2), (0, 0, 0, 0)).save(tmp_path / "clear.png")
     assert of_picture(tmp_path / "clear.png", "float", 1, 3, 2, 2).min() == 1
+
+
+POOL = "g (float[N,3,H,W] image) => (float[N,3] {name}) {{ p = GlobalAveragePool (image)  {name} = Flatten (p) }}"
+
+
+@pytest.mark.parametrize("given", [["image=1x3x2x4"], ["H=2", "W=4"], ["H=2"]])
+def test_pictures_have_the_shape_that_is_asked_for(
+    given: list[str], graph: Save, picture: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the model declares it, as --shape says, and else as the picture is: 6 high and 8 wide."""
+    shapes = [part for text in given for part in ("--shape", text)]
+    model = graph(POOL.format(name="y"))
+    assert main(["run", str(model), "--input", str(picture), *shapes, *NUMPY, "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["inputs"]
+    assert found["shape"] == [1, 3, 2, 8 if given == ["H=2"] else 4]
+
+
+def test_an_array_of_another_shape_is_refused(relu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "x.npy"
+    np.save(path, np.ones((2, 3), np.float32))
+    for option in ("4x3", "N=4"):
+        assert main(["run", str(relu), "--input", str(path), "--shape", option, *NUMPY]) == 1
+        assert f"{path} is 2x3, and --shape says 4x3 for 'x'" in capsys.readouterr().err
+    assert main(["run", str(relu), "--input", str(path), "--shape", "N=2", *NUMPY]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "mean", "std"),
+    [
+        (["--normalize", "imagenet"], [0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
+        (["--mean", "0.5", "--std", "0.25"], [0.5] * 3, [0.25] * 3),
+        (["--mean", "0.1,0.2,0.3"], [0.1, 0.2, 0.3], [1] * 3),
+        (["--std", "0.5,0.25,0.125"], [0] * 3, [0.5, 0.25, 0.125]),
+        (["--mean", "123,117,104", "--std", "58"], [123 / 255, 117 / 255, 104 / 255], [58 / 255] * 3),
+    ],
+)
+def test_normalized_pictures(
+    options: list[str], mean: list[float], std: list[float], graph: Save, picture: Path, tmp_path: Path
+) -> None:
+    model = graph("g (float[1,3,6,8] x) => (float[1,3,6,8] y) { y = Identity (x) }")
+    out = tmp_path / "y.npy"
+    assert main(["run", str(model), "--input", str(picture), *options, "--output", str(out), *NUMPY]) == 0
+    expected = (np.asarray(Image.open(picture)) / 255 - mean) / std
+    np.testing.assert_allclose(np.load(out)[0], expected.transpose(2, 0, 1), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "options", "message"),
+    [
+        ("uint8", "1,3,6,8", ["--mean", "1"], "--mean: input 'x' is uint8, and takes pixels as they are"),
+        ("float", "1,1,6,8", ["--normalize", "imagenet"], "the mean has 3 values, and input 'x' 1 channel"),
+        ("float", "1,3,6,8", ["--std", "1,2"], "--std: the std has 2 values, and input 'x' 3 channels"),
+    ],
+)
+def test_pictures_that_cannot_be_normalized(
+    dtype: str,
+    shape: str,
+    options: list[str],
+    message: str,
+    graph: Save,
+    picture: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    model = graph(f"g ({dtype}[{shape}] x) => ({dtype}[{shape}] y) {{ y = Identity (x) }}")
+    assert main(["run", str(model), "--input", str(picture), *options, *NUMPY]) == 1
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("labels.txt", "\ufeffcat\r\ndog\r\nbird\r\n"),
+        ("labels.json", '["cat", "dog", "bird"]'),
+        ("labels.json", '{"2": ["n3", "bird"], "0": ["n1", "cat"], "1": ["n2", "dog"]}'),
+    ],
+)
+def test_labels_of_a_file(
+    name: str, text: str, graph: Save, picture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(text.encode())
+    run = ["run", str(graph(POOL.format(name="y"))), "--input", str(picture), *NUMPY, "--json"]
+    assert main([*run, "--labels", str(tmp_path / name)]) == 0
+    data = json.loads(capsys.readouterr().out)
+    assert [top["label"] for top in data["outputs"][0]["top"]] == ["bird", "dog", "cat"]
+    assert main([*run, "--labels", str(tmp_path / name), "--top", "1"]) == 0
+    (top,) = json.loads(capsys.readouterr().out)["outputs"][0]["top"]
+    assert (top["index"], top["label"]) == (2, "bird")
+    assert main(run) == 0
+    assert json.loads(capsys.readouterr().out)["outputs"][0]["top"] == []
+    assert main([*run, "--top", "2"]) == 0
+    assert [top["index"] for top in json.loads(capsys.readouterr().out)["outputs"][0]["top"]] == [2, 1]
+
+
+@pytest.mark.parametrize("name", ["y", "scores"])
+def test_labels_that_fit_no_output(
+    name: str,
+    graph: Save,
+    picture: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("labels.txt").write_text("cat\ndog\n")
+    run = ["run", str(graph(POOL.format(name=name))), "--input", str(picture), *NUMPY]
+    assert main([*run, "--labels", "labels.txt"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert f"labels.txt has 2 names, which fit no output: {name} is 1x3" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("l.json", b"{"), ("l.json", b'{"a": 1}'), ("l.json", b"3"), ("l", b"\xff")]
+)
+def test_what_is_no_list_of_labels(
+    name: str, data: bytes, relu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert main(["run", str(relu), "--labels", str(tmp_path / name), *NUMPY]) == 1
+    assert f"{name}: these are no names of classes" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

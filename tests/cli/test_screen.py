@@ -78,3 +78,22 @@ def test_progress_is_not_on_stdout(
 
 def test_lines_do_not_end_in_blanks(lines: list[str]) -> None:
     assert [line for line in lines if line != line.rstrip()] == []
+
+
+@pytest.mark.parametrize("width", [36, 44, 60, 200])
+def test_narrow_tables(
+    width: int, screen: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Text is broken between words before it is broken inside of them, and numbers last."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    screens.screen().table(["Provider", "State", ">Time"], [["WebGpuProvider", "usable in many ways", "12,345"]])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "WebGpuProvider" in lines[2]
+    assert lines[2].endswith("12,345")
+
+
+@pytest.mark.usefixtures("screen")
+def test_drawings_are_not_wrapped(capsys: pytest.CaptureFixture[str]) -> None:
+    screens.screen().picture(["    " + "x y " * 30, "end"])
+    assert capsys.readouterr().out.splitlines() == ["    " + ("x y " * 30).rstrip(), "end"]

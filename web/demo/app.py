@@ -19,8 +19,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
-from flask import Flask, Response, abort, redirect, send_from_directory
-
+from sardonyx import extras
 from sardonyx.bundle.make import bundle_of
 from sardonyx.demo import MODEL, assets
 from sardonyx.disk import replacing
@@ -28,6 +27,11 @@ from sardonyx.errors import SardonyxError
 from sardonyx.plan_cache import Source
 from sardonyx.web import folder as web_folder
 from sardonyx.web.distribution import LOCK, VERSION
+
+try:
+    from flask import Flask, Response, abort, redirect, send_from_directory
+except ModuleNotFoundError:
+    sys.exit(extras.missing("flask"))
 
 HERE = Path(__file__).resolve().parent
 if not __package__:  # started as a script

@@ -161,11 +161,13 @@ def sizes(
     return shape
 
 
-def wanted(value: Value, given: Mapping[str, Sequence[int]]) -> Sequence[DimLike] | None:
+def wanted(value: Value, given: Mapping[str, Sequence[int]]) -> tuple[DimLike, ...] | None:
     """The shape that a file has to have, as far as the model or `--shape` tells it; None where neither does."""
     if value.name in given:
         return sizes(value.name, value.shape, given, [])
-    return value.shape and [given[size][0] if isinstance(size, str) and size in given else size for size in value.shape]
+    if value.shape is None:
+        return None
+    return tuple(given[size][0] if isinstance(size, str) and size in given else size for size in value.shape)
 
 
 def feeds(
@@ -197,7 +199,7 @@ def feeds(
         sources |= dict.fromkeys(found, text)
     sources |= (paths := named("--input", single, names))
     values |= {
-        value.name: reader.read(value, wanted(value, given), Path(paths[value.name]))
+        value.name: reader.read(value, Path(paths[value.name]), wanted(value, given))
         for value in inputs
         if value.name in paths
     }
@@ -221,7 +223,7 @@ def _refuse_others(
     for value in inputs:
         found = getattr(values.get(value.name), "shape", None)
         declared = wanted(value, given)
-        if found is None or not declared or declared == value.shape:
+        if found is None or declared is None or declared == value.shape:
             continue
         if len(found) != len(declared) or any(isinstance(a, int) and a != b for a, b in zip(declared, found)):
             sides = ["x".join("?" if size is None else str(size) for size in shape) for shape in (found, declared)]

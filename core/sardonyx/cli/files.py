@@ -45,8 +45,8 @@ class Reader:
     rate: int = 0
     pictures: int = 0
 
-    def read(self, value: Value, shape: Sequence[DimLike] | None, path: Path) -> Any:
-        """What a file holds for this input, which has to have such a shape; by its suffix, else it is a picture."""
+    def read(self, value: Value, path: Path, shape: Sequence[DimLike] | None = None) -> Any:
+        """What a file holds for this input, in a shape if one is wanted; by its suffix, else it is a picture."""
         suffix = path.suffix.lower()
         if suffix in ARCHIVES:
             found = archive(path)
@@ -57,7 +57,7 @@ class Reader:
             return fit(value.name, value.type, found, str(path))
         if suffix == ".npy":
             return fit(value.name, value.type, _npy(path), str(path))
-        dtype = value.dtype or dtypes.float32
+        dtype, shape = value.dtype or dtypes.float32, value.shape if shape is None else shape
         if not isinstance(value.type, TensorType) or shape is None:
             raise InvalidArgument(f"input {value.name!r} is a {value.type or '?'}; give a .json or .npy file")
         if suffix == ".wav":

@@ -13,8 +13,10 @@ from typing import Any, Protocol, TypeVar
 
 from sardonyx.cli.text import clean
 
-GAP = 2
-"""Columns between the columns of a table."""
+GAP, RICH_GAP = 2, 3
+"""Columns between the columns of a table, and of one that rich draws."""
+NARROW = (8, 4)
+"""Characters that words in tables keep together, and fewer where the screen is narrower still."""
 
 Data = TypeVar("Data")
 
@@ -124,11 +126,7 @@ class PlainScreen:
         columns, rows = filled(columns, rows)
         right = [title.startswith(">") for title in columns]
         cells = [[title.lstrip(">") for title in columns], *rows]
-        widths = [max(len(row[k]) for row in cells) for k in range(len(columns))]
-        for _ in range(sum(widths) + GAP * (len(widths) - 1) - self.width):
-            widest = max(widths)
-            if widest > 8:
-                widths[widths.index(widest)] -= 1
+        widths = fitted(columns, rows, self.width, GAP)
         self._rows([*cells[:1], ["-" * width for width in widths], *cells[1:]], widths, right)
 
     def _rows(self, rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]) -> None:
@@ -192,8 +190,10 @@ class RichScreen:
 
         columns, rows = filled(columns, rows)
         table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, border_style="dim")
-        for title in columns:
-            table.add_column(title.lstrip(">"), justify="right" if title.startswith(">") else "left", overflow="fold")
+        widths = fitted(columns, rows, self.width, RICH_GAP)
+        for title, width in zip(columns, widths, strict=True):
+            side: Any = "right" if title.startswith(">") else "left"
+            table.add_column(title.lstrip(">"), justify=side, overflow="fold", width=width)
         for number, row in enumerate(rows):
             table.add_row(*row, style="bold" if number in bold else None)
         self._print(table)
@@ -202,6 +202,28 @@ class RichScreen:
 def present(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The pairs that say something."""
     return [(name, clean(value)) for name, value in facts.items() if value is not None and value != ""]
+
+
+def fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int, gap: int) -> list[int]:
+    """The widths of a table's columns, at most `total` together, if that can be.
+
+    Text is broken at spaces first, then inside of words; what aligns to the right are numbers, and broken last.
+
+    >>> fitted(["Name", "What", ">Count"], [["a_long_name", "some words to wrap", "12,345"]], 28, 2)
+    [11, 7, 6]
+    """
+    lines = list(zip([title.lstrip(">") for title in columns], *rows))
+    widths = [max(map(len, line)) for line in lines]
+    words = [max((len(word) for cell in line for word in cell.split()), default=0) for line in lines]
+    numbers = [title.startswith(">") for title in columns]
+    steps = [[word if number else least for word, number in zip(words, numbers)] for least in NARROW]
+    for least in (words, *steps, [NARROW[-1]] * len(widths)):
+        while sum(widths) + gap * (len(widths) - 1) > total:
+            wide = [k for k, width in enumerate(widths) if width > least[k]]
+            if not wide:
+                break
+            widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def filled(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[str]]]:

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> None:
     from sardonyx.web.folder import write
 
-    refuse_unwritable("DIR", args.folder, folder=True)
+    refuse_unwritable("the folder", args.folder, folder=True)
     sizes = write(args.folder, args.pyodide, compiler=not args.bundles_only)
     show(args, {"folder": str(args.folder), "files": sizes}, render)
 

@@ -15,7 +15,7 @@ def refuse_unwritable(option: str, path: Path, *, folder: bool = False) -> None:
     if path.is_dir() and not folder:
         raise InvalidArgument(f"{option} {path} is a folder; name a file in it")
     if folder and path.exists() and not path.is_dir():
-        raise InvalidArgument(f"{option} {path} is a file, not a folder")
+        raise InvalidArgument(f"{option} {path} cannot be written: it is a file, not a folder")
     above = path if path.is_dir() else path.parent
     while not above.exists() and above != above.parent:
         above = above.parent
