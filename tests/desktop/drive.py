@@ -73,15 +73,15 @@ class Driver:
             "status": app.status["text"],
         }
 
-    def shot(self, path: str = "") -> np.ndarray:
-        """The pixels of the canvas; those of the screen go to a file."""
+    def shot(self, path: str = "", widget: tk.Misc | None = None) -> np.ndarray:
+        """The pixels of a widget, by default the canvas; those of the screen go to a file."""
         self.root.update()
         screen = ImageGrab.grab()
         if path:
             screen.save(path)
-        canvas = self.app.canvas
-        left, top = canvas.winfo_rootx(), canvas.winfo_rooty()
-        return np.asarray(screen.crop((left, top, left + canvas.winfo_width(), top + canvas.winfo_height())))
+        what = widget or self.app.canvas
+        left, top = what.winfo_rootx(), what.winfo_rooty()
+        return np.asarray(screen.crop((left, top, left + what.winfo_width(), top + what.winfo_height())))
 
 
 def words(widget: tk.Misc) -> list[str]:
@@ -119,6 +119,30 @@ def digit(picture: str, other: str, broken: str) -> dict[str, Any]:
         driver.app.show(file(Path(name)))
         seen[Path(name).suffix] = driver.says("cannot be read")
     return {**seen, "after": driver.read(picture)}
+
+
+def contrast(pixels: np.ndarray) -> int:
+    """How far the ink of a button is from its ground, without its edges."""
+    inner = pixels[6:-6, 6:-6].astype(np.int64).sum(axis=2)
+    return int(np.abs(inner - np.median(inner)).max())
+
+
+def copying(picture: str, blank: str) -> dict[str, Any]:
+    """The button that copies, in both colours: before anything was read, after a digit, and after an empty page."""
+    driver = Driver()
+    driver.root.clipboard_clear()
+    driver.root.clipboard_append("kept")
+    seen: dict[str, Any] = {}
+    for name, path in (("before", ""), ("read", picture), ("blank", blank)):
+        if path:
+            driver.read(path)
+        driver.press("c")
+        seen[name] = {"status": driver.app.status["text"], "copied": driver.root.clipboard_get(), "contrast": []}
+        for _ in range(2):
+            driver.press("t")
+            seen[name]["contrast"].append(contrast(driver.shot(widget=driver.app._copy)))
+        driver.app._copy.invoke()
+    return seen
 
 
 def fetch(picture: str) -> dict[str, Any]:
@@ -207,7 +231,7 @@ def lost(picture: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
-SCENES = {scene.__name__: scene for scene in (text, digit, fetch, screen, camera, slow, lost)}
+SCENES = {scene.__name__: scene for scene in (text, digit, copying, fetch, screen, camera, slow, lost)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from tests.support import require
 
@@ -51,6 +52,21 @@ def test_digits_keys_and_errors(display: str, tmp_path: Path) -> None:
     assert not seen["bare"]["labels"]
     assert "broken.gif cannot be read as a picture: cannot identify" in seen[".gif"]
     assert "No such file" in seen[".png"]
+
+
+def test_copying_looks_as_it_is(display: str, tmp_path: Path) -> None:
+    """Where there is nothing to copy the button is faint, and the clipboard keeps what it has."""
+    Image.new("RGB", (64, 64), "white").save(tmp_path / "blank.png")
+    seen = drive(display, "copying", SEVEN, tmp_path / "blank.png")
+    assert [seen[name]["copied"] for name in seen] == ["kept", "7", "7"]
+    assert [seen[name]["status"] for name in seen] == [
+        "There is no text to copy.",
+        "Copied.",
+        "There is no text to copy.",
+    ]
+    for faint, clear, again in zip(*(seen[name]["contrast"] for name in seen)):
+        assert faint == again
+        assert 0 < 2 * faint < clear
 
 
 def test_fetches_models(display: str, page: Path, tmp_path: Path) -> None:

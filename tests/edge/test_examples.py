@@ -104,6 +104,34 @@ def test_no_camera(folder: Path) -> None:
     assert err == "no camera of picamera: not here\nno camera of usb: not here\n"
 
 
+@pytest.mark.parametrize("example", ["camera.py", "lamp.py"])
+def test_help(folder: Path, example: str) -> None:
+    (folder / "PIL.py").write_text(MISSING)
+    for option in ("-h", "--help"):
+        out, err = run(folder, example, option)
+        assert out.startswith(f"usage: {example} [-h] [PICTURE ...]")
+        assert err == ""
+    _, err = run(folder, example, "--bogus", code=2)
+    assert "unrecognized arguments: --bogus" in err
+
+
+@pytest.mark.parametrize("example", ["camera.py", "lamp.py"])
+@pytest.mark.parametrize("pillow", [True, False])
+def test_what_cannot_be_read_is_a_line(folder: Path, example: str, pillow: bool) -> None:
+    (folder / "photo.jpg").write_bytes(b"\xff\xd8\xff\xe0 and no more")
+    (folder / "text.txt").write_text("words")
+    photo = "photo.jpg: "
+    if not pillow:
+        (folder / "PIL.py").write_text(MISSING)
+        photo += "this is a picture in JPEG; without Pillow only PNG is read: pip install pillow\n"
+    expected = {"photo.jpg": photo, "text.txt": "text.txt: this is no picture\n", "no.png": "no.png does not exist\n"}
+    for name, message in expected.items():
+        out, err = run(folder, example, str(picture("7_drawn.png")), name, code=1)
+        assert out.startswith("7 (")
+        assert err.startswith(message)
+        assert len(err.splitlines()) == 1
+
+
 @pytest.mark.parametrize(("name", "module"), [("picamera2", PICAMERA2), ("cv2", CV2)])
 def test_cameras(folder: Path, name: str, module: str) -> None:
     """Two frames, then the camera fails, which ends the program with an error: systemd starts it again."""
