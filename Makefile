@@ -65,7 +65,7 @@ clean: ## remove everything that make made
 	@$(PIP) install -qq --only-binary :all: -e '.[gpu,wasm,cli]' 2>/dev/null || { \
 		$(PIP) install -qq -e . && for extra in gpu wasm cli; do \
 			$(PIP) install -qq --only-binary :all: -e ".[$$extra]" 2>/dev/null || \
-			echo "Going on without sardonyx[$$extra], which has no wheel for this machine."; \
+			echo "Going on without the extra $$extra, which has no wheel for this machine."; \
 		done; }
 	@touch $@
 
