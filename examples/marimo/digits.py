@@ -1,6 +1,9 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["marimo", "sardonyx"]
+# dependencies = ["marimo", "numpy", "sardonyx>=0; sys_platform != 'emscripten'"]
+#
+# [tool.uv.sources]
+# sardonyx = { path = "../..", marker = "sys_platform != 'emscripten'" }
 # ///
 
 import marimo
@@ -10,8 +13,15 @@ app = marimo.App()
 
 
 @app.cell
-def _():
+async def _():
+    import sys
+
     import marimo as mo
+
+    if sys.platform == "emscripten":  # in a page the wheel lies in the folder public
+        import micropip
+
+        await micropip.install(str(mo.notebook_location() / "public" / "sardonyx-0.1.0-py3-none-any.whl"))
 
     import sardonyx as ort
     from sardonyx.demo import assets, digits, pictures, samples

@@ -12,7 +12,8 @@ import pytest
 
 from sardonyx.cli import main
 from sardonyx.web import archive, distribution
-from sardonyx.web.folder import COMPILER
+from sardonyx.web.folder import COMPILER, write
+from sardonyx.web.known import known
 from sardonyx.web.wheel import METADATA, wheel
 from tests.support import require
 from tests.support.wheel import ROOT
@@ -28,7 +29,8 @@ def pyodide(tmp_path: Path) -> Path:
     for name in ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide.d.ts"):
         (folder / name).write_text(name)
     packages = {}
-    for name, depends in {"numpy": ["blas"], "blas": [], "scipy": ["numpy"]}.items():
+    needs = {"numpy": ["blas"], "blas": [], "scipy": ["numpy"], "micropip": ["packaging"], "packaging": []}
+    for name, depends in needs.items():
         (folder / f"{name}.whl").write_text(name)
         digest = hashlib.sha256(name.encode()).hexdigest()
         packages[name] = {"name": name, "file_name": f"{name}.whl", "sha256": digest, "depends": depends}
@@ -47,21 +49,38 @@ def test_holds_what_pages_need_and_nothing_else(
     engine = json.loads(files["sardonyx/engine.json"].read_bytes())
     own = (target / "sardonyx" / engine["wheel"]).resolve()
     core = {"pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"}
-    wheels = {"numpy.whl", "blas.whl", own.name}
-    scripts = {f"sardonyx/{name}" for name in SCRIPTS | {"engine.json"}}
+    wheels = {"numpy.whl", "blas.whl", "micropip.whl", "packaging.whl", own.name}
+    scripts = {f"sardonyx/{name}" for name in SCRIPTS | {"engine.json", "known.json", "package.json"}}
     assert set(files) == scripts | {f"pyodide/{name}" for name in core | wheels}
     lock = json.loads(files["pyodide/pyodide-lock.json"].read_bytes())
-    assert set(lock["packages"]) == {"numpy", "blas", "sardonyx"}
+    assert set(lock["packages"]) == {"numpy", "blas", "micropip", "packaging", "sardonyx"}
+    assert json.loads(files["sardonyx/package.json"].read_bytes()) == {"type": "module"}
+    assert json.loads(files["sardonyx/known.json"].read_bytes()) == known()
     assert lock["packages"]["sardonyx"]["sha256"] == engine["digest"] == hashlib.sha256(own.read_bytes()).hexdigest()
     fetched = {name for name in told if name.startswith("pyodide/") and not name.endswith("js")}
+    fetched -= {"pyodide/micropip.whl", "pyodide/packaging.whl"}  # which compiling does without
     assert engine["bytes"] == sum(told[name] for name in fetched)
+
+
+@pytest.mark.parametrize("absent", ["micropip.whl", "packaging.whl", "pyodide-lock.json"])
+def test_a_distribution_without_micropip_is_told_of(absent: str, pyodide: Path, tmp_path: Path) -> None:
+    if absent.endswith(".whl"):
+        (pyodide / absent).unlink()
+    else:
+        lock = json.loads((pyodide / absent).read_bytes())
+        del lock["packages"]["micropip"]
+        (pyodide / absent).write_text(json.dumps(lock))
+    with pytest.warns(UserWarning, match="has no micropip: PyScript and JupyterLite cannot install packages"):
+        write(tmp_path / "site", pyodide)
+    lock = json.loads((tmp_path / "site" / "pyodide" / "pyodide-lock.json").read_bytes())
+    assert set(lock["packages"]) == {"numpy", "blas", "sardonyx"}
 
 
 def test_for_bundles_the_runtime_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["web", str(tmp_path), "--bundles-only"]) == 0
     assert "runtime.js" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["sardonyx"]
-    assert {path.name for path in (tmp_path / "sardonyx").iterdir()} == SCRIPTS - {*COMPILER}
+    assert {path.name for path in (tmp_path / "sardonyx").iterdir()} == SCRIPTS - {*COMPILER} | {"package.json"}
 
 
 @pytest.mark.parametrize(
@@ -122,4 +141,5 @@ def test_the_downloaded_pyodide_is_its_release() -> None:
     for name, digest in distribution.DIGESTS.items():
         if name != distribution.LOCK:
             assert hashlib.sha256((assemble() / name).read_bytes()).hexdigest() == digest
-    assert "numpy" in dict(distribution.taken(assemble()))["pyodide-lock.json"].decode()
+    lock = json.loads(dict(distribution.taken(assemble()))["pyodide-lock.json"])
+    assert set(lock["packages"]) == {"numpy", "micropip", "packaging"}

@@ -1,4 +1,4 @@
-"""Pyodide with NumPy in one local folder, kept from one test run to the next; `sardonyx.web.distribution` has the way.
+"""Pyodide with NumPy and micropip in one folder, kept between test runs; `sardonyx.web.distribution` has the way.
 
 python -m tests.pyodide.assemble        prints the folder
 """
@@ -12,6 +12,7 @@ from tests.support.cache import CACHE, cached
 
 __all__ = ["RUNNER", "VERSION", "assemble"]
 
+NAME = f"pyodide-{VERSION}-micropip"
 RUNNER = Path(__file__).with_name("run.mjs")
 
 
@@ -22,11 +23,11 @@ def assemble() -> Path:
         Fail: the package archive could not be reached.
         ValueError: a file is not the one that its digest names.
     """
-    return cached(CACHE / f"pyodide-{VERSION}", _assemble)
+    return cached(CACHE / NAME, _assemble)
 
 
 def _assemble(scratch: Path) -> None:
-    folder = scratch / f"pyodide-{VERSION}"
+    folder = scratch / NAME
     folder.mkdir()
     for name, data in download():
         (folder / name).write_bytes(data)

@@ -1,9 +1,10 @@
 """What web pages need, and `sardonyx web` puts into a folder: the page runtime, a Pyodide, and this package as a wheel.
 
     DIR/sardonyx/   the scripts; engine.json, which tells them of the wheel, and known.json, of what it can read
-    DIR/pyodide/    the interpreter, NumPy, and the wheel of this package
+    DIR/pyodide/    the interpreter, NumPy, micropip, and the wheel of this package, all in one lock file
 
-A page that runs bundles needs `sardonyx/` alone; one that compiles models needs both.
+A page that runs bundles needs `sardonyx/` alone; one that compiles models needs both; PyScript and JupyterLite, and
+whoever else brings pages with Python in them, needs `pyodide/` alone.
 """
 
 from __future__ import annotations

