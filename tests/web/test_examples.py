@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -13,13 +12,12 @@ import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
 from sardonyx.cli import main
 from sardonyx.demo import assets
-from sardonyx.version import __version__
-from sardonyx.web.distribution import LOCK
 from tests.pyodide.assemble import assemble
 from tests.support import absent, require
 from tests.support.browser import TYPES, Chromium, open_chromium
@@ -29,20 +27,15 @@ from tests.support.wheel import ROOT
 pytestmark = pytest.mark.slow
 
 EXAMPLES = ROOT / "examples"
-INSTALLER = {
-    "micropip": ("0.7.2", "d2b63ea316a2a9dcbfeadd4f855d8cec7d54f65b3849e638a7cc627e6d35e4d5", ["packaging"]),
-    "packaging": ("24.2", "09abb1bccd265c01f4a3aa3f7a7db064b36514d2cba19a2f694fe6150451a759", []),
-}
-"""What installs packages in Pyodide: versions, digests, and what each needs."""
 PYSCRIPT = ("0.6.66", "973182bd45a4d615c436a45a442a6fffc3a6acb170ea755ff30071b16ef5fe82")
 """One whose own Pyodide is that of the tests, and its digest."""
 MARIMO = "0.25.2"
-INDEX = "application/vnd.pypi.simple.v1+json"
 LIMIT = 120_000  # milliseconds for Python to start, on a machine that is busy
-NOTEBOOK = """async (cells) => {
+NOTEBOOK = """async ([cells, wheel]) => {
   const { loadPyodide } = await import("/pyodide/pyodide.mjs");
   const printed = [];
   const pyodide = await loadPyodide({ stdout: (line) => printed.at(-1).push(line) });
+  pyodide.FS.writeFile(wheel, new Uint8Array(await fetch(`/wheel/${wheel}`).then((found) => found.arrayBuffer())));
   await pyodide.loadPackage("micropip", { messageCallback() {} });
   for (const cell of cells) {
     printed.push([]);
@@ -51,7 +44,7 @@ NOTEBOOK = """async (cells) => {
   }
   return printed;
 }"""
-"""What a notebook does with its cells; a list of lines for each."""
+"""What a notebook does with its cells, a wheel beside it; a list of lines for each."""
 
 
 def fetched(name: str, make: Callable[[Path], None]) -> Path:
@@ -65,12 +58,6 @@ def fetched(name: str, make: Callable[[Path], None]) -> Path:
         return cached(CACHE / name, fill)
     except subprocess.CalledProcessError as error:
         absent(f"{name} cannot be fetched: {error}")
-
-
-def fetch_installer(folder: Path) -> None:
-    for name, (version, digest, _) in INSTALLER.items():
-        with downloaded("pypi", name, version) as wheel:
-            (folder / wheel.name).write_bytes(verified(wheel.read_bytes(), digest, wheel.name))
 
 
 def fetch_pyscript(folder: Path) -> None:
@@ -87,28 +74,11 @@ def fetch_marimo(folder: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def pyodide(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pyodide with NumPy and micropip."""
+def laid(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What `sardonyx web` makes."""
     require("pyodide")
-    wheels = fetched(f"micropip-{INSTALLER['micropip'][0]}", fetch_installer)
-    folder = tmp_path_factory.mktemp("pyodide")
-    for file in (*assemble().iterdir(), *wheels.iterdir()):
-        (folder / file.name).symlink_to(file)
-    lock = json.loads((folder / LOCK).read_bytes())
-    for name, (version, digest, depends) in INSTALLER.items():
-        lock["packages"][name] = {
-            "name": name,
-            "version": version,
-            "file_name": f"{name}-{version}-py3-none-any.whl",
-            "sha256": digest,
-            "depends": depends,
-            "imports": [name],
-            "install_dir": "site",
-            "package_type": "package",
-            "unvendored_tests": False,
-        }
-    (folder / LOCK).unlink()
-    (folder / LOCK).write_text(json.dumps(lock))
+    folder = tmp_path_factory.mktemp("laid")
+    assert main(["web", str(folder), "--pyodide", str(assemble())]) == 0
     return folder
 
 
@@ -124,27 +94,29 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def chromium(pyodide: Path, bundle: Path) -> Iterator[Chromium]:
+def chromium(laid: Path, bundle: Path) -> Iterator[Chromium]:
+    require("pyodide")
     require("browser")
-    with open_chromium({"pyodide": pyodide, "examples": EXAMPLES, "bundle": bundle}) as chromium:
+    with open_chromium({"examples": EXAMPLES, "bundle": bundle, "laid": laid}) as chromium:
         yield chromium
 
 
 @pytest.fixture
-def page(chromium: Chromium, pyodide: Path, wheel: Path) -> Iterator[Any]:
-    """A page at the site, for which this machine answers as the package index and as Pyodide's place."""
-    release = {
-        "filename": wheel.name,
-        "url": f"{chromium.site.address}/wheel/{wheel.name}",
-        "hashes": {"sha256": hashlib.sha256(wheel.read_bytes()).hexdigest()},
-        "requires-python": ">=3.11",
-    }
-    project = {"meta": {"api-version": "1.0"}, "name": "sardonyx", "versions": [__version__], "files": [release]}
+def page(chromium: Chromium, wheel: Path) -> Iterator[Any]:
+    """A page at the site, beside which the wheel lies; this machine answers as Pyodide's place, and no index does."""
     with chromium.visitor() as visitor:
-        visitor.route("**/simple/*/", lambda route: answer(route, INDEX, status=404))
-        visitor.route("**/simple/sardonyx/", lambda route: answer(route, INDEX, body=json.dumps(project)))
-        visitor.route("**/pyodide/v*/full/*", lambda route: answer_file(route, pyodide))
+        visitor.route("**/*", outside)
+        visitor.route(f"**/examples/**/{wheel.name}", lambda route: answer(route, "application/octet-stream", path=wheel))
+        visitor.route("**/pyodide/v*/full/*", lambda route: answer_file(route, assemble()))
         yield visitor.new_page()
+
+
+def outside(route: Any) -> None:
+    """Let no request through that leaves this machine."""
+    if urlsplit(route.request.url).hostname in ("127.0.0.1", None):
+        route.fallback()
+    else:
+        route.abort()
 
 
 def answer_file(route: Any, folder: Path) -> None:
@@ -168,12 +140,12 @@ def read_digit(lines: list[str]) -> int:
     return shares.index(max(shares))
 
 
-def test_notebook(page: Any) -> None:
+def test_notebook(page: Any, wheel: Path) -> None:
     notebook = json.loads((EXAMPLES / "notebook" / "digits.ipynb").read_text())
     cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert not any(cell["outputs"] for cell in cells)
     page.goto("/support/page.html")
-    printed = page.evaluate(NOTEBOOK, ["".join(cell["source"]) for cell in cells])
+    printed = page.evaluate(NOTEBOOK, [["".join(cell["source"]) for cell in cells], wheel.name])
     _, providers, picture, bars = printed
     assert "WasmExecutionProvider" in providers[0]
     assert len(picture) == 11
@@ -181,11 +153,29 @@ def test_notebook(page: Any) -> None:
 
 
 def test_pyscript(page: Any) -> None:
-    from playwright.sync_api import expect
-
     scripts = fetched(f"pyscript-{PYSCRIPT[0]}", fetch_pyscript) / "package" / "dist"
     page.context.route("https://pyscript.net/**", lambda route: answer_file(route, scripts))
     page.goto("/examples/pyscript/index.html")
+    try_pictures(page)
+
+
+def test_pyscript_without_a_network(page: Any) -> None:
+    """With what `sardonyx web` makes, PyScript's own scripts, and the two lines of examples/README.md."""
+    scripts = fetched(f"pyscript-{PYSCRIPT[0]}", fetch_pyscript) / "package" / "dist"
+    lines = re.findall(r"^    ((?:interpreter|packages) = .*)$", (EXAMPLES / "README.md").read_text(), re.MULTILINE)
+    assert len(lines) == 2
+    html = re.sub(r"https://pyscript\.net/[^/]*/[^/]*/", "scripts/", (EXAMPLES / "pyscript" / "index.html").read_text())
+    page.context.route("**/laid/index.html", lambda route: answer(route, "text/html", body=html))
+    page.context.route("**/laid/scripts/**", lambda route: answer_file(route, scripts))
+    page.context.route("**/laid/main.py", lambda route: answer_file(route, EXAMPLES / "pyscript"))
+    page.context.route("**/laid/pyscript.toml", lambda route: answer(route, "text/plain", body="\n".join(lines)))
+    page.goto("/laid/index.html")
+    try_pictures(page)
+
+
+def try_pictures(page: Any) -> None:
+    from playwright.sync_api import expect
+
     bars = page.locator("#answer")
     expect(bars).to_contain_text("%", timeout=LIMIT)
     assert read_digit(bars.inner_text().splitlines()) == 0
@@ -193,6 +183,15 @@ def test_pyscript(page: Any) -> None:
         page.locator("#pictures").select_option(name)
         expect(bars).to_contain_text(re.compile(rf"\b{name[0]} +\d\d\.\d\d%"))
         assert read_digit(bars.inner_text().splitlines()) == int(name[0])
+
+
+def test_what_the_readme_shows_runs(page: Any) -> None:
+    """Its JavaScript, in a page beside `sardonyx/` and a bundle."""
+    (snippet,) = re.findall(r"```js\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.DOTALL)
+    html = f'<!doctype html><script type="module">{snippet}; document.title = probabilities.dims.join(" by ");</script>'
+    page.context.route("**/bundle/snippet.html", lambda route: answer(route, "text/html", body=html))
+    page.goto("/bundle/snippet.html")
+    page.wait_for_function('document.title === "1 by 10"')
 
 
 def test_page(page: Any) -> None:
