@@ -106,7 +106,9 @@ def page(chromium: Chromium, wheel: Path) -> Iterator[Any]:
     """A page at the site, beside which the wheel lies; this machine answers as Pyodide's place, and no index does."""
     with chromium.visitor() as visitor:
         visitor.route("**/*", outside)
-        visitor.route(f"**/examples/**/{wheel.name}", lambda route: answer(route, "application/octet-stream", path=wheel))
+        visitor.route(
+            f"**/examples/**/{wheel.name}", lambda route: answer(route, "application/octet-stream", path=wheel)
+        )
         visitor.route("**/pyodide/v*/full/*", lambda route: answer_file(route, assemble()))
         yield visitor.new_page()
 
