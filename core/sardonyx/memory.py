@@ -54,11 +54,11 @@ def _container() -> int:
 
 def _process() -> int:
     try:
-        import resource
-    except ImportError:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has none, and JupyterLite an empty one
         return sys.maxsize
-    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
-    return sys.maxsize if limit == resource.RLIM_INFINITY else limit
+    limit, _ = getrlimit(RLIMIT_AS)
+    return sys.maxsize if limit == RLIM_INFINITY else limit
 
 
 def owner(array: np.ndarray) -> Any:
@@ -143,8 +143,8 @@ class MemoryReport:
 def peak() -> int:
     """The largest resident size of this process so far, in bytes; 0 where the system does not tell."""
     try:
-        import resource
+        from resource import RUSAGE_SELF, getrusage
     except ImportError:
         return 0
-    found = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    found = getrusage(RUSAGE_SELF).ru_maxrss
     return found if sys.platform == "darwin" else found * 1024
