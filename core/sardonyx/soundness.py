@@ -321,17 +321,17 @@ def _sizes(sizes: Iterable[Any], known: Set[str], is_alone: bool) -> None:
     """Whether all of these are sizes of known symbols, where terms may have others if the plan `is_alone` an epoch."""
     level = list(sizes)
     kinds = set(map(type, level))
-    if kinds == {int}:
-        _numbers(level)
-        return
     if kinds - _SIZES:
         raise UnsoundError(f"{next(size for size in level if type(size) not in _SIZES)!r} is no size")
-    names = {size for size in level if type(size) is str}
+    names = {size for size in level if type(size) is not list}
+    integers = [size for size in names if type(size) is int]
+    names.difference_update(integers)
     if not is_alone and list in kinds:
-        names = names.union(*map(symbols_of, level))
+        names.update(*map(symbols_of, level))
     if names - known:
         raise UnsoundError(f"nothing tells {', '.join(sorted(names - known)[:3])}")
-    _numbers([size for size in level if type(size) is int])
+    if integers and not (min(integers) >= -LARGE and max(integers) < LARGE):
+        raise UnsoundError("a size is too large")
 
 
 def _numbers(values: Sequence[Any]) -> None:

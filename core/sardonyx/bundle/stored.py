@@ -17,7 +17,6 @@ device.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -131,14 +130,16 @@ def _buffer_of(
 
 def _count(shape: Sequence[Any]) -> Any:
     """How many elements a shape has, as a polynomial says it that is one product."""
+    known = 1
+    others = []
     for size in shape:
-        if type(size) is not int:
-            break
-    else:
-        return prod(shape)
-    open_ = [size for size in shape if type(size) is not int]
-    known = prod([size for size in shape if type(size) is int])
-    return ["*", known, *open_] if known != 1 else ["*", *open_] if len(open_) > 1 else open_[0]
+        if type(size) is int:
+            known *= size
+        else:
+            others.append(size)
+    if not others:
+        return known
+    return ["*", known, *others] if known != 1 else ["*", *others] if len(others) > 1 else others[0]
 
 
 def _step_of(term: Term, item: Any) -> Step:
