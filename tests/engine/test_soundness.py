@@ -103,6 +103,14 @@ def test_too_little_room_is_refused_at_the_run() -> None:
         session.run(None, {"x": X})
 
 
+@pytest.mark.parametrize("value", [1 << 24, -1])
+def test_a_launch_that_goes_too_far_is_refused(value: int) -> None:
+    require_provider("WasmExecutionProvider")
+    session = sardonyx.InferenceSession(lying(CHAIN, lambda m, p: launch(p)[2].__setitem__(0, value)))
+    with pytest.raises(InvalidArgument, match="mul_tanh_add_max is to go over .* the bundle is damaged"):
+        session.run(None, {"x": X})
+
+
 def test_sizes_are_shared_and_no_bombs() -> None:
     doubled = [["+", "s0", "s0"], *(["+", f"@{k}", f"@{k}"] for k in range(40))]
     with pytest.raises(UnsoundError, match="too long"):
