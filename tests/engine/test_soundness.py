@@ -107,7 +107,7 @@ def test_too_little_room_is_refused_at_the_run() -> None:
 def test_a_launch_that_goes_too_far_is_refused(value: int) -> None:
     require_provider("WasmExecutionProvider")
     session = sardonyx.InferenceSession(lying(CHAIN, lambda m, p: launch(p)[2].__setitem__(0, value)))
-    with pytest.raises(InvalidArgument, match="mul_tanh_add_max is to go over .* the bundle is damaged"):
+    with pytest.raises(InvalidArgument, match=r"mul_tanh_add_max is to go over .* the bundle is damaged"):
         session.run(None, {"x": X})
 
 
