@@ -13,6 +13,7 @@ from typing import Any
 
 from tests.packages.installed import modules
 from tests.packages.programs import PROGRAMS
+from tests.packages.standing_in import stand_in
 
 SIDES = {
     "onnxruntime": None,
@@ -46,10 +47,7 @@ def report(name: str, side: str) -> dict[str, Any]:
 def answered(name: str, side: str) -> dict[str, Any]:
     """The answer of a package, the seconds of the first and of the second one, and the providers that gave it."""
     if side != "onnxruntime":
-        import sardonyx.compat
-
-        stand_for(SIDES[side])
-        sardonyx.compat.install()
+        stand_in(SIDES[side])
     import onnxruntime
 
     start = time.perf_counter()
@@ -62,14 +60,6 @@ def answered(name: str, side: str) -> dict[str, Any]:
     sessions = [each for each in gc.get_objects() if type(each) is onnxruntime.InferenceSession]
     providers = sorted({next((name for name in each.get_providers() if name != CPU), CPU) for each in sessions})
     return {"answer": said, "seconds": seconds, "providers": providers}
-
-
-def stand_for(provider: str | None) -> None:
-    """Have `CPUExecutionProvider` stand for another provider: packages name no other."""
-    if provider is not None:
-        from sardonyx import providers
-
-        providers.FASTEST = (provider, providers.NUMPY)
 
 
 def main() -> None:

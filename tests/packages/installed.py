@@ -100,9 +100,9 @@ def _install(package: Package, folder: Path) -> None:
     builder = venv.EnvBuilder()
     builder.create(folder)
     python = builder.ensure_directories(folder).env_exe
-    for requirements in (["--no-deps", *package.alone], list(package.whole)):
+    for option, requirements in (("--no-deps", package.alone), ("--upgrade-strategy=only-if-needed", package.whole)):
         if requirements:
-            _pip("--python", python, "install", *requirements)
+            _pip("--python", python, "install", option, *requirements)
 
 
 def sample(name: str) -> Path:

@@ -1,9 +1,23 @@
-"""A plugin of pytest: `import onnxruntime` finds Sardonyx, on the side that STANDING_IN names."""
+"""Sardonyx in onnxruntime's place. As a plugin of pytest, where other packages are called `tests`, it stands there for
+the provider that STANDING_IN names."""
+
+from __future__ import annotations
 
 import os
 
 import sardonyx.compat
-from tests.packages.__main__ import SIDES, stand_for
+from sardonyx import providers
 
-stand_for(SIDES[os.environ["STANDING_IN"]])
-sardonyx.compat.install()
+PROVIDER = os.environ.get("STANDING_IN")
+
+
+def stand_in(provider: str | None) -> None:
+    """Have `import onnxruntime` find Sardonyx, and `CPUExecutionProvider`, since packages name no other, stand for a
+    provider."""
+    if provider:
+        providers.FASTEST = (provider, providers.NUMPY)
+    sardonyx.compat.install()
+
+
+if PROVIDER is not None:
+    stand_in(PROVIDER)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from xml.etree import ElementTree
 
-from tests.packages.__main__ import ROOT, SIDES
+from tests.packages.__main__ import SIDES
 from tests.packages.installed import Package, environment, source
 
 REFERENCE = "onnxruntime"
@@ -47,27 +47,29 @@ def outcomes(name: str, side: str, arguments: Sequence[str] = ()) -> dict[str, s
         subprocess.CalledProcessError: pip failed; `stderr` says why.
     """
     suite = SUITES[name]
-    paths = [str(environment(f"{name}-tests", suite.package)), str(ROOT), os.environ.get("PYTHONPATH", "")]
-    plugin = [] if side == REFERENCE else ["-p", "tests.packages.standing_in"]
+    plugins = Path(__file__).parent
+    paths = [str(environment(f"{name}-tests", suite.package)), str(plugins), os.environ.get("PYTHONPATH", "")]
+    plugin = [] if side == REFERENCE else ["-p", "standing_in"]
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [sys.executable, "-m", "pytest", *plugin, suite.tests, f"--junitxml={report}", *arguments]
         command += ["-q", "-W", "ignore", "-p", "no:cacheprovider"]
-        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "STANDING_IN": side}
+        environ = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths)), "STANDING_IN": SIDES[side] or ""}
         done = subprocess.run(
             command, cwd=source(name, suite.version), env=environ, capture_output=True, text=True, check=False
         )
         if not report.exists():
             raise RuntimeError(done.stdout[-2000:] + done.stderr[-2000:])
-        return dict(_read(report))
+        return read(report)
 
 
-def _read(report: Path) -> list[tuple[str, str]]:
-    found = []
+def read(report: Path) -> dict[str, str]:
+    """What became of each test, by what pytest reports."""
+    found = {}
     for case in ElementTree.parse(report).iter("testcase"):
         kinds = {child.tag for child in case}
         outcome = next((kind for kind in ("failure", "error", "skipped") if kind in kinds), "passed")
-        found.append((f"{case.get('classname')}::{case.get('name')}", outcome.replace("failure", "failed")))
+        found[f"{case.get('classname')}::{case.get('name')}"] = outcome.replace("failure", "failed")
     return found
 
 
