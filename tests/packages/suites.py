@@ -79,7 +79,9 @@ def lost(found: Mapping[str, str], wanted: Mapping[str, str]) -> list[str]:
 
 
 def main() -> None:
-    name, *rest = sys.argv[1:]
+    name, *rest = sys.argv[1:] or [""]
+    if name not in SUITES:
+        sys.exit(f"{__doc__}\nSuites: {', '.join(SUITES)}")
     sides = [rest.pop(0)] if rest and rest[0] in SIDES else [side for side in SIDES if side != REFERENCE]
     wanted = outcomes(name, REFERENCE, rest)
     print(REFERENCE, dict(Counter(wanted.values())), flush=True)
