@@ -29,7 +29,8 @@ _SIZES = frozenset({int, str, list})
 _OPERATORS = frozenset({"+", "*", "floordiv", "mod", "min", "max"})
 _BINARY = frozenset({"floordiv", "mod"})
 _DTYPES = {dtype.name: dtype.itemsize for dtype in dtypes.ALL}
-_INTEGERS = frozenset(dtype.name for dtype in dtypes.ALL if dtype.is_int)
+_READABLE = frozenset(dtype.name for dtype in dtypes.ALL if dtype.is_int or dtype is dtypes.bool_)
+"""What sizes, and conditions, are read from."""
 _EXPECTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What Python raises where data have another form than the code that takes them."""
 
@@ -42,7 +43,7 @@ def reading(name: str) -> Iterator[None]:
     ...     [1, 2][3]
     Traceback (most recent call last):
         ...
-    sardonyx.soundness.UnsoundError: x.sdx is damaged: list index out of range; compile the model anew
+    sardonyx.errors.UnsoundError: x.sdx is damaged: list index out of range; compile the model anew
     """
     try:
         yield
@@ -132,7 +133,7 @@ class _Check:
         for port in plan.inputs:
             self.port(port, 0)
             require(
-                not port.symbols or (port.dtype in _INTEGERS and _texts(port.symbols)),
+                not port.symbols or (port.dtype in _READABLE and _texts(port.symbols)),
                 f"input {port.name!r} is no integers to tell sizes",
             )
             for k in port.buffers:
@@ -247,7 +248,7 @@ class _Check:
                 require(self.kind(step.source) == self.kind(step.target), "a copy is of another shape")
             case Read():
                 self.numbers([step.buffer], epoch)
-                require(self.buffers[step.buffer].dtype in _INTEGERS, "sizes are read that are no integers")
+                require(self.buffers[step.buffer].dtype in _READABLE, "sizes are read that are no integers")
                 require(_texts(step.symbols), f"{step.symbols} are no symbols")
             case Host():
                 self.tensors(step.inputs, epoch)

@@ -8,8 +8,6 @@ import os
 import sardonyx.compat
 from sardonyx import providers
 
-PROVIDER = os.environ.get("STANDING_IN")
-
 
 def stand_in(provider: str | None) -> None:
     """Have `import onnxruntime` find Sardonyx, and `CPUExecutionProvider`, since packages name no other, stand for a
@@ -19,5 +17,5 @@ def stand_in(provider: str | None) -> None:
     sardonyx.compat.install()
 
 
-if PROVIDER is not None:
-    stand_in(PROVIDER)
+if "STANDING_IN" in os.environ:
+    stand_in(os.environ["STANDING_IN"])

@@ -162,8 +162,8 @@ class _Handler(BaseHTTPRequestHandler):
         for piece in _pieces(body) if self.server.rate else [body]:
             if self.server.rate:
                 self.server.wait(len(piece))
-            self.wfile.write(piece)
             self.server.sent[self.path.partition("?")[0]] += len(piece)
+            self.wfile.write(piece)
 
     def log_message(self, format: str, *arguments: Any) -> None:
         """Nothing: tests are quiet."""

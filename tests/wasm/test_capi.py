@@ -38,6 +38,7 @@ def test_a_library_that_is_damaged_or_not_there(monkeypatch: pytest.MonkeyPatch,
     (tmp_path / "wasmtime" / "__init__.py").touch()
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.delitem(sys.modules, "wasmtime", raising=False)
+    monkeypatch.setattr(hosts, "_host", None)
     importlib.invalidate_caches()
     assert not hosts.available()
     (folder / "_libwasmtime.so").write_bytes(b"no library")

@@ -321,7 +321,7 @@ def test_the_lines_for_a_page_run_the_model(chromium: Chromium, address: str, tm
     shutil.copytree(scripts, tmp_path / "sardonyx")
     with chromium.visitor() as visitor:
         page = visitor.new_page()
-        with page.expect_console_message() as printing:
+        with page.expect_console_message(lambda message: message.type == "log") as printing:
             page.goto("/mine/index.html")
         (told,) = printing.value.args
         assert told.evaluate("({ probabilities }) => [...probabilities.dims, probabilities.data.length]") == [1, 10, 10]

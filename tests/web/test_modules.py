@@ -75,7 +75,7 @@ def test_no_byte_of_a_bundle_is_changed_or_lost_unnoticed() -> None:
     weights = np.linspace(0, 1, 20_000, dtype=np.float32).tobytes()
     contents = [Content("plain", rng.bytes(300)), Content("weights", weights).deflated(4), Content("code", b"abc" * 9)]
     assert contents[1].width == 4
-    data = b"".join(write({"a": 1}, contents))
+    data = b"".join(write({"weights": {}, "targets": {}}, contents))
     sections = Bundle(data).sections.values()
     first = next(iter(sections)).offset
     end = len(data[:first].rstrip(b"\0"))  # between sections is what nobody reads

@@ -168,7 +168,7 @@ function checkPlan({ plan, functions }, codes, weights, outer, depth) {
   function checkHalt(step, epoch) {
     if (step.do === "read") {
       const [dtype] = tensors([step.buffer], epoch);
-      return need(/^u?int/.test(dtype) && step.symbols.every(isText), "sizes are read that are no integers");
+      return need(/^(u?int|bool)/.test(dtype) && step.symbols.every(isText), "sizes are read that are no integers");
     }
     const gives = numbers(step.results, buffers.length).map(({ dtype }) => dtype);
     step.results.forEach((k) => need(buffers[k].epoch === epoch + 1 && !buffers[k].weight, "a result lies in another epoch"));

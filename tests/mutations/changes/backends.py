@@ -54,10 +54,10 @@ WASM = [
     ),
     Mutation(
         "an error in another thread is lost",
-        "wasm/sardonyx_wasm/crew.py",
+        "core/sardonyx/crew.py",
         "self._done.put(error)",
         "self._done.put(None)",
-        ("tests/wasm/test_crew.py",),
+        ("tests/engine/test_crew.py",),
     ),
     Mutation(
         "the place of the largest element is that of the last NaN",

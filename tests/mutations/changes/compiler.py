@@ -111,8 +111,8 @@ COMPILER = [
     Mutation(
         "what is dear is computed for each reader",
         "core/sardonyx/compiler/fuse.py",
-        "return COST_OF_A_CALL if equation.params",
-        "return 1 if equation.params",
+        "dear = len(readers) > 1 and",
+        "dear = len(readers) > 99 and",
         ("tests/compiler/test_fuse.py",),
     ),
     Mutation(
@@ -250,8 +250,8 @@ OPERATORS = [
     Mutation(
         "a function has no bound",
         "core/sardonyx/scalar.py",
-        '("erf", 1, "same", FLOAT, erf),',
-        '("erf", 1, "same", FLOAT, erf),\n    ("cbrt", 1, "same", FLOAT, np.cbrt),',
+        '("erf", 1, "same", FLOAT, 10, erf),',
+        '("erf", 1, "same", FLOAT, 10, erf),\n    ("cbrt", 1, "same", FLOAT, 10, np.cbrt),',
         ("tests/compiler/test_transcendental.py",),
     ),
     Mutation(
