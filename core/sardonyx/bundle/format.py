@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from sardonyx.bundle.deflated import BLOCK, deflate, inflate
 from sardonyx.errors import InvalidArgument, UnsoundError
+from sardonyx.fingerprint import fingerprint
 from sardonyx.soundness import reading
 
 MAGIC = b"\x89SDX\r\n\x1a\n"
@@ -77,7 +78,7 @@ def _listed(content: Content) -> list[Any]:
 
 
 class Bundle:
-    """A bundle in memory, or mapped from a file; `name` is what errors call it.
+    """A bundle in memory, or mapped from a file; `name` is what errors call it, `fingerprint` that of its manifest.
 
     Raises InvalidArgument where the bytes are no bundle, not all of it, or of another version.
     """
@@ -117,6 +118,7 @@ class Bundle:
         text = data[_HEAD.size : self._end]
         if zlib.crc32(text) != checksum:
             raise InvalidArgument(f"{name} is damaged: its manifest does not match its checksum; fetch it anew")
+        self.fingerprint = fingerprint(text).digest()
         manifest: dict[str, Any] = json.loads(bytes(text))
         return manifest
 
