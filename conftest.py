@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sardonyx import ops, plan_cache
+from sardonyx import ops
 from sardonyx.ops import REGISTRY
+from sardonyx.plans import plan_cache
 
 
 @pytest.fixture(scope="session", autouse=True)

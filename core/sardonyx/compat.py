@@ -20,9 +20,9 @@ from importlib.metadata import Distribution, DistributionFinder
 from types import ModuleType
 from typing import Any
 
+from sardonyx.version import ONNXRUNTIME
+
 NAME = "onnxruntime"
-VERSION = "1.31.1"
-"""The release of onnxruntime whose interface this is."""
 
 
 class _Metadata(Distribution):
@@ -75,17 +75,18 @@ class _Finder(MetaPathFinder, Loader):
 def _own(fullname: str) -> str | None:
     """The module of this package that stands for one of onnxruntime's."""
     package, _, rest = fullname.partition(".")
-    if package != NAME or rest.partition(".")[0] not in PACKAGES:
+    first, _, inside = rest.partition(".")
+    if package != NAME or first not in PACKAGES:
         return None
-    own = f"sardonyx.{rest}"
+    own = f"{PACKAGES[first]}.{inside}" if inside else PACKAGES[first]
     try:
         return own if importlib.util.find_spec(own) else None
     except ModuleNotFoundError:
         return None
 
 
-PACKAGES = frozenset({"backend", "capi", "datasets", "quantization", "training", "transformers"})
-"""The packages inside onnxruntime that this one may have."""
+PACKAGES = {name: f"sardonyx.api.{name}" for name in ("backend", "capi", "datasets")}
+"""The packages inside onnxruntime that this one has, and where."""
 
 
 class _Facade(ModuleType):
@@ -121,7 +122,7 @@ _installed: _Finder | None = None
 _replaced: dict[str, ModuleType] = {}
 
 
-def install(version: str = VERSION) -> None:
+def install(version: str = ONNXRUNTIME) -> None:
     """Let `import onnxruntime` find this package, which says that it is that version of onnxruntime.
 
     A package of that name that is installed, or was imported, is hidden until `uninstall`; who imported it keeps it. In

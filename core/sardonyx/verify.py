@@ -11,15 +11,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.compiler import loops
-from sardonyx.compiler.kernel import Kernel, Rows
-from sardonyx.compiler.program import Program
-from sardonyx.device import Address, Device, Executable, Launch
-from sardonyx.executor import Function
-from sardonyx.plan import Plan
-from sardonyx.strings import RunStrings, StringTable
-from sardonyx.weights import Weights
+from sardonyx.code import loops
+from sardonyx.code.kernel import Kernel, Rows
+from sardonyx.code.program import Program
+from sardonyx.common import dtypes
+from sardonyx.common.strings import RunStrings, StringTable
+from sardonyx.plans.plan import Plan
+from sardonyx.providers.contract import Address, Device, Executable, Launch
+from sardonyx.runtime.executor import Function
+from sardonyx.runtime.weights import Weights
 
 
 @dataclass(frozen=True)

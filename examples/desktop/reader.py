@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from sardonyx import InferenceSession, providers
+from sardonyx import InferenceSession
 from sardonyx.demo import assets, digits, pictures
 from sardonyx.errors import EPFail
-from sardonyx.providers import CPU, WEBGPU
+from sardonyx.providers import registry
+from sardonyx.providers.registry import CPU, WEBGPU
 from sardonyx.web.archive import downloaded, member
 
 PACKAGE, VERSION = "rapidocr-onnxruntime", "1.4.4"
@@ -68,7 +69,7 @@ def download() -> None:
 def gpu() -> str:
     """The name of the GPU, "" where there is none but the processor."""
     try:
-        provider: Any = providers.load(WEBGPU)
+        provider: Any = registry.load(WEBGPU)
         device = provider.device({})
         return "" if provider.is_software(device) else str(device.gpu.adapter.name)
     except EPFail:

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.device import Address, Launch
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.numpy_backend import NumpyProvider
 from sardonyx.numpy_backend.device import NumpyDevice, NumpyExecutable
+from sardonyx.providers.contract import Address, Launch
 
 PRIMITIVES = {"elementwise", "dot_general", "broadcast", "reshape", "transpose"}
 """What a node may consist of to run here; the next provider takes the others."""

@@ -13,9 +13,9 @@ import pytest
 from onnx import TensorProto, helper
 
 import sardonyx
-from sardonyx.capi.convert_npz_to_onnx_adapter import main
+from sardonyx.api.capi.convert_npz_to_onnx_adapter import main
 from sardonyx.errors import InvalidArgument, InvalidProtobuf, NotImplemented
-from sardonyx.serde.adapter_format import read_adapter
+from sardonyx.model.serde.adapter_format import read_adapter
 
 SIDES = [sardonyx, onnxruntime]
 BOTH = pytest.mark.parametrize("side", SIDES, ids=lambda side: side.__name__)

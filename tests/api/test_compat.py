@@ -47,7 +47,7 @@ except InvalidArgument:
     pass
 else:
     raise AssertionError
-assert sardonyx.capi.__spec__.name == "sardonyx.capi"
+assert sardonyx.api.capi.__spec__.name == "sardonyx.api.capi"
 
 sardonyx.compat.install("1.20.0")
 import onnxruntime as again

@@ -12,8 +12,8 @@ import pytest
 
 import sardonyx
 import sardonyx_wasm
-from sardonyx import debug
-from sardonyx.providers import CPU, NUMPY, WASM, WEBGPU
+from sardonyx.common import debug
+from sardonyx.providers.registry import CPU, NUMPY, WASM, WEBGPU
 
 ADD = onnx.parser.parse_model(
     '<ir_version: 8, opset_import: ["": 18]> g (float[3] x) => (float[3] y) { y = Add (x, x) }'

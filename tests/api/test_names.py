@@ -80,7 +80,7 @@ def test_each_module_has_each_name() -> None:
 
 
 native = importlib.import_module("onnxruntime.capi.onnxruntime_pybind11_state")
-ours = importlib.import_module("sardonyx.capi.onnxruntime_pybind11_state")
+ours = importlib.import_module("sardonyx.api.capi.onnxruntime_pybind11_state")
 CLASSES = [name for name in dir(native) if inspect.isclass(getattr(native, name)) and name not in NO_OBJECTS]
 
 

@@ -14,7 +14,8 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx import debug, errors
+from sardonyx import errors
+from sardonyx.common import debug
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
 
@@ -432,10 +433,10 @@ class Refusing:
 
 
 def test_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sardonyx import providers
+    from sardonyx.providers import registry
 
     refusing = Refusing()
-    monkeypatch.setitem(providers.installed(), refusing.name, lambda: refusing)
+    monkeypatch.setitem(registry.installed(), refusing.name, lambda: refusing)
     try:
         session = sardonyx.InferenceSession(ADD, providers=[refusing.name])
         assert session.get_providers()[0] == refusing.name
@@ -451,7 +452,7 @@ def test_fallback(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(errors.EPFail, match="it refuses"):
             session.run(None, {"x": X})
     finally:
-        providers.load.cache_clear()
+        registry.load.cache_clear()
 
 
 @SIDES
@@ -627,7 +628,7 @@ def test_a_function_chooses_devices(side: ModuleType) -> None:
 
 
 def test_threads_for_all_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
-    from sardonyx import threads
+    from sardonyx.common import threads
 
     asked: list[int] = []
     monkeypatch.setattr(threads, "check", asked.append)

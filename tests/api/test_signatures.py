@@ -11,7 +11,7 @@ import pytest
 from onnxruntime.capi import onnxruntime_pybind11_state as native
 
 import sardonyx
-from sardonyx.capi import onnxruntime_pybind11_state
+from sardonyx.api.capi import onnxruntime_pybind11_state
 
 SESSION = """
 run run_async io_binding run_with_ort_values run_with_iobinding run_with_ortvaluevector
@@ -168,7 +168,7 @@ def test_enumerations(name: str) -> None:
 def test_exceptions(name: str) -> None:
     assert issubclass(getattr(native, name), Exception)
     assert getattr(onnxruntime_pybind11_state, name) is getattr(sardonyx.errors, name)
-    assert getattr(sardonyx.capi.onnxruntime_pybind11_state, name) is getattr(sardonyx.errors, name)
+    assert getattr(sardonyx.api.capi.onnxruntime_pybind11_state, name) is getattr(sardonyx.errors, name)
 
 
 @pytest.mark.parametrize("name", ["cpu", "gpu", "webgpu", "cuda", "dml", "npu", "cann"])

@@ -6,11 +6,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import sardonyx
-from sardonyx import dtypes
-from sardonyx.device import Address
+from sardonyx.api.ort_value import fetched
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
-from sardonyx.handles import Handle
-from sardonyx.ort_value import fetched
+from sardonyx.providers.contract import Address
+from sardonyx.runtime.handles import Handle
 from tests.engine.providers import require_provider
 
 PACKAGES = pytest.mark.parametrize("package", [sardonyx, onnxruntime], ids=lambda package: package.__name__)

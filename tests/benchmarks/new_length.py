@@ -18,7 +18,7 @@ from unittest import mock
 import numpy as np
 
 import sardonyx
-from sardonyx.frames import Frame
+from sardonyx.runtime.frames import Frame
 from tests import models
 from tests.support.needs import quieten_vulkan
 

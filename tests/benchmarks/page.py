@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sardonyx.bundle import Bundle
+from sardonyx.plans.bundle import Bundle
 from sardonyx.web.folder import write
 from tests.benchmarks.browser import MISDECLARED, VERSION, onnxruntime_web, without_shapes
 from tests.benchmarks.report import processor, publish, table

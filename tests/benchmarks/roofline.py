@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx import InferenceSession, SessionOptions
-from sardonyx.device import Address, Launch
-from sardonyx.profile import milliseconds
+from sardonyx.providers.contract import Address, Launch
+from sardonyx.runtime.profile import milliseconds
 from sardonyx_webgpu import provider
 from sardonyx_webgpu.code import Code, constant, size
 from sardonyx_webgpu.device import WebGpuDevice

@@ -27,7 +27,7 @@ import onnxruntime
 from onnx import helper
 from threadpoolctl import threadpool_limits
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_wasm import routines
 from sardonyx_wasm.assembler import Memory
 from sardonyx_wasm.code import SCRATCH

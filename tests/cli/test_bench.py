@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import providers
 from sardonyx.cli import bench, main
 from sardonyx.cli.bench import Side
 from sardonyx.demo import assets
+from sardonyx.providers import registry
 
 from .conftest import without
 
@@ -25,7 +25,7 @@ def test_against_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*arguments, "--runs", "3", "--shape", "N=2", "--json"]) == 0
     data = json.loads(capsys.readouterr().out)
     ours, theirs = data["sides"]
-    assert (ours["name"], theirs["name"]) == (providers.NUMPY, data["base"]) == (providers.NUMPY, "onnxruntime")
+    assert (ours["name"], theirs["name"]) == (registry.NUMPY, data["base"]) == (registry.NUMPY, "onnxruntime")
     assert data["assumed"] == []
     assert theirs["ratio"] == 1
     assert ours["ratio"] == ours["median"] / theirs["median"]

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from sardonyx import InferenceSession
-from sardonyx.bundle import Bundle
 from sardonyx.cli import main
 from sardonyx.demo import assets
+from sardonyx.plans.bundle import Bundle
 from tests.engine.providers import require_provider
 
 Save = Callable[..., Path]

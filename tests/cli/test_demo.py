@@ -10,11 +10,11 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from sardonyx import providers
 from sardonyx.cli import demo, main
 from sardonyx.cli.devices import State
 from sardonyx.cli.gallery import draw, gallery
 from sardonyx.demo import assets, digits, picture, pictures, samples
+from sardonyx.providers import registry
 
 from .conftest import without
 
@@ -40,8 +40,8 @@ def test_json_against_onnxruntime(capsys: pytest.CaptureFixture[str]) -> None:
         )
         assert image["seconds"] > 0
     (device,) = data["devices"]
-    assert device["providers"] == [providers.NUMPY]
-    assert device["placement"][providers.NUMPY] + device["folded"] == data["model"]["nodes"] == 36
+    assert device["providers"] == [registry.NUMPY]
+    assert device["placement"][registry.NUMPY] + device["folded"] == data["model"]["nodes"] == 36
     assert float(data["model"]["accuracy"]) > 0.9
 
 
@@ -72,7 +72,7 @@ def test_devices_that_cannot_be_used(capsys: pytest.CaptureFixture[str], monkeyp
         State("SoftGpu", details={"adapter": "llvmpipe"}, software=True),
         State("Absent", "its package is missing"),
         State("Unheard", details={"adapter": "Ghost 9000"}),
-        State(providers.NUMPY),
+        State(registry.NUMPY),
     ]
     monkeypatch.setattr(demo, "states", lambda: states)
     path = str(picture("5_heldout.png"))
@@ -89,7 +89,7 @@ def test_devices_that_cannot_be_used(capsys: pytest.CaptureFixture[str], monkeyp
 
 
 def test_the_fastest_device_answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(demo, "states", lambda: [State(providers.NUMPY), State(providers.CPU)])
+    monkeypatch.setattr(demo, "states", lambda: [State(registry.NUMPY), State(registry.CPU)])
     data = shown(capsys, str(picture("5_heldout.png")))
     first, second = data["devices"]
     assert data["best"] == (first["median"] > second["median"])

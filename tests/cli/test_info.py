@@ -7,9 +7,10 @@ import json
 import numpy as np
 import pytest
 
-from sardonyx import __version__, providers
+from sardonyx import __version__
 from sardonyx.cli import main
-from sardonyx.device import Device
+from sardonyx.providers import registry
+from sardonyx.providers.contract import Device
 
 
 class Absent:
@@ -27,10 +28,10 @@ class Absent:
 @pytest.fixture(autouse=True)
 def two_providers(monkeypatch: pytest.MonkeyPatch) -> None:
     """NumPy, and one that is not usable."""
-    numpy = providers.load(providers.NUMPY)
-    loaded = {providers.NUMPY: numpy, Absent.name: Absent()}
-    monkeypatch.setattr(providers, "installed", lambda: loaded)
-    monkeypatch.setattr(providers, "load", loaded.__getitem__)
+    numpy = registry.load(registry.NUMPY)
+    loaded = {registry.NUMPY: numpy, Absent.name: Absent()}
+    monkeypatch.setattr(registry, "installed", lambda: loaded)
+    monkeypatch.setattr(registry, "load", loaded.__getitem__)
 
 
 @pytest.mark.usefixtures("screen")
@@ -51,7 +52,7 @@ def test_json(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatc
     assert data["cache"] is None
     assert data["packages"]["onnx"]
     assert data["providers"] == [
-        {"name": providers.NUMPY, "available": True, "problem": "", "details": {"numpy": np.__version__}},
+        {"name": registry.NUMPY, "available": True, "problem": "", "details": {"numpy": np.__version__}},
         {
             "name": Absent.name,
             "available": False,

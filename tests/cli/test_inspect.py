@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from onnx import TensorProto
 
-from sardonyx import providers
 from sardonyx.cli import main
 from sardonyx.demo import assets
 from sardonyx.numpy_backend import NumpyProvider
+from sardonyx.providers import registry
 
 Save = Callable[..., Path]
 FLOAT = TensorProto.FLOAT
@@ -47,10 +47,10 @@ def test_json_of_digits(capsys: pytest.CaptureFixture[str]) -> None:
     assert compiled["error"] is None
     assert compiled["assumed"] == ["N"]
     assert compiled["symbols"] == {"N": 1}
-    assert compiled["placement"][providers.NUMPY] + compiled["folded"] == 36
+    assert compiled["placement"][registry.NUMPY] + compiled["folded"] == 36
     assert compiled["launches"] >= compiled["kernels"] > 0
     assert compiled["copies"] == compiled["halts"] == 0
-    assert compiled["memory"][providers.NUMPY] >= 2 * 4 * 16 * 28 * 28
+    assert compiled["memory"][registry.NUMPY] >= 2 * 4 * 16 * 28 * 28
 
 
 @pytest.mark.usefixtures("screen")
@@ -65,8 +65,8 @@ def test_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
 def test_memory_grows_with_the_shape(capsys: pytest.CaptureFixture[str], relu: Path) -> None:
     small = inspected(capsys, relu, "--provider", "numpy")["compiled"]
     large = inspected(capsys, relu, "--provider", "numpy", "--shape", "x=1000x3")["compiled"]
-    assert small["memory"] == {providers.NUMPY: 2 * 256}
-    assert large["memory"] == {providers.NUMPY: 2 * 12032}  # 12,000 bytes, aligned to 256
+    assert small["memory"] == {registry.NUMPY: 2 * 256}
+    assert large["memory"] == {registry.NUMPY: 2 * 12032}  # 12,000 bytes, aligned to 256
     assert large["assumed"] == []
 
 
@@ -106,12 +106,12 @@ class Exact(NumpyProvider):
 def test_what_falls_back_and_why(
     capsys: pytest.CaptureFixture[str], relu: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded = {Exact.name: Exact(), providers.NUMPY: providers.load(providers.NUMPY)}
-    monkeypatch.setattr(providers, "load", loaded.__getitem__)
+    loaded = {Exact.name: Exact(), registry.NUMPY: registry.load(registry.NUMPY)}
+    monkeypatch.setattr(registry, "load", loaded.__getitem__)
     data = inspected(capsys, relu, "--provider", Exact.name)["compiled"]
-    assert data["placement"] == {Exact.name: 0, providers.NUMPY: 1}
-    assert data["nodes"] == {"Relu 'n'": providers.NUMPY}
-    expected = {"node": "Relu 'n'", "provider": providers.NUMPY, "reason": "no elementwise of float32"}
+    assert data["placement"] == {Exact.name: 0, registry.NUMPY: 1}
+    assert data["nodes"] == {"Relu 'n'": registry.NUMPY}
+    expected = {"node": "Relu 'n'", "provider": registry.NUMPY, "reason": "no elementwise of float32"}
     assert data["fallbacks"] == [expected]
     assert main(["inspect", str(relu), "--provider", Exact.name]) == 0
     assert "no elementwise of float32" in capsys.readouterr().out

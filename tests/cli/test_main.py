@@ -23,7 +23,7 @@ _parser(["--version"])
 print(*sorted({"numpy", "rich", "importlib.metadata", "dataclasses", "sardonyx.errors"} & set(sys.modules)))
 for name in BUILT_IN:
     _parser([name])
-print(*sorted({"rich", "PIL", "sardonyx.session", "sardonyx.ops", "sardonyx.primitives"} & set(sys.modules)))
+print(*sorted({"rich", "PIL", "sardonyx.api.session", "sardonyx.ops", "sardonyx.primitives"} & set(sys.modules)))
 """
 
 OTHERS = '''

@@ -6,8 +6,9 @@ import json
 
 import pytest
 
-from sardonyx import ops, providers
+from sardonyx import ops
 from sardonyx.cli import main, operators
+from sardonyx.providers import registry
 from tests.operators.placement import table
 
 REMEDY = "python -m tests.operators --write"
@@ -30,10 +31,10 @@ def test_onnxruntime_web() -> None:
 def test_what_is_known_of_some() -> None:
     found = {(row["domain"], row["name"]): row for row in operators.table()}
     conv = found["ai.onnx", "Conv"]
-    assert set(conv[providers.WEBGPU]) == set(conv[providers.WASM]) == {"native"}
-    assert set(found["ai.onnx", "StringConcat"][providers.WEBGPU]) == {"host"}
-    assert set(found["ai.onnx", "NonZero"][providers.WASM]) == {"steps"}
-    assert set(found["ai.onnx", "Shape"][providers.WASM]) == {"folded"}
+    assert set(conv[registry.WEBGPU]) == set(conv[registry.WASM]) == {"native"}
+    assert set(found["ai.onnx", "StringConcat"][registry.WEBGPU]) == {"host"}
+    assert set(found["ai.onnx", "NonZero"][registry.WASM]) == {"steps"}
+    assert set(found["ai.onnx", "Shape"][registry.WASM]) == {"folded"}
 
 
 @pytest.mark.usefixtures("screen")

@@ -12,13 +12,13 @@ import pytest
 from onnx import TensorProto
 from PIL import Image
 
-from sardonyx import dtypes
 from sardonyx.cli import feeds, main
 from sardonyx.cli.files import Reader, file_names
 from sardonyx.cli.results import labels, summary
+from sardonyx.common import dtypes
 from sardonyx.demo import assets, picture
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir import Graph, Model, SequenceType, TensorType, Value
+from sardonyx.model.ir import Graph, Model, SequenceType, TensorType, Value
 
 Save = Callable[..., Path]
 FLOAT = TensorProto.FLOAT
@@ -341,7 +341,7 @@ def test_random_tokens_are_in_the_vocabulary(graph: Save) -> None:
 
 
 def feeds_model(path: Path) -> Model:
-    from sardonyx.serde import read
+    from sardonyx.model.serde import read
 
     return read(path)
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import providers
 from sardonyx.cli import comparison, main
 from sardonyx.demo import assets
 from sardonyx.numpy_backend import NumpyProvider
+from sardonyx.providers import registry
 
 Save = Callable[..., Path]
 NUMPY = ("--provider", "numpy")
@@ -88,8 +88,8 @@ CHAIN = """g (float[N,3] x) => (float[N,3] y)
 
 @pytest.fixture
 def sloppy(monkeypatch: pytest.MonkeyPatch) -> str:
-    loaded = {Sloppy.name: Sloppy(), providers.NUMPY: providers.load(providers.NUMPY)}
-    monkeypatch.setattr(providers, "load", loaded.__getitem__)
+    loaded = {Sloppy.name: Sloppy(), registry.NUMPY: registry.load(registry.NUMPY)}
+    monkeypatch.setattr(registry, "load", loaded.__getitem__)
     return Sloppy.name
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
 from sardonyx.cli import main, wav
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
 
 Save = Callable[..., Path]

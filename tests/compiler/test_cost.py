@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sardonyx.compiler import fuse, rows, transcendental
-from sardonyx.compiler.cost import cost
-from sardonyx.compiler.polynomials import FITS
-from sardonyx.compiler.program import Statement
-from sardonyx.scalar import FUNCTIONS
+from sardonyx.code import transcendental
+from sardonyx.code.cost import cost
+from sardonyx.code.fits import FITS
+from sardonyx.code.program import Statement
+from sardonyx.code.scalar import FUNCTIONS
+from sardonyx.compiler import fuse, rows
 
 _WRITTEN = sorted(name for name in FUNCTIONS if transcendental.function(name, "float32"))
 

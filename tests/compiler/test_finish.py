@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Trace
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.code.kernel import Kernel
+from sardonyx.common import dtypes
 from sardonyx.compiler.lower import KernelBuilder
-from sardonyx.polynomial import symbol
-from sardonyx.symbolic import Dim, Guards, Size
+from sardonyx.primitives.array import Array, Trace
+from sardonyx.sizes.polynomial import symbol
+from sardonyx.sizes.symbolic import Dim, Guards, Size
 
 Expression = Callable[..., Array]
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Trace
+from sardonyx.common import dtypes
 from sardonyx.compiler.fuse import fuse
-from sardonyx.providers import NUMPY, load
-from sardonyx.symbolic import Guards
+from sardonyx.primitives.array import Array, Trace
+from sardonyx.providers.registry import NUMPY, load
+from sardonyx.sizes.symbolic import Guards
 
 
 def written(function: Callable[[Array], Sequence[Array]], device: int = 0) -> list[bool]:

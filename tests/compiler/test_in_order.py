@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Trace
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import in_order
-from sardonyx.symbolic import Guards
+from sardonyx.primitives.array import Trace
+from sardonyx.sizes.symbolic import Guards
 
 
 def test_what_is_read_comes_first() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Trace
+from sardonyx.common import dtypes
 from sardonyx.compiler.partition import partition
 from sardonyx.errors import NotImplemented
-from sardonyx.symbolic import Guards
+from sardonyx.primitives.array import Trace
+from sardonyx.sizes.symbolic import Guards
 
 
 @dataclass

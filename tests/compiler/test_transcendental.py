@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sardonyx.compiler import strict, transcendental
-from sardonyx.compiler.polynomials import FITS, parts
-from sardonyx.compiler.transcendental import Function
-from sardonyx.scalar import FUNCTIONS
+from sardonyx.code import strict, transcendental
+from sardonyx.code.fits import FITS, parts
+from sardonyx.code.scalar import FUNCTIONS
+from sardonyx.code.transcendental import Function
 from tests.compiler.accuracy import ACCURACY, EXACT, GUARD, bound, samples, truth, ulps
 from tests.support.exact import FLOATS, reference
 from tests.support.interpreter import apply

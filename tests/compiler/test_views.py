@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Primitive, Trace
+from sardonyx.code.parameters import SizeTable
+from sardonyx.common import dtypes
 from sardonyx.compiler.indices import flat_index
 from sardonyx.compiler.lower import KernelBuilder
-from sardonyx.compiler.sizes import SizeTable
 from sardonyx.compiler.views import View, carried, view
-from sardonyx.polynomial import joined, symbol
-from sardonyx.symbolic import Dim, Guards, Size
+from sardonyx.primitives.array import Array, Primitive, Trace
+from sardonyx.sizes.polynomial import joined, symbol
+from sardonyx.sizes.symbolic import Dim, Guards, Size
 
 BATCH, LENGTH = (Dim(symbol(name)) for name in ("b", "s"))
 HINTS = {"b": 2, "s": 7}

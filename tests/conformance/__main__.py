@@ -18,7 +18,7 @@ from pathlib import Path
 
 import onnx
 
-from sardonyx.providers import NUMPY, OURS
+from sardonyx.providers.registry import NUMPY, OURS
 from tests.conformance import expectation
 from tests.conformance.cases import STATUSES, Case, Outcome, cases
 from tests.conformance.pool import run_all

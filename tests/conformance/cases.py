@@ -19,7 +19,7 @@ from onnx.backend.test.runner import Runner
 
 from sardonyx import InferenceSession
 from sardonyx.errors import NotImplemented
-from sardonyx.plan import Plan
+from sardonyx.plans.plan import Plan
 
 Status: TypeAlias = Literal["passed", "wrong", "unsupported", "error"]
 STATUSES: tuple[Status, ...] = ("passed", "wrong", "unsupported", "error")

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from PIL import ImageGrab
 
-from sardonyx import cache
+from sardonyx.common import cache
 from sardonyx.demo import assets
 from tests.support import absent, require
 from tests.support.wheel import ROOT

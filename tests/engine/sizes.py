@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from hypothesis import strategies as st
 
-from sardonyx.polynomial import NO_RANGES, Poly, Ranges, apply, constant, symbol
+from sardonyx.sizes.polynomial import NO_RANGES, Poly, Ranges, apply, constant, symbol
 
 Expression: TypeAlias = Any
 """An integer, a symbol, or an operator with two operands."""

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sardonyx.polynomial import constant, evaluate, joined, symbol, within
-from sardonyx.sizecode import compile_all, symbols_of
-from sardonyx.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
+from sardonyx.sizes.polynomial import constant, evaluate, joined, symbol, within
+from sardonyx.sizes.sizecode import compile_all, symbols_of
+from sardonyx.sizes.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
 from tests.engine.sizes import INDICES, OPERATORS, RANGES, SIZES, Expression, at, build, expressions, sums, values
 from tests.support.node import run
 

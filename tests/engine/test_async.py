@@ -13,8 +13,8 @@ import pytest
 
 from sardonyx import InferenceSession, RunOptions
 from sardonyx.errors import Fail, InvalidArgument
-from sardonyx.ir.text import parse_model
-from sardonyx.serde import write
+from sardonyx.model.ir.text import parse_model
+from sardonyx.model.serde import write
 from tests.engine.graphs import CHAIN, model
 from tests.engine.providers import NUMPY, PROVIDERS
 from tests.engine.test_profile import ENDLESS

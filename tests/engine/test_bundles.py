@@ -14,12 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sardonyx import InferenceSession
-from sardonyx.bundle import VERSION, Bundle
-from sardonyx.bundle.deflated import BLOCK, deflate, inflate
-from sardonyx.bundle.make import bundle_of
+from sardonyx.api.bundling import bundle_of
 from sardonyx.demo import assets
 from sardonyx.errors import InvalidArgument, NotImplemented
-from sardonyx.plan_cache import Source
+from sardonyx.plans.bundle import VERSION, Bundle
+from sardonyx.plans.bundle.deflated import BLOCK, deflate, inflate
+from sardonyx.plans.plan_cache import Source
 from tests.engine.graphs import model
 from tests.engine.loops import DECLARED, form
 from tests.engine.providers import require_provider

@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from sardonyx import crew as module
-from sardonyx.crew import Crew
+from sardonyx.common import crew as module
+from sardonyx.common.crew import Crew
 
 
 @pytest.fixture

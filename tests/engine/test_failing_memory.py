@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import InferenceSession, providers
+from sardonyx import InferenceSession
 from sardonyx.errors import SardonyxError
+from sardonyx.providers import registry
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS, require_provider
 
@@ -64,7 +65,7 @@ class Scarce:
 @pytest.fixture(params=PROVIDERS)
 def scarce(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Scarce]:
     require_provider(request.param)
-    return request.param, Scarce(providers.load(request.param).device({}), monkeypatch)
+    return request.param, Scarce(registry.load(request.param).device({}), monkeypatch)
 
 
 def attempt(run: Callable[[], list[Any]]) -> list[Any] | None:

@@ -14,7 +14,8 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from sardonyx import InferenceSession, fetch
+from sardonyx import InferenceSession
+from sardonyx.api import download
 from sardonyx.demo import assets
 from sardonyx.errors import Fail, InvalidArgument
 
@@ -64,7 +65,7 @@ def server(own_cache: Path) -> Iterator[Server]:
 
 
 def fetched(url: str, progress: Any = None) -> bytes:
-    found = asyncio.run(fetch.fetch(url, progress))
+    found = asyncio.run(download.fetch(url, progress))
     return Path(found).read_bytes() if isinstance(found, str) else bytes(found)
 
 
@@ -144,7 +145,7 @@ def test_without_a_cache(server: Server, own_cache: Path, monkeypatch: pytest.Mo
 
 
 def test_only_so_much_is_kept(server: Server, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "ROOM", 2 * len(MODEL))
+    monkeypatch.setattr(download, "ROOM", 2 * len(MODEL))
     for name in "abc":
         fetched(server.url.replace("digits", name))
     kept = {json.loads(path.read_bytes())["url"].rpartition("/")[2] for path in (own_cache / "models").glob("*.json")}

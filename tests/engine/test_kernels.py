@@ -7,7 +7,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx import plan as plans
+from sardonyx.plans import plan as plans
 from tests.engine.graphs import CHAIN, model
 from tests.engine.providers import PROVIDERS, WASM
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sardonyx.compiler.layout import Lifetime, aligned, beneath
+from sardonyx.plans.layout import Lifetime, aligned, beneath
 
 LIVES = st.lists(st.tuples(st.integers(0, 12), st.integers(0, 6), st.integers(0, 4000)), max_size=24)
 

@@ -7,7 +7,7 @@ from types import ModuleType
 
 import pytest
 
-from sardonyx import memory
+from sardonyx.common import memory
 
 
 @pytest.mark.parametrize("found", [None, ModuleType("resource")], ids=["absent", "empty, as in JupyterLite"])

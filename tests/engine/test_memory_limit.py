@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sardonyx import InferenceSession, SessionOptions, memory
+from sardonyx import InferenceSession, SessionOptions
+from sardonyx.common import memory
 from sardonyx.errors import InvalidArgument, RuntimeException
 from tests import models
 from tests.benchmarks import fresh

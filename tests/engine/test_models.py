@@ -10,9 +10,9 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx import plan as plans
-from sardonyx.executor import replay
-from sardonyx.plan import Plan
+from sardonyx.plans import plan as plans
+from sardonyx.plans.plan import Plan
+from sardonyx.runtime.executor import replay
 from tests import models
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, WEBGPU
 

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import sardonyx
-from sardonyx import array as arrays
+from sardonyx.primitives import array as arrays
 from tests.engine.providers import WASM, WEBGPU, require_provider
 
 rng = np.random.default_rng(0)

@@ -15,11 +15,12 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
-from sardonyx import cache, plan_cache
+from sardonyx.common import cache
 from sardonyx.compiler.compile import Compiler
 from sardonyx.demo import assets
 from sardonyx.ops.operator import Operator
-from sardonyx.plan_cache import key
+from sardonyx.plans import plan_cache
+from sardonyx.plans.plan_cache import key
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 
@@ -375,7 +376,7 @@ for _ in range(3):
 def test_routines_are_there_without_operators() -> None:
     """A process that finds a plan imports none of the modules that made it."""
     script = """
-from sardonyx.array import PRIMITIVES
+from sardonyx.primitives.array import PRIMITIVES
 from sardonyx.numpy_backend import provider, routines
 print(sorted(provider.routines - routines.FUNCTIONS.keys() - PRIMITIVES.keys()))
 """

@@ -16,9 +16,10 @@ import onnx
 import pytest
 
 import sardonyx
-from sardonyx import products, threads
-from sardonyx.crew import Crew
+from sardonyx.common import threads
+from sardonyx.common.crew import Crew
 from sardonyx.errors import EPFail
+from sardonyx.primitives import products
 from tests.engine.providers import NUMPY, WASM
 from tests.support import require
 

@@ -13,8 +13,8 @@ import pytest
 
 from sardonyx import InferenceSession, RunOptions, SessionOptions
 from sardonyx.errors import Fail
-from sardonyx.ir.text import parse_model
-from sardonyx.serde import write
+from sardonyx.model.ir.text import parse_model
+from sardonyx.model.serde import write
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 

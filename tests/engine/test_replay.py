@@ -12,8 +12,8 @@ import pytest
 
 import sardonyx
 from sardonyx.errors import InvalidArgument, InvalidGuard
-from sardonyx.executor import replay
-from sardonyx.plan import Plan
+from sardonyx.plans.plan import Plan
+from sardonyx.runtime.executor import replay
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS
 
@@ -22,13 +22,13 @@ import sys
 
 class Block:
     def find_spec(self, name, path=None, target=None):
-        if name.startswith(("sardonyx.ops", "sardonyx.passes", "sardonyx.serde", "onnx")):
+        if name.startswith(("sardonyx.ops", "sardonyx.passes", "sardonyx.model.serde", "onnx")):
             raise ImportError(f"{name} is blocked")
 
 sys.meta_path.insert(0, Block())
 import numpy as np
-from sardonyx.executor import replay
-from sardonyx.plan import Plan
+from sardonyx.runtime.executor import replay
+from sardonyx.plans.plan import Plan
 
 plan = Plan.from_json(open(sys.argv[1]).read())
 feeds = dict(np.load(sys.argv[2]))

@@ -10,10 +10,10 @@ import pytest
 from onnx import TensorProto, helper
 
 import sardonyx
-from sardonyx import debug
-from sardonyx.array import Equation, Trace
+from sardonyx.common import debug
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.providers import WASM, load
+from sardonyx.primitives.array import Equation, Trace
+from sardonyx.providers.registry import WASM, load
 
 Rewrite = Callable[[Trace, Collection[int]], None]
 

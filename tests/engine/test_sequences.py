@@ -13,9 +13,9 @@ from onnx import TensorProto, helper
 
 import sardonyx
 from sardonyx.errors import Fail, InvalidArgument, RuntimeException
-from sardonyx.executor import replay
 from sardonyx.ops import control
-from sardonyx.plan import Plan
+from sardonyx.plans.plan import Plan
+from sardonyx.runtime.executor import replay
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 from tests.support import eager

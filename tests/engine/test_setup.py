@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import InferenceSession, RunOptions, weights
+from sardonyx import InferenceSession, RunOptions
 from sardonyx.errors import Fail
-from sardonyx.executor import replay
-from sardonyx.ir import Model, Tensor, Value
-from sardonyx.ir.text import parse_model
-from sardonyx.plan import Plan
-from sardonyx.providers import load
-from sardonyx.serde import write
-from sardonyx.weights import Weights
+from sardonyx.model.ir import Model, Tensor, Value
+from sardonyx.model.ir.text import parse_model
+from sardonyx.model.serde import write
+from sardonyx.plans.plan import Plan
+from sardonyx.providers.registry import load
+from sardonyx.runtime import weights
+from sardonyx.runtime.executor import replay
+from sardonyx.runtime.weights import Weights
 from tests.engine.providers import NUMPY, PROVIDERS
 
 K, N = 400, 300

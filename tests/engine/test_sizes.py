@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 import sardonyx
 from sardonyx.errors import InvalidArgument, RuntimeException
-from sardonyx.executor import MOST_PLANS
+from sardonyx.runtime.executor import MOST_PLANS
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 

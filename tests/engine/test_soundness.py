@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 import sardonyx
-from sardonyx import cache, plan_cache
-from sardonyx.bundle import Bundle
-from sardonyx.bundle.make import bundle_of
+from sardonyx.api.bundling import bundle_of
+from sardonyx.common import cache
 from sardonyx.errors import InvalidArgument, UnsoundError
-from sardonyx.plan import Plan
-from sardonyx.plan_cache import Source, key
-from sardonyx.terms import LONG, resolved
+from sardonyx.plans import plan_cache
+from sardonyx.plans.bundle import Bundle
+from sardonyx.plans.plan import Plan
+from sardonyx.plans.plan_cache import Source, key
+from sardonyx.plans.terms import LONG, resolved
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import NUMPY, require_provider
 from tests.fuzz.manifests import rewritten

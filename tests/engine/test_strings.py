@@ -10,15 +10,16 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from sardonyx import dtypes, session
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.api import session
+from sardonyx.common import dtypes
+from sardonyx.common.strings import RunStrings, StaleStringsError, StringTable
 from sardonyx.errors import InvalidArgument, NotImplemented, RuntimeException
-from sardonyx.executor import replay
 from sardonyx.host import host_function
 from sardonyx.ops.operator import Operator
-from sardonyx.plan import Host, Plan
-from sardonyx.strings import RunStrings, StaleStringsError, StringTable
+from sardonyx.plans.plan import Host, Plan
+from sardonyx.primitives.array import Array, constant
+from sardonyx.runtime.executor import replay
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 

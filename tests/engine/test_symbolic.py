@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sardonyx.polynomial import constant, symbol, within
-from sardonyx.symbolic import UNDECIDED, Guards, Size, UndecidedSizeError, hint, poly
+from sardonyx.sizes.polynomial import constant, symbol, within
+from sardonyx.sizes.symbolic import UNDECIDED, Guards, Size, UndecidedSizeError, hint, poly
 
 
 @given(st.integers(2, 6), st.integers(2, 6))

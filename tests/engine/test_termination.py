@@ -9,8 +9,8 @@ import onnx.parser
 import pytest
 
 import sardonyx
+from sardonyx.common.termination import governed, is_governed, poll
 from sardonyx.errors import Fail
-from sardonyx.termination import governed, is_governed, poll
 from tests.engine.graphs import CHAIN, model
 from tests.engine.providers import NUMPY, PROVIDERS
 

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import InferenceSession, providers
-from sardonyx.compiler.kernel import Kernel, Routine, Rows
-from sardonyx.compiler.program import Program
-from sardonyx.device import Launch
+from sardonyx import InferenceSession
+from sardonyx.code.kernel import Kernel, Routine, Rows
+from sardonyx.code.program import Program
+from sardonyx.providers import registry
+from sardonyx.providers.contract import Launch
 from sardonyx.verify import Difference, verify
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS, WASM
@@ -61,10 +62,10 @@ def found(text: str, feeds: dict[str, Any], provider: str = WASM, right: str = "
     session = InferenceSession(model(text), providers=[provider])
     session.run(None, feeds)
     plan = session.plans[0]
-    devices = [providers.load(name).device({}) for name in plan.devices]
+    devices = [registry.load(name).device({}) for name in plan.devices]
     if right:
         devices = [Faulty(device, right.split(), wrong) for device in devices]
-    return verify(plan, feeds, devices, providers.load(WASM).device({}))
+    return verify(plan, feeds, devices, registry.load(WASM).device({}))
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)

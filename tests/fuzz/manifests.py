@@ -9,8 +9,8 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sardonyx.bundle import MAGIC, VERSION, Bundle
-from sardonyx.bundle.format import ALIGNMENT
+from sardonyx.plans.bundle import MAGIC, VERSION, Bundle
+from sardonyx.plans.bundle.format import ALIGNMENT
 from tests.fuzz.mutations import INTEGERS
 
 Random = random.Random

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.edge import inward
+from sardonyx.common import dtypes
+from sardonyx.common.convert import inward
 from tests.fuzz.runner import PATIENCE, Outcome, case
 
 SCRIPT = Path(__file__).with_name("bundles.mjs")

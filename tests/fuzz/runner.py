@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import InferenceSession, memory
+from sardonyx import InferenceSession
+from sardonyx.common import memory
 from sardonyx.errors import SardonyxError
 from tests.fuzz import manifests
 from tests.fuzz.mutations import INTEGERS, mutate

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.bundle.make import bundle_of
+from sardonyx.api.bundling import bundle_of
 from sardonyx.demo import assets
-from sardonyx.plan_cache import Source
+from sardonyx.plans.plan_cache import Source
 from tests.conformance.cases import cases
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.models import inputs, path

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession
 from sardonyx.errors import InvalidGraph, InvalidProtobuf, NoSuchFile, RuntimeException, SardonyxError
-from sardonyx.serde.wire import varint
+from sardonyx.model.serde.wire import varint
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "f" : 1]> '
 SECONDS = 1.0

@@ -12,11 +12,11 @@ from unittest import mock
 import numpy as np
 
 import sardonyx
-from sardonyx.bundle.make import bundle_of
-from sardonyx.epochs import code_of
+from sardonyx.api.bundling import bundle_of
 from sardonyx.numpy_backend import codegen
-from sardonyx.plan import Plan
-from sardonyx.plan_cache import Source
+from sardonyx.plans.epochs import code_of
+from sardonyx.plans.plan import Plan
+from sardonyx.plans.plan_cache import Source
 from sardonyx_wasm.hosts import wasmtime
 
 Feeds = Mapping[str, Any]

@@ -6,11 +6,11 @@ from array import array
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidGraph
-from sardonyx.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
-from sardonyx.ir.checker import check
-from sardonyx.ir.text import parse_graph, parse_model
+from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
+from sardonyx.model.ir.checker import check
+from sardonyx.model.ir.text import parse_graph, parse_model
 
 
 def model(text: str) -> Model:

@@ -5,10 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
-from sardonyx.ir import Tensor, TensorType
-from sardonyx.ir.compare import difference, equal
-from sardonyx.ir.text import parse_graph, parse_model
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Tensor, TensorType
+from sardonyx.model.ir.compare import difference, equal
+from sardonyx.model.ir.text import parse_graph, parse_model
 
 TEXT = """<ir_version: 10, opset_import: ["" : 21]>
 main (float32[2] x, bool c) => (y) {

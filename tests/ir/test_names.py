@@ -2,8 +2,8 @@
 
 import pytest
 
-from sardonyx.ir import Graph, Node, Value
-from sardonyx.ir.names import new_names
+from sardonyx.model.ir import Graph, Node, Value
+from sardonyx.model.ir.names import new_names
 
 
 @pytest.mark.parametrize("names", [["x", "x", "x_1"], ["x_1", "x", "x", "x", "x_2"], ["", "value_1", "", "value_2"]])

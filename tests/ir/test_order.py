@@ -5,9 +5,9 @@ import random
 import pytest
 
 from sardonyx.errors import InvalidGraph
-from sardonyx.ir import Graph, Node, Value
-from sardonyx.ir.order import is_sorted, sort, uses
-from sardonyx.ir.text import parse_graph
+from sardonyx.model.ir import Graph, Node, Value
+from sardonyx.model.ir.order import is_sorted, sort, uses
+from sardonyx.model.ir.text import parse_graph
 
 TEXT = """(bool c, float32[2] x) => (y) {
     a = Neg(x)

@@ -6,9 +6,9 @@ import numpy as np
 import onnx
 import pytest
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidGraph
-from sardonyx.ir import (
+from sardonyx.model.ir import (
     Attribute,
     Graph,
     MapType,
@@ -22,9 +22,9 @@ from sardonyx.ir import (
     TensorType,
     Value,
 )
-from sardonyx.ir.compare import difference
-from sardonyx.ir.text import format_graph, format_model, format_type, parse_graph, parse_model
-from sardonyx.serde import read
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.ir.text import format_graph, format_model, format_type, parse_graph, parse_model
+from sardonyx.model.serde import read
 
 MODEL = """\
 <

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 from .strategies.call import Call
 

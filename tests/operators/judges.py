@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from onnx.reference import ReferenceEvaluator
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 from .faults import FAULTS
 from .runtime import RUNTIME

@@ -20,14 +20,16 @@ import onnx
 import onnx.parser
 from onnx.backend.test.case.node import collect_testcases
 
-from sardonyx import GraphOptimizationLevel, SessionOptions, ops, plan, providers
+from sardonyx import GraphOptimizationLevel, SessionOptions, ops
+from sardonyx.api.feeds import fed_to
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.errors import SardonyxError
-from sardonyx.feeds import fed_to
+from sardonyx.model.serde.reader import read
+from sardonyx.model.structure import form, leaves
 from sardonyx.passes.pipeline import prepare
-from sardonyx.serde.reader import read
-from sardonyx.structure import form, leaves
+from sardonyx.plans import plan
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.providers import registry
 
 from .generators import Search
 from .microsoft import Call
@@ -36,7 +38,7 @@ from .test_microsoft_tensors import Sparse
 from .test_samples import model_of
 
 Key = tuple[str, str]
-PROVIDERS = (providers.WEBGPU, providers.WASM, providers.NUMPY)
+PROVIDERS = (registry.WEBGPU, registry.WASM, registry.NUMPY)
 NATIVE, STEPS, HOST, FOLDED = "native", "steps", "host", "folded"
 RECURRENT = ("DynamicQuantizeLSTM", "GRU", "LSTM", "RNN")
 WIDE = ("float64", "complex64", "complex128")
@@ -113,7 +115,7 @@ def where(case: Case, key: Key, provider: str) -> str:
     """Where an operator runs in a case, if a provider is asked for."""
     options = SessionOptions(graph_optimization_level=GraphOptimizationLevel.ORT_DISABLE_ALL)
     graph = prepare(read(case.model.SerializeToString()), options).graph
-    usable = [chosen for chosen, _ in providers.resolve([provider])]
+    usable = [chosen for chosen, _ in registry.resolve([provider])]
     compiler = Compiler(graph, usable, WeightTable())
     fed = fed_to(compiler.inputs, case.feeds)
     tensors = [tensor for item in fed for tensor in leaves(item)]
@@ -128,7 +130,7 @@ def where(case: Case, key: Key, provider: str) -> str:
     if any(plans[0].devices[device] != provider for device in homes):
         return HOST
     if any(plan.halts(step) or isinstance(step, plan.Host) for each in plans for step in each.steps):
-        return HOST if provider == providers.NUMPY and _by_functions(plans) else STEPS
+        return HOST if provider == registry.NUMPY and _by_functions(plans) else STEPS
     return NATIVE if homes or ops.load()[key].structured else FOLDED
 
 

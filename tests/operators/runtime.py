@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from onnx import helper
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 Answer = tuple[list[Any] | None, str]
 """Results, or why there are none."""

@@ -14,7 +14,7 @@ from onnx.reference import ReferenceEvaluator
 
 import sardonyx
 from sardonyx import numpy_backend
-from sardonyx.plan import Loop
+from sardonyx.plans.plan import Loop
 from sardonyx.primitives.recurrent_loop import UNROLLED
 from tests.engine.providers import PROVIDERS, require_provider
 from tests.support import eager

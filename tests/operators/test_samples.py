@@ -19,11 +19,12 @@ import pytest
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from sardonyx import dtypes, errors, ops
+from sardonyx import errors, ops
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, Sample
 from sardonyx.ops.qlinear import QLinearMatMul
-from sardonyx.polynomial import Poly
-from sardonyx.symbolic import hint, poly
+from sardonyx.sizes.polynomial import Poly
+from sardonyx.sizes.symbolic import hint, poly
 from tests.engine.providers import PROVIDERS, WEBGPU, require_provider
 from tests.operators.typed import TypedSample, typed_samples
 from tests.support import eager

@@ -12,12 +12,14 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from sardonyx import InferenceSession, dtypes, scalar
+from sardonyx import InferenceSession
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.code import scalar
+from sardonyx.code.special import erf
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.formats import decode, encode
-from sardonyx.special import erf
-from sardonyx.symbolic import Guards
+from sardonyx.sizes.symbolic import Guards
 from tests.compiler.accuracy import ACCURACY, EXACT, GUARD, samples, truth, ulps
 from tests.engine.graphs import model
 from tests.engine.providers import PROVIDERS, require_provider

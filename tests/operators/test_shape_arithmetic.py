@@ -9,11 +9,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from sardonyx import dtypes
-from sardonyx.array import Trace
-from sardonyx.compiler.interpret import interpret
+from sardonyx.common import dtypes
+from sardonyx.ops.interpret import interpret
 from sardonyx.primitives import show
-from sardonyx.symbolic import Guards
+from sardonyx.primitives.array import Trace
+from sardonyx.sizes.symbolic import Guards
 from tests.support import eager
 
 Step = tuple[str, list[str], str, dict[str, Any]]

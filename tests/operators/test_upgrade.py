@@ -13,8 +13,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from sardonyx import errors
+from sardonyx.model.serde import read, write
 from sardonyx.passes.upgrade import NEWEST, upgrade
-from sardonyx.serde import read, write
 from tests.support import eager
 
 from .test_samples import assert_near

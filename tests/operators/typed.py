@@ -15,8 +15,9 @@ import ml_dtypes
 import numpy as np
 import onnx
 
-from sardonyx import dtypes, ops
-from sardonyx.dtypes import DType
+from sardonyx import ops
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.operator import Operator, Sample
 
 OPSETS = {"": 28, "ai.onnx.ml": 5}

@@ -6,14 +6,14 @@ from __future__ import annotations
 import os
 
 import sardonyx.compat
-from sardonyx import providers
+from sardonyx.providers import registry
 
 
 def stand_in(provider: str | None) -> None:
     """Have `import onnxruntime` find Sardonyx, and `CPUExecutionProvider`, since packages name no other, stand for a
     provider."""
     if provider:
-        providers.FASTEST = (provider, providers.NUMPY)
+        registry.FASTEST = (provider, registry.NUMPY)
     sardonyx.compat.install()
 
 

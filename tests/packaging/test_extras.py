@@ -7,7 +7,7 @@ import tomllib
 
 import pytest
 
-from sardonyx import extras
+from sardonyx.common import extras
 from tests.support.wheel import ROOT
 
 PLACES = ("core", "wasm", "webgpu_backend", "web", "edge", "examples")

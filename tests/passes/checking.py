@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array
-from sardonyx.array import constant as known
-from sardonyx.compiler.interpret import interpret
+from sardonyx.common import dtypes
+from sardonyx.common.strings import StringTable
 from sardonyx.host.random import set_seed
-from sardonyx.ir import Graph, Tensor, TensorType, Value
-from sardonyx.ir.checker import check as check_model
-from sardonyx.ir.compare import difference
-from sardonyx.ir.model import Model
-from sardonyx.ir.text import format_graph, parse_graph
+from sardonyx.model.ir import Graph, Tensor, TensorType, Value
+from sardonyx.model.ir.checker import check as check_model
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.ir.model import Model
+from sardonyx.model.ir.text import format_graph, parse_graph
+from sardonyx.model.serde import write
+from sardonyx.ops.interpret import interpret
 from sardonyx.passes.infer import infer_types
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.rewrite import FOLD, MERGE, rewrite
 from sardonyx.passes.rule import Rule
-from sardonyx.serde import write
-from sardonyx.strings import StringTable
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.array import constant as known
 
 IMPORTS = {"": 28, "com.microsoft": 1}
 

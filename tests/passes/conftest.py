@@ -12,8 +12,8 @@ import onnx
 import pytest
 from onnx.backend.test.loader import load_model_tests
 
-from sardonyx.ir import TensorType
-from sardonyx.serde import read
+from sardonyx.model.ir import TensorType
+from sardonyx.model.serde import read
 
 Case = tuple[str, bytes, list[np.ndarray]]
 

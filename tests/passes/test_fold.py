@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sardonyx.ir import Graph
+from sardonyx.model.ir import Graph
 from sardonyx.passes.fold import LIMIT
 from sardonyx.passes.rewrite import rewrite
 from tests.passes.checking import check, graph_of, make_constant, run

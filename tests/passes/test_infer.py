@@ -5,15 +5,16 @@ import re
 import numpy as np
 import pytest
 
-from sardonyx import dtypes, ops
-from sardonyx.array import Array
-from sardonyx.compiler.interpret import expand
-from sardonyx.ir import Graph, Tensor, TensorType, Value, build
+from sardonyx import ops
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Graph, Tensor, TensorType, Value, build
+from sardonyx.model.serde import read
+from sardonyx.ops.interpret import expand
 from sardonyx.passes.infer import Inference, infer_types
 from sardonyx.passes.uniform import LIKE_FIRST, UNIFORM, same_as_operand
 from sardonyx.passes.upgrade import upgrade
-from sardonyx.serde import read
-from sardonyx.symbolic import Size, evaluate, poly
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size, evaluate, poly
 from tests.passes.checking import graph_of, make_constant
 
 IF = "y = If(c) <then_branch = a () => (p) {{ p = Exp(x) }}, else_branch = b () => (q) {{ q = {} }}>"

@@ -10,13 +10,13 @@ import onnxruntime
 import pytest
 
 from sardonyx import ops
-from sardonyx.ir.text import parse_model
-from sardonyx.options import SessionOptions
-from sardonyx.passes.lower import lower
+from sardonyx.api.options import SessionOptions
+from sardonyx.api.session import InferenceSession
+from sardonyx.model.ir.text import parse_model
+from sardonyx.model.serde import read, write
+from sardonyx.model.serde.writer import save
+from sardonyx.passes.downgrade import lower
 from sardonyx.passes.pipeline import prepare
-from sardonyx.serde import read, write
-from sardonyx.serde.writer import save
-from sardonyx.session import InferenceSession
 from tests.models import SHORT, assert_close, inputs, path, reference
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from sardonyx.ir.checker import check as check_model
-from sardonyx.options import GraphOptimizationLevel as Level
-from sardonyx.options import SessionOptions
+from sardonyx.api.options import SessionOptions
+from sardonyx.model.ir.checker import check as check_model
+from sardonyx.model.serde import read
+from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.pipeline import prepare
-from sardonyx.serde import read
 from tests.models import SHORT, assert_close, inputs, path, reference
 from tests.passes.checking import make_constant, run
 

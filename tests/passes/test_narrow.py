@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir import Graph
+from sardonyx.model.ir import Graph
 from sardonyx.passes.narrow import FEWEST, Narrowing
 from tests.passes.checking import graph_of, make_constant, run
 

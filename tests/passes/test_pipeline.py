@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from sardonyx.ir.checker import check as check_model
-from sardonyx.ir.compare import difference
-from sardonyx.ir.model import Model
-from sardonyx.ir.text import parse_model
-from sardonyx.options import GraphOptimizationLevel as Level
-from sardonyx.options import SessionOptions
+from sardonyx.api.options import SessionOptions
+from sardonyx.model.ir.checker import check as check_model
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.ir.model import Model
+from sardonyx.model.ir.text import parse_model
+from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.names import OPTIMIZERS
 from sardonyx.passes.optimize import NAMES, RULES
 from sardonyx.passes.pipeline import prepare

@@ -5,16 +5,16 @@ import onnxruntime
 import pytest
 
 from sardonyx import InferenceSession
-from sardonyx.ir import Graph
-from sardonyx.ir.checker import check as check_model
-from sardonyx.ir.model import Model
-from sardonyx.options import GraphOptimizationLevel as Level
-from sardonyx.options import SessionOptions
+from sardonyx.api.options import SessionOptions
+from sardonyx.model.ir import Graph
+from sardonyx.model.ir.checker import check as check_model
+from sardonyx.model.ir.model import Model
+from sardonyx.model.serde import read, write
 from sardonyx.passes import projections
 from sardonyx.passes.journal import Journal
+from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.pipeline import prepare
 from sardonyx.passes.projections import merge_projections
-from sardonyx.serde import read, write
 from tests.models import assert_close, inputs, path, reference
 from tests.passes.checking import IMPORTS, graph_of, make_constant
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sardonyx.ir.model import Model
-from sardonyx.options import SessionOptions
+from sardonyx.api.options import SessionOptions
+from sardonyx.model.ir.model import Model
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.pipeline import prepare
 from sardonyx.passes.quantization import (

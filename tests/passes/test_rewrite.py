@@ -6,10 +6,10 @@ from collections import Counter
 import pytest
 
 from sardonyx.errors import Fail
-from sardonyx.ir import Value
-from sardonyx.ir.checker import check as check_model
-from sardonyx.ir.model import Model
-from sardonyx.ir.text import parse_graph
+from sardonyx.model.ir import Value
+from sardonyx.model.ir.checker import check as check_model
+from sardonyx.model.ir.model import Model
+from sardonyx.model.ir.text import parse_graph
 from sardonyx.passes import control
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.pattern import changed, op, variables

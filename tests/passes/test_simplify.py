@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
+from sardonyx.code.scalar import cast
+from sardonyx.common import dtypes
 from sardonyx.passes.simplify import (
     cast_like,
     cast_of_cast,
@@ -23,7 +24,6 @@ from sardonyx.passes.simplify import (
     where_decided,
     where_not,
 )
-from sardonyx.scalar import cast
 from tests.passes.checking import check
 
 X = "float32[2,N] x"

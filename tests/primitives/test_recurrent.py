@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sardonyx.array import Array, constant
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.recurrent import RECURRENT, Layer, recurrent
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
+from sardonyx.common import dtypes
 
 Index = tuple[int, ...]
 

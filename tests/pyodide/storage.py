@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.edge import inward, outward
-from sardonyx.strings import StringTable
+from sardonyx.common import dtypes
+from sardonyx.common.convert import inward, outward
+from sardonyx.common.strings import StringTable
 
 
 def stored(value: Any) -> Any:

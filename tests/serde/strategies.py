@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from sardonyx import dtypes
-from sardonyx.ir import (
+from sardonyx.common import dtypes
+from sardonyx.model.ir import (
     Attribute,
     Function,
     Graph,

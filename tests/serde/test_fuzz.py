@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper
 
 from sardonyx.errors import InvalidProtobuf, SardonyxError
-from sardonyx.ir.checker import check
-from sardonyx.ir.text import format_model
-from sardonyx.serde import inline_functions, read, write
-from sardonyx.serde.wire import varint
+from sardonyx.model.ir.checker import check
+from sardonyx.model.ir.text import format_model
+from sardonyx.model.serde import inline_functions, read, write
+from sardonyx.model.serde.wire import varint
 
 TEXT = """
 <ir_version: 10, opset_import: ["" : 21, "local" : 1], metadata_props: ["k": "v"]>

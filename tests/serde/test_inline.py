@@ -9,12 +9,12 @@ import pytest
 import sardonyx
 from sardonyx import errors
 from sardonyx.errors import InvalidGraph
-from sardonyx.ir import Model
-from sardonyx.ir.checker import check
-from sardonyx.ir.compare import difference
-from sardonyx.ir.text import format_model, parse_model
+from sardonyx.model.ir import Model
+from sardonyx.model.ir.checker import check
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.ir.text import format_model, parse_model
+from sardonyx.model.serde import inline_functions, read, write
 from sardonyx.passes.upgrade import NEWEST, lift
-from sardonyx.serde import inline_functions, read, write
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> '
 BODY = '<domain: "local", opset_import: ["" : 21, "local" : 1]> '

@@ -9,11 +9,12 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from sardonyx import InferenceSession, dtypes
+from sardonyx import InferenceSession
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir import Graph, Model, Node, Tensor, TensorType, Value
-from sardonyx.serde import read, save, write
-from sardonyx.serde.wire import varint
+from sardonyx.model.ir import Graph, Model, Node, Tensor, TensorType, Value
+from sardonyx.model.serde import read, save, write
+from sardonyx.model.serde.wire import varint
 
 GIGABYTE = 1 << 30
 SIZE = 5 * GIGABYTE // 2
@@ -78,7 +79,7 @@ def test_large_models_are_written_beside_their_file(tmp_path):
 STREAMED = """
 import resource, sys
 from tests.serde.test_large import broadcast_model
-from sardonyx.serde import save
+from sardonyx.model.serde import save
 model = broadcast_model(512 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 save(model, sys.argv[1], external_data="a.data")

@@ -5,13 +5,13 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from sardonyx import dtypes
-from sardonyx.ir import Graph, Model, Tensor, Value
-from sardonyx.ir.checker import check
-from sardonyx.ir.compare import difference
-from sardonyx.ir.text import format_model, parse_model
-from sardonyx.ir.types import OptionalType, SequenceType, TensorType
-from sardonyx.serde import read, write
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Graph, Model, Tensor, Value
+from sardonyx.model.ir.checker import check
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.ir.text import format_model, parse_model
+from sardonyx.model.ir.types import OptionalType, SequenceType, TensorType
+from sardonyx.model.serde import read, write
 
 QUIET = onnxruntime.SessionOptions()
 QUIET.log_severity_level = 4

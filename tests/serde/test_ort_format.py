@@ -17,8 +17,8 @@ from onnx import TensorProto, helper
 
 import sardonyx
 from sardonyx.errors import InvalidProtobuf, NotImplemented, SardonyxError
-from sardonyx.serde import read
-from sardonyx.serde.flatbuffer import DEPTH
+from sardonyx.model.serde import read
+from sardonyx.model.serde.flatbuffer import DEPTH
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 TEXTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -192,7 +192,7 @@ def test_offsets_out_of_the_file(data: bytes, why: str) -> None:
 
 
 def test_tables_that_nest_too_deeply_or_are_shared_too_often() -> None:
-    from sardonyx.serde.flatbuffer import decode, parse
+    from sardonyx.model.serde.flatbuffer import decode, parse
 
     tables = parse("table Node\n  Node left\n  Node right")
     step = len(table(4, 4))

@@ -3,8 +3,8 @@
 import onnx
 from hypothesis import HealthCheck, given, settings
 
-from sardonyx.ir.compare import difference
-from sardonyx.serde import read, save, write
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.serde import read, save, write
 from tests.serde.strategies import models
 
 careful = settings(

@@ -9,10 +9,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, external_data_helper, helper, numpy_helper
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
-from sardonyx.ir import MapType, Model, OptionalType, SequenceType, SparseTensorType, TensorType
-from sardonyx.serde import read
+from sardonyx.model.ir import MapType, Model, OptionalType, SequenceType, SparseTensorType, TensorType
+from sardonyx.model.serde import read
 from tests.support import eager
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '

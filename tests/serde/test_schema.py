@@ -4,7 +4,7 @@ import onnx
 import pytest
 from google.protobuf.descriptor import FieldDescriptor
 
-from sardonyx.serde.schema import MESSAGES, WIRE, Message
+from sardonyx.model.serde.schema import MESSAGES, WIRE, Message
 
 KINDS = {
     "int": {

@@ -5,13 +5,14 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from sardonyx import dtypes, errors
+from sardonyx import errors
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidProtobuf
-from sardonyx.ir import Tensor
-from sardonyx.serde.schema import MESSAGES
-from sardonyx.serde.source import DataFiles
-from sardonyx.serde.tensors import raw_bytes, read_tensor
-from sardonyx.serde.wire import decode
+from sardonyx.model.ir import Tensor
+from sardonyx.model.serde.schema import MESSAGES
+from sardonyx.model.serde.source import DataFiles
+from sardonyx.model.serde.tensors import raw_bytes, read_tensor
+from sardonyx.model.serde.wire import decode
 
 NUMERIC = [dtype for dtype in dtypes.ALL if dtype is not dtypes.string]
 SHAPES = [(), (0, 3), (1,), (3, 5), (2, 3, 4)]

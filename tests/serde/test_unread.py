@@ -5,8 +5,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from sardonyx.ir import OpaqueType, TensorType
-from sardonyx.serde import read, write
+from sardonyx.model.ir import OpaqueType, TensorType
+from sardonyx.model.serde import read, write
 
 UNKNOWN = b"\xca\x3e\x02hi"  # field 1001, two bytes
 

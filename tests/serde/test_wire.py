@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf
-from sardonyx.serde import wire
-from sardonyx.serde.schema import MESSAGES, UNREAD
-from sardonyx.serde.wire import DEPTH, LONG, decode, encode, varint
+from sardonyx.model.serde import wire
+from sardonyx.model.serde.schema import MESSAGES, UNREAD
+from sardonyx.model.serde.wire import DEPTH, LONG, decode, encode, varint
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FLOAT = st.floats(width=32, allow_nan=False)

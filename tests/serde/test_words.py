@@ -5,8 +5,8 @@ import pytest
 from onnx import helper
 
 from sardonyx.errors import InvalidProtobuf
-from sardonyx.serde import read
-from sardonyx.serde.wire import LONG
+from sardonyx.model.serde import read
+from sardonyx.model.serde.wire import LONG
 
 TAG = b"\x4a"  # AttributeProto.strings
 

@@ -5,12 +5,12 @@ import onnx
 import pytest
 from onnx import numpy_helper
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
-from sardonyx.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
-from sardonyx.ir.compare import difference
-from sardonyx.ir.text import parse_graph, parse_model
-from sardonyx.serde import read, save, write
+from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
+from sardonyx.model.ir.compare import difference
+from sardonyx.model.ir.text import parse_graph, parse_model
+from sardonyx.model.serde import read, save, write
 
 
 def constant(name: str, array: np.ndarray) -> Value:
@@ -82,7 +82,7 @@ def test_where_a_file_cannot_be(model, tmp_path):
 
 
 def test_files_above_two_gigabytes_need_external_data(model, monkeypatch):
-    monkeypatch.setattr("sardonyx.serde.writer.LIMIT", 1000)
+    monkeypatch.setattr("sardonyx.model.serde.writer.LIMIT", 1000)
     with pytest.raises(InvalidArgument, match=r"3,\d+ bytes are more than a protobuf file may have"):
         write(model)
 

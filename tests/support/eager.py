@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import onnx
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Trace
-from sardonyx.compiler.interpret import interpret
-from sardonyx.ir import Graph
+from sardonyx.common import dtypes
+from sardonyx.common.strings import StringTable, active_strings
+from sardonyx.model.ir import Graph
+from sardonyx.model.serde import read
+from sardonyx.model.structure import fill, form, leaves, present
+from sardonyx.ops.interpret import interpret
 from sardonyx.passes.upgrade import upgrade
-from sardonyx.polynomial import evaluate as evaluate_size
-from sardonyx.serde import read
-from sardonyx.strings import StringTable, active_strings
-from sardonyx.structure import fill, form, leaves, present
-from sardonyx.symbolic import Dim, Guards
+from sardonyx.primitives.array import Array, Trace
+from sardonyx.sizes.polynomial import evaluate as evaluate_size
+from sardonyx.sizes.symbolic import Dim, Guards
 
 Feeds = Mapping[str, Any]
 """Arrays by input name; for sequences lists of them, and None for optionals without element."""

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, scalar
-from sardonyx.compiler.program import Program
-from sardonyx.compiler.transcendental import Function
+from sardonyx.code import scalar
+from sardonyx.code.program import Program
+from sardonyx.code.transcendental import Function
+from sardonyx.common import dtypes
 
 Array = np.ndarray
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_wasm import programs, routines
 from sardonyx_wasm.assembler import i32
 from sardonyx_wasm.code import SCRATCH

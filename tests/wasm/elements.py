@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx_wasm import hosts, vectors
 from sardonyx_wasm.assembler import i32
 from sardonyx_wasm.generator import Unit

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Equation, Trace
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.code.kernel import Kernel
+from sardonyx.common import dtypes
 from sardonyx.compiler.lower import FOLD, KernelBuilder
-from sardonyx.polynomial import Poly, evaluate
-from sardonyx.symbolic import Guards, Size
+from sardonyx.primitives.array import Array, Equation, Trace
+from sardonyx.sizes.polynomial import Poly, evaluate
+from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_wasm import kernels
 from sardonyx_wasm.generator import Unit
 from sardonyx_wasm.hosts import host

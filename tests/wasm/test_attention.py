@@ -9,11 +9,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import sardonyx
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array as Symbol
-from sardonyx.array import Trace
-from sardonyx.symbolic import Guards
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array as Symbol
+from sardonyx.primitives.array import Trace
+from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm import attention
 from sardonyx_wasm.legalize import legalize, takes
 from sardonyx_wasm.routines import attention as routine

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.legalization.filtering import filters
+from sardonyx.code.kernel import Routine
+from sardonyx.compiler.legalization.filtering import filters
 from sardonyx_wasm import blas
 
 

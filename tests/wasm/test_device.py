@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx import dtypes
-from sardonyx.compiler.program import Builder, Program, call
-from sardonyx.device import ALIGNMENT, Address, Device, Executable, Launch, Provider
+from sardonyx.code.program import Builder, Program, call
+from sardonyx.common import dtypes
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Launch, Provider
 from sardonyx_wasm import provider
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.hosts import host
@@ -192,8 +192,8 @@ def test_in_pyodide() -> None:
     require("pyodide")
     printed = run_in_pyodide("""
         import numpy as np
-        from sardonyx.compiler.program import Builder, call, cast
-        from sardonyx.device import Address, Launch
+        from sardonyx.code.program import Builder, call, cast
+        from sardonyx.providers.contract import Address, Launch
         from sardonyx_wasm import provider
 
         device = provider.device({})

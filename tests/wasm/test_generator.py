@@ -11,11 +11,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sardonyx import dtypes, scalar
-from sardonyx.compiler import transcendental
-from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
-from sardonyx.device import Launch
+from sardonyx.code import scalar, transcendental
+from sardonyx.code.program import Builder, Program, Value, call, cast, const
+from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
+from sardonyx.providers.contract import Launch
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.generator import generate
 from sardonyx_wasm.hosts import host

@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from sardonyx import cache
+from sardonyx.common import cache
 from sardonyx.errors import EngineError
 from sardonyx_wasm import hosts
 from sardonyx_wasm.assembler import Module, f32, f32x4, f64, i32, i64, op, v128

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Trace
-from sardonyx.symbolic import Guards
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Trace
+from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.kernels.graph import Graph
 from sardonyx_wasm.kernels.strategy import choose
 from tests.support import require

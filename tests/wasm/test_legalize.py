@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Trace, constant
-from sardonyx.legalization.filtering import Filter, filters
-from sardonyx.symbolic import Guards
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.filtering import Filter, filters
+from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalize import legalize
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
@@ -225,7 +225,7 @@ def test_volumes(target: str, x: list[int], w: np.ndarray, options: dict[str, An
 
 @TARGETS
 def test_planes_that_are_large_are_not_gathered(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sardonyx.legalization.volumes.GATHERED", 1000)
+    monkeypatch.setattr("sardonyx.compiler.legalization.volumes.GATHERED", 1000)
     used = check(target, [[2, 20, 4, 9, 10]], conv((1,) * 3, (1,) * 3, (1,) * 3, (1,) * 3), [V])
     assert used & {"conv_packed", "conv_panels"}
 

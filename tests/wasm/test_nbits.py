@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_wasm import routines
 from sardonyx_wasm.code import SCRATCH
 from sardonyx_wasm.generator import Unit

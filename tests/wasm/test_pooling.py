@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.primitives.array import Array, constant
 from tests.wasm.traces import check
 
 RNG = np.random.default_rng(0)

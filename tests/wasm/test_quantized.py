@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Trace, constant
-from sardonyx.legalization.ranges import bounds, integers, largest_sum
-from sardonyx.symbolic import Guards
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.ranges import bounds, integers, largest_sum
+from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm import blas
 
 from .traces import check

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx.primitives.recurrent import RECURRENT, STATES, Layer
 from sardonyx_wasm import routines
 from sardonyx_wasm.code import SCRATCH

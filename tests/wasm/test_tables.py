@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Trace, constant
+from sardonyx.common import dtypes
 from sardonyx.compiler.schedule import live_equations
-from sardonyx.symbolic import Guards
+from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalize import legalize
 
 from .traces import check

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sardonyx.legalization.filtering import Filter
+from sardonyx.compiler.legalization.filtering import Filter
 from sardonyx_wasm import blas
 from sardonyx_wasm.tiling import Way, Window, fastest
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx import dtypes, scalar
-from sardonyx.compiler import strict
+from sardonyx.code import scalar, strict
+from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
 from sardonyx_wasm import hosts, vectors
 from sardonyx_wasm.assembler import Expr, i32

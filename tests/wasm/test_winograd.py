@@ -11,7 +11,7 @@ import pytest
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sardonyx.legalization.filtering import Filter, weight_transform
+from sardonyx.compiler.legalization.filtering import Filter, weight_transform
 from sardonyx_wasm.routines import tile
 from sardonyx_wasm.routines.winograd import band
 from tests.support import require

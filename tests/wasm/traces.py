@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Trace, constant
+from sardonyx.common import dtypes
 from sardonyx.compiler.schedule import live_equations
-from sardonyx.symbolic import Guards
+from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalize import legalize
 from sardonyx_wasm.routines.integer import WIDTH
 

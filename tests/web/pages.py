@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import onnx.parser
 
-from sardonyx import dtypes
-from sardonyx.bundle.make import bundle_of
-from sardonyx.edge import inward
-from sardonyx.plan_cache import Source
+from sardonyx.api.bundling import bundle_of
+from sardonyx.common import dtypes
+from sardonyx.common.convert import inward
+from sardonyx.plans.plan_cache import Source
 from tests.support.browser import Chromium, open_chromium
 
 HERE = Path(__file__).parent

@@ -12,8 +12,8 @@ import onnxruntime
 import pytest
 
 from sardonyx import InferenceSession
-from sardonyx.dtypes import of
-from sardonyx.edge import inward
+from sardonyx.common.convert import inward
+from sardonyx.common.dtypes import of
 from sardonyx.errors import NotImplemented
 from tests.engine.graphs import model
 from tests.engine.loops import DECLARED, form

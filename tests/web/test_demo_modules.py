@@ -16,9 +16,9 @@ import onnx
 from sardonyx import ops
 from sardonyx.cli.feeds import inputs_of
 from sardonyx.demo import assets, digits, pictures, samples
-from sardonyx.ir import TensorType
-from sardonyx.serde.reader import read
-from sardonyx.serde.source import STRANGERS
+from sardonyx.model.ir import TensorType
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.source import STRANGERS
 from sardonyx.web.known import known
 from tests.models import path
 from tests.support import require

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.support import require
 from tests.web.pages import HERE, RUNTIME, bundled

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from sardonyx.bundle.format import Bundle, Content, write
+from sardonyx.plans.bundle.format import Bundle, Content, write
 from tests.support.node import run
 
 ALLOCATE = """

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from sardonyx import InferenceSession
-from sardonyx.bundle import Bundle
-from sardonyx.bundle.format import Content, write
 from sardonyx.demo import assets
+from sardonyx.plans.bundle import Bundle
+from sardonyx.plans.bundle.format import Content, write
 from tests.support.browser import Chromium
 from tests.web.pages import RUNTIME, bundled
 

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import sardonyx
-from sardonyx.plan import Plan
+from sardonyx.plans.plan import Plan
 from sardonyx_webgpu import WebGpuProvider
 from sardonyx_webgpu.device import WebGpuDevice
 

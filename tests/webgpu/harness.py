@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.compiler.program import Builder, Program, Value
-from sardonyx.device import Address, Launch
+from sardonyx.code.program import Builder, Program, Value
+from sardonyx.common import dtypes
+from sardonyx.providers.contract import Address, Launch
 from sardonyx_webgpu.device import WebGpuDevice
 
 FLOATS = ["float32", "float16"]

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import NEVER
 from tests.support import require
 from tests.support.attention import operands, reference

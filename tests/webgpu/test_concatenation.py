@@ -11,7 +11,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 from sardonyx import InferenceSession
-from sardonyx.plan import Launch
+from sardonyx.plans.plan import Launch
 from tests.support import require
 
 Weights = dict[str, np.ndarray]

@@ -6,8 +6,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from sardonyx import dtypes, scalar
-from sardonyx.compiler.program import Builder, Value, cast, const
+from sardonyx.code import scalar
+from sardonyx.code.program import Builder, Value, cast, const
+from sardonyx.common import dtypes
 from sardonyx_webgpu.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, run
 

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
-from sardonyx.compiler.program import Builder, Program, call
-from sardonyx.device import Address, Launch
+from sardonyx.code.program import Builder, Program, call
+from sardonyx.common import dtypes
 from sardonyx.errors import EngineError, EPFail
+from sardonyx.providers.contract import Address, Launch
 from sardonyx_webgpu import WebGpuProvider, provider
 from sardonyx_webgpu.device import WebGpuDevice
 from sardonyx_webgpu.gpu import Binding, Copy, Shader

@@ -10,11 +10,11 @@ import pytest
 
 from sardonyx import SessionOptions
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.weight_table import WeightTable
 from sardonyx.passes.pipeline import prepare
-from sardonyx.plan import Launch
-from sardonyx.plan_cache import Source
-from sardonyx.providers import resolve
+from sardonyx.plans.plan import Launch
+from sardonyx.plans.plan_cache import Source
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.providers.registry import resolve
 from tests.support import require
 from tests.webgpu import networks
 

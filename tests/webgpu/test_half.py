@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession
-from sardonyx.compiler.program import cast
+from sardonyx.code.program import cast
 from sardonyx.errors import EPFail
 from sardonyx_webgpu import provider
 from sardonyx_webgpu.device import WebGpuDevice

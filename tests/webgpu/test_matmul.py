@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.contraction import swap_last
 from tests.support import require
 from tests.support.numbers import random

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sardonyx import dtypes
-from sardonyx.compiler.program import Builder, Program, cast, const
-from sardonyx.device import Address, Launch
+from sardonyx.code.program import Builder, Program, cast, const
+from sardonyx.common import dtypes
 from sardonyx.errors import EngineError, EPFail
+from sardonyx.providers.contract import Address, Launch
 from sardonyx_webgpu.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, elementwise, put, run
 

@@ -11,8 +11,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from sardonyx import InferenceSession
-from sardonyx.array import constant
-from sardonyx.dtypes import ML_NAMES, by_name
+from sardonyx.common.dtypes import ML_NAMES, by_name
+from sardonyx.primitives.array import constant
 from sardonyx.primitives.formats import FORMATS, decode, value_of_bits
 from tests.support import require
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.nbits import unpack
-from sardonyx.plan import Launch, Plan
+from sardonyx.plans.plan import Launch, Plan
+from sardonyx.primitives.array import Array
 from sardonyx_webgpu import designs
 from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design
 from tests.support import require
@@ -32,7 +32,7 @@ DESIGNS = [Design(THREAD, 2, 2), Design(SPLIT, 1, 1, 8), Design(SPLIT, 4, 1, 2),
 @pytest.fixture(autouse=True)
 def _unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights count as large, so that what depends on them is recorded."""
-    monkeypatch.setattr("sardonyx.array.FOLD_LIMIT", 0)
+    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
 
 
 @pytest.fixture(params=DESIGNS, ids=lambda design: "-".join(map(str, design)))

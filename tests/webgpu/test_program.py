@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
+from sardonyx.code.program import Builder, Program, Value, call, cast, const
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.device import WebGpuDevice
 from sardonyx_webgpu.grid import workgroups

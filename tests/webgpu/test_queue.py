@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
-from sardonyx.device import Address, Launch
+from sardonyx.providers.contract import Address, Launch
 from sardonyx_webgpu import queue
 from sardonyx_webgpu.device import WebGpuDevice
 from sardonyx_webgpu.gpu import Dispatch

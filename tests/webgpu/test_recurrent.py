@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.recurrent import Layer, recurrent
 from sardonyx_webgpu.device import WebGpuDevice
 from tests.support import require

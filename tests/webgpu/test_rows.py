@@ -11,10 +11,10 @@ from onnx import TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
 import sardonyx
-from sardonyx import providers
-from sardonyx.device import Launch
-from sardonyx.epochs import code_of
-from sardonyx.plan import Plan
+from sardonyx.plans.epochs import code_of
+from sardonyx.plans.plan import Plan
+from sardonyx.providers import registry
+from sardonyx.providers.contract import Launch
 from sardonyx.verify import verify
 from sardonyx_webgpu.device import WebGpuDevice
 from tests.webgpu.folds import SCHEDULES, apply, model, run, use
@@ -229,9 +229,9 @@ def test_masked_scores(rng: np.random.Generator) -> None:
 def test_verification_runs_them_elsewhere(rng: np.random.Generator) -> None:
     x = rng.standard_normal((6, 130)).astype(np.float32)
     _, plan = apply("LayerNormalization", x, x[0], x[1])
-    devices = [providers.load(name).device({}) for name in plan.devices]
+    devices = [registry.load(name).device({}) for name in plan.devices]
     feeds = dict(zip((port.name for port in plan.inputs), (x, x[0], x[1]), strict=True))
-    assert verify(plan, feeds, devices, providers.load("WasmExecutionProvider").device({})) == []
+    assert verify(plan, feeds, devices, registry.load("WasmExecutionProvider").device({})) == []
 
 
 @pytest.mark.parametrize("length", [130, 197, 256])

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sardonyx import dtypes, scalar
-from sardonyx.compiler.program import call
+from sardonyx.code import scalar
+from sardonyx.code.program import call
+from sardonyx.common import dtypes
 from sardonyx_webgpu.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, pairs
 

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx import InferenceSession
-from sardonyx.plan import Launch
+from sardonyx.plans.plan import Launch
 from sardonyx_webgpu.scattering import FEWEST_UPDATES
 from tests.engine.graphs import model
 from tests.engine.providers import WEBGPU

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sardonyx import cache
 from sardonyx import primitives as p
+from sardonyx.common import cache
 from sardonyx_webgpu import WebGpuProvider, tuner
 from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design, candidates
 from sardonyx_webgpu.device import WebGpuDevice

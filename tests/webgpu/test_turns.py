@@ -9,7 +9,7 @@ import onnxruntime
 import pytest
 
 from sardonyx import InferenceSession
-from sardonyx.compiler.program import Builder, Program, const
+from sardonyx.code.program import Builder, Program, const
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.device import WebGpuDevice
 from sardonyx_webgpu.gpu import Adapter

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Trace, constant
+from sardonyx.common import dtypes
 from sardonyx.compiler.schedule import schedule
-from sardonyx.compiler.weight_table import WeightTable
-from sardonyx.executor import replay
-from sardonyx.plan import Launch, Plan
-from sardonyx.providers import NUMPY, load
-from sardonyx.symbolic import Guards, Size
+from sardonyx.plans.plan import Launch, Plan
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.providers.registry import NUMPY, load
+from sardonyx.runtime.executor import replay
+from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_webgpu import provider
 
 

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from sardonyx import threads
-from sardonyx.dtypes import DType
+from sardonyx.common import threads
+from sardonyx.common.dtypes import DType
 
 if TYPE_CHECKING:
-    from sardonyx.array import Trace
-    from sardonyx.device import Bundler, Device
+    from sardonyx.primitives.array import Trace
+    from sardonyx.providers.contract import Bundler, Device
 
 
 ROUTINES = frozenset(

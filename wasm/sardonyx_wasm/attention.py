@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
-from sardonyx.legalization.channels_last import are_floats
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import are_floats
+from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.attention import NEVER
-from sardonyx.symbolic import Size, hint, same
+from sardonyx.sizes.symbolic import Size, hint, same
 
 from . import primitives as own
 from .legalizer import Legalizer

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.legalization.filtering import filters
+from sardonyx.code.kernel import Routine
+from sardonyx.compiler.legalization.filtering import filters
 
 from .driver import HOSTED
 

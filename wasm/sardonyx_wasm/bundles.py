@@ -20,9 +20,8 @@ from .assembler import Callee, Memory, Module, i32
 from .generator import generate
 
 if TYPE_CHECKING:
-    from sardonyx.array import Trace
-    from sardonyx.bundle import Bundle
-    from sardonyx.device import Provider
+    from sardonyx.primitives.array import Trace
+    from sardonyx.providers.contract import Provider, Sections
 
 MODULES = (("wasm", frozenset({"simd", "relaxed-simd", "threads"})), ("wasm-simd", frozenset({"simd", "threads"})))
 """Sections, and the features for which the module in them is written. Atomic instructions work without threads, too."""
@@ -42,7 +41,7 @@ class PageProvider(WasmProvider):
 
 
 class Bundler:
-    """Implements `sardonyx.device.Bundler`."""
+    """Implements `sardonyx.providers.contract.Bundler`."""
 
     target = "wasm"
     provider: Provider = PageProvider()
@@ -60,7 +59,7 @@ class Bundler:
         listed = [[code.name, len(code.reads), len(code.writes)] for code in codes]
         return {"codes": listed, "modules": modules}, sections
 
-    def read(self, bundle: Bundle, told: Mapping[str, Any]) -> list[StoredCode]:
+    def read(self, bundle: Sections, told: Mapping[str, Any]) -> list[StoredCode]:
         from .hosts import host
 
         for module in told["modules"]:

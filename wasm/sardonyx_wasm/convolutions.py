@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, constant
-from sardonyx.legalization.beside import beside
-from sardonyx.legalization.channels_last import are_floats
-from sardonyx.legalization.filtering import Filter, weight_transform
-from sardonyx.legalization.phases import interleaved
-from sardonyx.legalization.volumes import is_plane, is_small, planes
-from sardonyx.symbolic import Size, hint, maximum, product
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.beside import beside
+from sardonyx.compiler.legalization.channels_last import are_floats
+from sardonyx.compiler.legalization.filtering import Filter, weight_transform
+from sardonyx.compiler.legalization.phases import interleaved
+from sardonyx.compiler.legalization.volumes import is_plane, is_small, planes
+from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.sizes.symbolic import Size, hint, maximum, product
 
 from . import blas
 from . import primitives as own

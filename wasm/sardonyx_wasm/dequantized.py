@@ -9,12 +9,12 @@ from math import prod
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, constant
-from sardonyx.legalization.dequantized import Multiplied, multiplied
-from sardonyx.legalization.ranges import bounds
-from sardonyx.symbolic import Size, hint
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.dequantized import Multiplied, multiplied
+from sardonyx.compiler.legalization.ranges import bounds
+from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.sizes.symbolic import Size, hint
 
 from . import blas, unpacked
 from . import primitives as own

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import cache, memory
-from sardonyx.crew import Crew
-from sardonyx.device import ALIGNMENT, Address, Launch, Turn
+from sardonyx.common import cache, memory
+from sardonyx.common.crew import Crew
+from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.termination import is_governed, poll, stopping
+from sardonyx.common.threads import one_thread
 from sardonyx.errors import Fail
-from sardonyx.fingerprint import fingerprint
-from sardonyx.termination import is_governed, poll, stopping
-from sardonyx.threads import one_thread
+from sardonyx.providers.contract import ALIGNMENT, Address, Launch, Turn
 
 from . import RELEASE, blas, target
 from .driver import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
@@ -39,7 +39,7 @@ class Allocation:
 
 
 class WasmDevice:
-    """Implements `sardonyx.device.Device`; any number of threads may run bound segments at the same time."""
+    """Implements `sardonyx.providers.contract.Device`; any number of threads may run bound segments at the same time."""
 
     name = "wasm"
     in_order = True
@@ -356,7 +356,7 @@ class _Bound:
 
 
 class _Body(_Bound):
-    """The body of a loop; implements `sardonyx.device.Body`."""
+    """The body of a loop; implements `sardonyx.providers.contract.Body`."""
 
     def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], kept: Sequence[Any]) -> None:
         super().__init__(device, [call], kept)

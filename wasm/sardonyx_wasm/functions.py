@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from sardonyx import errors, scalar
-from sardonyx.compiler import strict, transcendental
+from sardonyx import errors
+from sardonyx.code import scalar, strict, transcendental
 
 from .assembler import Expr, f32, f64, i32, i64
 from .values import Kind, Literal, Scope, fitted, from_bits, to_bits

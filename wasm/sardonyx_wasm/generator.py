@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sardonyx.compiler import loops, transcendental
-from sardonyx.compiler.kernel import Kernel, Routine
-from sardonyx.compiler.program import Program
+from sardonyx.code import loops, transcendental
+from sardonyx.code.kernel import Kernel, Routine
+from sardonyx.code.program import Program
 
 from . import kernels, programs, routines, synchronize, turns
 from .assembler import Function, Module, Operand, i32, op

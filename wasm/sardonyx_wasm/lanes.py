@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
-from sardonyx.compiler import transcendental
+from sardonyx.code import transcendental
 
 from .assembler import Callee, Expr, ValueType, Variable, f32x4, f64x2, i8x16, i32, i32x4, i64x2
 from .values import Kind, Literal, Scope

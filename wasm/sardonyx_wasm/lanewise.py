@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from sardonyx import errors, scalar
-from sardonyx.compiler import transcendental
+from sardonyx import errors
+from sardonyx.code import scalar, transcendental
 
 from . import functions
 from .assembler import Expr, Function, Module, f32x4, f64, f64x2, i8x16, i32x4, i64, i64x2

@@ -10,8 +10,8 @@ from functools import cache
 from importlib import import_module
 from typing import TypeAlias
 
-from sardonyx import dtypes
-from sardonyx.array import Equation, Trace
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Equation, Trace
 
 from .legalizer import Legalizer
 
@@ -58,7 +58,7 @@ def legalize(trace: Trace, origins: Collection[int], target: str) -> None:
     """Rewrite the equations of these ONNX nodes for a host's compiler: "wasmtime" or "v8"."""
     legalizer = Legalizer(trace, target)
     if any(equation.primitive.name == "reduce_window" for equation in trace.equations):
-        from sardonyx.legalization.pooling import Pooling
+        from sardonyx.compiler.legalization.pooling import Pooling
 
         pooling = Pooling(trace)
         legalizer.run(lambda equation: equation.origin in origins and pooling.write(legalizer, equation))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sardonyx.array import Trace
-from sardonyx.legalization.channels_last import ChannelsLast
+from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.primitives.array import Trace
 
 from .routines.tile import panel_width
 

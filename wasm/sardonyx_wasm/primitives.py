@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sardonyx.array import Equation, Primitive
-from sardonyx.legalization.ranges import Range, bounds
+from sardonyx.compiler.legalization.ranges import Range, bounds
+from sardonyx.primitives.array import Equation, Primitive
 
 
 class _Matmul(Primitive):

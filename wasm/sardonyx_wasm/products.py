@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
-from sardonyx.legalization.products import contraction
-from sardonyx.symbolic import Size, hint, product
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.products import contraction
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import Size, hint, product
 
 from . import blas
 from . import primitives as own

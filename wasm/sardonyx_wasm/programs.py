@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
-from sardonyx.compiler import transcendental
-from sardonyx.compiler.program import Program
+from sardonyx.code import transcendental
+from sardonyx.code.program import Program
 
 from . import functions, lanewise, values
 from .assembler import Expr, Function, Variable, i32

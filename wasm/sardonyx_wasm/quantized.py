@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, constant
-from sardonyx.legalization.ranges import bounds, fits, integers, largest_sum, least
-from sardonyx.symbolic import Size, hint, product
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.ranges import bounds, fits, integers, largest_sum, least
+from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.sizes.symbolic import Size, hint, product
 
 from . import blas, products
 from . import primitives as own

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Equation
-from sardonyx.legalization.ranges import integers, least
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.ranges import integers, least
+from sardonyx.primitives.array import Equation
 from sardonyx.primitives.recurrent import Layer
 
 from .legalizer import Legalizer

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx import dtypes
-from sardonyx.array import Array, constant
-from sardonyx.symbolic import same_shape
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, constant
+from sardonyx.sizes.symbolic import same_shape
 
 from .legalizer import Legalizer
 from .routines.requantize import STEP

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, Primitive, Shape
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.compiler.routines import counts_along
-from sardonyx.dtypes import DType
-from sardonyx.symbolic import Size, hint
+from sardonyx.primitives.array import Array, Equation, Primitive, Shape
+from sardonyx.sizes.symbolic import Size, hint
 
 from . import primitives as own
 from .code import SCRATCH

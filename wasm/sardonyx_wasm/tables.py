@@ -14,10 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sardonyx import dtypes, scalar
-from sardonyx.array import Array, Equation, Trace, constant
-from sardonyx.dtypes import DType
-from sardonyx.symbolic import Size, same_shape
+from sardonyx.code import scalar
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, Equation, Trace, constant
+from sardonyx.sizes.symbolic import Size, same_shape
 
 from . import primitives as own
 from .legalizer import Legalizer

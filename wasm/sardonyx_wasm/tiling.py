@@ -12,7 +12,7 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
-from sardonyx.legalization.filtering import POINTS, Filter, choices, moved
+from sardonyx.compiler.legalization.filtering import POINTS, Filter, choices, moved
 
 from . import blas
 from .routines import winograd

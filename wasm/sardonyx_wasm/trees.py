@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Equation
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Equation
 
 from . import primitives as own
 from .legalizer import Legalizer

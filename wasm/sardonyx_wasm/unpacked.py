@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from . import blas
 from .driver import FEW, HOSTED, SCRATCH

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from sardonyx import dtypes, errors
+from sardonyx import errors
+from sardonyx.common import dtypes
 
 from .assembler import Callee, Expr, ValueType, f32, f64, i32, i64
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from sardonyx.compiler import transcendental
+from sardonyx.code import transcendental
 
 from . import functions
 from .assembler import Callee, Expr, Function, Module, Variable, i8x16, i16x8, i32, i32x4, v128

@@ -20,12 +20,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import cast
 
-from sardonyx import extras
-from sardonyx.bundle.make import bundle_of
+from sardonyx.api.bundling import bundle_of
+from sardonyx.common import extras
+from sardonyx.common.atomic import replacing
 from sardonyx.demo import MODEL, assets
-from sardonyx.disk import replacing
 from sardonyx.errors import SardonyxError
-from sardonyx.plan_cache import Source
+from sardonyx.plans.plan_cache import Source
 from sardonyx.web import folder as web_folder
 from sardonyx.web.distribution import LOCK, VERSION
 

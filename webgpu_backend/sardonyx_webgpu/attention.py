@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.legalization.channels_last import are_floats
-from sardonyx.symbolic import hint
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import hint
 from sardonyx_webgpu import primitives as own
 
 LARGEST = 256

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from pyodide.ffi import can_run_sync, run_sync
 
-from sardonyx.device import Tensor
 from sardonyx.errors import MustAwait
+from sardonyx.providers.contract import Tensor
 from sardonyx_webgpu import browser
 from sardonyx_webgpu.browser import BrowserGpu
 from sardonyx_webgpu.device import WebGpuDevice

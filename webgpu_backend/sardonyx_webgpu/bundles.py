@@ -24,8 +24,7 @@ from sardonyx_webgpu.kernels import lower
 from sardonyx_webgpu.provider import WebGpuProvider
 
 if TYPE_CHECKING:
-    from sardonyx.bundle import Bundle
-    from sardonyx.device import Provider
+    from sardonyx.providers.contract import Provider, Sections
 
 SECTION = "wgsl"
 
@@ -38,7 +37,7 @@ class PageProvider(WebGpuProvider):
 
 
 class Bundler:
-    """Implements `sardonyx.device.Bundler`."""
+    """Implements `sardonyx.providers.contract.Bundler`."""
 
     target = "webgpu"
     provider: Provider = PageProvider()
@@ -64,7 +63,7 @@ class Bundler:
         text = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
         return {"codes": listed, "section": SECTION}, {SECTION: text}
 
-    def read(self, bundle: Bundle, told: Mapping[str, Any]) -> list[Code]:
+    def read(self, bundle: Sections, told: Mapping[str, Any]) -> list[Code]:
         stored = json.loads(bytes(bundle.section(told["section"])))
         named = zip(told["codes"], stored["codes"], strict=True)
         return [_stored(stored["shaders"], name, *code) for (name, *_), code in named]

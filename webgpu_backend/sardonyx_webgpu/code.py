@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sardonyx.compiler.program import Expression
+from sardonyx.code.program import Expression
 from sardonyx_webgpu.gpu import Shader
 
 WORKGROUP = 64

@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
-from sardonyx.legalization.beside import beside
-from sardonyx.legalization.channels_last import ChannelsLast, are_floats
-from sardonyx.legalization.phases import interleaved
-from sardonyx.legalization.ranges import largest_sum
-from sardonyx.legalization.volumes import is_plane
-from sardonyx.symbolic import Size, hint, product, same, same_shape
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.beside import beside
+from sardonyx.compiler.legalization.channels_last import ChannelsLast, are_floats
+from sardonyx.compiler.legalization.phases import interleaved
+from sardonyx.compiler.legalization.ranges import largest_sum
+from sardonyx.compiler.legalization.volumes import is_plane
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import Size, hint, product, same, same_shape
 from sardonyx_webgpu import integers
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import tile

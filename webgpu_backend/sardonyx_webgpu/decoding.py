@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Equation
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
+from sardonyx.primitives.array import Equation
 from sardonyx.primitives.formats import narrow_of, value_of_bits
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any, NamedTuple
 
-from sardonyx.symbolic import Size, hint
+from sardonyx.sizes.symbolic import Size, hint
 
 THREAD, SPLIT, SHARED = "thread", "split", "shared"
 SLICED = 64

@@ -15,9 +15,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sardonyx import debug
-from sardonyx.device import ALIGNMENT, Address, Launch, Tensor
+from sardonyx.common import debug
 from sardonyx.errors import EPFail
+from sardonyx.providers.contract import ALIGNMENT, Address, Launch, Tensor
 from sardonyx_webgpu.code import WORKGROUP, Code
 from sardonyx_webgpu.gpu import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pass, Pipeline, Shader
 from sardonyx_webgpu.grid import evaluate, portions, workgroups

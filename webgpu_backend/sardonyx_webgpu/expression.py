@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sardonyx.compiler.program import Expression
-from sardonyx.compiler.transcendental import Function
+from sardonyx.code.program import Expression
+from sardonyx.code.transcendental import Function
 from sardonyx_webgpu import functions
 from sardonyx_webgpu.values import bare, literal
 

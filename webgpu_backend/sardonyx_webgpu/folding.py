@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
-from sardonyx.compiler.loops import COMBINE, ELEMENT
-from sardonyx.compiler.program import Value, call, const
-from sardonyx.primitives.reduction import identity
+from sardonyx.code.folds import identity
+from sardonyx.code.loops import COMBINE, ELEMENT
+from sardonyx.code.program import Value, call, const
+from sardonyx.common import dtypes
 from sardonyx_webgpu.expression import Printer, variable
 from sardonyx_webgpu.statements import block
 from sardonyx_webgpu.values import WGSL, kind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.compiler.kernel import Kernel, Rows
-from sardonyx.compiler.program import Value
+from sardonyx.code.kernel import Kernel, Rows
+from sardonyx.code.program import Value
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import Code, call, constant, divided_up, size
 from sardonyx_webgpu.expression import Printer

@@ -6,8 +6,8 @@ Rows are templates of operands. The functions that they call are in prelude/, or
 
 from __future__ import annotations
 
-from sardonyx import errors, scalar
-from sardonyx.compiler import transcendental
+from sardonyx import errors
+from sardonyx.code import scalar, transcendental
 from sardonyx_webgpu.values import Kind, bare, fill, kind, literal
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}

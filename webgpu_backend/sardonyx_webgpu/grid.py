@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sardonyx.compiler.program import Expression, Program
+from sardonyx.code.program import Expression, Program
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import WORKGROUP, Code
 

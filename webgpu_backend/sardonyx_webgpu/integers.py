@@ -6,13 +6,13 @@ from math import prod
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, constant
-from sardonyx.legalization.channels_last import ChannelsLast
-from sardonyx.legalization.products import contracted
-from sardonyx.legalization.ranges import bounds, fits
-from sardonyx.symbolic import hint, product, same, same_shape
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.compiler.legalization.products import contracted
+from sardonyx.compiler.legalization.ranges import bounds, fits
+from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.sizes.symbolic import hint, product, same, same_shape
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import designs_of_bytes
 from sardonyx_webgpu.window import filled

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sardonyx.compiler import loops
-from sardonyx.compiler.kernel import Kernel, Routine, Rows
-from sardonyx.compiler.program import Program
+from sardonyx.code import loops
+from sardonyx.code.kernel import Kernel, Routine, Rows
+from sardonyx.code.program import Program
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import Code, constant, divided_up, size
 from sardonyx_webgpu.folds import of_fold

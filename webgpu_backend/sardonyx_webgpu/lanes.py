@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sardonyx.compiler.kernel import Kernel
-from sardonyx.compiler.program import Expression
+from sardonyx.code.kernel import Kernel
+from sardonyx.code.program import Expression
 from sardonyx_webgpu.expression import Printer
 from sardonyx_webgpu.line import LANES as LANES
 from sardonyx_webgpu.line import Line

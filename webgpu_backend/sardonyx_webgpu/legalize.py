@@ -12,10 +12,10 @@ from importlib import import_module
 from math import inf
 from typing import TypeAlias
 
-from sardonyx.array import Equation, Trace
+from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.compiler.legalization.pooling import Pooling
 from sardonyx.compiler.rewriting import Rewriter, expand_composites
-from sardonyx.legalization.channels_last import ChannelsLast
-from sardonyx.legalization.pooling import Pooling
+from sardonyx.primitives.array import Equation, Trace
 from sardonyx_webgpu.projections import Projections
 
 Rule: TypeAlias = Callable[[ChannelsLast, Equation], bool]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from sardonyx.compiler.kernel import Kernel
-from sardonyx.compiler.program import Expression, Value, call
+from sardonyx.code.kernel import Kernel
+from sardonyx.code.program import Expression, Value, call
 from sardonyx_webgpu.code import size
 from sardonyx_webgpu.expression import Printer
 from sardonyx_webgpu.shading import Shading

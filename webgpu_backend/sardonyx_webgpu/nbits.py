@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, constant
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.dequantized import Multiplied, multiplied
+from sardonyx.compiler.legalization.ranges import bounds
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.legalization.dequantized import Multiplied, multiplied
-from sardonyx.legalization.ranges import bounds
+from sardonyx.primitives.array import Array, Equation, constant
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import designs
 from sardonyx_webgpu.window import filled

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.array import Primitive
+from sardonyx.primitives.array import Primitive
 from sardonyx.primitives.indexing import NonZero
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
-from sardonyx.legalization.channels_last import ChannelsLast
-from sardonyx.legalization.products import contraction
-from sardonyx.symbolic import product
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.compiler.legalization.products import contraction
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import designs
 

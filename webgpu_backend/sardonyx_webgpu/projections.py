@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation, Trace
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.rewriting import Rewriter, in_order
-from sardonyx.legalization.channels_last import are_floats
-from sardonyx.symbolic import Size, product
+from sardonyx.primitives.array import Array, Equation, Trace
+from sardonyx.sizes.symbolic import Size, product
 
 _MOVES = frozenset({"reshape", "transpose", "cast"})
 _READERS = frozenset({"reshape", "transpose", "slice", "concat", "attention", "dot_general"})

@@ -10,14 +10,14 @@ from math import inf
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from sardonyx import extras
-from sardonyx.dtypes import DType
+from sardonyx.common import extras
+from sardonyx.common.dtypes import DType
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.values import MOVES, is_bits, supported
 
 if TYPE_CHECKING:
-    from sardonyx.array import Trace
-    from sardonyx.device import Bundler
+    from sardonyx.primitives.array import Trace
+    from sardonyx.providers.contract import Bundler
     from sardonyx_webgpu.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"

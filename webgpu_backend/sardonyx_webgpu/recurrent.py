@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.views import SHIFTS
+from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.recurrent import GATES, Layer
-from sardonyx.symbolic import hint, product
+from sardonyx.sizes.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
 
 LARGEST = 1024

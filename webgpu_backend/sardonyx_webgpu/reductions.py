@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sardonyx import primitives as p
-from sardonyx.array import Equation
-from sardonyx.legalization.channels_last import ChannelsLast
+from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.primitives.array import Equation
 from sardonyx.primitives.reduction import reduce as reduced
-from sardonyx.symbolic import hint, product
+from sardonyx.sizes.symbolic import hint, product
 
 FEW = 64
 """Results of which there must be more for each to be made in one step."""

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.compiler.kernel import Kernel, Rows
-from sardonyx.compiler.program import Expression, Value
+from sardonyx.code.kernel import Kernel, Rows
+from sardonyx.code.program import Expression, Value
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, size
 from sardonyx_webgpu.expression import Printer, variable

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
+from sardonyx.code.folds import identity
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.reduction import identity
-from sardonyx.symbolic import Size, hint, product
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import Size, hint, product
 from sardonyx_webgpu import primitives as own
 
 BLOCK = 64

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Equation
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.routines import counts_along
-from sardonyx.symbolic import Dim, hint, poly, product, same
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import Dim, hint, poly, product, same
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.sorting import order
 

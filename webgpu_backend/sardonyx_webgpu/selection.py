@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Equation
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
+from sardonyx.primitives.array import Equation
 from sardonyx.primitives.ensemble import combined
 from sardonyx.primitives.suppression import LOWEST
-from sardonyx.symbolic import Dim, Size, hint, poly, product
+from sardonyx.sizes.symbolic import Dim, Size, hint, poly, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.sorting import keys, order, take
 

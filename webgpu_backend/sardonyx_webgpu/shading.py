@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sardonyx.compiler.program import Expression
-from sardonyx.compiler.transcendental import Function
+from sardonyx.code.program import Expression
+from sardonyx.code.transcendental import Function
 from sardonyx.errors import EngineError
 from sardonyx_webgpu import prelude
 from sardonyx_webgpu.bindings import Bindings

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.symbolic import Dim, Size, hint, poly
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Dim, Size, hint, poly
 from sardonyx_webgpu import primitives as own
 
 GROUP = 64
@@ -20,7 +20,7 @@ FEW = 16
 def keys(x: Array, descending: bool = False) -> Array:
     """Integers without signs in the order of elements: zeros are equal, NaN is the largest; of 64 bits, or of 32.
 
-    >>> from sardonyx.array import constant
+    >>> from sardonyx.primitives.array import constant
     >>> keys(constant([-1, 0, 1])).value.tolist()[:2]
     [9223372036854775807, 9223372036854775808]
     """

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from textwrap import indent
 from typing import Any
 
-from sardonyx.compiler.program import Statement
+from sardonyx.code.program import Statement
 from sardonyx.errors import EngineError
 from sardonyx_webgpu.expression import Printer, variable
 

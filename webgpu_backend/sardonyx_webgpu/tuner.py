@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sardonyx import cache, debug
-from sardonyx.compiler.kernel import Routine
-from sardonyx.device import Address, Launch
+from sardonyx.code.kernel import Routine
+from sardonyx.common import cache, debug
 from sardonyx.errors import EPFail
+from sardonyx.providers.contract import Address, Launch
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.designs import SHARED, Design, candidates
 from sardonyx_webgpu.routines import by_design, of_routine

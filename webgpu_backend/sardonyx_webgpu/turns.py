@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sardonyx.compiler.program import Expression, Program, Statement
+from sardonyx.code.program import Expression, Program, Statement
 from sardonyx_webgpu.grid import evaluate
 
 

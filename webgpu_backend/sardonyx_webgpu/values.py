@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sardonyx import dtypes, errors
+from sardonyx import errors
+from sardonyx.common import dtypes
 
 WGSL = {"float": "f32", "int": "i32", "uint": "u32", "bool": "bool", "i64": "vec2<u32>", "u64": "vec2<u32>"}
 """The WGSL type of each family of dtypes. WGSL has no others everywhere: narrow ones are held in 32 bits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.compiler.program import Program
+from sardonyx.code.program import Program
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.gpu import Shader
 from sardonyx_webgpu.shading import Shading, points

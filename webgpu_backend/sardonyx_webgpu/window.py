@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.compiler.sizes import Parameter
-from sardonyx.symbolic import Size
+from sardonyx.code.parameters import Parameter
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size
 
 
 class Window(NamedTuple):

@@ -8,12 +8,12 @@ from itertools import product as combinations
 from math import prod
 from typing import Any
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
-from sardonyx.legalization.channels_last import ChannelsLast
-from sardonyx.legalization.filtering import POINTS, Filter, choices, moved, weight_transform
-from sardonyx.symbolic import Size, hint, product
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.compiler.legalization.filtering import POINTS, Filter, choices, moved, weight_transform
+from sardonyx.primitives.array import Array, constant
+from sardonyx.sizes.symbolic import Size, hint, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.products import matmul
 from sardonyx_webgpu.window import Window, filled, parameters

@@ -5,7 +5,7 @@ Operators are found by the text of their modules, so these are kept as sources a
 
 from PyInstaller.utils.hooks import collect_entry_point, collect_submodules, copy_metadata
 
-from sardonyx.providers import GROUP, OURS
+from sardonyx.providers.registry import GROUP, OURS
 
 APART = ("sardonyx.__main__", "sardonyx.__pyinstaller", "sardonyx.cli", "sardonyx.demo", "sardonyx.web")
 """What only some programs import, and then has a hook of its own."""

@@ -64,7 +64,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.cli.devices import chosen
     from sardonyx.cli.feeds import feeds
     from sardonyx.errors import InvalidArgument
-    from sardonyx.serde.reader import read
+    from sardonyx.model.serde.reader import read
 
     for option, number in (("--runs", args.runs), ("--threads", args.threads)):
         if number < 1:
@@ -132,7 +132,7 @@ def _ours(model: str, provider: str, values: dict[str, Any], threads: int) -> Si
 
 def against(model: str, values: dict[str, Any], threads: int) -> Side:
     """onnxruntime on the CPU."""
-    from sardonyx import extras
+    from sardonyx.common import extras
     from sardonyx.errors import Fail
 
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen
-from sardonyx.units import nbytes
+from sardonyx.common.units import nbytes
 
 SYSTEM = Path("/sys")
 """Where Linux tells of the hardware."""
@@ -49,7 +49,7 @@ class Board:
 
     def facts(self) -> dict[str, Any]:
         """All that was found, as `--json` prints it: bytes, degrees Celsius, MHz, bits, and warnings in words."""
-        from sardonyx.memory import available, peak
+        from sardonyx.common.memory import available, peak
 
         most = max(_numbers("devices/system/cpu/cpu[0-9]*/cpufreq/cpuinfo_max_freq"), default=None)
         facts: dict[str, Any] = {

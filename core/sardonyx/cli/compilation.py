@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Equation, Trace
+from sardonyx.common import dtypes
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.partition import Place, is_giant, most_of, supports
 from sardonyx.compiler.schedule import without_excluded
-from sardonyx.device import Provider
-from sardonyx.epochs import Layout
-from sardonyx.naming import guards_of, names_of
-from sardonyx.plan import Copy, Launch, Plan, halts
-from sardonyx.polynomial import evaluate
+from sardonyx.plans.epochs import Layout
+from sardonyx.plans.plan import Copy, Launch, Plan, halts
+from sardonyx.plans.wording import guards_of, names_of
+from sardonyx.primitives.array import Equation, Trace
+from sardonyx.providers.contract import Provider
+from sardonyx.sizes.polynomial import evaluate
 
 
 def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, Any]:

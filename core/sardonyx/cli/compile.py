@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.writing import refuse_unwritable, writing
-from sardonyx.units import nbytes
+from sardonyx.common.units import nbytes
 
 if TYPE_CHECKING:
-    from sardonyx.bundle import Bundle
-    from sardonyx.bundle.make import Typical
-    from sardonyx.ir import Value
-    from sardonyx.ir.types import DimLike
+    from sardonyx.api.bundling import Typical
+    from sardonyx.model.ir import Value
+    from sardonyx.model.ir.types import DimLike
+    from sardonyx.plans.bundle import Bundle
 
 TARGETS = ("wasm", "webgpu")
 
@@ -63,12 +63,12 @@ def run(args: argparse.Namespace) -> None:
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Compile and write the bundle; the facts, as `--json` prints them."""
-    from sardonyx.bundle import Bundle
-    from sardonyx.bundle.make import bundle_of
+    from sardonyx.api.bundling import bundle_of
     from sardonyx.cli.feeds import inputs_of
-    from sardonyx.disk import replacing
+    from sardonyx.common.atomic import replacing
     from sardonyx.errors import InvalidArgument
-    from sardonyx.plan_cache import Source
+    from sardonyx.plans.bundle import Bundle
+    from sardonyx.plans.plan_cache import Source
 
     targets = list(dict.fromkeys(args.target.split(",")))
     if unknown := set(targets) - {*TARGETS}:

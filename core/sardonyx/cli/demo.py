@@ -20,7 +20,7 @@ from sardonyx.cli.devices import State, add_provider, chosen, short_name, states
 from sardonyx.cli.gallery import gallery
 from sardonyx.cli.screen import Screen, draws, show
 from sardonyx.cli.text import count, duration
-from sardonyx.units import nbytes
+from sardonyx.common.units import nbytes
 
 RUNS = 3
 """How often each picture is recognised; the time shown is the middle one."""
@@ -53,7 +53,7 @@ def collect(
 ) -> dict[str, Any]:
     """What the model makes of each input on each device; the facts, as `--json` prints them, times in seconds."""
     from sardonyx.errors import EPFail
-    from sardonyx.serde.reader import read
+    from sardonyx.model.serde.reader import read
 
     graph, metadata = (parsed := read(model)).graph, parsed.metadata
     total = sum(1 for _ in graph.all_nodes())

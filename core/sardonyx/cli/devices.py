@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sardonyx import providers
 from sardonyx.errors import EPFail
-from sardonyx.providers import TITLES, full_name
+from sardonyx.providers import registry
+from sardonyx.providers.registry import TITLES, full_name
 
 IN_ORDER = "execution provider, in full or short as in webgpu, wasm, numpy or cpu; several are tried in their order"
 
@@ -36,15 +36,15 @@ class State:
 
 def short_name(name: str) -> str:
     """A provider's name as prose has it."""
-    return TITLES.get(name, name.removesuffix(providers.SUFFIX))
+    return TITLES.get(name, name.removesuffix(registry.SUFFIX))
 
 
 def chosen(texts: Sequence[str] | None) -> list[str] | None:
     """The full names that `--provider` asks for, None without any; EPFail with the reason where one is not usable."""
     names = [full_name(text) for text in texts or ()]
     for name in names:
-        if name != providers.CPU:
-            providers.load(name)
+        if name != registry.CPU:
+            registry.load(name)
             if problem := state(name).problem:
                 raise EPFail(f"{name} is not usable here: {problem}")
     return names or None
@@ -53,7 +53,7 @@ def chosen(texts: Sequence[str] | None) -> list[str] | None:
 def state(name: str) -> State:
     """What an installed provider says of itself, its device opened."""
     try:
-        provider: Any = providers.load(name)
+        provider: Any = registry.load(name)
         device = provider.device({})
         details = provider.describe() if hasattr(provider, "describe") else {}
         software = hasattr(provider, "is_software") and provider.is_software(device)
@@ -64,4 +64,4 @@ def state(name: str) -> State:
 
 def states() -> list[State]:
     """All installed providers, the one to be preferred first."""
-    return [state(name) for name in providers.installed()]
+    return [state(name) for name in registry.installed()]

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx.cli.files import ARCHIVES, Reader, archive, fit
 from sardonyx.cli.normalization import Normalization
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
-from sardonyx.ir import Graph, Model, Node, OptionalType, TensorType, Value
-from sardonyx.ir.types import DimLike
-from sardonyx.structure import type_name
+from sardonyx.model.ir import Graph, Model, Node, OptionalType, TensorType, Value
+from sardonyx.model.ir.types import DimLike
+from sardonyx.model.structure import type_name
 
 WORDS = ["red", "green", "blue", "north", "south", "east", "west", "one", "two", "three"]
 LARGEST = 9

@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx.cli.normalization import Normalization
 from sardonyx.cli.writing import refuse_unwritable, writing
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.demo.pictures import UnknownFormatError
-from sardonyx.dtypes import DType
 from sardonyx.errors import InvalidArgument, NoSuchFile
-from sardonyx.ir import MapType, OptionalType, SequenceType, TensorType, Value
-from sardonyx.ir.types import DimLike, ValueType
-from sardonyx.structure import type_name
+from sardonyx.model.ir import MapType, OptionalType, SequenceType, TensorType, Value
+from sardonyx.model.ir.types import DimLike, ValueType
+from sardonyx.model.structure import type_name
 
 ARCHIVES = (".npz", ".json")
 """Files that may hold several values, by their names."""

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from sardonyx.cli.screen import Screen, show
-from sardonyx.extras import install
+from sardonyx.common.extras import install
 from sardonyx.version import __version__
 
 PACKAGES = ("wgpu", "wasmtime", "rich", "pillow", "onnx", "onnxruntime")
@@ -73,7 +73,7 @@ def _version(name: str) -> str | None:
 
 def _cache() -> str | None:
     """Where plans and compiled code are kept between processes."""
-    from sardonyx import cache
+    from sardonyx.common import cache
 
     folder = cache.directory()
     return str(folder) if folder else None

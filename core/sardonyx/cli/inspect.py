@@ -18,12 +18,12 @@ from sardonyx.cli.devices import add_provider, chosen, short_name
 from sardonyx.cli.feeds import add_shape, inputs_of, shapes_of, sizes
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.text import count, elided, paragraphs
+from sardonyx.common.units import nbytes
 from sardonyx.errors import InvalidArgument, NotImplemented
-from sardonyx.ir import Tensor, TensorType
-from sardonyx.units import nbytes
+from sardonyx.model.ir import Tensor, TensorType
 
 if TYPE_CHECKING:
-    from sardonyx.ir import Model, Value
+    from sardonyx.model.ir import Model, Value
 
 GUARDS = 12
 """How many guards are shown."""
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """The facts, as `--json` prints them."""
-    from sardonyx.serde.reader import read
+    from sardonyx.model.serde.reader import read
 
     names = chosen(args.provider)
     model = read(args.model)
@@ -126,14 +126,14 @@ def _port(value: Value) -> dict[str, str]:
 
 def _compiled(model: Model, names: list[str] | None, texts: list[str] | None) -> dict[str, Any]:
     """What the optimizer does, and what a session with these providers would make of the model."""
-    from sardonyx import providers
     from sardonyx.cli.compilation import describe
     from sardonyx.cli.rewriting import count_nodes, rewritten
     from sardonyx.compiler.compile import Compiler
-    from sardonyx.compiler.weight_table import WeightTable
+    from sardonyx.plans.weight_table import WeightTable
+    from sardonyx.providers import registry
 
     total = count_nodes(model)
-    usable = [provider for provider, _ in providers.resolve(names)]
+    usable = [provider for provider, _ in registry.resolve(names)]
     inputs = inputs_of(model)
     given = shapes_of(texts, inputs)
     assumed: list[str] = []

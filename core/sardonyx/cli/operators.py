@@ -9,12 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sardonyx import providers
 from sardonyx.cli.screen import Screen
+from sardonyx.providers import registry
 
 DATA = Path(__file__).with_suffix(".json")
 MARKDOWN = Path(__file__).parents[1] / "ops" / "README.md"
-COLUMNS = (providers.WEBGPU, providers.WASM, providers.NUMPY)
+COLUMNS = (registry.WEBGPU, registry.WASM, registry.NUMPY)
 
 _WEB = """
 Abs Acos Acosh Add ArgMax ArgMin Asin Asinh Atan Atanh Attention AveragePool BatchNormalization BiasAdd BiasSplitGelu
@@ -93,7 +93,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def _head() -> list[str]:
-    return ["Operator", *(providers.TITLES[provider] for provider in COLUMNS), "ort-web"]
+    return ["Operator", *(registry.TITLES[provider] for provider in COLUMNS), "ort-web"]
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
@@ -107,7 +107,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
 def markdown(rows: list[dict[str, Any]]) -> str:
     """The table as a Markdown file."""
     counts = ", ".join(
-        f"{sum(word(row[provider]) in ('native', 'folded') for row in rows)} on {providers.TITLES[provider]}"
+        f"{sum(word(row[provider]) in ('native', 'folded') for row in rows)} on {registry.TITLES[provider]}"
         for provider in COLUMNS
     )
     lines = [

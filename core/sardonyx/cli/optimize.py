@@ -15,7 +15,7 @@ from typing import Any
 
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.writing import refuse_unwritable, writing
-from sardonyx.units import nbytes
+from sardonyx.common.units import nbytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +33,9 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Optimize and write the model; the facts, as `--json` prints them."""
     from sardonyx.cli.rewriting import count_nodes, rewritten
     from sardonyx.errors import InvalidArgument
-    from sardonyx.passes.lower import save_lowered
+    from sardonyx.model.serde.reader import read
+    from sardonyx.passes.downgrade import save_lowered
     from sardonyx.passes.upgrade import NEWEST
-    from sardonyx.serde.reader import read
 
     if args.opset is not None and not 1 <= args.opset <= NEWEST[""]:
         raise InvalidArgument(f"--opset {args.opset}: the operator sets of ai.onnx that are known are 1..{NEWEST['']}")

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sardonyx import extras
 from sardonyx.cli.normalization import Normalization
+from sardonyx.common import extras
+from sardonyx.common.dtypes import DType
 from sardonyx.demo import pictures, png
-from sardonyx.dtypes import DType
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir.types import DimLike
+from sardonyx.model.ir.types import DimLike
 
 GREY, RGB, RGBA = 0, 2, 6
 COLORS = {1: GREY, 3: RGB, 4: RGBA}

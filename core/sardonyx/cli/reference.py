@@ -15,19 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, of_tensor
+from sardonyx.api.options import SessionOptions
 from sardonyx.cli import comparison
-from sardonyx.compiler.interpret import expand
-from sardonyx.dtypes import DType
-from sardonyx.edge import inward
+from sardonyx.common import dtypes
+from sardonyx.common.convert import inward
+from sardonyx.common.dtypes import DType
+from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.errors import SardonyxError
-from sardonyx.ir import Attribute, Graph, Model, Node, Tensor, TensorType
-from sardonyx.options import GraphOptimizationLevel, SessionOptions
+from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType
+from sardonyx.model.structure import Map, fill, form, leaves, present
+from sardonyx.ops.interpret import expand
 from sardonyx.passes.copy import copy_graph
+from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.passes.pipeline import prepare
-from sardonyx.strings import StringTable, active_strings
-from sardonyx.structure import Map, fill, form, leaves, present
+from sardonyx.primitives.array import Array, of_tensor
 
 NARROW = (dtypes.float32, dtypes.float16)
 KINDS = frozenset({"to", "dtype", "stash_type", "softmax_precision", "output_dtype", "precision"})

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sardonyx.api.options import SessionOptions
 from sardonyx.cli.screen import Screen
-from sardonyx.ir import Model, Node, Value
-from sardonyx.options import GraphOptimizationLevel, SessionOptions
+from sardonyx.model.ir import Model, Node, Value
 from sardonyx.passes.journal import Journal
+from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.passes.optimize import RULES, optimize
 from sardonyx.passes.pipeline import prepare
 

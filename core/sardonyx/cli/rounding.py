@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from sardonyx import InferenceSession
-from sardonyx.bundle.make import Typical
+from sardonyx.api.bundling import Typical
 from sardonyx.cli.comparison import worst
 from sardonyx.cli.feeds import feeds
 from sardonyx.errors import SardonyxError
-from sardonyx.ir import Model
+from sardonyx.model.ir import Model
 
 
 def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical]) -> dict[str, Any]:

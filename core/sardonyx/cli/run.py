@@ -61,7 +61,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.cli.devices import chosen
     from sardonyx.cli.feeds import feeds, sample_rate
     from sardonyx.errors import InvalidArgument
-    from sardonyx.serde.reader import read
+    from sardonyx.model.serde.reader import read
 
     if args.repeat < 1:
         raise InvalidArgument(f"--repeat {args.repeat}: run it at least once")
@@ -129,7 +129,7 @@ def _profile(session: Any, path: Path) -> dict[str, Any]:
     import json
     import os
 
-    from sardonyx.profile import KERNEL, NODE, milliseconds
+    from sardonyx.runtime.profile import KERNEL, NODE, milliseconds
 
     with writing("--profile", path):
         os.replace(session.end_profiling(), path)

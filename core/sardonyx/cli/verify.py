@@ -51,7 +51,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.cli.devices import chosen
     from sardonyx.cli.feeds import feeds
     from sardonyx.errors import InvalidArgument
-    from sardonyx.serde.reader import read
+    from sardonyx.model.serde.reader import read
 
     if not 0 <= args.tolerance < 1:
         raise InvalidArgument(f"--tolerance {args.tolerance}: take a relative error, as 1e-4")
@@ -84,9 +84,10 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
 
 def _nodes(model: Any, providers: Any, values: dict[str, Any], args: argparse.Namespace) -> tuple[dict[str, Any], Any]:
     """What became of each node, and the outputs of the model node by node."""
-    from sardonyx import GraphOptimizationLevel, InferenceSession, SessionOptions, dtypes
+    from sardonyx import GraphOptimizationLevel, InferenceSession, SessionOptions
     from sardonyx.cli import reference
-    from sardonyx.serde.writer import write
+    from sardonyx.common import dtypes
+    from sardonyx.model.serde.writer import write
 
     count_outputs = len(model.graph.outputs)
     exposed = reference.exposed(model)

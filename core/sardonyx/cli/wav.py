@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sardonyx.dtypes import DType
+from sardonyx.common.dtypes import DType
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir.types import DimLike
+from sardonyx.model.ir.types import DimLike
 
 PCM, FLOAT, EXTENSIBLE = 1, 3, 0xFFFE
 MOST_CHANNELS = 16

@@ -15,7 +15,7 @@ from typing import Any
 
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.writing import refuse_unwritable
-from sardonyx.units import nbytes
+from sardonyx.common.units import nbytes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -7,19 +7,19 @@ from math import prod
 
 import numpy as np
 
-from sardonyx import dtypes, memory
-from sardonyx.array import Shape, TooEarlyError, Trace
-from sardonyx.compiler.interpret import Environment, interpret
+from sardonyx.common import dtypes, memory
 from sardonyx.compiler.partition import Place
 from sardonyx.compiler.schedule import schedule, without_excluded
-from sardonyx.compiler.weight_table import WeightTable
-from sardonyx.device import Provider
 from sardonyx.errors import SardonyxError
-from sardonyx.handles import Feed
-from sardonyx.ir import Graph, TensorType, Value
-from sardonyx.plan import Plan
-from sardonyx.structure import TENSOR, Form, fill, ports
-from sardonyx.symbolic import Guards, Size
+from sardonyx.model.ir import Graph, TensorType, Value
+from sardonyx.model.structure import TENSOR, Form, fill, ports
+from sardonyx.ops.interpret import Environment, interpret
+from sardonyx.plans.plan import Plan
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.primitives.array import Shape, TooEarlyError, Trace
+from sardonyx.providers.contract import Provider
+from sardonyx.runtime.handles import Feed
+from sardonyx.sizes.symbolic import Guards, Size
 
 MOST_ATTEMPTS = 32
 """How many guesses are replaced before a graph is said to make no sense."""

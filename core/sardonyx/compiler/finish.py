@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from sardonyx import dtypes
-from sardonyx.compiler.kernel import Kernel
-from sardonyx.compiler.sizes import SizeTable
-from sardonyx.polynomial import ONE, ZERO, Atom, Call, Monomial, Poly, Ranges, symbol, total
+from sardonyx.code.kernel import Kernel
+from sardonyx.code.parameters import SizeTable
+from sardonyx.common import dtypes
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Call, Monomial, Poly, Ranges, symbol, total
 
 if TYPE_CHECKING:
     from sardonyx.compiler.lower import KernelBuilder, Node

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sardonyx.array import Array, Equation
-from sardonyx.compiler.cost import cost
+from sardonyx.code.cost import cost
 from sardonyx.compiler.lower import ELEMENT, FOLD
 from sardonyx.compiler.views import View, view
-from sardonyx.device import Provider
-from sardonyx.symbolic import count
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.providers.contract import Provider
+from sardonyx.sizes.symbolic import count
 
 MOVEMENT = frozenset({"reshape", "transpose", "broadcast", "slice", "pad", "concat", "flip"})
 FREE = frozenset({"full", "iota", "sizes"})

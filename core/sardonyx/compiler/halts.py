@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sardonyx import plan as plans
-from sardonyx.array import Equation
-from sardonyx.symbolic import Dim
+from sardonyx.plans import plan as plans
+from sardonyx.primitives.array import Equation
+from sardonyx.sizes.symbolic import Dim
 
 if TYPE_CHECKING:
     from sardonyx.compiler.schedule import Scheduler

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
-from sardonyx.array import Array
-from sardonyx.polynomial import ZERO, Poly
-from sardonyx.symbolic import Size, hint, poly, same
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.polynomial import ZERO, Poly
+from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 Indices: TypeAlias = tuple[Poly, ...]
 

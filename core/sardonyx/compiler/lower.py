@@ -11,15 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from sardonyx import dtypes, scalar
-from sardonyx.array import Array, Equation
+from sardonyx.code import scalar
+from sardonyx.code.folds import identity
+from sardonyx.code.kernel import Kernel
+from sardonyx.code.parameters import SizeTable
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, aligned, flat_index, stretched
-from sardonyx.compiler.kernel import Kernel
-from sardonyx.compiler.sizes import SizeTable
-from sardonyx.dtypes import DType
-from sardonyx.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, joined, symbol
-from sardonyx.primitives.reduction import identity
-from sardonyx.symbolic import Size, hint, poly, same
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, joined, symbol
+from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
 

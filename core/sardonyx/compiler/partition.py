@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeAlias, cast
 
-from sardonyx import debug
-from sardonyx.array import Array, Equation, TooEarlyError, Trace
+from sardonyx.common import debug
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.rewriting import expand_composites
-from sardonyx.device import Provider
 from sardonyx.errors import NotImplemented, SardonyxError
-from sardonyx.providers import NUMPY
-from sardonyx.symbolic import count, product
+from sardonyx.primitives.array import Array, Equation, TooEarlyError, Trace
+from sardonyx.providers.contract import Provider
+from sardonyx.providers.registry import NUMPY
+from sardonyx.sizes.symbolic import count, product
 
 Place: TypeAlias = tuple[int, int]
 """The numbers of a provider and of an ONNX node."""
@@ -116,7 +116,7 @@ def rewritten(trace: Trace, providers: Sequence[Provider], excluded: Collection[
     """
     largest = getattr(providers[0], "largest", None)
     if largest and (most := largest()):
-        from sardonyx.legalization.giants import split
+        from sardonyx.compiler.legalization.giants import split
 
         split(trace, most)
     chosen = partition(trace, providers, excluded)

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sardonyx.compiler.cost import cost
-from sardonyx.compiler.kernel import Kernel
-from sardonyx.compiler.sizes import SizeTable
-from sardonyx.polynomial import ONE, Poly, constant
-from sardonyx.symbolic import hint, size
+from sardonyx.code.cost import cost
+from sardonyx.code.kernel import Kernel
+from sardonyx.code.parameters import SizeTable
+from sardonyx.sizes.polynomial import ONE, Poly, constant
+from sardonyx.sizes.symbolic import hint, size
 
 
 class Axes:

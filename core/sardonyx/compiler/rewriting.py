@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sardonyx.array import Array, Equation, Primitive, Shape, Trace
-from sardonyx.dtypes import DType
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, Equation, Primitive, Shape, Trace
 from sardonyx.primitives.movement import RESHAPE, TRANSPOSE
 
 

@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial, reduce
 from math import inf
 
-from sardonyx.array import Array, Equation
-from sardonyx.compiler.program import Builder, Program, Value, call, cast, const
-from sardonyx.polynomial import Poly
+from sardonyx.code.folds import identity
+from sardonyx.code.program import Builder, Program, Value, call, cast, const
+from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.coupling import MOST_ROUNDS, tolerance
-from sardonyx.primitives.reduction import identity
-from sardonyx.symbolic import Size, poly, product, same
+from sardonyx.sizes.polynomial import Poly
+from sardonyx.sizes.symbolic import Size, poly, product, same
 
 Routine = tuple[Program, list[Poly]]
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
-from sardonyx import plan as plans
-from sardonyx.compiler.kernel import Kernel, Rows
+from sardonyx.code.kernel import Kernel, Rows
+from sardonyx.code.parameters import SizeTable
 from sardonyx.compiler.parts import Axes, Node, Part
-from sardonyx.compiler.setup import touched
-from sardonyx.compiler.sizes import SizeTable
-from sardonyx.polynomial import ONE, Poly
+from sardonyx.plans import plan as plans
+from sardonyx.plans.setup import touched
+from sardonyx.sizes.polynomial import ONE, Poly
 
 WIDE = 64
 """Elements of a row from which on several threads share it, where threads are many."""

@@ -8,24 +8,26 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import memory
-from sardonyx import plan as plans
-from sardonyx.array import PRIMITIVES, Array, Equation, Trace
-from sardonyx.compiler import layout, loops, rows, slices
+from sardonyx.code import loops
+from sardonyx.code.kernel import Routine
+from sardonyx.code.parameters import SizeTable, encode
+from sardonyx.common import memory
+from sardonyx.compiler import rows, slices
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
-from sardonyx.compiler.kernel import Routine
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
-from sardonyx.compiler.setup import take_out
-from sardonyx.compiler.sizes import SizeTable, encode
-from sardonyx.compiler.weight_table import WeightTable
-from sardonyx.device import Provider
 from sardonyx.errors import RuntimeException
-from sardonyx.polynomial import ZERO, Poly
+from sardonyx.plans import layout
+from sardonyx.plans import plan as plans
+from sardonyx.plans.setup import take_out
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Trace
 from sardonyx.primitives.control import Body
-from sardonyx.symbolic import Dim, count, poly, product
+from sardonyx.providers.contract import Provider
+from sardonyx.sizes.polynomial import ZERO, Poly
+from sardonyx.sizes.symbolic import Dim, count, poly, product
 
 LAST = 1 << 60
 

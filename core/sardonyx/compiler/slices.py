@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sardonyx.array import Array, Equation
 from sardonyx.compiler.fuse import Fusion, depends_on_weights
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.indices import Indices
 from sardonyx.compiler.lower import ELEMENT, FOLD
-from sardonyx.device import Provider
-from sardonyx.polynomial import ONE, ZERO, Poly
-from sardonyx.symbolic import poly, product
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.providers.contract import Provider
+from sardonyx.sizes.polynomial import ONE, ZERO, Poly
+from sardonyx.sizes.symbolic import poly, product
 
 LANES = 4
 """Elements that a launch may store beyond those of a buffer that it walks from its start to its end."""

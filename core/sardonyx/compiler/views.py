@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sardonyx.array import Array
+from sardonyx.code.parameters import SizeTable
 from sardonyx.compiler.finish import index_data, stride
 from sardonyx.compiler.indices import Indices, flat_index
 from sardonyx.compiler.lower import KernelBuilder, unflatten
-from sardonyx.compiler.sizes import SizeTable
-from sardonyx.polynomial import ONE, ZERO, Poly, joined, symbol
-from sardonyx.symbolic import poly, same
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.polynomial import ONE, ZERO, Poly, joined, symbol
+from sardonyx.sizes.symbolic import poly, same
 
 SHIFTS = frozenset({"reshape", "transpose", "broadcast", "slice"})
 """Movement after which every element is one of the operand's."""

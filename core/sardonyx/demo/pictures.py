@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sardonyx import extras
+from sardonyx.common import extras
 from sardonyx.demo import png
 from sardonyx.errors import InvalidArgument, NoSuchFile
 

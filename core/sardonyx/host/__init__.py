@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.common.strings import Strings
 from sardonyx.errors import NotImplemented
-from sardonyx.strings import Strings
 
 HostFunction: TypeAlias = Callable[..., np.ndarray | Sequence[np.ndarray]]
 

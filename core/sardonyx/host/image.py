@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 
-from sardonyx import extras
+from sardonyx.common import extras
 from sardonyx.errors import NotImplemented
 from sardonyx.host import host_function
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, scalar
+from sardonyx.code import scalar
+from sardonyx.common import dtypes
 from sardonyx.host import host_function
-from sardonyx.patterns import compiled
+from sardonyx.host.re2 import compiled
 
 
 @host_function("text.from_numbers")

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sardonyx import threads
-from sardonyx.device import Device
-from sardonyx.dtypes import DType
+from sardonyx.common import threads
+from sardonyx.common.dtypes import DType
+from sardonyx.providers.contract import Device
 
 
 class NumpyProvider:

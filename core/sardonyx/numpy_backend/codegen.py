@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, scalar
-from sardonyx.compiler.kernel import Kernel
-from sardonyx.device import Address
+from sardonyx.code import scalar
+from sardonyx.code.folds import identity
+from sardonyx.code.kernel import Kernel
+from sardonyx.common import dtypes
 from sardonyx.numpy_backend.memory import flat, strided
-from sardonyx.primitives.reduction import identity
+from sardonyx.providers.contract import Address
 
 Maker = Callable[[Sequence[Address], Sequence[int]], Callable[[], None]]
 

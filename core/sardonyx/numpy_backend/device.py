@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import threads
-from sardonyx.compiler.kernel import Kernel, Routine
-from sardonyx.crew import Crew
-from sardonyx.device import ALIGNMENT, Address, Executable, Launch
+from sardonyx.code.kernel import Kernel, Routine
+from sardonyx.common import threads
+from sardonyx.common.crew import Crew
+from sardonyx.common.termination import poll
 from sardonyx.errors import RuntimeException, SardonyxError
 from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
-from sardonyx.products import shared
-from sardonyx.termination import poll
+from sardonyx.primitives.products import shared
+from sardonyx.providers.contract import ALIGNMENT, Address, Executable, Launch
 
 Bound = Callable[[], None]
 
@@ -29,7 +29,9 @@ PRODUCTS = frozenset({"dot_general", "conv_general", "attention", "recurrent"})
 
 
 class NumpyDevice:
-    """Implements `sardonyx.device.Device`; so many threads share large products, if BLAS can be kept from doing so."""
+    """Implements `sardonyx.providers.contract.Device`; so many threads share large products, if BLAS can be kept from
+    doing so.
+    """
 
     name = "numpy"
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sardonyx import memory
+from sardonyx.common import memory
 
 ROWS = 4
 """Rows after which the system may drop the pages that were read: it maps more of them around each one."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.device import Address
+from sardonyx.providers.contract import Address
 
 
 def view(address: Address, dtype: np.dtype[Any], shape: Sequence[int]) -> np.ndarray:

@@ -10,15 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, products
-from sardonyx.array import PRIMITIVES
-from sardonyx.compiler.kernel import Routine
-from sardonyx.device import Address
+from sardonyx.code.kernel import Routine
+from sardonyx.common import dtypes
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
+from sardonyx.primitives import products
+from sardonyx.primitives.array import PRIMITIVES
 from sardonyx.primitives.convolution import convolve
 from sardonyx.primitives.fourier import Fourier
 from sardonyx.primitives.recurrent_numpy import prepare
+from sardonyx.providers.contract import Address
 
 Arrays = Sequence[np.ndarray]
 Function = Callable[[Arrays, Arrays, Mapping[str, Any]], Callable[[], Any]]

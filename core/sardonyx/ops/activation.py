@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import defaulted, each
 from sardonyx.ops.operator import Operator, Rewriter, sample
+from sardonyx.primitives.array import Array
 
 MICROSOFT = "com.microsoft"
 STEEP = np.array([-200, -20, -1e-3, 0, 1e-3, 20, 200], np.float32)

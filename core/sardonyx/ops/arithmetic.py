@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import known
 from sardonyx.ops.operator import Operator, Rewriter, sample
+from sardonyx.primitives.array import Array
 
 INTEGERS = np.array([-128, -7, -2, -1, 0, 1, 2, 7, 127], np.int8)
 DIVISORS = np.array([[-128], [-3], [-1], [2], [5], [127]], np.int8)

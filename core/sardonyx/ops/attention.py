@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import split_heads
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import NEVER, by_head, seen, softmax
-from sardonyx.symbolic import Size, same
+from sardonyx.sizes.symbolic import Size, same
 
 
 def attend(

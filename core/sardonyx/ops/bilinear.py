@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array
 
 
 def neighbours(x: Array, image: Array, places: Sequence[Array]) -> list[Array]:

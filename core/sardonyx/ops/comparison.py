@@ -6,11 +6,11 @@ import operator
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.arithmetic import DIVISORS, INTEGERS, broadcast_from_axis
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array
 
 SPECIAL = np.array([0, -0.0, 1, np.inf, -np.inf, np.nan], np.float32)
 ORDERED = [

@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, active_trace, constant, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
-from sardonyx.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
-from sardonyx.ir.build import attribute
+from sardonyx.model.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
+from sardonyx.model.ir.build import attribute
+from sardonyx.model.structure import Map, leaves
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
+from sardonyx.primitives.array import Array, active_trace, constant, known_sizes
 from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
-from sardonyx.structure import Map, leaves
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 
 class ControlFlow(Operator, abstract=True):
@@ -27,7 +27,7 @@ class ControlFlow(Operator, abstract=True):
 
     def run(self, graph: Graph, arguments: Sequence[Any]) -> list[Any]:
         """The outputs of a subgraph, which may use whatever is known where the node stands."""
-        from sardonyx.compiler.interpret import interpret
+        from sardonyx.ops.interpret import interpret
 
         trace = active_trace()
         for array in self.captured_parts(graph):

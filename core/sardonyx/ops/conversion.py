@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.dtypes import DType
-from sardonyx.ir import Node
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Node
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.formats import decode, encode
 
 VALUES = np.array([-300.5, -2.5, -0.5, 0, 0.3, 1.5, 2.5, 300.75], np.float32)

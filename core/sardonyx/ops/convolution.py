@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.sliding import Border, Sliding, reach
-from sardonyx.symbolic import Size, maximum, product
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size, maximum, product
 
 
 class Conv(Sliding):

@@ -8,12 +8,12 @@ from functools import reduce
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.dtypes import DType
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.bilinear import neighbours
 from sardonyx.ops.convolution import with_bias
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size, product
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size, product
 
 
 class DeformConv(Operator, since=19):

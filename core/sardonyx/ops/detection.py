@@ -6,13 +6,13 @@ from functools import reduce
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.bilinear import neighbours
 from sardonyx.ops.lift import defaulted
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size, minimum
+from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.sizes.symbolic import Size, minimum
 
 BOXES = np.random.default_rng(0).uniform(0, 1, (2, 7, 4)).astype(np.float32)
 SCORES = np.random.default_rng(1).uniform(0, 1, (2, 3, 7)).astype(np.float32)

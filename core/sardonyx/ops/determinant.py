@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.control import loop
-from sardonyx.symbolic import product
+from sardonyx.sizes.symbolic import product
 
 
 class Det(Operator, since=11):

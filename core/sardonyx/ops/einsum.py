@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size
 
 
 @dataclass(frozen=True)

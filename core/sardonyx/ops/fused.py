@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.convolution import Conv
 from sardonyx.ops.matmul import Gemm
 from sardonyx.ops.operator import sample
+from sardonyx.primitives.array import Array
 
 ACTIVATIONS: dict[str, Callable[..., Array]] = {
     "Clip": lambda x, low, high: p.minimum(p.maximum(x, low), high),

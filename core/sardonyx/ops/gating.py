@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.activation import in_float32
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array
 
 
 class SwiGLU(Operator, since=28):

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes, memory
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes, of_tensor
-from sardonyx.dtypes import DType
-from sardonyx.ir import SparseTensor, Tensor
+from sardonyx.common import dtypes, memory
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import SparseTensor, Tensor
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size, product
+from sardonyx.primitives.array import Array, constant, known_sizes, of_tensor
+from sardonyx.sizes.symbolic import Size, product
 
 SMALL = 64
 """Elements up to which a constant tensor is made at once, so that shape arithmetic can go on with it."""

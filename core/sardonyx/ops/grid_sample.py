@@ -6,14 +6,14 @@ from itertools import product
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
-from sardonyx.dtypes import DType
-from sardonyx.ir import Node
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Node
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size
 
 MODES = {"bilinear": "linear", "bicubic": "cubic"}
 """What operator set 20 calls the modes of operator set 16."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array
 
 CHANNELS = {"RGB": 3, "BGR": 3, "Grayscale": 1}
 

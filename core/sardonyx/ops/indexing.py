@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
-from sardonyx.dtypes import DType
-from sardonyx.ir import Node, Value
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Node, Value
 from sardonyx.ops.lift import to_input, unset
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.sizes.symbolic import Size
 
 
 def from_front(indices: Array, size: Size) -> Array:

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import attribute
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Downgrade, Lift, Rewriter
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.attention import heads_first
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.attention import by_head
 from sardonyx.primitives.control import loop
-from sardonyx.symbolic import same
+from sardonyx.sizes.symbolic import same
 
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
 """Whether the state decays, and whether what it already answers to a key is taken off the new value."""

@@ -7,9 +7,9 @@ import operator
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.arithmetic import DIVISORS, INTEGERS, broadcast_from_axis
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array
 
 BOOLEANS = [
     sample(np.array([True, False]), np.array([[True], [False]])),

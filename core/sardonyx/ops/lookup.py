@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, constant
 
 SPARSE = 4
 """Integer keys are looked up at once where at most this many times as many integers lie between the extreme ones."""

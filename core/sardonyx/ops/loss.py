@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array
 
 
 class Loss(Operator, abstract=True):

@@ -6,15 +6,15 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
-from sardonyx.ir import Node
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import defaulted, each, known, renamed, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.shape import known_axes
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size
 
 FAR = 1 << 31
 """Bounds of slices from here on mean `to the end`; they are never compared with a symbolic size."""

@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.lookup import lookup
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array, constant
 
 
 @dataclass(frozen=True)

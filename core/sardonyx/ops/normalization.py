@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Shape
-from sardonyx.ir import Node, Value
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
 from sardonyx.ops.arithmetic import number_like
 from sardonyx.ops.lift import known, to_input, unset, without
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, Shape
+from sardonyx.sizes.symbolic import Size
 
 POSITIVE = np.array([0.5, 1.0, 2.0], np.float32)
 

@@ -27,9 +27,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sardonyx.array import Array, constant
 from sardonyx.errors import InvalidGraph
-from sardonyx.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.primitives.array import Array, constant
 
 REGISTRY: dict[tuple[str, str], type[Operator]] = {}
 
@@ -89,7 +89,7 @@ class Rewriter:
 
     def emit(self, op_type: str, *inputs: Value | None, outputs: int = 1, **attributes: Any) -> list[Value]:
         """A new node of ai.onnx in its newest form, and its outputs."""
-        from sardonyx.ir.build import node
+        from sardonyx.model.ir.build import node
 
         made = node(op_type, list(inputs), outputs, attributes)
         self.nodes.append(made)
@@ -122,7 +122,7 @@ class Operator:
     downgrades: ClassVar[dict[int, Downgrade]] = {}
     """Ways back to what was before an operator set; those of `Lift`s in `upgrades` need no mention."""
     structured: ClassVar[bool] = False
-    """Whether operands may be sequences, optionals and maps (`sardonyx.structure`); results are a list then."""
+    """Whether operands may be sequences, optionals and maps (`sardonyx.model.structure`); results are a list then."""
     declared: ClassVar[bool] = False
     """Whether the types that its graphs declare of their inputs hold for every call of them."""
     pure: ClassVar[bool] = True

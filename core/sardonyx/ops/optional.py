@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.array import Array, constant
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array, constant
 
 
 class Optional(Operator, since=15):

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
-from sardonyx.ir import Node
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.sliding import Sliding, ceil_border, reach
-from sardonyx.symbolic import product
+from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.sizes.symbolic import product
 
 
 class Pool(Sliding, abstract=True):

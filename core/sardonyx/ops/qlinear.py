@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.convolution import ConvInteger, with_bias
 from sardonyx.ops.matmul import MatMulInteger
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.sliding import Sliding
+from sardonyx.primitives.array import Array
 
 
 def quantized(x: Array, zero: Array | None, dtype: DType) -> Array:

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.conversion import Conversion, type_of
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array
 
 SCALES = np.array([0.5, 0.1, 0.25], np.float32)
 INPUT = np.linspace(-90, 90, 24, dtype=np.float32).reshape(2, 3, 4)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.operator import Operator
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size
 
 _FLOATS = (dtypes.float32, dtypes.float64, dtypes.float16, dtypes.bfloat16)
 

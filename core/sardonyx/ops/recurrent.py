@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from operator import eq
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Shape
+from sardonyx.common import dtypes
 from sardonyx.ops.lift import unset, without
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.recurrent_activation import activations
+from sardonyx.primitives.array import Array, Shape
 from sardonyx.primitives.recurrent import GATES, STATES, Layer, recurrent
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
 """Whether each direction runs backwards."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
-from sardonyx.ir import Node
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node
 from sardonyx.ops.lift import known, to_input
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.shape import known_axes
+from sardonyx.primitives.array import Array, known_sizes
 
 
 class _Axes(to_input):

@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, evaluate, known_sizes
-from sardonyx.dtypes import DType
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import attribute
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import defaulted, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.symbolic import Size, same
+from sardonyx.primitives.array import Array, constant, evaluate, known_sizes
+from sardonyx.sizes.symbolic import Size, same
 
 
 class Line(NamedTuple):

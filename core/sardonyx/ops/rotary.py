@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size
 
 
 def rotate(x: Array, cos: Array, sin: Array, interleaved: bool) -> Array:

@@ -7,11 +7,11 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
-from sardonyx.ir import Graph
+from sardonyx.model.ir import Graph
 from sardonyx.ops.control import ControlFlow
 from sardonyx.ops.operator import Operator
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.sizes.symbolic import Size
 
 Items: TypeAlias = tuple[Array, ...]
 

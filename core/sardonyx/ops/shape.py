@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
 from sardonyx.ops.lift import to_input, unset
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size, poly, product, same
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size, poly, product, same
 
 
 def known_axes(axes: Array) -> list[int]:

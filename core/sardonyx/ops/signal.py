@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.conversion import type_of
 from sardonyx.ops.lift import defaulted, each, to_input
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array, known_sizes
 from sardonyx.primitives.fourier import count, fourier, grown, real_inverse, sine
-from sardonyx.symbolic import Size, maximum
+from sardonyx.sizes.symbolic import Size, maximum
 
 SIGNAL = np.linspace(-1, 2, 48, dtype=np.float32)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array
 
 
 def divided_by_root(x: Array, axes: Sequence[int], epsilon: float) -> tuple[Array, Array]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.array import Array
 from sardonyx.ops.operator import Operator
-from sardonyx.symbolic import Size, maximum, minimum
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size, maximum, minimum
 
 Border = tuple[list[Size], list[Size]]
 

@@ -6,11 +6,11 @@ import re
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
+from sardonyx.host.re2 import compiled
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.patterns import compiled
+from sardonyx.primitives.array import Array
 
 WORDS = np.array([["Ab", " c  d ", ""], ["x,y,,z", "é", ","]], object)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ir import Attribute, Graph, Node, Value
+from sardonyx.model.ir import Attribute, Graph, Node, Value
 from sardonyx.passes.checks import is_float, same_type
 from sardonyx.passes.pattern import Call, changed, constants, microsoft, op, scalar, variables
 from sardonyx.passes.rule import rule

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.ir import DimLike, Node, Value
+from sardonyx.common import dtypes
+from sardonyx.model.ir import DimLike, Node, Value
 from sardonyx.passes.causal import fill_of
 from sardonyx.passes.checks import array_of, integers, is_float, like, rank
 from sardonyx.passes.fold import constant_value

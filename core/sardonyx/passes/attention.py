@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import constant
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import constant
 from sardonyx.passes.causal import fill_of, is_causal_bias, is_triangle
 from sardonyx.passes.checks import array_of, integers, is_float, maker, rank
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import Uses, op, scalar, variables
 from sardonyx.passes.rule import rule
-from sardonyx.symbolic import Size, poly, same
+from sardonyx.sizes.symbolic import Size, poly, same
 
 scores, soft, v = variables("scores soft v")
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from sardonyx.array import Array
-from sardonyx.polynomial import ZERO, Poly, apply
-from sardonyx.symbolic import Guards, Size, UndecidedSizeError, poly, size
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.polynomial import ZERO, Poly, apply
+from sardonyx.sizes.symbolic import Guards, Size, UndecidedSizeError, poly, size
 
 MOST_ANSWERS = 64
 """Comparisons of sizes that are answered for one node."""

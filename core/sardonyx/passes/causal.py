@@ -8,7 +8,7 @@ from math import prod
 
 import numpy as np
 
-from sardonyx.ir import Node, Value
+from sardonyx.model.ir import Node, Value
 from sardonyx.passes.checks import array_of, integers, maker, rank
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import scalar

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.edge import inward
+from sardonyx.common import dtypes
+from sardonyx.common.convert import inward
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir import Graph, Model, OptionalType, SequenceType, Tensor, TensorType, Value, ValueType
-from sardonyx.options import ModelChanges
+from sardonyx.model.ir import Graph, Model, OptionalType, SequenceType, Tensor, TensorType, Value, ValueType
+
+
+@dataclass
+class ModelChanges:
+    """What a session changes in a model that it was given: sizes of dimensions, initializers, data files."""
+
+    names: dict[str, int] = field(default_factory=dict)
+    denotations: dict[str, int] = field(default_factory=dict)
+    initializers: dict[str, Any] = field(default_factory=dict)
+    files: dict[str, Any] = field(default_factory=dict)
+
+    def key(self) -> list[Any] | None:
+        """What tells these changes from others; None where that is not known."""
+        if self.initializers or self.files:
+            return None
+        return [sorted(self.names.items()), sorted(self.denotations.items())]
 
 
 def change(model: Model, changes: ModelChanges) -> Model:

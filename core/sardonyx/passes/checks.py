@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.ir import Node, Tensor, Value
-from sardonyx.ir.build import constant
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Tensor, Value
+from sardonyx.model.ir.build import constant
 
 FLOATS = (dtypes.float32, dtypes.float16, dtypes.float64)
 

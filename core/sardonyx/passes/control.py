@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.ir import Node, Value
+from sardonyx.model.ir import Node, Value
 from sardonyx.passes.checks import array_of
 from sardonyx.passes.pattern import constants, op
 from sardonyx.passes.rule import rule

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from sardonyx.ir import Attribute, Graph, Model, Node, SparseTensor, Tensor, TensorType, Value
+from sardonyx.model.ir import Attribute, Graph, Model, Node, SparseTensor, Tensor, TensorType, Value
 from sardonyx.ops.generation import dense
 
 

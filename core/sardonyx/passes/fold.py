@@ -7,14 +7,14 @@ from math import prod
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array
-from sardonyx.compiler.interpret import expand
-from sardonyx.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.common import dtypes
+from sardonyx.common.strings import StringTable
+from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.ops.interpret import expand
 from sardonyx.passes.checks import words
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.intern import is_pure
-from sardonyx.strings import StringTable
+from sardonyx.primitives.array import Array
 
 LIMIT = 16 << 20
 """Bytes up to which a result becomes a constant."""

@@ -14,16 +14,16 @@ from math import prod
 import numpy as np
 
 from sardonyx import ops
-from sardonyx.array import Array, Trace, of_sizes, of_tensor
-from sardonyx.compiler.interpret import Environment, expand
+from sardonyx.common.strings import StringTable
 from sardonyx.errors import RuntimeException
-from sardonyx.ir import DimLike, Graph, Node, Tensor, TensorType, Value
+from sardonyx.model.ir import DimLike, Graph, Node, Tensor, TensorType, Value
+from sardonyx.ops.interpret import Environment, expand
 from sardonyx.passes.cases import Answers, Case, bound
 from sardonyx.passes.intern import call_key
 from sardonyx.passes.uniform import NO_TENSORS, same_as_operand
-from sardonyx.polynomial import Poly, symbol
-from sardonyx.strings import StringTable
-from sardonyx.symbolic import Dim, Guards, Size, poly, size
+from sardonyx.primitives.array import Array, Trace, of_sizes, of_tensor
+from sardonyx.sizes.polynomial import Poly, symbol
+from sardonyx.sizes.symbolic import Dim, Guards, Size, poly, size
 
 MOST_CASES = 16
 """Combinations of answers that are tried for one node."""
@@ -38,7 +38,7 @@ SMALL = 64
 def infer_types(graph: Graph) -> Inference:
     """Infer the types of all Values of a graph, whose nodes are in order, and of the graphs inside it.
 
-    >>> from sardonyx.ir.text import parse_graph
+    >>> from sardonyx.model.ir.text import parse_graph
     >>> graph = parse_graph("(float32[N,4] x) => (y) { h = Concat<axis = 1>(x, x)  y = Shape(h) }")
     >>> facts = infer_types(graph)
     >>> print(graph.nodes[0].outputs[0].type, facts.elements(graph.outputs[0]))

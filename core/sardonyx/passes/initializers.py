@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from sardonyx.ir import Graph, Value
+from sardonyx.model.ir import Graph, Value
 
 Path = tuple[Graph, ...]
 """A graph, after those around it."""

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from sardonyx import ops
-from sardonyx.ir import Attribute, Node, Tensor, Value
+from sardonyx.model.ir import Attribute, Node, Tensor, Value
 
 SMALL = 64
 """Elements up to which constants are compared by value; larger ones are equal only if they are one Tensor."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from sardonyx.ir import Node, Value
+from sardonyx.model.ir import Node, Value
 
 WIDTH = 240
 """Characters after which an expression is cut off."""
@@ -64,7 +64,7 @@ def _matched(node: Node) -> Iterable[Node]:
 def expression(value: Value | None, inner: Collection[Node]) -> str:
     """A Value as an expression over `inner` nodes.
 
-    >>> from sardonyx.ir.text import parse_graph
+    >>> from sardonyx.model.ir.text import parse_graph
     >>> graph = parse_graph("(float32[2] x) => (y) { h = Relu(x)  y = LeakyRelu <alpha = 0.5> (h) }")
     >>> expression(graph.outputs[0], graph.nodes)
     'LeakyRelu(Relu(x), alpha=0.5)'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sardonyx import ops
-from sardonyx.custom import unknown
-from sardonyx.ir import Model, Node
-from sardonyx.ir.checker import FunctionKey
+from sardonyx.model.ir import Model, Node
+from sardonyx.model.ir.checker import FunctionKey
+from sardonyx.ops.custom import unknown
 
 
 def refuse_unknown(model: Model) -> None:

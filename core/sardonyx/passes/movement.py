@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import constant
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, integers, rank, same_type
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import Variable, changed, constants, op, variables
 from sardonyx.passes.rule import rule
-from sardonyx.symbolic import Size, same
+from sardonyx.sizes.symbolic import Size, same
 
 x, shape = variables("x shape")
 a, s = constants("a s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from sardonyx import debug
+from sardonyx.common import debug
 
 CONV_ADD = ("conv_add", "normalization_add")
 GELU = ("gelu",)

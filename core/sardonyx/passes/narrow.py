@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
-from sardonyx.ir import Graph, Node, Tensor, TensorType, Value
-from sardonyx.ir.build import constant, node
+from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.model.ir.build import constant, node
 from sardonyx.passes.checks import words
 
 KINDS = ("float32", "float16", "int8")

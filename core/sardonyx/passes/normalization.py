@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import constant
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, axes_of, is_float, rank
 from sardonyx.passes.pattern import Call, Pattern, changed, constants, op, scalar, variables
 from sardonyx.passes.rule import rule

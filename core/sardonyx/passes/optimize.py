@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.ir import Model
-from sardonyx.options import GraphOptimizationLevel as Level
+from sardonyx.model.ir import Model
 from sardonyx.passes import (
     activation,
     affine,
@@ -17,6 +16,7 @@ from sardonyx.passes import (
     simplify,
 )
 from sardonyx.passes.journal import Journal
+from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.projections import merge_projections
 from sardonyx.passes.rewrite import FOLD, MERGE, rewrite
 from sardonyx.passes.rule import Rule

@@ -21,8 +21,8 @@ from types import EllipsisType
 from typing import Any, TypeAlias, overload
 
 from sardonyx import ops
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import node as new_node
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import node as new_node
 
 Found: TypeAlias = dict[str, Any]
 """What the names of a pattern stand for in one match."""

@@ -3,27 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Protocol
 
 from sardonyx import ops
-from sardonyx.ir import Graph, Model
-from sardonyx.ir.nesting import refuse_deep
-from sardonyx.options import GraphOptimizationLevel as Level
-from sardonyx.options import SessionOptions
+from sardonyx.model.ir import Graph, Model
+from sardonyx.model.ir.nesting import refuse_deep
+from sardonyx.model.serde.inline import inline_functions
 from sardonyx.passes.activation import approximate_gelu
 from sardonyx.passes.copy import copy_model, densify
 from sardonyx.passes.journal import Journal
+from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.names import disabled_rules
 from sardonyx.passes.optimize import NAMES, optimize
 from sardonyx.passes.quantization import INTEGER_RULES
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
-from sardonyx.serde.inline import inline_functions
 
 TRAINING = "ai.onnx.preview.training"
 CONSTANT_INITIALIZERS = 3
 """The IR version up to which an initializer is an input only because it has to be: it cannot be fed."""
 
 
-def prepare(model: Model, options: SessionOptions, disabled: Collection[str] = (), integers: bool = True) -> Model:
+class Settings(Protocol):
+    """What a session's options say of rewriting."""
+
+    graph_optimization_level: Level
+
+    def entry(self, key: str, default: str = "") -> str:
+        """What was set for a key, or the default."""
+        ...
+
+
+def prepare(model: Model, options: Settings, disabled: Collection[str] = (), integers: bool = True) -> Model:
     """The model with functions inlined, in the newest operator set, rewritten as the options' level says.
 
     The given model stays as it is. Rules, or optimizers of onnxruntime, named in `disabled`, or in the options' entry

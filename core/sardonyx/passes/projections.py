@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ir import Graph, Node, Tensor, TensorType, Value
-from sardonyx.ir.build import constant
-from sardonyx.ir.build import node as new_node
-from sardonyx.ir.order import uses
+from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
+from sardonyx.model.ir.build import constant
+from sardonyx.model.ir.build import node as new_node
+from sardonyx.model.ir.order import uses
 from sardonyx.passes.initializers import fed_apart, place_constants
 from sardonyx.passes.intern import call_key
 from sardonyx.passes.journal import Journal

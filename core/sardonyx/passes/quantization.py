@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import constant
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, maker, rank, words
 from sardonyx.passes.pattern import Uses, changed, constants, op, variables
 from sardonyx.passes.rule import rule

@@ -6,8 +6,8 @@ from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from sardonyx.errors import Fail
-from sardonyx.ir import Graph, Node, Value
-from sardonyx.ir.order import uses
+from sardonyx.model.ir import Graph, Node, Value
+from sardonyx.model.ir.order import uses
 from sardonyx.passes.fold import TOTAL, absorb_constants, constant_value, fold, is_rearranged
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.initializers import fed_apart, place_constants

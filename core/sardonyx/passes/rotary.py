@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import constant
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, integers, is_float, maker, range_of, rank
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import op, variables

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sardonyx.ir import Node, Value
+from sardonyx.model.ir import Node, Value
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import Call, Uses
 

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.dtypes import DType
-from sardonyx.ir import Node, Value
-from sardonyx.ir.build import constant
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Node, Value
+from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, like, rank, same_type
 from sardonyx.passes.pattern import changed, constants, op, variables
 from sardonyx.passes.rule import rule

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.array import Array
-from sardonyx.ir import Node
+from sardonyx.model.ir import Node
 from sardonyx.passes.checks import words
-from sardonyx.symbolic import same
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import same
 
 UNIFORM = words("""
     Abs Acos Acosh Add And Asin Asinh Atan Atanh Ceil Celu Clip Cos Cosh Div Elu Erf Exp Floor Gelu HardSigmoid

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sardonyx import errors, ops
-from sardonyx.ir import Graph, Model, Node, Value
-from sardonyx.ir.build import node as new_node
+from sardonyx.model.ir import Graph, Model, Node, Value
+from sardonyx.model.ir.build import node as new_node
 from sardonyx.ops.operator import Rewriter, Upgrade
 
 NEWEST = {"": 28, "ai.onnx.ml": 5}

@@ -7,7 +7,8 @@ nothing (argmax) gives 0. Indices out of range are clamped. `scalar.py` says wha
 edges, `Primitive` what a primitive is.
 """
 
-from sardonyx.array import Array, constant, sizes
+from sardonyx.code.folds import identity
+from sardonyx.primitives.array import Array, constant, sizes
 from sardonyx.primitives.attention import attention
 from sardonyx.primitives.contraction import dot_general, matmul, swap_last
 from sardonyx.primitives.control import branch, loop
@@ -85,7 +86,6 @@ from sardonyx.primitives.recurrent import recurrent
 from sardonyx.primitives.reduction import (
     arg,
     cumulative,
-    identity,
     max_,
     mean,
     reduce,

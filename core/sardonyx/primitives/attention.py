@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes, products
-from sardonyx.array import Array, Primitive, bind, primitive
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives import products
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.elementwise import (
     Types,
@@ -25,7 +26,7 @@ from sardonyx.primitives.elementwise import (
 )
 from sardonyx.primitives.movement import reshape
 from sardonyx.primitives.reduction import max_, sum_
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 NEVER = float("-inf")
 """The score of a key that a query may not see."""

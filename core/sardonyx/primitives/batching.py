@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Equation, Trace, bind, constant
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Equation, Trace, bind, constant
 from sardonyx.primitives.elementwise import iota
 from sardonyx.primitives.movement import BROADCAST, broadcast_to, reshape, transpose
-from sardonyx.symbolic import Size, count
+from sardonyx.sizes.symbolic import Size, count
 
 MOST = 1 << 24
 """Elements that all turns together may compute; more are computed turn by turn, in memory that stays in the cache."""

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import products
-from sardonyx.array import Array, Primitive, bind, primitive
-from sardonyx.dtypes import DType
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives import products
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, reshape, transpose
 
@@ -100,7 +100,7 @@ def dot_general(
 def matmul(a: Array, b: Array, dtype: DType | None = None) -> Array:
     """numpy.matmul: matrix product over the last two axes, broadcast over the others.
 
-    >>> from sardonyx.array import constant
+    >>> from sardonyx.primitives.array import constant
     >>> matmul(constant([[1.0, 2.0]]), constant([[3.0], [4.0]])).value
     array([[11.]])
     """

@@ -14,19 +14,19 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.errors import SardonyxError
-from sardonyx.polynomial import symbol
+from sardonyx.model.structure import fill, is_nested
+from sardonyx.primitives.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
 from sardonyx.primitives.batching import batched
 from sardonyx.primitives.elementwise import full
 from sardonyx.primitives.movement import concat, unsqueeze
-from sardonyx.structure import fill, is_nested
-from sardonyx.symbolic import Dim, Guards, Size, hint, poly, same
+from sardonyx.sizes.polynomial import symbol
+from sardonyx.sizes.symbolic import Dim, Guards, Size, hint, poly, same
 
 Outputs: TypeAlias = Sequence[Any]
-"""Arrays; of branches also what `sardonyx.structure` arranges of them."""
+"""Arrays; of branches also what `sardonyx.model.structure` arranges of them."""
 
 MOST_TURNS = 5_000
 """Turns of a loop that are taken one by one while a plan is made."""

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import products
-from sardonyx.array import Array, Primitive, bind, primitive
+from sardonyx.primitives import products
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.contraction import narrowed, work_type
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
 from sardonyx.primitives.window import bordered, windows
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 
 class ConvGeneral(Primitive):

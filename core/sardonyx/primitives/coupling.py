@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values
 
 MOST_ROUNDS = 100

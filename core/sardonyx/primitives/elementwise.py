@@ -7,10 +7,22 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx import dtypes, scalar
-from sardonyx.array import Array, Operand, Primitive, Scalar, Shape, active_trace, bind, constant, of_sizes, primitive
-from sardonyx.dtypes import DType
-from sardonyx.symbolic import Dim, Size, same
+from sardonyx.code import scalar
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import (
+    Array,
+    Operand,
+    Primitive,
+    Scalar,
+    Shape,
+    active_trace,
+    bind,
+    constant,
+    of_sizes,
+    primitive,
+)
+from sardonyx.sizes.symbolic import Dim, Size, same
 
 Types: TypeAlias = Sequence[tuple[DType, Shape]]
 Values: TypeAlias = Sequence[np.ndarray]

@@ -10,9 +10,9 @@ from functools import cache
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, constant
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.elementwise import (
     absolute,
     bitcast,

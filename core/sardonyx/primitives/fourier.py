@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, Primitive, bind, constant, primitive
-from sardonyx.dtypes import DType, int64
+from sardonyx.common.dtypes import DType, int64
+from sardonyx.primitives.array import Array, Primitive, bind, constant, primitive
 from sardonyx.primitives.elementwise import Types, Values
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 MATRIX_LIMIT = 1 << 20
 """Pairs of numbers up to which a plan holds a matrix of roots."""
@@ -97,7 +97,7 @@ def sine(places: Array, n: Size, quarters: Any, dtype: DType) -> Array:
 
     The angle is reduced while it is an integer, so that float32 loses none of it, and zeros are zeros.
 
-    >>> from sardonyx.dtypes import float32
+    >>> from sardonyx.common.dtypes import float32
     >>> sine(constant([0, 1, 2, 7]), 4, 0, float32).value
     array([ 0.,  1.,  0., -1.], dtype=float32)
     """

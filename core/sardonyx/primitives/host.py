@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import host as functions
-from sardonyx.array import Array, Primitive, active_trace, primitive
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.common.strings import active_strings
+from sardonyx.primitives.array import Array, Primitive, active_trace, primitive
 from sardonyx.primitives.elementwise import Values, cast, native
-from sardonyx.strings import active_strings
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 
 class Host(Primitive):

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, active_trace, bind, primitive
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Primitive, active_trace, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, normalize_axes
-from sardonyx.symbolic import Size, hint, product
+from sardonyx.sizes.symbolic import Size, hint, product
 
 
 class Gather(Primitive):

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx.array import Array, Primitive, Scalar, Shape, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, Scalar, Shape, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, cast, concrete, native, show
-from sardonyx.symbolic import Dim, Size, product, same
+from sardonyx.sizes.symbolic import Dim, Size, product, same
 
 
 def normalize_axis(axis: int, rank: int) -> int:

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import pi
 
-from sardonyx import dtypes
-from sardonyx.array import Array, constant
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.elementwise import bitcast, cast, cos, full, iota, log, shift_left, shift_right, sqrt
 from sardonyx.primitives.host import host
 from sardonyx.primitives.movement import reshape, slice_axis
-from sardonyx.symbolic import Size, product
+from sardonyx.sizes.symbolic import Size, product
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA

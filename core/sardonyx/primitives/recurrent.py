@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.array import Array, Primitive, Shape, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, Shape, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values
 from sardonyx.primitives.recurrent_activation import Activation
 
@@ -88,7 +88,7 @@ RECURRENT = primitive(Recurrent)
 def recurrent(layer: Layer, inputs: Array, weights: Array, others: Mapping[str, Array | None]) -> list[Array]:
     """The hidden states of all steps and the last states; `others` by the names that `Recurrent` lists.
 
-    >>> from sardonyx.array import constant
+    >>> from sardonyx.primitives.array import constant
     >>> layer = Layer("rnn", (False,), ((("tanh", 0.0, 0.0),),))
     >>> inputs, weights = np.ones((2, 1, 1, 1), "f4"), np.full((1, 1, 1), 0.5, "f4")
     >>> rows, last = recurrent(layer, constant(inputs), constant(weights), {})

@@ -1,6 +1,6 @@
 """The activations of recurrent layers, written once for all that computes them: Arrays, NumPy, vectors of a backend.
 
-A formula takes `call(function, *operands)` for the functions of `sardonyx.scalar`, the element x, alpha and beta;
+A formula takes `call(function, *operands)` for the functions of `sardonyx.code.scalar`, the element x, alpha and beta;
 operators on x do the rest.
 """
 
@@ -11,8 +11,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx import scalar
-from sardonyx.array import Array
+from sardonyx.code import scalar
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.elementwise import elementwise
 
 Call: TypeAlias = Callable[..., Any]

@@ -11,8 +11,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, constant, sizes
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, constant, sizes
 from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.control import loop
 from sardonyx.primitives.elementwise import cast, full, iota, literal, maximum, minimum, round_even, where
@@ -21,7 +21,7 @@ from sardonyx.primitives.movement import concat, flip, reshape, slice_axis, unsq
 from sardonyx.primitives.recurrent import STATES, Layer
 from sardonyx.primitives.recurrent_activation import of_array
 from sardonyx.primitives.reduction import max_, reduce
-from sardonyx.symbolic import Size, same
+from sardonyx.sizes.symbolic import Size, same
 
 UNROLLED = 4
 """Steps that are written out one after the other: those of a short sequence, or those of one turn of a loop."""

@@ -7,29 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, Scalar, bind, primitive
-from sardonyx.dtypes import DType
+from sardonyx.code.folds import identity
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, native, widen
 from sardonyx.primitives.movement import normalize_axes, normalize_axis, reshape
-from sardonyx.symbolic import product
-
-
-def identity(function: str, dtype: DType) -> Scalar:
-    """What a reduction over nothing gives."""
-    if function in ("sum", "any", "argmax", "argmin"):
-        return 0
-    if function in ("prod", "all"):
-        return 1
-    if dtype.is_float:
-        return float("-inf") if function == "max" else float("inf")
-    if dtype is dtypes.bool_:
-        return function == "min"
-    half = 1 << (dtype.bits - 1)
-    if function == "max":
-        return -half if dtype.kind == "int" else 0
-    return half - 1 if dtype.kind == "int" else 2 * half - 1
-
+from sardonyx.sizes.symbolic import product
 
 UFUNC: dict[str, Any] = {
     "sum": np.add,
@@ -109,7 +92,7 @@ SORT = primitive(Sort)
 def reduce(x: Array, function: str, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
     """Combine along axes (all if None) by `sum`, `prod`, `max`, `min`, `any`, `all`, `argmax` or `argmin`.
 
-    >>> from sardonyx.array import constant
+    >>> from sardonyx.primitives.array import constant
     >>> reduce(constant([[1, 2], [3, 4]]), "sum", [1]).value
     array([3, 7])
     """

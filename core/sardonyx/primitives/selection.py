@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, bind, primitive
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, cast, native
 from sardonyx.primitives.movement import normalize_axis, slice_axis
 from sardonyx.primitives.reduction import SORT
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 
 class TopK(Primitive):
@@ -62,7 +62,7 @@ def top_k(x: Array, k: Size, axis: int, largest: bool = True) -> tuple[Array, Ar
     """The k largest or smallest elements along an axis in order, NaN being the largest, and their int64 indices; the
     first ones of equal elements.
 
-    >>> from sardonyx.array import constant
+    >>> from sardonyx.primitives.array import constant
     >>> [found.value.tolist() for found in top_k(constant([3, 1, 3, 2]), 2, 0)]
     [[3, 3], [0, 2]]
     """

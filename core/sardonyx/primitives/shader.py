@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from sardonyx import host as functions
-from sardonyx.array import Array, Primitive, bind, primitive
-from sardonyx.dtypes import DType
+from sardonyx.common.dtypes import DType
+from sardonyx.common.strings import StringTable
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes
 from sardonyx.primitives.host import host
-from sardonyx.strings import StringTable
 
 
 class ShaderMap(Primitive):

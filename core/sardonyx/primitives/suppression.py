@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, bind, primitive
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.control import loop
 from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, equal, full, iota, maximum, minimum, where
 from sardonyx.primitives.indexing import gather, nonzero
 from sardonyx.primitives.movement import slice_axis, squeeze, unsqueeze
 from sardonyx.primitives.reduction import arg, max_, reduce
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 LOWEST = float("-inf")
 """The score of a box that is out."""

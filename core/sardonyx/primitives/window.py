@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
-from sardonyx.array import Array, Primitive, Scalar, bind, primitive
+from sardonyx.code.folds import identity
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, Primitive, Scalar, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, cast, native
-from sardonyx.primitives.reduction import UFUNC, identity
-from sardonyx.symbolic import Size
+from sardonyx.primitives.reduction import UFUNC
+from sardonyx.sizes.symbolic import Size
 
 
 class ReduceWindow(Primitive):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sardonyx import ops
+from sardonyx.model.serde.source import STRANGERS
 from sardonyx.passes.upgrade import NEWEST
-from sardonyx.serde.source import STRANGERS
 
 
 def known() -> dict[str, Any]:

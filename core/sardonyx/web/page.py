@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.bundle.make import Typical, bundle_of
+from sardonyx.api.bundling import Typical, bundle_of
 from sardonyx.errors import SardonyxError
-from sardonyx.plan_cache import Source
+from sardonyx.plans.plan_cache import Source
 
 
 def compile(model: Any, targets: Any, shapes: Any) -> Any:

@@ -54,7 +54,7 @@ WASM = [
     ),
     Mutation(
         "an error in another thread is lost",
-        "core/sardonyx/crew.py",
+        "core/sardonyx/common/crew.py",
         "self._done.put(error)",
         "self._done.put(None)",
         ("tests/engine/test_crew.py",),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import onnx.parser
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 from .draw import SIZES, Draw, draws, types
 from .movement import number

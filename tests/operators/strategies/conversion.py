@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 from .draw import Draw, draws, types
 

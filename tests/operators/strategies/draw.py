@@ -11,7 +11,7 @@ import onnx
 from hypothesis import strategies as st
 from onnx import helper
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 VERSIONS = {"": 28, "ai.onnx.ml": 5, "ai.onnx.preview": 1, "com.microsoft": 1}
 DROPPED = {"Scatter": 10, "Upsample": 9, "TreeEnsembleClassifier": 3, "TreeEnsembleRegressor": 3}

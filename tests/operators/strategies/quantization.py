@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
+from sardonyx.common import dtypes
 
 from .conversion import element_type
 from .draw import Draw, draws, types

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from sardonyx import extras
+from sardonyx.common import extras
 
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
     import numpy.typing as npt

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx import cache
+from sardonyx.common import cache
+from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import EngineError
-from sardonyx.fingerprint import fingerprint
 
 from .features import PROBES
 from .interface import Interface

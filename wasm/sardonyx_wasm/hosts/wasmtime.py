@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx import cache
+from sardonyx.common import cache
+from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import EngineError
-from sardonyx.fingerprint import fingerprint
 
 from .allocator import Allocator
 from .capi import WasmtimeError, api, check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.code.kernel import Kernel
 
 from ..assembler import Function, Operand, ValueType, i32
 from ..code import Code, signature

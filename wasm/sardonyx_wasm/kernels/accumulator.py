@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from sardonyx import dtypes
-from sardonyx.primitives.reduction import identity
+from sardonyx.code.folds import identity
+from sardonyx.common import dtypes
 
 from .. import values, vectors
 from ..assembler import Expr, Variable, f32

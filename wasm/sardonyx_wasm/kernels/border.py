@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.code.kernel import Kernel
 
 from .graph import Size
 

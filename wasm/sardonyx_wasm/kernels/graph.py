@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from sardonyx.compiler.kernel import Kernel
+from sardonyx.code.kernel import Kernel
 
 from ..values import Kind, kind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from sardonyx.compiler.cost import cost
+from sardonyx.code.cost import cost
 
 from .graph import Graph
 

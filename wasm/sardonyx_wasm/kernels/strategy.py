@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from sardonyx.compiler.cost import cost
+from sardonyx.code.cost import cost
 
 from ..lanewise import WRITTEN
 from .border import interior

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from .. import vectors
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, op, v128

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sardonyx import dtypes
-from sardonyx.compiler.kernel import Routine
-from sardonyx.primitives.reduction import identity
+from sardonyx.code.folds import identity
+from sardonyx.code.kernel import Routine
+from sardonyx.common import dtypes
 
 from .. import functions, values, vectors
 from ..assembler import Expr, Variable, i32

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, NamedTuple
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, ValueType, Variable, f32, f32x4, i32
 from ..code import Code

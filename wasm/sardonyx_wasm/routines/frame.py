@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, Operand, Variable, i32
 from ..code import signature

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from ..assembler import Function, f32x4, i32
 from ..code import Code

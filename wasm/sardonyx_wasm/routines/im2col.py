@@ -10,8 +10,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.dtypes import by_name
+from sardonyx.code.kernel import Routine
+from sardonyx.common.dtypes import by_name
 
 from ..assembler import Function, i32, v128
 from ..code import Code

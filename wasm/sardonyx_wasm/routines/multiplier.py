@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from sardonyx.legalization.filtering import Matrix
+from sardonyx.compiler.legalization.filtering import Matrix
 
 from ..assembler import Expr, Function, Variable, f32, f32x4
 from .channels import multiply_add

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4
 from ..code import SCRATCH, Code

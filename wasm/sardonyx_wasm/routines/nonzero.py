@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Variable, f32x4, f64x2, i8x16, i16x8, i32, i32x4, i64, i64x2
 from ..code import Code

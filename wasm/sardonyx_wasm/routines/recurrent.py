@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.dtypes import by_name
+from sardonyx.code.kernel import Routine
+from sardonyx.common.dtypes import by_name
 from sardonyx.numpy_backend.routines import decode
 from sardonyx.primitives.recurrent import GATES, STATES, Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.dtypes import by_name
+from sardonyx.code.kernel import Routine
+from sardonyx.common.dtypes import by_name
 
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4, op
 from ..code import Code

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.symbolic import Size
+from sardonyx.code.kernel import Routine
+from sardonyx.sizes.symbolic import Size
 
 from ..assembler import Expr, Variable, i32, i64, op
 from ..code import SCRATCH, Code

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.symbolic import Size
+from sardonyx.code.kernel import Routine
+from sardonyx.sizes.symbolic import Size
 
 from ..assembler import Expr, f32, f32x4, i32, i32x4, i64, op, v128
 from ..code import SCRATCH, Code

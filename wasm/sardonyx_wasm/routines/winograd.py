@@ -15,8 +15,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.legalization.filtering import Filter, filters
+from sardonyx.code.kernel import Routine
+from sardonyx.compiler.legalization.filtering import Filter, filters
 
 from ..assembler import Expr, Function, Operand, Variable, f32x4, i32
 from ..code import SCRATCH, Code

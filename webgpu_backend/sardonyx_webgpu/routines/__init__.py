@@ -11,7 +11,7 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {

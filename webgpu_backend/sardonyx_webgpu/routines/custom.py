@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.compiler.program import const
+from sardonyx.code.kernel import Routine
+from sardonyx.code.program import const
 from sardonyx_webgpu.code import Code, constant
 from sardonyx_webgpu.routines.frame import Frame, Size, product, text
 from sardonyx_webgpu.shading import Shading

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from sardonyx.compiler.kernel import Kernel, Routine
-from sardonyx.compiler.program import Expression
+from sardonyx.code.kernel import Kernel, Routine
+from sardonyx.code.program import Expression
 from sardonyx_webgpu import template
 from sardonyx_webgpu.bindings import Bindings
 from sardonyx_webgpu.code import WORKGROUP, Code, constant, size

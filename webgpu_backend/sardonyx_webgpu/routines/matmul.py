@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.compiler.program import Expression
+from sardonyx.code.kernel import Routine
+from sardonyx.code.program import Expression
 from sardonyx_webgpu import designs
 from sardonyx_webgpu.code import Code, call, constant, divided_up, size
 from sardonyx_webgpu.designs import SHARED, SLICED, SPLIT, Design

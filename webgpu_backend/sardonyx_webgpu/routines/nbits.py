@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_webgpu import designs
 from sardonyx_webgpu.code import Code, call, constant, divided_up, size
 from sardonyx_webgpu.designs import SHARED

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.compiler.program import Value, const
-from sardonyx.compiler.program import call as call_
+from sardonyx.code.kernel import Routine
+from sardonyx.code.program import Value, const
+from sardonyx.code.program import call as call_
 from sardonyx.numpy_backend.routines import decode
 from sardonyx.primitives.recurrent import Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS, Activation

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_webgpu import functions
 from sardonyx_webgpu.code import Code, call, constant, divided_up, size
 from sardonyx_webgpu.lanes import LANES

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.compiler.program import Expression
+from sardonyx.code.kernel import Routine
+from sardonyx.code.program import Expression
 from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sardonyx.compiler.kernel import Routine
+from sardonyx.code.kernel import Routine
 from sardonyx_webgpu import functions
 from sardonyx_webgpu.code import Code, call, constant, size
 from sardonyx_webgpu.routines.frame import Frame

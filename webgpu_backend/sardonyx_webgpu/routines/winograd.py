@@ -1,12 +1,12 @@
-"""Winograd's transforms: a thread makes a tile, for four channels (`sardonyx.legalization.filtering`)."""
+"""Winograd's transforms: a thread makes a tile, for four channels (`sardonyx.compiler.legalization.filtering`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from sardonyx.compiler.kernel import Routine
-from sardonyx.legalization.filtering import filters
+from sardonyx.code.kernel import Routine
+from sardonyx.compiler.legalization.filtering import filters
 from sardonyx_webgpu.code import Code, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame, Size, product, told
 

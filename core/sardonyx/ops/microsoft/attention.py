@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.attention import attend, every, heads_first, heads_merged, window
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import rotate, split_heads
+from sardonyx.primitives.array import Array, known_sizes
 from sardonyx.primitives.attention import seen
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
 LOWEST = float(np.finfo(np.float32).min)

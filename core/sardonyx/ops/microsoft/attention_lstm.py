@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.recurrent import DIRECTIONS, LongShortTermMemory, spelled
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.recurrent_loop import lstm, over_steps
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.attention import refuse
 from sardonyx.ops.microsoft.beams import Beams, Rules
 from sardonyx.ops.microsoft.decoders import Decoder, EncoderDecoder, Gpt, repeated
 from sardonyx.ops.microsoft.generation import MICROSOFT, Choice, Generation, written
 from sardonyx.ops.microsoft.logits import Processors, Timestamps, log_softmax
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size
 
 
 class _Beams(Generation, abstract=True):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import NEVER
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 UNLIKELY = -1e9
 """The score of all beams but the first at the beginning, when they are the same."""

@@ -5,12 +5,12 @@ Streams are [..., C, H], or [..., C * H] where `num_branches` says C.
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.normalization import MICROSOFT
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.simplified import divided_by_root
+from sardonyx.primitives.array import Array
 
 
 class _Branches(Operator, abstract=True):

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
-from sardonyx.ir import Graph, Value
-from sardonyx.symbolic import Size
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Graph, Value
+from sardonyx.primitives.array import Array, constant
+from sardonyx.sizes.symbolic import Size
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]
 """The outputs of a graph for its inputs."""

@@ -7,10 +7,10 @@ from functools import reduce
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array, constant
 
 MICROSOFT = "com.microsoft"
 

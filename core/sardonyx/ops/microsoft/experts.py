@@ -8,11 +8,11 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.microsoft.attention import refuse
 from sardonyx.ops.microsoft.nbits import unpack_rows
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
 FLOOR = 1e-8

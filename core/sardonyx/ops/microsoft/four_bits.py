@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.nbits import unpack
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array, constant, known_sizes
 
 MICROSOFT = "com.microsoft"
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops.microsoft.normalization import MICROSOFT
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.simplified import divided_by_root
+from sardonyx.primitives.array import Array
 
 GATES = {
     "silu": lambda x: x * p.sigmoid(x),

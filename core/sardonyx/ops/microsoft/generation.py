@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
-from sardonyx.ir import Graph
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Graph
 from sardonyx.ops.control import ControlFlow
 from sardonyx.ops.microsoft.decoders import Decoder, Gpt
 from sardonyx.ops.microsoft.logits import Processors, drawn, head, nucleus
+from sardonyx.primitives.array import Array, known_sizes
 from sardonyx.primitives.control import loop
-from sardonyx.symbolic import Size
+from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
 

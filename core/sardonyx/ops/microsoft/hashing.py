@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, constant
+from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
 

@@ -7,15 +7,15 @@ from itertools import product as taps
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.bilinear import neighbours
 from sardonyx.ops.convolution import ConvTranspose
 from sardonyx.ops.grid_sample import MODES, GridSample
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.pooling import Pool
-from sardonyx.symbolic import Size, product
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size, product
 
 MICROSOFT = "com.microsoft"
 MASK = np.random.default_rng(1).integers(0, 3, (1, 1, 4, 4)).astype(np.int32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
 from sardonyx.ops import linear_attention
 from sardonyx.ops.microsoft.attention import refuse
 from sardonyx.ops.operator import sample
-from sardonyx.symbolic import product
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import product
 
 MICROSOFT = "com.microsoft"
 

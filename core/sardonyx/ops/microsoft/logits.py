@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array
 
 LOWEST = float(np.finfo(np.float32).min)
 """The score of a word that may not come next."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
 from sardonyx.ops.generation import Range, Trilu
 from sardonyx.ops.indexing import GatherND
 from sardonyx.ops.movement import Pad
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.unique import Unique
+from sardonyx.primitives.array import Array, constant, known_sizes
 
 MICROSOFT = "com.microsoft"
 

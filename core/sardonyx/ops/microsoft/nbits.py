@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.indexing import from_front
 from sardonyx.ops.microsoft.attention import refuse
 from sardonyx.ops.operator import Operator
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, constant
+from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
 WIDTHS = (2, 4, 8)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.normalization import standardize
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.simplified import divided_by_root
+from sardonyx.primitives.array import Array
 
 MICROSOFT = "com.microsoft"
 IDS, SEGMENTS = np.array([[1, 4, 0], [2, 2, 3]], np.int32), np.array([[0, 1, 1], [0, 0, 1]], np.int32)

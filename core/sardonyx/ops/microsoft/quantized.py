@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.dtypes import DType
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.ops.activation import MICROSOFT, LeakyRelu, Softmax
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.pooling import AveragePool, Pool
 from sardonyx.ops.qlinear import centred, dequantized, quantized, ratio
 from sardonyx.ops.quantization import DequantizeLinear, QuantizeLinear
-from sardonyx.symbolic import product
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import product
 
 BYTES = np.arange(0, 240, 10, dtype=np.uint8).reshape(1, 2, 3, 4)
 SIGNED = (np.arange(24) * 9 - 110).astype(np.int8).reshape(2, 3, 4)

@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.activation import MICROSOFT
 from sardonyx.ops.matmul import MatMulInteger
 from sardonyx.ops.microsoft.quantized import (
@@ -25,6 +24,7 @@ from sardonyx.ops.microsoft.quantized import (
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.qlinear import QLinearConv, QLinearMatMul, along, is_zero, quantized
 from sardonyx.ops.quantization import DynamicQuantizeLinear
+from sardonyx.primitives.array import Array
 
 INTEGERS = BYTES.reshape(4, 6), SIGNED.reshape(6, 4)
 MATRICES = (*(INTEGERS[0], scale(0.1), zero(100)), *(INTEGERS[1], scale(0.2), zero(0, np.int8)))

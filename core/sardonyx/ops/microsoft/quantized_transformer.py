@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.array import Array
 from sardonyx.ops.microsoft.attention import MICROSOFT, SelfAttention
 from sardonyx.ops.microsoft.normalization import EmbedLayerNormalization
 from sardonyx.ops.microsoft.quantized import decoded
 from sardonyx.ops.microsoft.quantized_products import MatMulIntegerToFloat
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array
 
 
 class QAttention(SelfAttention, domain=MICROSOFT):

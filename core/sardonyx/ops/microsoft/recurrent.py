@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, Shape, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import sample
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
+from sardonyx.primitives.array import Array, Shape, constant
 from sardonyx.primitives.recurrent import Layer
 from sardonyx.primitives.recurrent_loop import rounded
 

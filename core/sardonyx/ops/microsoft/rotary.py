@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
 from sardonyx.ops.microsoft.attention import MICROSOFT, refuse
 from sardonyx.ops.operator import Operator
 from sardonyx.ops.rotary import rotate, split_heads
+from sardonyx.primitives.array import Array, constant
 
 
 class MRotaryEmbedding(Operator, domain=MICROSOFT):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, known_sizes
+from sardonyx.common import dtypes
 from sardonyx.ops.attention import attend, every, heads_first, heads_merged, window
 from sardonyx.ops.microsoft.attention import LOWEST, MICROSOFT, angles
 from sardonyx.ops.operator import Operator
 from sardonyx.ops.rotary import rotate
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.sizes.symbolic import Size
 
 
 class SparseAttention(Operator, domain=MICROSOFT):

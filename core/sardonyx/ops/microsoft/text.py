@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.text import expect_pattern, expect_strings
+from sardonyx.primitives.array import Array
 
 
 class Tokenizer(Operator, since=1, domain="com.microsoft"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array
 
 
 class WordConvEmbedding(Operator, domain="com.microsoft"):

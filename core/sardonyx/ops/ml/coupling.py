@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.primitives.array import Array, constant
 
 
 def coupled(chances: Array, pairs: Sequence[tuple[int, int]], count: int) -> Array:

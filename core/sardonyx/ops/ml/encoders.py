@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant, known_sizes
-from sardonyx.dtypes import DType
-from sardonyx.ir import Tensor
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Tensor
 from sardonyx.ops.lookup import lookup
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array, constant, known_sizes
 
 _LISTS = {"strings": dtypes.string, "int64s": dtypes.int64, "floats": dtypes.float32}
 NAMES = np.array([["cat", "dog"], ["bird", "cat"]], object)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
+from sardonyx.model.structure import Map
 from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.structure import Map
+from sardonyx.primitives.array import Array, constant
 
 ML = "ai.onnx.ml"
 CASTS = {"TO_FLOAT": dtypes.float32, "TO_INT64": dtypes.int64, "TO_STRING": dtypes.string}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.ir import Tensor
+from sardonyx.model.ir import Tensor
 from sardonyx.ops.ml.forest import LEAF, MEMBER, Nodes
 
 MODES = {

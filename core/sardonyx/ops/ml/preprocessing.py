@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.ml.scores import floats
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.symbolic import Size
+from sardonyx.primitives.array import Array, constant
+from sardonyx.sizes.symbolic import Size
 
 ML = "ai.onnx.ml"
 COUNTS = np.array([[3, -4, 0], [0, 0, 0]], np.int64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array
 
 
 def matrix(x: Array, wide: bool = False) -> Array:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import Array, constant
 
 NEARLY_ZERO = 1e-7
 """Scores up to here count as absent in SOFTMAX_ZERO."""

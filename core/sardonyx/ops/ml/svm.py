@@ -8,11 +8,11 @@ from itertools import combinations
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
 from sardonyx.ops.ml.coupling import coupled
 from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import floats, label, labels, logistic, pair, transformed
 from sardonyx.ops.operator import Operator, sample
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.rows import by_rows
 
 ML = "ai.onnx.ml"

@@ -6,11 +6,11 @@ from functools import cached_property
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
+from sardonyx.common import dtypes
 from sardonyx.ops.ml.forest import Forest, occurrences
 from sardonyx.ops.ml.nodes import Votes
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.ensemble import COMBINE, NEUTRAL, combined, tree_ensemble
 
 MOST_CELLS = 1 << 24

@@ -13,17 +13,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array, constant
-from sardonyx.dtypes import DType
-from sardonyx.ir import Node, Tensor
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.model.ir import Node, Tensor
 from sardonyx.ops.ml.forest import Forest, plant
 from sardonyx.ops.ml.nodes import Names, Votes, equal_lengths, integers, named_nodes, numbered_nodes, numbers
 from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import column, label, labels, pair, probit, transformed
 from sardonyx.ops.ml.tally import Tally, Voters
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array, constant
 from sardonyx.primitives.ensemble import walk
 from sardonyx.primitives.rows import by_rows
 

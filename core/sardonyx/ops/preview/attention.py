@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sardonyx import dtypes
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.ir import Graph
+from sardonyx.common import dtypes
+from sardonyx.model.ir import Graph
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import by_head
 
 
@@ -38,7 +38,7 @@ class FlexAttention(Operator, domain="ai.onnx.preview"):
         """What a graph of one input makes of the scores; they themselves if there is none."""
         if graph is None:
             return scores
-        from sardonyx.compiler.interpret import interpret
+        from sardonyx.ops.interpret import interpret
 
         if len(graph.inputs) != 1 or len(graph.outputs) != 1:
             raise ValueError(

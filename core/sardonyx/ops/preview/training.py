@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import primitives as p
-from sardonyx.array import Array
-from sardonyx.gradient import gradient
+from sardonyx.ops.gradient import gradient
 from sardonyx.ops.operator import Operator
+from sardonyx.primitives.array import Array
 
 DOMAIN = "ai.onnx.preview.training"
 

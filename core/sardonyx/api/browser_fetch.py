@@ -1,0 +1,92 @@
+"""Fetching in a browser: into one buffer of Python's, with a copy in Cache Storage where the page has that."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from sardonyx.errors import Fail, InvalidArgument
+
+if TYPE_CHECKING:
+    from sardonyx.api.download import Progress
+
+NAME = "sardonyx models"
+
+
+async def fetch(url: str, progress: Progress | None = None) -> memoryview:
+    """The bytes at `url`, which may be relative to the page. Raises Fail where the server does not give all of them."""
+    import js
+    from pyodide.ffi import JsException, to_js
+
+    place = getattr(js, "location", None)  # Node has none
+    document = getattr(js, "document", None)
+    if place is None and not url.startswith(("http://", "https://")):
+        raise InvalidArgument(f"{url} is no address of the web; InferenceSession(path) opens files")
+    address = js.URL.new(url, document.baseURI if document else place.href if place else url)
+    store = await _store()
+    kept = await store.match(address.href) if store else None
+    is_own = place is not None and address.origin == place.origin  # elsewhere these headers need permission
+    conditions = _conditions(kept.headers) if kept and is_own else {}
+    try:
+        response = await js.fetch(address.href, headers=to_js(conditions, dict_converter=js.Object.fromEntries))
+    except JsException as error:
+        if kept:
+            return await _read(kept, url, progress)
+        raise Fail(f"{url} cannot be fetched: {error.message}") from None
+    if kept and (response.status == 304 or _same(kept.headers, response.headers)):
+        if response.body:
+            response.body.cancel()
+        return await _read(kept, url, progress)
+    if not response.ok:
+        raise Fail(f"{url}: the server answers {response.status} {response.statusText}")
+    if not store:
+        return await _read(response, url, progress)
+    storing = store.put(address.href, response.clone())
+    data = await _read(response, url, progress)
+    with suppress(JsException):  # a disk that is full
+        await storing
+    return data
+
+
+async def _store() -> Any:
+    """Cache Storage for models, None in pages without."""
+    import js
+    from pyodide.ffi import JsException
+
+    try:
+        return await js.caches.open(NAME)
+    except (AttributeError, JsException):
+        return None
+
+
+def _conditions(headers: Any) -> dict[str, str]:
+    """What asks the server for nothing if it has nothing new."""
+    names = {"etag": "If-None-Match", "last-modified": "If-Modified-Since"}
+    return {name: headers.get(header) for header, name in names.items() if headers.get(header)}
+
+
+def _same(kept: Any, found: Any) -> bool:
+    """Whether headers tell of the same contents."""
+    if found.get("etag"):
+        return bool(kept.get("etag") == found.get("etag"))
+    names = ("last-modified", "content-length")
+    return all(found.get(name) and kept.get(name) == found.get(name) for name in names)
+
+
+async def _read(response: Any, url: str, progress: Progress | None) -> memoryview:
+    """The bytes of a response, each of them copied once."""
+    headers = response.headers
+    total = 0 if headers.get("content-encoding") else int(headers.get("content-length") or 0)
+    data, loaded = bytearray(total), 0
+    reader = response.body.getReader()
+    while not (piece := await reader.read()).done:
+        size = piece.value.length
+        if loaded + size > len(data):
+            data.extend(bytes(max(loaded + size - len(data), len(data))))
+        piece.value.assign_to(memoryview(data)[loaded : loaded + size])
+        loaded += size
+        if progress:
+            progress(loaded, total)
+    if loaded < total:
+        raise Fail(f"{url} is cut off: {loaded:,} bytes came of {total:,}; fetch it anew")
+    return memoryview(data)[:loaded]

@@ -1,0 +1,134 @@
+"""What earlier processes made, on disk: $XDG_CACHE_HOME/sardonyx, or ~/.cache/sardonyx; SARDONYX_CACHE=0 turns it off.
+
+An entry is a file with a digest of its contents in front: what is damaged counts as not there, and is removed.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from sardonyx.common.atomic import PART, replacing
+from sardonyx.common.fingerprint import SIZE, fingerprint
+from sardonyx.version import __version__
+
+IN_MEMORY = sys.platform == "emscripten"
+"""Whether the disk is the interpreter's own memory, unless the page mounts another one there."""
+ROOM = (64 if IN_MEMORY else 1024) << 20
+"""Bytes of all entries together; the least recently used go."""
+MOST = 4096
+"""Entries."""
+SELDOM = 16
+"""One write of so many looks through the folder, which takes 10 us for each entry."""
+_SUFFIX = ".entry"
+
+
+def directory() -> Path | None:
+    """Where entries are kept, None if nowhere."""
+    if os.environ.get("SARDONYX_CACHE") == "0":
+        return None
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sardonyx"
+    except RuntimeError:  # no home directory
+        return None
+
+
+def _path(key: bytes) -> Path | None:
+    folder = directory()
+    return folder and folder / f"{fingerprint(key).hexdigest()}{_SUFFIX}"
+
+
+def read(key: bytes) -> memoryview | None:
+    """What `write` kept under this key, mapped where the system can do that; None if there is nothing whole."""
+    path = _path(key)
+    try:
+        if path is None or not path.is_file():
+            return None
+        stored = _view(path)
+        if fingerprint(stored[SIZE:]).digest() != stored[:SIZE]:
+            forget(key)
+            return None
+        os.utime(path)
+    except Exception:  # a disk that refuses
+        return None
+    return stored[SIZE:]
+
+
+def _view(path: Path) -> memoryview:
+    if not IN_MEMORY:
+        with path.open("rb") as file, suppress(ValueError, OSError):  # an empty file, or one that cannot be mapped
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    return memoryview(path.read_bytes())
+
+
+def forget(key: bytes) -> None:
+    """Remove an entry, which may be there or not."""
+    path = _path(key)
+    try:
+        if path is not None:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def write(key: bytes, *parts: bytes | memoryview) -> None:
+    """Keep these bytes, one after another; a disk that refuses is no error. Others see all of it or nothing."""
+    path = _path(key)
+    if path is None:
+        return
+    digest = fingerprint(*parts)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with replacing(path) as file:
+            file.writelines((digest.digest(), *parts))
+        if digest.digest()[0] % SELDOM == 0:
+            _make_room(path.parent)
+    except OSError:
+        return
+
+
+def _make_room(folder: Path) -> None:
+    """Remove the entries that were not used for longest, and what processes that died left unfinished."""
+    with os.scandir(folder) as listed:
+        entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, PART))]
+    left = ROOM
+    for number, (stat, path) in enumerate(sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True)):
+        left -= stat.st_size
+        if left < 0 or number >= MOST:
+            Path(path).unlink(missing_ok=True)
+
+
+@cache
+def release(packages: Sequence[str]) -> str:
+    """What changes whenever a source file of these packages does, or the version; of a frozen program, the program."""
+    digest = fingerprint(repr((__version__, sys.byteorder)).encode())
+    if getattr(sys, "frozen", False):  # its sources, if there are any, may lie elsewhere each time
+        stat = os.stat(sys.executable)
+        digest.update(f"{sys.executable} {stat.st_size} {stat.st_mtime_ns}".encode())
+        return digest.hexdigest()
+    for package in packages:
+        spec = find_spec(package)
+        for folder in spec.submodule_search_locations or () if spec else ():
+            for name, size, time in sorted(_sources(folder)):
+                digest.update(f"{name} {size} {time}\n".encode())
+    return digest.hexdigest()
+
+
+def _sources(folder: str) -> list[tuple[str, int, int]]:
+    found: list[tuple[str, int, int]] = []
+    folders = [folder]
+    while folders:
+        with os.scandir(folders.pop()) as listed:
+            for entry in listed:
+                if entry.name.endswith((".py", ".wgsl")):
+                    stat = entry.stat()
+                    found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+                elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
+                    folders.append(entry.path)
+    return found

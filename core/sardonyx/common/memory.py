@@ -1,0 +1,150 @@
+"""Memory: how much there can be at most, so that what claims more is refused before it is allocated; mapped files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sardonyx.common.units import nbytes
+from sardonyx.errors import RuntimeException
+
+EAGER = 1 << 30
+"""Bytes of a result that is computed while a model is compiled."""
+
+
+class TooLargeError(RuntimeException):
+    """More bytes are asked for than there can be."""
+
+
+def refuse(what: str, nbytes: int, most: int | None = None) -> None:
+    """Raises TooLargeError where `what` wants more bytes than there can be, or than `most`."""
+    limit = min(available(), available() if most is None else most)
+    if nbytes > limit:
+        raise TooLargeError(f"{what} wants {nbytes:,} bytes, and {limit:,} is the most that there can be here")
+
+
+@cache
+def available() -> int:
+    """The bytes of memory that this process may have: the machine's, its container's or its own limit."""
+    return min(sys.maxsize, _machine(), _container(), _process())
+
+
+def _machine() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):  # Windows and browsers do not tell
+        return sys.maxsize
+
+
+def _container() -> int:
+    try:
+        text = Path("/sys/fs/cgroup/memory.max").read_text()
+    except OSError:
+        return sys.maxsize
+    return int(text) if text.strip().isdecimal() else sys.maxsize
+
+
+def _process() -> int:
+    try:
+        from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
+    except ImportError:  # Windows has none, and JupyterLite an empty one
+        return sys.maxsize
+    limit, _ = getrlimit(RLIMIT_AS)
+    return sys.maxsize if limit == RLIM_INFINITY else limit
+
+
+def owner(array: np.ndarray) -> Any:
+    """What has the memory of an array: a mapped file, bytes, or None for an array of its own."""
+    found: Any = array
+    while isinstance(found, np.ndarray):
+        found = found.base
+    return found.obj if isinstance(found, memoryview) else found
+
+
+FOLIO = 1 << 21
+"""Bytes of a file that one access may bring in."""
+
+
+def forget(*arrays: np.ndarray) -> None:
+    """Let the system drop the pages of arrays in mapped files: devices have copies. They come back when read.
+
+    What lies beside an array goes, too: reading any of it has brought the rest back.
+    """
+    dropped = set()
+    for array in arrays:
+        mapped = owner(array)
+        if not isinstance(mapped, mmap.mmap) or not hasattr(mapped, "madvise") or not array.size:
+            continue
+        steps = [(size - 1) * stride for size, stride in zip(array.shape, array.strides, strict=True)]
+        start = _address(array) - _address(np.frombuffer(mapped, np.uint8, 1))
+        end = start + sum(step for step in steps if step > 0) + array.itemsize
+        first, last = (start + sum(step for step in steps if step < 0)) // FOLIO * FOLIO, -(-end // FOLIO) * FOLIO
+        if (id(mapped), first, last) not in dropped:
+            dropped.add((id(mapped), first, last))
+            mapped.madvise(mmap.MADV_DONTNEED, first, min(last, len(mapped)) - first)
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+PIECE = 1 << 22
+"""Bytes of an array that are copied to a device at a time."""
+
+
+def pieces(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+    """The bytes of a C-contiguous array in pieces, each with its offset; each is forgotten once the next is asked for.
+
+    So a copy of a large array in a mapped file does not keep twice its bytes in memory.
+
+    >>> [(offset, len(piece)) for offset, piece in pieces(np.zeros(3 << 19))]
+    [(0, 4194304), (4194304, 4194304), (8388608, 4194304)]
+    """
+    flat = array.reshape(-1).view(np.uint8)
+    for offset in range(0, len(flat), PIECE):
+        piece = flat[offset : offset + PIECE]
+        yield offset, piece
+        forget(piece)
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Bytes that a session holds on one provider.
+
+    `weights` are constants on the device; `shared` are those among them that lie in the model's file or the host's
+    arrays and cost nothing more. `arena` is what intermediate results lie in. `peak` is the most that the whole process
+    ever held, 0 where the system does not tell. `limit` is `SessionOptions.memory_limit`, of which the session uses
+    `held` on all of its providers together (`sardonyx.runtime.budget`); 0 where there is none.
+    """
+
+    provider: str
+    weights: int
+    shared: int
+    arena: int
+    peak: int
+    limit: int = 0
+    held: int = 0
+
+    def __str__(self) -> str:
+        parts = f"weights {nbytes(self.weights)} ({nbytes(self.shared)} in place), arena {nbytes(self.arena)}"
+        bound = f", {nbytes(self.held)} held of {nbytes(self.limit)} at most" if self.limit else ""
+        return f"{self.provider}: {parts}{bound}, peak of the process {nbytes(self.peak)}"
+
+
+def peak() -> int:
+    """The largest resident size of this process so far, in bytes; 0 where the system does not tell."""
+    try:
+        from resource import RUSAGE_SELF, getrusage
+    except ImportError:
+        return 0
+    found = getrusage(RUSAGE_SELF).ru_maxrss
+    return found if sys.platform == "darwin" else found * 1024

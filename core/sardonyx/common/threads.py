@@ -1,0 +1,128 @@
+"""Threads of products: a session has some of its own, and NumPy's BLAS has one while a session runs.
+
+BLAS divides a product among threads of its own, which wait for each other several times in a product, by spinning. On a
+machine that does other things one of them is always descheduled, and all others wait for its next time slice: two
+threads may take ten times as long as one. So BLAS has one thread within a run, and as many as before outside of it.
+Large products are divided by `products.matmul` instead, for a `Crew`, which waits for no thread that has not begun.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from sardonyx.common import debug, extras
+from sardonyx.errors import EPFail
+
+shared = 0
+"""How many threads sessions without threads of their own use; 0 for as many as there are cores."""
+
+
+def cores() -> int:
+    """The processors that this process may use, as far as Python can start threads."""
+    if sys.platform == "emscripten":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def number(provider: str, options: Mapping[str, str]) -> int:
+    """The threads that a provider's option `intra_op_num_threads` asks for; EPFail where that is no number."""
+    text = options.get("intra_op_num_threads", "0")
+    if not text.isdecimal():
+        raise EPFail(f"{provider}: intra_op_num_threads='{text}' is no number; use 1, 2, ... or 0 for all cores")
+    return int(text) or cores()
+
+
+class Setting(NamedTuple):
+    """How many threads a BLAS has: functions that tell and that change it."""
+
+    get: Callable[[], int]
+    set: Callable[[int], object]
+
+
+@cache
+def blas() -> tuple[Setting, ...]:
+    """The settings of the libraries that NumPy may take its products from; none where nothing tells them."""
+    if sys.platform == "emscripten":
+        return ()
+    found = next((setting for library in _libraries() for setting in _openblas(library)), None)
+    return (found,) if found else tuple(_any())
+
+
+def check(count: int) -> None:
+    """Warn where a session is to have so many threads, and BLAS cannot be told to have one."""
+    if count and not blas() and sys.platform != "emscripten":
+        debug.warn(f"intra_op_num_threads={count} does not hold for NumPy's BLAS: {extras.missing('threadpoolctl')}")
+
+
+class _OneThread:
+    """Within the block, on whichever threads, BLAS has one thread of its own."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: list[int] = []
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = [setting.get() for setting in blas()]
+                self._set([1] * len(self._before))
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside:
+                self._set(self._before)
+
+    def _set(self, counts: list[int]) -> None:
+        for setting, before, count in zip(blas(), self._before, counts, strict=True):
+            if before != 1:
+                setting.set(count)
+
+
+one_thread = _OneThread()
+"""A context for runs of any number of threads at the same time."""
+
+_OPENBLAS = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
+
+
+def _libraries() -> Iterator[Any]:
+    """NumPy's module of products, which knows the names of all that it is linked with, and what its wheels bring."""
+    import ctypes
+
+    import numpy as np
+
+    package = Path(np.__file__).parent
+    modules = (sys.modules.get(f"numpy.{core}._multiarray_umath") for core in ("_core", "core"))
+    files = [Path(module.__file__) for module in modules if module is not None and module.__file__]
+    for folder in (package.with_name("numpy.libs"), package / ".dylibs"):
+        files += folder.glob("*openblas*")
+    for file in files:
+        with suppress(OSError):
+            yield ctypes.CDLL(str(file))
+
+
+def _openblas(library: Any) -> Iterator[Setting]:
+    """OpenBLAS's functions, by whichever of its names they are there."""
+    for name in _OPENBLAS:
+        with suppress(AttributeError):
+            yield Setting(getattr(library, name.format("get")), getattr(library, name.format("set")))
+
+
+def _any() -> Iterator[Setting]:
+    """The same for any other BLAS, by threadpoolctl."""
+    if importlib.util.find_spec("threadpoolctl") is None:
+        return
+    import threadpoolctl
+
+    for library in threadpoolctl.ThreadpoolController().select(user_api="blas").lib_controllers:
+        yield Setting(library.get_num_threads, library.set_num_threads)

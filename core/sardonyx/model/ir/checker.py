@@ -1,0 +1,207 @@
+"""The rules of ONNX that hold for every model, whatever its operators."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sardonyx.errors import InvalidGraph
+from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
+from sardonyx.model.ir.types import MapType, OpaqueType, OptionalType, SequenceType, SparseTensorType, TensorType
+
+FunctionKey: TypeAlias = tuple[str, str, str]
+"""Domain, name and overload."""
+
+_SORTS: dict[str, tuple[type, ...]] = {
+    "float": (float, int),
+    "int": (int,),
+    "string": (str, bytes),
+    "tensor": (Tensor,),
+    "graph": (Graph,),
+    "sparse_tensor": (SparseTensor,),
+    "type_proto": (TensorType, SparseTensorType, SequenceType, MapType, OptionalType, OpaqueType),
+}
+
+
+def check(model: Model) -> None:
+    """Raises InvalidGraph, which names node and value, for the first broken rule; takes time linear in the model.
+
+    Every Value is defined once and before it is used; domains in use are imported; attributes hold what their kind
+    says; initializers agree with their declared types; functions do not call themselves.
+    """
+    if model.graph.nodes and not model.opset_imports:
+        raise InvalidGraph("the model imports no operator set; opset_imports={'': 21} would import ai.onnx 21")
+    known = set(model.functions)
+    _Walk(model.opset_imports, known, None).graph(model.graph)
+    for function in model.functions.values():
+        _Walk(function.opset_imports, known, function).graph(function.graph)
+        for attribute in function.defaults.values():
+            _check_attribute(attribute, f"function '{function.name}'", None)
+    chain = recursion(model.functions)
+    if chain:
+        raise InvalidGraph(f"a function calls itself: {' -> '.join(chain)}")
+
+
+def recursion(functions: Mapping[FunctionKey, Function]) -> list[str]:
+    """The names along a chain of calls that comes back to its start, or an empty list."""
+    done: set[FunctionKey] = set()
+
+    def calls(key: FunctionKey) -> Iterator[FunctionKey]:
+        nodes = functions[key].graph.all_nodes()
+        return (call for node in nodes if (call := (node.domain, node.op_type, node.overload)) in functions)
+
+    for start in functions:
+        path = {} if start in done else {start: calls(start)}
+        while path:
+            caller = next(reversed(path))
+            called = next(path[caller], None)
+            if called is None:
+                done.add(caller)
+                del path[caller]
+            elif called in path:
+                chain = list(path)
+                return [name for _, name, _ in (*chain[chain.index(called) :], called)]
+            elif called not in done:
+                path[called] = calls(called)
+    return []
+
+
+@dataclass
+class _Frame:
+    """A graph on its way through the check: what it defined so far, the node in hand and its subgraphs to come."""
+
+    graph: Graph
+    own: set[int]
+    node: Node | None = None
+    subgraphs: Iterator[Graph] = field(default_factory=lambda: iter(()))
+
+    def __post_init__(self) -> None:
+        self.nodes = iter(self.graph.nodes)
+
+
+class _Walk:
+    """One pass over a graph and its subgraphs, with the Values that are in sight."""
+
+    def __init__(self, imports: dict[str, int], functions: set[FunctionKey], inside: Function | None) -> None:
+        self.imports = imports
+        self.functions = functions
+        self.inside = inside
+        self.sight: set[int] = set()
+        self.defined: set[int] = set()
+
+    def graph(self, graph: Graph) -> None:
+        frames = [_Frame(graph, self.enter(graph))]
+        while frames:
+            frame = frames[-1]
+            inner = next(frame.subgraphs, None)
+            if inner is not None:
+                frames.append(_Frame(inner, self.enter(inner)))
+                continue
+            for value in frame.node.outputs if frame.node else ():
+                self.define(value, frame.own, frame.node)
+            frame.node = next(frame.nodes, None)
+            if frame.node is not None:
+                self.node(frame.node)
+                frame.subgraphs = frame.node.subgraphs()
+            else:
+                self.leave(frames.pop())
+
+    def enter(self, graph: Graph) -> set[int]:
+        own: set[int] = set()
+        for value in graph.inputs:
+            self.define(value, own, None)
+        inputs = set(own)
+        for value in graph.initializers:
+            _check_initializer(value)
+        for value in (*graph.initializers, *(value for value, _ in graph.sparse_initializers)):
+            if id(value) in inputs:
+                inputs.discard(id(value))
+            else:
+                self.define(value, own, None)
+        return own
+
+    def leave(self, frame: _Frame) -> None:
+        for value in frame.graph.outputs:
+            if id(value) not in self.sight:
+                raise InvalidGraph(f"graph '{frame.graph.name}': its output '{value.name}' is not defined in it")
+        self.sight -= frame.own
+
+    def define(self, value: Value, own: set[int], node: Node | None) -> None:
+        if id(value) in self.defined or value.producer is not node:
+            where = node.label if node else "the graph, as an input or initializer"
+            if id(value) in self.defined:
+                raise InvalidGraph(f"'{value.name}' is defined a second time by {where}; a Value is defined once")
+            raise InvalidGraph(f"'{value.name}' is defined by {where}, but its producer is {value.producer}")
+        self.defined.add(id(value))
+        self.sight.add(id(value))
+        own.add(id(value))
+
+    def node(self, node: Node) -> None:
+        for position, value in enumerate(node.inputs):
+            if value is None or id(value) in self.sight:
+                continue
+            by = (
+                f"is made later, or out of sight, by {value.producer.label}" if value.producer else "is defined nowhere"
+            )
+            raise InvalidGraph(
+                f"{node.label}: input {position}, '{value.name}', {by}; nodes stand in the order of their use"
+            )
+        if node.domain not in self.imports and (node.domain, node.op_type, node.overload) not in self.functions:
+            known = ", ".join(f"'{domain or 'ai.onnx'}'" for domain in self.imports)
+            raise InvalidGraph(
+                f"{node.label}: the domain '{node.domain or 'ai.onnx'}' is not among the opset imports ({known})"
+            )
+        for attribute in node.attributes.values():
+            _check_attribute(attribute, node.label, self.inside)
+
+
+def _check_attribute(attribute: Attribute, owner: str, inside: Function | None) -> None:
+    place = f"{owner}: attribute '{attribute.name}'"
+    kind, value = attribute.kind, attribute.value
+    if attribute.reference:
+        if inside is None:
+            raise InvalidGraph(f"{place} refers to '{attribute.reference}', which only a function's node may do")
+        if attribute.reference not in inside.attributes and attribute.reference not in inside.defaults:
+            raise InvalidGraph(
+                f"{place} refers to '{attribute.reference}', which function '{inside.name}' does not have"
+            )
+        return
+    single = kind in _SORTS
+    if not single and kind.removesuffix("s") not in _SORTS:
+        raise InvalidGraph(f"{place} has the unknown kind '{kind}'")
+    if single:
+        sound = isinstance(value, _SORTS[kind])
+    elif isinstance(value, array):
+        sound = kind == ("ints" if value.typecode in "bhilq" else "floats")
+    else:
+        sound = isinstance(value, (list, tuple)) and all(isinstance(element, _SORTS[kind[:-1]]) for element in value)
+    if not sound:
+        raise InvalidGraph(f"{place} is of kind {kind}, its value is {_shown(value)}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 60 else f"{text[:57]}..."
+
+
+def _check_initializer(value: Value) -> None:
+    tensor, declared = value.constant, value.type
+    if tensor is None:
+        raise InvalidGraph(f"initializer '{value.name}' has no constant")
+    if isinstance(declared, TensorType) and _fits(tensor, declared):
+        return
+    if declared is not None:
+        raise InvalidGraph(
+            f"initializer '{value.name}' is {TensorType(tensor.dtype, tensor.shape)}, declared is {declared}"
+        )
+
+
+def _fits(tensor: Tensor, declared: TensorType) -> bool:
+    if declared.dtype not in (None, tensor.dtype):
+        return False
+    if declared.shape is None:
+        return True
+    same = (not isinstance(dim, int) or dim == size for dim, size in zip(declared.shape, tensor.shape))
+    return len(declared.shape) == len(tensor.shape) and all(same)

@@ -1,0 +1,147 @@
+"""The file format of bundles: see `sardonyx.plans.bundle`."""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from sardonyx.common.fingerprint import fingerprint
+from sardonyx.errors import InvalidArgument, UnsoundError
+from sardonyx.plans.bundle.deflated import BLOCK, deflate, inflate
+from sardonyx.plans.soundness import reading
+
+MAGIC = b"\x89SDX\r\n\x1a\n"
+VERSION = 3
+"""Raised whenever a reader of the old format would go wrong."""
+ALIGNMENT = 64
+SMALLEST = 1 << 12
+"""What is smaller is not deflated."""
+WORTH = 0.97
+"""What becomes no smaller than by this factor is not either."""
+DENSEST = 1100
+"""How many bytes one of a deflated section becomes at most."""
+_HEAD = struct.Struct("<8s4I")
+
+
+class Section(NamedTuple):
+    """A range of a bundle; where it is deflated, it holds `size` bytes of elements of this `width`."""
+
+    offset: int
+    nbytes: int
+    checksum: int
+    size: int = 0
+    width: int = 0
+
+
+class Content(NamedTuple):
+    """What a section is made of; see `Section`."""
+
+    title: str
+    data: bytes | memoryview
+    size: int = 0
+    width: int = 0
+
+    def deflated(self, width: int) -> Content:
+        """The same in fewer bytes, if they are markedly fewer."""
+        if len(self.data) < SMALLEST:
+            return self
+        data = deflate(self.data, width)
+        return Content(self.title, data, len(self.data), width) if len(data) <= WORTH * len(self.data) else self
+
+
+def is_bundle(data: bytes | memoryview) -> bool:
+    """Whether bytes begin like a bundle."""
+    return bytes(data[: len(MAGIC)]) == MAGIC
+
+
+def write(manifest: dict[str, Any], sections: Sequence[Content]) -> Iterator[bytes | memoryview]:
+    """The parts of a bundle in order. The manifest is completed with the list of sections."""
+    text = json.dumps(
+        {**manifest, "sections": list(map(_listed, sections))}, separators=(",", ":"), ensure_ascii=False
+    ).encode()
+    head = struct.pack("<8s3I", MAGIC, VERSION, len(text), zlib.crc32(text))
+    yield head + struct.pack("<I", zlib.crc32(head)) + text
+    end = _HEAD.size + len(text)
+    for each in sections:
+        yield bytes(-end % ALIGNMENT)
+        yield each.data
+        end += -end % ALIGNMENT + len(each.data)
+
+
+def _listed(content: Content) -> list[Any]:
+    title, data, *more = content
+    return [title, len(data), zlib.crc32(data), *(more if content.width else ())]
+
+
+class Bundle:
+    """A bundle in memory, or mapped from a file; `name` is what errors call it, `fingerprint` that of its manifest.
+
+    Raises InvalidArgument where the bytes are no bundle, not all of it, or of another version.
+    """
+
+    def __init__(self, data: bytes | memoryview, name: str = "the bundle") -> None:
+        self.name = name
+        self._data = memoryview(data)
+        with reading(name):
+            self.manifest: dict[str, Any] = self._read()
+            self.sections: dict[str, Section] = {}
+            end = self._end
+            for title, nbytes, *more in _sound(self.manifest["sections"]):
+                end += -end % ALIGNMENT
+                self.sections[title] = Section(end, nbytes, *more)
+                end += nbytes
+        if end > len(self._data):
+            raise InvalidArgument(f"{name} is cut off: it has {len(self._data):,} bytes of {end:,}; fetch it anew")
+
+    def _read(self) -> dict[str, Any]:
+        data, name = self._data, self.name
+        if not is_bundle(data):
+            raise InvalidArgument(
+                f"{name} is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`"
+            )
+        if len(data) < _HEAD.size:
+            raise InvalidArgument(f"{name} is cut off: it has {len(data)} bytes; fetch it anew")
+        _, version, length, checksum, own = _HEAD.unpack_from(data)
+        if zlib.crc32(data[: _HEAD.size - 4]) != own:
+            raise InvalidArgument(f"{name} is damaged: its head does not match its checksum; fetch it anew")
+        if version != VERSION:
+            raise InvalidArgument(
+                f"{name} has version {version} of the format, and this release reads {VERSION}: compile the model anew"
+            )
+        self._end = _HEAD.size + length
+        if len(data) < self._end:
+            raise InvalidArgument(f"{name} is cut off: it has {len(data):,} bytes; fetch it anew")
+        text = data[_HEAD.size : self._end]
+        if zlib.crc32(text) != checksum:
+            raise InvalidArgument(f"{name} is damaged: its manifest does not match its checksum; fetch it anew")
+        self.fingerprint = fingerprint(text).digest()
+        manifest: dict[str, Any] = json.loads(bytes(text))
+        return manifest
+
+    def section(self, title: str) -> memoryview:
+        """What a section holds; raises InvalidArgument if its bytes are not those that were written."""
+        offset, nbytes, checksum, size, width = self.sections[title]
+        data = self._data[offset : offset + nbytes]
+        damaged = f"{self.name} is damaged: {title!r} does not match its checksum; fetch it anew"
+        if zlib.crc32(data) != checksum:
+            raise InvalidArgument(damaged)
+        try:
+            return inflate(data, size, width).data if width else data
+        except ValueError:
+            raise InvalidArgument(damaged) from None
+
+
+def _sound(listed: Any) -> Iterator[tuple[str, int, int, int, int]]:
+    """What a manifest says of sections, where they can be ones: nothing is deflated to less than a thousandth."""
+    numbers = list(chain.from_iterable([row[1:] for row in listed]))
+    if {*map(type, numbers)} - {int} or min(numbers, default=0) < 0 or {type(row[0]) for row in listed} - {str}:
+        raise UnsoundError("a section has no name, or no size")
+    for title, nbytes, checksum, *more in listed:
+        size, width = more or (0, 0)
+        if width and (BLOCK % width or size % width or size > DENSEST * nbytes):
+            raise UnsoundError(f"section {title!r} cannot hold {size:,} bytes")
+        yield title, nbytes, checksum, size, width

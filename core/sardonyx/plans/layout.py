@@ -1,0 +1,59 @@
+"""Where buffers lie in their chunk: a layout that is valid for any sizes.
+
+Two buffers that live at the same time are ordered: one ends before the other starts, whatever their sizes. The order is
+found by placing them first-fit with the sizes of the call at hand, which is what makes it tight for similar ones.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from dataclasses import dataclass
+
+from sardonyx.providers.contract import ALIGNMENT
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer as the layout sees it: alive from step `first` to step `last`, both included, `nbytes` at the moment."""
+
+    first: int
+    last: int
+    nbytes: int
+
+
+def beneath(lifetimes: list[Lifetime]) -> list[list[int]]:
+    """For each buffer those that end before it starts.
+
+    >>> beneath([Lifetime(0, 1, 8), Lifetime(1, 2, 8), Lifetime(2, 3, 8)])
+    [[], [0, 2], []]
+    """
+    placed: list[tuple[int, int, int, int]] = []
+    result: list[list[int]] = [[] for _ in lifetimes]
+    order = sorted(range(len(lifetimes)), key=lambda k: (-lifetimes[k].nbytes, k))
+    for k in order:
+        life = lifetimes[k]
+        room = aligned(life.nbytes)
+        first, last = life.first, life.last
+        meets = [spot for spot in placed if (other := lifetimes[spot[3]]).first <= last and first <= other.last]
+        start = 0
+        for begin, _, end, _ in meets:
+            if start + room <= begin:
+                break
+            start = max(start, end)
+        spot = (start, len(placed), start + room, k)
+        insort(placed, spot)
+        for met in meets:
+            low, high = (met[3], k) if met < spot else (k, met[3])
+            result[high].append(low)
+    return [_immediate(k, result) for k in range(len(result))]
+
+
+def aligned(nbytes: int) -> int:
+    return -(-nbytes // ALIGNMENT) * ALIGNMENT
+
+
+def _immediate(k: int, below: list[list[int]]) -> list[int]:
+    """Without those that lie beneath another one of the list anyway."""
+    known = set(below[k])
+    implied = {deep for other in below[k] for deep in below[other] if deep in known}
+    return sorted(known - implied)

@@ -1,0 +1,391 @@
+"""Plans of earlier sessions: a model that was compiled here before is neither read, nor optimized, nor compiled again.
+
+An entry of the cache (`sardonyx.common.cache`) holds what a session tells of its model and the plans made for it.
+Constants that lie in the model's files are named by file and offset; those that were computed while optimizing follow
+in the entry. Its key is all that plans depend on: the model (a path with what the system says of the file, or a digest
+of the bytes), options, providers, and the sources of this package.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import astuple, dataclass
+from math import prod
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+
+from sardonyx import ops
+from sardonyx.common import cache, debug, dtypes, memory
+from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.strings import StringTable
+from sardonyx.model.ir import (
+    Graph,
+    MapType,
+    Model,
+    OpaqueType,
+    OptionalType,
+    SequenceType,
+    SparseTensorType,
+    TensorType,
+    Value,
+    ValueType,
+)
+from sardonyx.model.metadata import ModelMetadata
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.source import DataFiles, open_file
+from sardonyx.model.serde.wire import Buffer
+from sardonyx.passes.changes import ModelChanges
+from sardonyx.passes.journal import is_limited
+from sardonyx.passes.levels import GraphOptimizationLevel
+from sardonyx.plans.plan import VERSION, Plan
+from sardonyx.plans.soundness import check
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.providers.contract import Provider
+
+LARGEST = cache.ROOM // 4
+"""Bytes of constants beyond which computing them again is better than keeping them."""
+SETTLED = 2.0
+"""Seconds after which a file that is written again has another time, on any file system."""
+_ALIGN = 64
+_HEAD = 8
+_ROW = 1 << 13
+
+
+class StalePlanError(Exception):
+    """A plan that was read is not for these sizes inside its control flow; others have to be compiled."""
+
+
+# ---- models
+
+
+class Source:
+    """A model as it was given, by its path or as bytes, and its files as they are now."""
+
+    def __init__(
+        self,
+        given: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        changes: ModelChanges | None = None,
+    ) -> None:
+        changes = changes or ModelChanges()
+        self._given = given
+        self._data = memoryview(given).cast("B") if isinstance(given, (bytes, bytearray, memoryview)) else None
+        self._path = None if isinstance(given, (bytes, bytearray, memoryview)) else given
+        self._files = DataFiles(self._path, changes.files, changes.initializers)
+        self._changed = bool(changes.files or changes.initializers)
+        self.files: dict[str, list[int]] | None = None
+        """The files that were read, by location, "" being the model's own, as they were; None if one is in flux, or
+        the session gives other data."""
+
+    def read(self) -> Model:
+        model = read(self._given, files=self._files)
+        self.files = None if self._changed else self._settled()
+        return model
+
+    def key(self) -> Any:
+        """What tells the model from all others."""
+        if self._path is not None:
+            return [os.path.realpath(self._path), _stat(self._path)]
+        assert self._data is not None
+        return [len(self._data), (_summary if cache.IN_MEMORY else _digest)(self._data)]
+
+    def _settled(self) -> dict[str, list[int]] | None:
+        """What the system says of the files; None where a change might not show."""
+        paths = {location: self._files.find(location) for location in self._files.opened}
+        if self._path is not None:
+            paths[""] = os.fspath(self._path)
+        try:
+            stats = {location: _stat(path) for location, path in paths.items()}
+        except OSError:  # gone
+            return None
+        settled = time.time_ns() - int(SETTLED * 1e9)
+        return stats if all(changed < settled for *_, changed in stats.values()) else None
+
+    def open(self, files: Mapping[str, list[int]]) -> None:
+        """Open these files, which must be as they were; ValueError if they are not."""
+        for location, stat in files.items():
+            path = self._files.find(location) if location else self._path
+            if path is None:
+                raise ValueError("this model has no files")
+            data = open_file(path)
+            if _stat(path) != stat:
+                raise ValueError(f"{path} has changed")
+            if location:
+                self._files.opened[location] = data
+            else:
+                self._files.model = data
+        self.files = dict(files)
+        if self._path is None:
+            self._files.model = self._data
+
+    def _buffers(self) -> dict[str, Buffer]:
+        own = {} if self._files.model is None else {"": self._files.model}
+        return own | self._files.opened
+
+    def forget(self) -> None:
+        """Let the system drop the pages of the files; they come back when read."""
+        for buffer in self._buffers().values():
+            memory.forget(np.frombuffer(buffer, np.uint8))
+
+    def buffer(self, location: str) -> Buffer:
+        """The bytes of an open file."""
+        return self._buffers()[location]
+
+    def locate(self, array: np.ndarray) -> tuple[str, int] | None:
+        """The file, and the offset there, of which an array is a view."""
+        if not array.size or not array.flags.c_contiguous:
+            return None
+        start = _address(array)
+        for location, buffer in self._buffers().items():
+            offset = start - _address(np.frombuffer(buffer, np.uint8))
+            if 0 <= offset <= len(buffer) - array.nbytes:
+                return location, offset
+        return None
+
+    def identify(self, array: np.ndarray) -> Hashable:
+        """Equal for arrays with equal elements: where they lie in the model's files, or else a digest."""
+        return self.locate(array) or _digest(_bytes(array)), array.dtype.str, array.shape
+
+
+def _address(array: np.ndarray) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address
+
+
+def _digest(data: memoryview) -> str:
+    return fingerprint(data).hexdigest()
+
+
+def _summary(data: memoryview) -> str:
+    """A digest of sums along rows and columns: for where SHA-256 and BLAKE2 take as long as a compilation."""
+    whole = len(data) // _ROW * _ROW
+    words = np.frombuffer(data[:whole], np.uint64).reshape(-1, _ROW // 8)
+    sums = (words.sum(0, dtype=np.uint64), words.sum(1, dtype=np.uint64))
+    ends = (data[:_ROW], data[whole:])
+    return _digest(memoryview(b"".join((*map(bytes, sums), *ends))))
+
+
+def _bytes(array: np.ndarray) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _stat(path: str | os.PathLike[str]) -> list[int]:
+    """What changes when a file is written or replaced; the time of its last change comes last."""
+    found = os.stat(path)
+    return [found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns]
+
+
+class Settings(Protocol):
+    """What of a session's options decides on plans."""
+
+    enable_profiling: bool
+    graph_optimization_level: GraphOptimizationLevel
+    memory_limit: int
+    optimized_model_filepath: str
+
+    @property
+    def changes(self) -> ModelChanges: ...
+
+    def entries(self) -> dict[str, str]:
+        """All that was set by keys."""
+        ...
+
+
+def key(
+    source: Source,
+    options: Settings,
+    chosen: Sequence[tuple[Provider, Mapping[str, str]]],
+    disabled: Sequence[str],
+) -> bytes | None:
+    """What a session's plans depend on; None if it is not to be remembered."""
+    prints = [getattr(provider, "fingerprint", None) for provider, _ in chosen]
+    changes = options.changes.key()
+    if cache.directory() is None or None in prints or ops.foreign() or is_limited() or changes is None:
+        return None
+    if options.enable_profiling or options.optimized_model_filepath or debug.level() >= debug.REWRITES:
+        return None
+    packages = {"sardonyx", *(type(provider).__module__.partition(".")[0] for provider, _ in chosen)}
+    try:
+        return json.dumps(
+            [
+                ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
+                source.key(),
+                [
+                    int(options.graph_optimization_level),
+                    options.memory_limit,
+                    sorted(options.entries().items()),
+                    sorted(disabled),
+                    changes,
+                ],
+                [[provider.name, sorted(given.items())] for provider, given in chosen],
+                [fingerprint() for fingerprint in prints if fingerprint],
+            ]
+        ).encode()
+    except OSError:  # reading the model will say it better
+        return None
+
+
+# ---- entries
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What a session tells of its model. Of the Values only names and types count."""
+
+    inputs: list[Value]
+    outputs: list[Value]
+    overridable: list[Value]
+    metadata: ModelMetadata
+
+    @classmethod
+    def of(cls, model: Model, graph: Graph, inputs: Sequence[Value]) -> Facts:
+        """The facts of a model, whose graph became this one; it is fed by these inputs."""
+        initialized = {id(value) for value in graph.initializers}
+        own = model.graph
+        metadata = ModelMetadata(
+            model.producer_name, own.name, model.domain, model.doc, own.doc, model.model_version, dict(model.metadata)
+        )
+        overridable = [value for value in graph.inputs if id(value) in initialized]
+        return cls(list(inputs), list(own.outputs), overridable, metadata)
+
+    def data(self) -> list[Any]:
+        """The facts as JSON."""
+        values = (self.inputs, self.outputs, self.overridable)
+        return [*([[v.name, _type_data(v.type)] for v in each] for each in values), list(astuple(self.metadata))]
+
+    @classmethod
+    def from_data(cls, data: list[Any]) -> Facts:
+        *values, metadata = data
+        inputs, outputs, overridable = ([Value(name, _type_of(kind)) for name, kind in each] for each in values)
+        return cls(inputs, outputs, overridable, ModelMetadata(*metadata))
+
+
+def _type_data(kind: ValueType | None) -> Any:
+    match kind:
+        case None:
+            return None
+        case TensorType() | SparseTensorType():
+            shape = None if kind.shape is None else list(kind.shape)
+            return [type(kind).__name__, kind.dtype and kind.dtype.name, shape]
+        case SequenceType() | OptionalType():
+            return [type(kind).__name__, _type_data(kind.element)]
+        case MapType():
+            return [type(kind).__name__, kind.key.name, _type_data(kind.value)]
+        case OpaqueType():
+            return [type(kind).__name__, kind.domain, kind.name]
+
+
+def _type_of(data: Any) -> ValueType | None:
+    match data:
+        case ["TensorType" | "SparseTensorType" as name, dtype, shape]:
+            kind = TensorType if name == "TensorType" else SparseTensorType
+            return kind(dtype and dtypes.by_name(dtype), None if shape is None else tuple(shape))
+        case ["SequenceType", element]:
+            return SequenceType(_type_of(element))
+        case ["OptionalType", element]:
+            return OptionalType(_type_of(element))
+        case ["MapType", dtype, value]:
+            return MapType(dtypes.by_name(dtype), _type_of(value))
+        case ["OpaqueType", domain, name]:
+            return OpaqueType(domain, name)
+    return None
+
+
+@dataclass(frozen=True)
+class Remembered:
+    """What an entry says; the plan that was made last comes first."""
+
+    facts: Facts
+    plans: list[Plan]
+    names: WeightTable
+
+
+def recall(key: bytes | None, source: Source) -> Remembered | None:
+    """What earlier sessions of this key left, None if there is nothing that can be used."""
+    stored = cache.read(key) if key else None
+    if key is None or stored is None:
+        return None
+    try:
+        return _decode(stored, source)
+    except Exception:  # whatever is wrong with it, compiling anew is right
+        cache.forget(key)
+        return None
+
+
+def _decode(stored: memoryview, source: Source) -> Remembered:
+    length = int.from_bytes(stored[:_HEAD], "little")
+    data = json.loads(bytes(stored[_HEAD : _HEAD + length]))
+    source.open(data["files"])
+    computed = stored[_start(length) :]
+    arrays = {}
+    for name, (location, offset, dtype, shape) in data["arrays"].items():
+        buffer = computed if location is None else source.buffer(location)
+        arrays[name] = np.frombuffer(buffer, dtype, prod(shape), offset).reshape(shape)
+        arrays[name].flags.writeable = False
+    strings = StringTable(data["strings"])
+    plans = [Plan.of(each, strings.texts, lambda name, _: arrays[name]) for each in data["plans"]]
+    for plan in plans:
+        check(plan)
+        _close(plan)
+    return Remembered(Facts.from_data(data["facts"]), plans, WeightTable(strings, arrays, source.identify))
+
+
+def _close(plan: Plan) -> None:
+    """Have the functions of a plan say that they cannot be compiled here."""
+    plan.compilers = [_stale] * len(plan.functions)
+    for function in plan.functions:
+        for inner in function:
+            _close(inner)
+
+
+def _stale(hints: Mapping[str, int]) -> NoReturn:
+    raise StalePlanError
+
+
+def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Plan]) -> None:
+    """Keep plans for later sessions, unless the model's files are in flux, or the constants too large."""
+    if key is None or source.files is None:
+        return
+    arrays: dict[str, Any] = {}
+    blocks: list[bytes | memoryview] = []
+    size = 0
+    for name, array in _constants(plans).items():
+        location, offset = source.locate(array) or (None, size)
+        arrays[name] = [location, offset, array.dtype.str, array.shape]
+        if location is None:
+            blocks += (_bytes(array), bytes(-array.nbytes % _ALIGN))
+            size += array.nbytes + -array.nbytes % _ALIGN
+    if size > LARGEST:
+        return
+    try:
+        text = json.dumps(
+            {
+                "files": source.files,
+                "facts": facts.data(),
+                "arrays": arrays,
+                "plans": [plan.data(lambda array: None) for plan in plans],
+                "strings": list(plans[0].strings),
+            }
+        ).encode()
+    except (TypeError, ValueError):  # texts that are no UTF-8
+        return
+    head = len(text).to_bytes(_HEAD, "little") + text
+    cache.write(key, head, bytes(_start(len(text)) - len(head)), *blocks)
+
+
+def _start(length: int) -> int:
+    """Where the constants begin, behind so many bytes of JSON."""
+    return -(-(_HEAD + length) // _ALIGN) * _ALIGN
+
+
+def _constants(plans: Sequence[Plan]) -> dict[str, np.ndarray]:
+    """The constants of plans and of those inside them."""
+    found: dict[str, np.ndarray] = {}
+    for plan in plans:
+        found |= plan.weights
+        for function in plan.functions:
+            found |= _constants(function)
+    return found

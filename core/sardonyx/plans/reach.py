@@ -1,0 +1,81 @@
+"""How far a launch goes: which of its parameters are extents and steps, which the bytes that it works on must have.
+
+A bundle's code is binary, or a shader, and its parameters come from the manifest. What a Kernel or a Routine says of
+its parameters is stored with the code: lists of extents, the product of each of which is not more than the launch has
+bytes, and single steps (strides and offsets). So a manifest that lies cannot have a launch run for hours, or far beyond
+its buffers; what is left is for WebAssembly and WebGPU, which keep code in their memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+from sardonyx.code.kernel import Kernel, Routine, Rows
+from sardonyx.errors import UnsoundError
+from sardonyx.providers.contract import Address
+
+SLACK = 1 << 16
+"""Bytes beyond those of a launch: small ones take no time, and steps reach over borders."""
+Reach = Sequence[Sequence[Any]]
+
+
+def reach(code: Any) -> list[list[Any]]:
+    """Lists of extents, and last the steps: `[["p0", "p1"], ["p2", "p3"]]`; an integer is written as it is."""
+    match code:
+        case Kernel():
+            found = _kernel(code)
+        case Rows():
+            found = [each for part in code.parts() for each in _kernel(part)]
+        case Routine():
+            found = _routine(code)
+        case _:
+            return [[]]
+    steps = sorted({size for kind, sizes in found if kind == "step" for size in sizes if isinstance(size, str)})
+    extents: list[list[Any]] = []
+    for kind, sizes in found:
+        if kind == "extents" and any(isinstance(size, str) for size in sizes) and sizes not in extents:
+            extents.append(sizes)
+    return [*extents, steps]
+
+
+def _kernel(kernel: Kernel) -> list[tuple[str, list[Any]]]:
+    axes = (*kernel.space, *kernel.reduce)
+    stored = [index for _, index, _ in kernel.stores]
+    loaded = [detail[1] for function, _, _, detail in kernel.nodes if function == "load"]
+    indices = [*stored, *loaded]
+    seen = {axis for _, walked, _ in indices for axis, _ in walked}
+    covered = {axis for _, walked, extra in stored if not extra for axis, _ in walked}
+    space = range(len(kernel.space))
+    found = [("extents", [axes[axis]]) for axis in sorted(seen)]
+    if covered.issuperset(space):
+        found.append(("extents", list(kernel.space)))
+    found += [("step", [offset, *(stride for _, stride in walked)]) for offset, walked, _ in indices]
+    return found
+
+
+def _routine(routine: Routine) -> list[tuple[str, list[Any]]]:
+    shapes = (*routine.inputs, *routine.outputs)
+    views = [*routine.views, *[None] * len(shapes)]
+    found = []
+    for shape, view in zip(shapes, views):
+        found += [("extents", [size]) for size in shape] if view else [("extents", list(shape))]
+    return found
+
+
+def check(code: Mapping[str, Any], addresses: Sequence[Address], params: Sequence[int]) -> None:
+    """Raise UnsoundError where a launch of a bundle's code would go further than it has bytes."""
+    if "reach" not in code:
+        return
+    name, (*extents, steps) = code["name"], code["reach"]
+    most = SLACK + sum([address.nbytes for address in addresses])
+    try:
+        for sizes in extents:
+            values = [size if type(size) is int else params[int(size[1:])] for size in sizes]
+            if min(values, default=0) < 0 or prod(values) > most:
+                raise UnsoundError(f"{name} is to go over {values} elements of {most:,} bytes: the bundle is damaged")
+        if steps and max([abs(params[int(step[1:])]) for step in steps]) > most:
+            raise UnsoundError(f"{name} is to step further than its {most:,} bytes: the bundle is damaged")
+    except IndexError:
+        raise UnsoundError(f"{name} lacks parameters: the bundle is damaged") from None

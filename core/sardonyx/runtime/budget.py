@@ -1,0 +1,47 @@
+"""What a session with a memory limit holds.
+
+Counted are, on all of its devices together: the arenas of intermediate results, inputs and outputs, which are made for
+the sizes of a run and kept for the next, and the weights that lie there. Not counted are constants that a device reads
+where they lie in a mapped file or in the caller's bytes, the plan and its code, what the compiler needs meanwhile, what
+a single NumPy call makes for itself, 1 MiB of scratch memory for each thread on WASM, and the arrays of the caller.
+
+One run of such a session goes on at a time; others wait. Before memory is taken for sizes that are new, the sum is
+known: where it would be above the limit, what no run is using is given back first, then the plan becomes one that loads
+its weights as they are needed (`sardonyx.runtime.streaming`), and where that is not enough the run is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from sardonyx.errors import RuntimeException
+
+if TYPE_CHECKING:
+    from sardonyx.runtime.frames import Frame
+
+
+class OverLimitError(RuntimeException):
+    """A plan needs more than there is left for these sizes; `symbols` are all that are known by now."""
+
+    def __init__(self, what: str, symbols: Mapping[str, int]) -> None:
+        super().__init__(what)
+        self.symbols = dict(symbols)
+
+
+class Budget:
+    """The limit of a session in bytes, and the frames that its runs have made."""
+
+    def __init__(self, limit: int, evict: Callable[[], None]) -> None:
+        self.limit = limit
+        self.evict = evict
+        """Gives back all that no run is using, weights among it."""
+        self.turn = threading.RLock()
+        """Held by the run that goes on."""
+        self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()
+
+    def arenas(self, but: Frame | None = None) -> int:
+        """The bytes of the arenas of all frames but one."""
+        return sum(frame.nbytes for frame in list(self.frames) if frame is not but)

@@ -1,0 +1,290 @@
+"""Frames: what one run of a plan needs, laid out and bound, and kept for runs of the same sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import cached_property
+from operator import is_
+from typing import Any
+
+import numpy as np
+
+from sardonyx.common import memory
+from sardonyx.common.strings import RunStrings, StringTable
+from sardonyx.errors import EPFail, RuntimeException
+from sardonyx.plans import plan as plans
+from sardonyx.plans import reach
+from sardonyx.plans.epochs import Epoch, Segment, code_of, split
+from sardonyx.providers.contract import Address, Device, Executable
+from sardonyx.providers.contract import Launch as Call
+from sardonyx.runtime.budget import OverLimitError
+from sardonyx.runtime.handles import Feed, Handle
+from sardonyx.runtime.inputs import Input
+from sardonyx.runtime.weights import Weights
+from sardonyx.sizes.polynomial import evaluate
+from sardonyx.sizes.sizecode import symbols_of
+from sardonyx.sizes.symbolic import guard_text
+
+NO_STRINGS = RunStrings(StringTable())
+FEW_TURNS = 32
+"""Turns of a loop that a device takes at first before the host looks after it."""
+
+
+class GuardError(Exception):
+    """These sizes break a guard of the plan; `symbols` are all that are known by now."""
+
+    def __init__(self, guard: str, symbols: Mapping[str, int]) -> None:
+        super().__init__(guard)
+        self.symbols = dict(symbols)
+
+
+class Code:
+    """What all frames of a plan share: its epochs, compiled for its devices once they are needed, and the weights."""
+
+    def __init__(
+        self, plan: plans.Plan, devices: Sequence[Device], weights: Weights, singly: bool, repeated: bool = False
+    ) -> None:
+        self.plan = plan
+        self.devices = devices
+        self.weights = weights
+        self._singly = singly
+        self._repeated = repeated
+
+    @cached_property
+    def epochs(self) -> list[Epoch]:
+        return split(self.plan, self._singly)
+
+    @cached_property
+    def largest(self) -> list[int | None]:
+        """The bytes that a tensor may have on each device, None for any number."""
+        return [getattr(device, "largest", None) for device in self.devices]
+
+    @cached_property
+    def executables(self) -> list[Executable | None]:
+        return [self._load(k) for k in range(len(self.devices))]
+
+    def _load(self, device: int) -> Executable | None:
+        segments = [s for epoch in self.epochs for s in epoch.segments if s.device == device]
+        if not segments:
+            return None
+        used = sorted({launch.code for segment in segments for launch in segment.launches})
+        places = {number: k for k, number in enumerate(used)}
+        codes = [code_of(self.plan.codes[number]) for number in used]
+        calls = [[Call(places[launch.code], self.label(launch)) for launch in segment.launches] for segment in segments]
+        load_body = getattr(self.devices[device], "load_body", None) if self.is_body else None
+        executable: Executable = load_body(codes, calls[0]) if load_body else self.devices[device].load(codes, calls)
+        return executable
+
+    @cached_property
+    def is_body(self) -> bool:
+        """Whether this is the body of a loop that is one segment of one device, the same one for all turns."""
+        items = self.epochs[0].items
+        if not self._repeated or self._singly or len(self.epochs) > 1 or len(items) != 1:
+            return False
+        if any(port.symbols for port in self.plan.inputs):
+            return False
+        if not isinstance(items[0], Segment):
+            return False
+        ports = (*self.plan.inputs, *self.plan.outputs)
+        return {self.plan.buffers[k].device for port in ports for k in port.buffers} <= {items[0].device}
+
+    def label(self, launch: plans.Launch) -> str:
+        name = str(self.plan.codes[launch.code]["name"])
+        labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
+        return f"{name} ({', '.join(labels[:3])}{', ...' if len(labels) > 3 else ''})" if labels else name
+
+
+class Frame:
+    """Memory and bound launches for one run at a time."""
+
+    def __init__(self, code: Code) -> None:
+        epochs = len(code.epochs)
+        self.code = code
+        self.chunks: dict[tuple[int, int], tuple[Any, int]] = {}
+        self.addresses: list[Address | None] = []
+        self.symbols: list[dict[str, int] | None] = [None] * epochs
+        self.rooms: list[list[int] | None] = [None] * epochs
+        self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
+        self.lent: dict[int, Address] = {}
+        self.fed: list[tuple[int, int, int]] = self._fed()
+        """Which feed is copied to which buffer of which device: all that do not lie there anyway."""
+        self.handles: dict[int, Handle] = {}
+        """What is known of buffers, as long as no epoch is bound anew."""
+        self.strings = NO_STRINGS
+        self.pace = FEW_TURNS
+        """How many turns of a loop a device takes before the host looks after it."""
+        self.start: tuple[list[tuple[int, ...]], dict[str, int], dict[str, int]] | None = None
+        """Shapes of feeds and outer symbols of the last run, and the symbols that they made."""
+        self.inputs: list[Input] = []
+        """What is fed to such a run, once there was more than one; good until the first epoch is bound anew."""
+        self.steps: list[list[Callable[[], None] | plans.Host]] = [[] for _ in range(epochs)]
+        """What the executor does in an epoch that is bound, up to the halt at its end."""
+        self.readers: dict[int, Callable[[], np.ndarray]] = {}
+        """What reads buffers, as long as no epoch is bound anew."""
+        self._lenders: list[Feed] = []
+        if code.weights.budget is not None:
+            code.weights.budget.frames.add(self)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its memory."""
+        return sum(total for _, total in self.chunks.values())
+
+    def lend(self, feeds: Sequence[Feed], count: int) -> None:
+        """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
+        first = len(feeds) - count
+        lenders = list(feeds[first:])
+        if len(lenders) == len(self._lenders) and all(map(is_, lenders, self._lenders)):
+            return
+        lent: dict[int, Address] = {}
+        for port, feed in zip(self.code.plan.inputs[first:], lenders, strict=True):
+            if isinstance(feed, Handle):
+                lent.update((k, feed.address) for k in port.buffers if self.code.plan.buffers[k].device == feed.device)
+        self._lenders = lenders
+        if lent.keys() != self.lent.keys() or not all(_same(lent[k], self.lent[k]) for k in lent):
+            self.lent = lent
+            self.fed = self._fed()
+            self.symbols[0] = None
+
+    def _fed(self) -> list[tuple[int, int, int]]:
+        plan = self.code.plan
+        places = ((number, k) for number, port in enumerate(plan.inputs) for k in port.buffers if k not in self.lent)
+        return [(number, k, plan.buffers[k].device) for number, k in places]
+
+    def bind(self, number: int, symbols: Mapping[str, int]) -> None:
+        """Lay out and bind an epoch for these sizes: `symbols` then says so."""
+        epoch = self.code.epochs[number]
+        for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
+            if (value == 0 if relation == "==" else value >= 0) != truth:
+                raise GuardError(guard_text(expression, relation, truth), symbols)
+        rooms = epoch.layout.rooms(symbols)
+        if rooms is None:
+            raise GuardError(self._negative(epoch, symbols), symbols)
+        self._check_budget(number, rooms, symbols)
+        if not self.addresses:
+            self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
+        self._check_sizes(epoch, rooms, symbols)
+        self.symbols[number] = None  # what follows may fail, and leave nothing that is bound
+        self.handles.clear()
+        self.readers.clear()
+        if number == 0:
+            self.inputs = []
+        laid = self.rooms[number]
+        if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
+            self._place(number, rooms)
+        params = iter(epoch.params(symbols))
+        self.launches[number] = [self._bind(segment, params) for segment in epoch.segments]
+        self.symbols[number] = dict(symbols)
+        for later in range(number + 1, len(self.code.epochs)):
+            self.symbols[later] = None
+
+    def _place(self, number: int, rooms: list[int]) -> None:
+        """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must.
+
+        So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
+        """
+        epoch, laid = self.code.epochs[number], self.rooms[number]
+        if laid is not None and self.code.weights.budget is None:
+            grown = zip(epoch.buffers, laid, rooms, strict=True)
+            more = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
+            with suppress(RuntimeException, EPFail):  # there may be enough for what it must have
+                self._lay(number, more)
+                return
+        self._lay(number, rooms)
+
+    def _lay(self, number: int, rooms: list[int]) -> None:
+        """Lay out an epoch; what fails leaves nothing that a later call would take for memory."""
+        epoch = self.code.epochs[number]
+        totals, offsets = epoch.layout.place(rooms)
+        self.rooms[number] = None
+        for device, total in totals.items():
+            chunk, capacity = self.chunks.get((device, number), (None, -1))
+            if capacity < total:
+                if chunk is not None:
+                    del self.chunks[device, number]
+                    self.code.devices[device].free(chunk)
+                self.chunks[device, number] = (self._allocate(epoch, device, total, rooms), total)
+        for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
+            chunk, _ = self.chunks[self.code.plan.buffers[k].device, number]
+            self.addresses[k] = Address(chunk, offset, room)
+        self.rooms[number] = rooms
+
+    def free(self) -> None:
+        """Give back all memory; the frame is of no use any more."""
+        for (device, _), (chunk, _) in self.chunks.items():
+            self.code.devices[device].free(chunk)
+        self.chunks = {}
+
+    def _allocate(self, epoch: Epoch, device: int, total: int, rooms: list[int]) -> Any:
+        if total <= memory.available():
+            with suppress(MemoryError):
+                return self.code.devices[device].allocate(total)
+        room, largest = max(zip(rooms, epoch.buffers, strict=True))
+        where = self._maker(epoch, largest)
+        raise RuntimeException(f"{where} wants {room:,} bytes of {total:,} in all, more than there are")
+
+    def _check_sizes(self, epoch: Epoch, rooms: Sequence[int], symbols: Mapping[str, int]) -> None:
+        """Raise GuardError where a tensor is larger than its device takes: another plan has it elsewhere."""
+        for k, room in zip(epoch.buffers, rooms, strict=True):
+            most = self._most(k)
+            if most is not None and room > most:
+                raise GuardError(f"{self._maker(epoch, k)} wants {room:,} bytes, more than {most:,}", symbols)
+
+    def _check_budget(self, number: int, rooms: list[int], symbols: Mapping[str, int]) -> None:
+        """Raise OverLimitError where this epoch, and weights that are not there yet, are more than the session may
+        have."""
+        weights = self.code.weights
+        if weights.budget is None:
+            return
+        totals, _ = self.code.epochs[number].layout.place(rooms)
+        old = {place: total for place, (_, total) in self.chunks.items()}
+        new = {(device, number): max(total, old.get((device, number), 0)) for device, total in totals.items()}
+        arena = sum((old | new).values())
+        stays, meanwhile = (0, 0) if self.addresses else weights.wanted(self.code.plan, self.code.devices)
+        need = stays + max(meanwhile, arena)
+        left = weights.budget.limit - weights.budget.arenas(but=self) - weights.held()
+        if need > left:
+            raise OverLimitError(f"this needs {need:,} bytes, and {left:,} are left of the memory limit", symbols)
+
+    def fit(self, symbols: Mapping[str, int]) -> None:
+        """Raise OverLimitError where the first epoch needs more for these sizes than the session may have."""
+        rooms = self.code.epochs[0].layout.rooms(symbols)
+        if rooms is not None:
+            self._check_budget(0, rooms, symbols)
+
+    def _most(self, buffer: int) -> int | None:
+        """The bytes that a buffer may have."""
+        return self.code.largest[self.code.plan.buffers[buffer].device]
+
+    def _negative(self, epoch: Epoch, symbols: Mapping[str, int]) -> str:
+        for k in epoch.buffers:
+            shape = [evaluate(s, symbols) for s in self.code.plan.buffers[k].shape if symbols_of(s) <= symbols.keys()]
+            if min(shape, default=0) < 0:
+                return f"{self._maker(epoch, k)} would give {shape}"
+        return "a size would be negative"
+
+    def _maker(self, epoch: Epoch, buffer: int) -> str:
+        """What fills a buffer, for errors."""
+        launches = (launch for segment in epoch.segments for launch in segment.launches if buffer in launch.buffers)
+        return next(map(self.code.label, launches), "what is fed")
+
+    def _bind(self, segment: Segment, params: Any) -> Callable[[], None]:
+        executable = self.code.executables[segment.device]
+        assert executable is not None
+        buffers: list[list[Address]] = []
+        values = []
+        for launch in segment.launches:
+            buffers.append([self.address(k) for k in launch.buffers])
+            values.append([next(params) for _ in launch.params])
+            reach.check(self.code.plan.codes[launch.code], buffers[-1], values[-1])
+        return executable.bind(segment.number, buffers, values)
+
+    def address(self, buffer: int) -> Address:
+        address = self.lent.get(buffer) or self.addresses[buffer]
+        assert address is not None, f"buffer {buffer} is used before its epoch"
+        return address
+
+
+def _same(a: Address, b: Address) -> bool:
+    return a.chunk is b.chunk and a.offset == b.offset and a.nbytes == b.nbytes

@@ -1,0 +1,287 @@
+"""Sizes as polynomials over a model's symbolic dimensions.
+
+A `Poly` is exact integer algebra in a normal form, so equal sizes are equal objects: `12 * (b * s * 32)` is
+`384 * b * s`. A `Dim` is a Poly that Python code may use and compare like a number: what the algebra can prove costs
+nothing; anything else is decided by the numbers of the call at hand, which the active `Guards` know, and leaves a guard
+there, so that a plan knows for which other sizes it holds.
+
+>>> guards = Guards()
+>>> s = guards.symbol("s", 7)
+>>> s * 4 // 2, (s * 12) % 4, s + 1 > 0, len(guards)
+(2*s, 0, True, 0)
+>>> with guards:
+...     s == 1
+False
+>>> print(guards)
+s != 1
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+from sardonyx.sizes.polynomial import ONE, Poly, apply, constant, evaluate, symbol, to_text
+
+
+class Dim:
+    """A size that is not the same in every call."""
+
+    __slots__ = ("poly",)
+
+    def __init__(self, poly: Poly) -> None:
+        self.poly = poly
+
+    def __add__(self, other: Size) -> Size:
+        return size(self.poly + poly(other)) if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __sub__(self, other: Size) -> Size:
+        return size(self.poly - poly(other)) if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __rsub__(self, other: Size) -> Size:
+        return size(poly(other) - self.poly)
+
+    def __mul__(self, other: Size) -> Size:
+        return size(self.poly * poly(other)) if isinstance(other, (int, Dim)) else NotImplemented
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Size:
+        return self * -1
+
+    def __floordiv__(self, other: Size) -> Size:
+        return size(self.poly.floordiv(poly(other)))
+
+    def __rfloordiv__(self, other: Size) -> Size:
+        return size(poly(other).floordiv(self.poly))
+
+    def __mod__(self, other: Size) -> Size:
+        return size(self.poly.mod(poly(other)))
+
+    def __rmod__(self, other: Size) -> Size:
+        return size(poly(other).mod(self.poly))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, (int, Dim)) and _decide(self - other, "==")
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __ge__(self, other: Size) -> bool:
+        return _decide(self - other, ">=")
+
+    def __gt__(self, other: Size) -> bool:
+        return _decide(self - other - 1, ">=")
+
+    def __le__(self, other: Size) -> bool:
+        return _decide(other - self, ">=")
+
+    def __lt__(self, other: Size) -> bool:
+        return _decide(other - self - 1, ">=")
+
+    def __hash__(self) -> int:
+        raise TypeError("a symbolic size is no dictionary key; use poly(size)")
+
+    def __bool__(self) -> bool:
+        return self != 0
+
+    def __index__(self) -> int:
+        """The number; whoever asks for it ties the plan to it."""
+        number = hint(self)
+        _decide(self - number, "==")
+        return number
+
+    __int__ = __index__
+
+    def __str__(self) -> str:
+        return str(self.poly)
+
+    def __repr__(self) -> str:
+        """What messages say, in which sizes and lists of them stand: the number in the call at hand, if it is known."""
+        try:
+            return str(hint(self))
+        except (UndecidedSizeError, KeyError):
+            return str(self.poly)
+
+    def __format__(self, spec: str) -> str:
+        return format(repr(self), spec)
+
+
+Size: TypeAlias = int | Dim
+
+
+def poly(size: Size) -> Poly:
+    """The polynomial of a size: what sizes are compared by without leaving a guard."""
+    return size.poly if isinstance(size, Dim) else constant(int(size))
+
+
+def size(polynomial: Poly) -> Size:
+    """The size of a polynomial: an integer if it has no symbol."""
+    number = polynomial.constant
+    return Dim(polynomial) if number is None else number
+
+
+def hint(size: Size) -> int:
+    """The size in the call at hand, as the active guards know it: for estimates, since no guard is left."""
+    return active_guards().value(size.poly) if isinstance(size, Dim) else int(size)
+
+
+def count(shape: Iterable[Size]) -> int:
+    """The elements of a shape in the call at hand: `hint(product(shape))`, without a product of polynomials."""
+    return prod(map(hint, shape))
+
+
+def minimum(a: Size, b: Size) -> Size:
+    """The smaller size, as an expression: no guard is left."""
+    return size(apply("min", poly(a), poly(b)))
+
+
+def maximum(a: Size, b: Size) -> Size:
+    """The larger size, as an expression: no guard is left."""
+    return size(apply("max", poly(a), poly(b)))
+
+
+def same(a: Size, b: Size) -> bool:
+    """Whether two sizes are equal whatever the symbols are: no guard is left."""
+    if isinstance(a, Dim):
+        return isinstance(b, Dim) and a.poly == b.poly
+    return not isinstance(b, Dim) and int(a) == int(b)
+
+
+def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
+    """Whether two shapes are equal whatever the symbols are: no guard is left."""
+    return len(a) == len(b) and all(map(same, a, b))
+
+
+def product(sizes: Any) -> Size:
+    """The product of sizes: the number of elements of a shape."""
+    number = 1
+    total: Size | None = None
+    for size in sizes:
+        if not isinstance(size, Dim):
+            number *= size
+        else:
+            total = size if total is None else total * size
+    return number if total is None else total if number == 1 else total * number
+
+
+# ---- guards
+
+
+class UndecidedSizeError(Exception):
+    """A comparison depends on a symbolic size, and no guards are being recorded."""
+
+
+_active = threading.local()
+
+
+class Guards:
+    """The numbers that symbols have in one call, and the decisions that a trace took by looking at sizes.
+
+    As a context manager it is the one that this thread's comparisons ask.
+    """
+
+    def __init__(self, hints: Mapping[str, int] | None = None) -> None:
+        self.hints = dict(hints or {})
+        self.facts: dict[tuple[Poly, str], bool] = {}
+        self._values: dict[Poly, int] = {}
+
+    def symbol(self, name: str, value: int) -> Dim:
+        """A new symbol and its number."""
+        self.hints[name] = value
+        return Dim(symbol(name))
+
+    def value(self, polynomial: Poly) -> int:
+        """The number of a polynomial."""
+        value = self._values.get(polynomial)
+        if value is None:
+            value = self._values[polynomial] = evaluate(polynomial.json(), self.hints)
+        return value
+
+    def __enter__(self) -> Guards:
+        stack = _active.__dict__.setdefault("stack", [])
+        stack.append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _active.stack.pop()
+
+    def __len__(self) -> int:
+        return len(self.facts)
+
+    def __iter__(self) -> Iterator[tuple[Poly, str, bool]]:
+        return ((polynomial, relation, truth) for (polynomial, relation), truth in self.facts.items())
+
+    def __str__(self) -> str:
+        return "\n".join(guard_text(polynomial.json(), relation, truth) for polynomial, relation, truth in self)
+
+    def decide(self, polynomial: Poly, relation: str) -> bool:
+        """Whether a polynomial is 0, or at least 0; the answer becomes a guard."""
+        value = self.value(polynomial)
+        return self.facts.setdefault((polynomial, relation), value == 0 if relation == "==" else value >= 0)
+
+
+_SIGNS = {("==", True): "==", ("==", False): "!=", (">=", True): ">=", (">=", False): "<"}
+_FLIPPED = {"==": "==", "!=": "!=", ">=": "<=", "<": ">"}
+
+
+def guard_text(expression: Any, relation: str, truth: bool) -> str:
+    """A guard for a person to read: what is subtracted stands on the other side.
+
+    >>> guard_text(["+", -1, "s"], ">=", True), guard_text(["+", 512, ["*", -1, "s"]], ">=", True)
+    ('s >= 1', 's <= 512')
+    """
+    sides: tuple[list[Any], list[Any]] = ([], [])
+    for term in expression[1:] if isinstance(expression, list) and expression[0] == "+" else [expression]:
+        factor = term[1] if isinstance(term, list) and term[0] == "*" and isinstance(term[1], int) else term
+        if not (isinstance(factor, int) and factor < 0):
+            sides[0].append(term)
+        elif isinstance(term, int):
+            sides[1].append(-term)
+        else:
+            rest = term[2:] if factor == -1 else [-factor, *term[2:]]
+            sides[1].append(rest[0] if len(rest) == 1 else ["*", *rest])
+    left, right = (to_text(["+", *side]) if len(side) > 1 else to_text(side[0]) if side else "0" for side in sides)
+    sign = _SIGNS[relation, truth]
+    return (
+        f"{right} {_FLIPPED[sign]} {left}"
+        if all(isinstance(term, int) for term in sides[0])
+        else f"{left} {sign} {right}"
+    )
+
+
+class _NoGuards(Guards):
+    def decide(self, polynomial: Poly, relation: str) -> bool:
+        raise UndecidedSizeError(guard_text(polynomial.json(), relation, True))
+
+    def value(self, polynomial: Poly) -> int:
+        raise UndecidedSizeError(f"the number of {polynomial} is not known")
+
+
+UNDECIDED = _NoGuards()
+"""As a context manager: comparisons that the algebra cannot prove raise `UndecidedSizeError`."""
+
+
+def _decide(difference: Size, relation: str) -> bool:
+    if not isinstance(difference, Dim):
+        return difference == 0 if relation == "==" else difference >= 0
+    polynomial = difference.poly
+    if relation == ">=":
+        if polynomial.is_nonnegative():
+            return True
+        if (polynomial.scaled(-1) - ONE).is_nonnegative():
+            return False
+    elif (polynomial - ONE).is_nonnegative() or (polynomial.scaled(-1) - ONE).is_nonnegative():
+        return False
+    elif polynomial.terms[-1][1] < 0:
+        polynomial = polynomial.scaled(-1)
+    return active_guards().decide(polynomial, relation)
+
+
+def active_guards() -> Guards:
+    """The guards that this thread's comparisons ask; `UNDECIDED` where there are none."""
+    stack: list[Guards] = _active.__dict__.get("stack") or [UNDECIDED]
+    return stack[-1]
