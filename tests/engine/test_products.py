@@ -19,7 +19,7 @@ import sardonyx
 from sardonyx.common import threads
 from sardonyx.common.crew import Crew
 from sardonyx.errors import EPFail
-from sardonyx.primitives import products
+from sardonyx.host import products
 from tests.engine.providers import NUMPY, WASM
 from tests.support import require
 

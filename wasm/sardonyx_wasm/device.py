@@ -39,7 +39,7 @@ class Allocation:
 
 
 class WasmDevice:
-    """Implements `sardonyx.providers.contract.Device`; any number of threads may run bound segments at the same time."""
+    """Implements `sardonyx.providers.contract.Device`; many threads may run bound segments at the same time."""
 
     name = "wasm"
     in_order = True

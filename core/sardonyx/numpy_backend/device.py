@@ -14,11 +14,11 @@ from sardonyx.common import threads
 from sardonyx.common.crew import Crew
 from sardonyx.common.termination import poll
 from sardonyx.errors import RuntimeException, SardonyxError
+from sardonyx.host.products import shared
 from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
-from sardonyx.primitives.products import shared
 from sardonyx.providers.contract import ALIGNMENT, Address, Executable, Launch
 
 Bound = Callable[[], None]

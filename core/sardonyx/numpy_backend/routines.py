@@ -12,9 +12,9 @@ import numpy as np
 
 from sardonyx.code.kernel import Routine
 from sardonyx.common import dtypes
+from sardonyx.host import products
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
-from sardonyx.primitives import products
 from sardonyx.primitives.array import PRIMITIVES
 from sardonyx.primitives.convolution import convolve
 from sardonyx.primitives.fourier import Fourier

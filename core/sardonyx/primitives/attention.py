@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives import products
+from sardonyx.host import products
 from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.elementwise import (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives import products
+from sardonyx.host import products
 from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, reshape, transpose

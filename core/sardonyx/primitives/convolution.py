@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.primitives import products
+from sardonyx.host import products
 from sardonyx.primitives.array import Array, Primitive, bind, primitive
 from sardonyx.primitives.contraction import narrowed, work_type
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
