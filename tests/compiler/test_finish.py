@@ -8,7 +8,8 @@ from sardonyx import primitives as p
 from sardonyx.code.kernel import Kernel
 from sardonyx.common import dtypes
 from sardonyx.compiler.lower import KernelBuilder
-from sardonyx.primitives.array import Array, Trace
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import symbol
 from sardonyx.sizes.symbolic import Dim, Guards, Size
 

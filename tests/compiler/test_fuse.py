@@ -9,7 +9,8 @@ import pytest
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.fuse import fuse
-from sardonyx.primitives.array import Array, Trace
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.trace import Trace
 from sardonyx.providers.registry import NUMPY, load
 from sardonyx.sizes.symbolic import Guards
 

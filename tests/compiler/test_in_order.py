@@ -5,7 +5,7 @@ from __future__ import annotations
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import in_order
-from sardonyx.primitives.array import Trace
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 
 

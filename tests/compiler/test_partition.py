@@ -12,7 +12,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.partition import partition
 from sardonyx.errors import NotImplemented
-from sardonyx.primitives.array import Trace
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 
 

@@ -12,7 +12,8 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.indices import flat_index
 from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.compiler.views import View, carried, view
-from sardonyx.primitives.array import Array, Primitive, Trace
+from sardonyx.primitives.array import Array, Primitive
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import joined, symbol
 from sardonyx.sizes.symbolic import Dim, Guards, Size
 

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import sardonyx
-from sardonyx.primitives import array as arrays
+from sardonyx.primitives import evaluation
 from tests.engine.providers import WASM, WEBGPU, require_provider
 
 rng = np.random.default_rng(0)
@@ -313,7 +313,7 @@ def run(library: Any, model: bytes, feeds: dict[str, np.ndarray], provider: str)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_operands_of_any_form(name: str, provider: str, monkeypatch: pytest.MonkeyPatch) -> None:
     require_provider(provider)
-    monkeypatch.setattr(arrays, "FOLD_LIMIT", 1)
+    monkeypatch.setattr(evaluation, "FOLD_LIMIT", 1)
     for form in FORMS:
         made, feeds = model(BLOCKS[name], form)
         expected = run(onnxruntime, made, feeds, "CPUExecutionProvider")

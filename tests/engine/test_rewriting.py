@@ -12,7 +12,8 @@ from onnx import TensorProto, helper
 import sardonyx
 from sardonyx.common import debug
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.array import Equation, Trace
+from sardonyx.primitives.array import Equation
+from sardonyx.primitives.trace import Trace
 from sardonyx.providers.registry import WASM, load
 
 Rewrite = Callable[[Trace, Collection[int]], None]

@@ -18,7 +18,8 @@ from sardonyx.errors import InvalidArgument, NotImplemented, RuntimeException
 from sardonyx.host import host_function
 from sardonyx.ops.operator import Operator
 from sardonyx.plans.plan import Host, Plan
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.runtime.executor import replay
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS

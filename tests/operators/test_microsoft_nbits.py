@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sardonyx import InferenceSession, errors
-from sardonyx.primitives.array import FOLD_LIMIT
+from sardonyx.primitives.evaluation import FOLD_LIMIT
 
 from .microsoft import ON_ALL, Call, check
 from .test_samples import assert_near

@@ -17,7 +17,8 @@ from sardonyx import primitives as p
 from sardonyx.code import scalar
 from sardonyx.code.special import erf
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.formats import decode, encode
 from sardonyx.sizes.symbolic import Guards
 from tests.compiler.accuracy import ACCURACY, EXACT, GUARD, samples, truth, ulps

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 from sardonyx.common import dtypes
 from sardonyx.ops.interpret import interpret
 from sardonyx.primitives import show
-from sardonyx.primitives.array import Trace
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from tests.support import eager
 

@@ -22,7 +22,7 @@ from sardonyx.passes.journal import Journal
 from sardonyx.passes.rewrite import FOLD, MERGE, rewrite
 from sardonyx.passes.rule import Rule
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.array import constant as known
+from sardonyx.primitives.binding import constant as known
 
 IMPORTS = {"": 28, "com.microsoft": 1}
 

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from sardonyx.primitives.array import Array, constant
-from sardonyx.primitives.recurrent import RECURRENT, Layer, recurrent
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.layer import Layer
+from sardonyx.primitives.recurrent import RECURRENT, recurrent
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 
 LAYERS = [

@@ -15,7 +15,8 @@ from sardonyx.model.serde import read
 from sardonyx.model.structure import fill, form, leaves, present
 from sardonyx.ops.interpret import interpret
 from sardonyx.passes.upgrade import upgrade
-from sardonyx.primitives.array import Array, Trace
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import evaluate as evaluate_size
 from sardonyx.sizes.symbolic import Dim, Guards
 

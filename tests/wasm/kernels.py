@@ -11,7 +11,8 @@ import numpy as np
 from sardonyx.code.kernel import Kernel
 from sardonyx.common import dtypes
 from sardonyx.compiler.lower import FOLD, KernelBuilder
-from sardonyx.primitives.array import Array, Equation, Trace
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import Poly, evaluate
 from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_wasm import kernels

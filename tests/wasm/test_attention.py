@@ -12,7 +12,7 @@ import sardonyx
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array as Symbol
-from sardonyx.primitives.array import Trace
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm import attention
 from sardonyx_wasm.legalize import legalize, takes

@@ -11,7 +11,9 @@ import pytest
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.nbits import unpack
-from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.driver import HOSTED
 from sardonyx_wasm.legalize import legalize
@@ -63,7 +65,7 @@ def evaluate(trace: Trace, feed: np.ndarray) -> tuple[np.ndarray, dict[str, Any]
 @pytest.fixture(autouse=True)
 def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights count as large, so that what depends on them is recorded."""
-    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
+    monkeypatch.setattr("sardonyx.primitives.evaluation.FOLD_LIMIT", 0)
 
 
 def check(target: str, shape: tuple[int, ...], function: Callable[[Array], Array]) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Trace
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.kernels.graph import Graph
 from sardonyx_wasm.kernels.strategy import choose

@@ -13,7 +13,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.filtering import Filter, filters
-from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalize import legalize
 

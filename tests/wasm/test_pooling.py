@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from sardonyx import primitives as p
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from tests.wasm.traces import check
 
 RNG = np.random.default_rng(0)

@@ -11,7 +11,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx.code.kernel import Routine
-from sardonyx.primitives.recurrent import RECURRENT, STATES, Layer
+from sardonyx.primitives.layer import STATES, Layer
+from sardonyx.primitives.recurrent import RECURRENT
 from sardonyx_wasm import routines
 from sardonyx_wasm.code import SCRATCH
 from sardonyx_wasm.generator import Unit

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx.primitives.array import constant
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.suppression import SUPPRESSION
 from sardonyx_wasm.routines import suppression
 from tests.support import require

@@ -11,7 +11,9 @@ import pytest
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.schedule import live_equations
-from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalize import legalize
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from sardonyx.primitives.array import constant
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.ensemble import COMBINE, TREE_ENSEMBLE
 from sardonyx_wasm.routines.trees import RECORD, SIDE_BY_SIDE
 from tests.support import require

@@ -10,7 +10,9 @@ from numpy.testing import assert_array_equal
 
 from sardonyx.common import dtypes
 from sardonyx.compiler.schedule import live_equations
-from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalize import legalize
 from sardonyx_wasm.routines.integer import WIDTH

@@ -48,7 +48,7 @@ def numbers(dtype: Any, *shape: int) -> Numbers:
 @pytest.mark.parametrize("sizes", SIZES, ids=str)
 @pytest.mark.parametrize(("left", "right"), [("i1", "i1"), ("u1", "i1"), ("u1", "u1"), ("i1", "u1")])
 def test_sizes_and_signs(sizes: tuple[int, int, int], left: str, right: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
+    monkeypatch.setattr("sardonyx.primitives.evaluation.FOLD_LIMIT", 0)
     rows, depth, columns = sizes
     a, b = numbers(left, rows, depth), numbers(right, depth, columns)
     expected = a.astype("i8") @ b.astype("i8")

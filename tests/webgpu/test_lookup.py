@@ -16,7 +16,7 @@ require("webgpu")
 
 @pytest.mark.parametrize(("rows", "setup"), [(5, 0), (200, 1)])
 def test_a_sparse_lookup_computes_what_it_finds(rows: int, setup: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
+    monkeypatch.setattr("sardonyx.primitives.evaluation.FOLD_LIMIT", 0)
     random = np.random.default_rng(0)
     table = random.integers(-128, 128, (300, 40)).astype(np.int8)
     scale = random.uniform(0.1, 1, (300, 1)).astype("f4")

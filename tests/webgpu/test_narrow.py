@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from sardonyx import InferenceSession
 from sardonyx.common.dtypes import ML_NAMES, by_name
-from sardonyx.primitives.array import constant
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.formats import FORMATS, decode, value_of_bits
 from tests.support import require
 

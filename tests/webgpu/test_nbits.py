@@ -32,7 +32,7 @@ DESIGNS = [Design(THREAD, 2, 2), Design(SPLIT, 1, 1, 8), Design(SPLIT, 4, 1, 2),
 @pytest.fixture(autouse=True)
 def _unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights count as large, so that what depends on them is recorded."""
-    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
+    monkeypatch.setattr("sardonyx.primitives.evaluation.FOLD_LIMIT", 0)
 
 
 @pytest.fixture(params=DESIGNS, ids=lambda design: "-".join(map(str, design)))

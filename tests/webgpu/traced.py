@@ -12,7 +12,9 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.schedule import schedule
 from sardonyx.plans.plan import Launch, Plan
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import Array, Trace, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 from sardonyx.providers.registry import NUMPY, load
 from sardonyx.runtime.executor import replay
 from sardonyx.sizes.symbolic import Guards, Size

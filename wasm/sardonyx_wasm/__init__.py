@@ -10,7 +10,7 @@ from sardonyx.common import threads
 from sardonyx.common.dtypes import DType
 
 if TYPE_CHECKING:
-    from sardonyx.primitives.array import Trace
+    from sardonyx.primitives.trace import Trace
     from sardonyx.providers.contract import Bundler, Device
 
 

@@ -20,7 +20,7 @@ from .assembler import Callee, Memory, Module, i32
 from .generator import generate
 
 if TYPE_CHECKING:
-    from sardonyx.primitives.array import Trace
+    from sardonyx.primitives.trace import Trace
     from sardonyx.providers.contract import Provider, Sections
 
 MODULES = (("wasm", frozenset({"simd", "relaxed-simd", "threads"})), ("wasm-simd", frozenset({"simd", "threads"})))

@@ -19,7 +19,8 @@ from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.legalization.filtering import Filter, weight_transform
 from sardonyx.compiler.legalization.phases import interleaved
 from sardonyx.compiler.legalization.volumes import is_plane, is_small, planes
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, hint, maximum, product
 
 from . import blas

@@ -13,7 +13,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.dequantized import Multiplied, multiplied
 from sardonyx.compiler.legalization.ranges import bounds
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, hint
 
 from . import blas, unpacked

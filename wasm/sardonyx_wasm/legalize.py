@@ -11,7 +11,8 @@ from importlib import import_module
 from typing import TypeAlias
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Equation, Trace
+from sardonyx.primitives.array import Equation
+from sardonyx.primitives.trace import Trace
 
 from .legalizer import Legalizer
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
-from sardonyx.primitives.array import Trace
+from sardonyx.primitives.trace import Trace
 
 from .routines.tile import panel_width
 

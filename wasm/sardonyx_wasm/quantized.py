@@ -17,7 +17,8 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.ranges import bounds, fits, integers, largest_sum, least
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, hint, product
 
 from . import blas, products

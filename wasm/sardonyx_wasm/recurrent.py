@@ -6,7 +6,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.ranges import integers, least
 from sardonyx.primitives.array import Equation
-from sardonyx.primitives.recurrent import Layer
+from sardonyx.primitives.layer import Layer
 
 from .legalizer import Legalizer
 from .products import in_panels

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import same_shape
 
 from .legalizer import Legalizer

@@ -17,7 +17,9 @@ import numpy as np
 from sardonyx.code import scalar
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives.array import Array, Equation, Trace, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Size, same_shape
 
 from . import primitives as own

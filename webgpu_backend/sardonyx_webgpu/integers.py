@@ -11,7 +11,8 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
 from sardonyx.compiler.legalization.products import contracted
 from sardonyx.compiler.legalization.ranges import bounds, fits
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import hint, product, same, same_shape
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import designs_of_bytes

@@ -15,7 +15,8 @@ from typing import TypeAlias
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
 from sardonyx.compiler.legalization.pooling import Pooling
 from sardonyx.compiler.rewriting import Rewriter, expand_composites
-from sardonyx.primitives.array import Equation, Trace
+from sardonyx.primitives.array import Equation
+from sardonyx.primitives.trace import Trace
 from sardonyx_webgpu.projections import Projections
 
 Rule: TypeAlias = Callable[[ChannelsLast, Equation], bool]

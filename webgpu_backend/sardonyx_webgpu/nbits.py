@@ -12,7 +12,8 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.dequantized import Multiplied, multiplied
 from sardonyx.compiler.legalization.ranges import bounds
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.designs import designs
 from sardonyx_webgpu.window import filled

@@ -12,7 +12,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.rewriting import Rewriter, in_order
-from sardonyx.primitives.array import Array, Equation, Trace
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Size, product
 
 _MOVES = frozenset({"reshape", "transpose", "cast"})

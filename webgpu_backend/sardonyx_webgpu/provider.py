@@ -16,7 +16,7 @@ from sardonyx.errors import EPFail
 from sardonyx_webgpu.values import MOVES, is_bits, supported
 
 if TYPE_CHECKING:
-    from sardonyx.primitives.array import Trace
+    from sardonyx.primitives.trace import Trace
     from sardonyx.providers.contract import Bundler
     from sardonyx_webgpu.device import WebGpuDevice
 

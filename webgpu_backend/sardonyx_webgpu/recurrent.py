@@ -9,7 +9,7 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.compiler.views import SHIFTS
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.recurrent import GATES, Layer
+from sardonyx.primitives.layer import GATES, Layer
 from sardonyx.sizes.symbolic import hint, product
 from sardonyx_webgpu import primitives as own
 

@@ -20,7 +20,7 @@ FEW = 16
 def keys(x: Array, descending: bool = False) -> Array:
     """Integers without signs in the order of elements: zeros are equal, NaN is the largest; of 64 bits, or of 32.
 
-    >>> from sardonyx.primitives.array import constant
+    >>> from sardonyx.primitives.binding import constant
     >>> keys(constant([-1, 0, 1])).value.tolist()[:2]
     [9223372036854775807, 9223372036854775808]
     """

@@ -12,7 +12,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
 from sardonyx.compiler.legalization.filtering import POINTS, Filter, choices, moved, weight_transform
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, hint, product
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.products import matmul

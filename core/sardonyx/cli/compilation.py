@@ -15,7 +15,8 @@ from sardonyx.compiler.schedule import without_excluded
 from sardonyx.plans.epochs import Layout
 from sardonyx.plans.plan import Copy, Launch, Plan, halts
 from sardonyx.plans.wording import guards_of, names_of
-from sardonyx.primitives.array import Equation, Trace
+from sardonyx.primitives.array import Equation
+from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.sizes.polynomial import evaluate
 

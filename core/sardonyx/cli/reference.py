@@ -28,7 +28,8 @@ from sardonyx.ops.interpret import expand
 from sardonyx.passes.copy import copy_graph
 from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.passes.pipeline import prepare
-from sardonyx.primitives.array import Array, of_tensor
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import of_tensor
 
 NARROW = (dtypes.float32, dtypes.float16)
 KINDS = frozenset({"to", "dtype", "stash_type", "softmax_precision", "output_dtype", "precision"})

@@ -16,7 +16,8 @@ from sardonyx.model.structure import TENSOR, Form, fill, ports
 from sardonyx.ops.interpret import Environment, interpret
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import Shape, TooEarlyError, Trace
+from sardonyx.primitives.array import Shape
+from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.runtime.handles import Feed
 from sardonyx.sizes.symbolic import Guards, Size

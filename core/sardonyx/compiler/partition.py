@@ -9,7 +9,8 @@ from sardonyx.common import debug
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.errors import NotImplemented, SardonyxError
-from sardonyx.primitives.array import Array, Equation, TooEarlyError, Trace
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.providers.registry import NUMPY
 from sardonyx.sizes.symbolic import count, product

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives.array import Array, Equation, Primitive, Shape, Trace
+from sardonyx.primitives.array import Array, Equation, Primitive, Shape
 from sardonyx.primitives.movement import RESHAPE, TRANSPOSE
+from sardonyx.primitives.trace import Trace
 
 
 class Rewriter:

@@ -23,8 +23,9 @@ from sardonyx.plans import layout
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import take_out
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Trace
+from sardonyx.primitives.array import PRIMITIVES, Array, Equation
 from sardonyx.primitives.control import Body
+from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.sizes.polynomial import ZERO, Poly
 from sardonyx.sizes.symbolic import Dim, count, poly, product

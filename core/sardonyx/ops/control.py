@@ -15,8 +15,11 @@ from sardonyx.model.ir.build import attribute
 from sardonyx.model.structure import Map, leaves
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
-from sardonyx.primitives.array import Array, active_trace, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
+from sardonyx.primitives.reading import known_sizes
+from sardonyx.primitives.trace import active_trace
 from sardonyx.sizes.symbolic import Size
 
 

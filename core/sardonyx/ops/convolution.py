@@ -10,7 +10,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.sliding import Border, Sliding, reach
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, maximum, product
 
 

@@ -11,7 +11,9 @@ from sardonyx.common import dtypes
 from sardonyx.ops.bilinear import neighbours
 from sardonyx.ops.lift import defaulted
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, minimum
 
 BOXES = np.random.default_rng(0).uniform(0, 1, (2, 7, 4)).astype(np.float32)

@@ -7,7 +7,8 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import loop
 from sardonyx.sizes.symbolic import product
 

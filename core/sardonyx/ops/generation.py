@@ -12,7 +12,9 @@ from sardonyx.common import dtypes, memory
 from sardonyx.common.dtypes import DType
 from sardonyx.model.ir import SparseTensor, Tensor
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant, known_sizes, of_tensor
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant, of_tensor
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, product
 
 SMALL = 64

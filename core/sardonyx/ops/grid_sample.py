@@ -12,7 +12,8 @@ from sardonyx.common.dtypes import DType
 from sardonyx.model.ir import Node
 from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 MODES = {"bilinear": "linear", "bicubic": "cubic"}

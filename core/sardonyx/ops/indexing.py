@@ -12,7 +12,9 @@ from sardonyx.common.dtypes import DType
 from sardonyx.model.ir import Node, Value
 from sardonyx.ops.lift import to_input, unset
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 

@@ -11,7 +11,9 @@ from sardonyx.common.termination import poll
 from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
 from sardonyx.model.ir import Graph, Node, Value
 from sardonyx.ops.generation import dense
-from sardonyx.primitives.array import Array, TooEarlyError, active_trace, of_tensor
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import of_tensor
+from sardonyx.primitives.trace import TooEarlyError, active_trace
 from sardonyx.sizes.symbolic import UndecidedSizeError
 
 Environment: TypeAlias = dict[int, Any]

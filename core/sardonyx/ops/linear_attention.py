@@ -8,8 +8,9 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.attention import heads_first
 from sardonyx.ops.operator import Operator
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import by_head
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import loop
 from sardonyx.sizes.symbolic import same
 

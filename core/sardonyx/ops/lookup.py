@@ -9,7 +9,8 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 SPARSE = 4
 """Integer keys are looked up at once where at most this many times as many integers lie between the extreme ones."""

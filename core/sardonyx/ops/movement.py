@@ -13,7 +13,8 @@ from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import defaulted, each, known, renamed, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.shape import known_axes
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 FAR = 1 << 31

@@ -12,7 +12,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.lookup import lookup
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 
 @dataclass(frozen=True)

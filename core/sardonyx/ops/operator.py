@@ -29,7 +29,8 @@ import numpy as np
 
 from sardonyx.errors import InvalidGraph
 from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 REGISTRY: dict[tuple[str, str], type[Operator]] = {}
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx.ops.operator import Operator
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 
 class Optional(Operator, since=15):

@@ -13,7 +13,9 @@ from sardonyx.model.ir import Node
 from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.sliding import Sliding, ceil_border, reach
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import product
 
 

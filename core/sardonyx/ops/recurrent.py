@@ -17,7 +17,8 @@ from sardonyx.ops.lift import unset, without
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.recurrent_activation import activations
 from sardonyx.primitives.array import Array, Shape
-from sardonyx.primitives.recurrent import GATES, STATES, Layer, recurrent
+from sardonyx.primitives.layer import GATES, STATES, Layer
+from sardonyx.primitives.recurrent import recurrent
 from sardonyx.sizes.symbolic import Size
 
 DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}

@@ -10,7 +10,8 @@ from sardonyx.model.ir import Node
 from sardonyx.ops.lift import known, to_input
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.shape import known_axes
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 
 
 class _Axes(to_input):

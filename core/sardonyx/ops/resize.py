@@ -15,7 +15,10 @@ from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import defaulted, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.primitives.array import Array, constant, evaluate, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.evaluation import evaluate
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, same
 
 

@@ -10,7 +10,9 @@ from sardonyx import primitives as p
 from sardonyx.model.ir import Graph
 from sardonyx.ops.control import ControlFlow
 from sardonyx.ops.operator import Operator
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 Items: TypeAlias = tuple[Array, ...]

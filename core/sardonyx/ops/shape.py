@@ -9,7 +9,8 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.ops.lift import to_input, unset
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, poly, product, same
 
 

@@ -10,8 +10,9 @@ from sardonyx.common.dtypes import DType
 from sardonyx.ops.conversion import type_of
 from sardonyx.ops.lift import defaulted, each, to_input
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.fourier import count, fourier, grown, real_inverse, sine
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, maximum
 
 SIGNAL = np.linspace(-1, 2, 48, dtype=np.float32)

@@ -21,7 +21,10 @@ from sardonyx.ops.interpret import Environment, expand
 from sardonyx.passes.cases import Answers, Case, bound
 from sardonyx.passes.intern import call_key
 from sardonyx.passes.uniform import NO_TENSORS, same_as_operand
-from sardonyx.primitives.array import Array, Trace, of_sizes, of_tensor
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import of_tensor
+from sardonyx.primitives.evaluation import of_sizes
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import Poly, symbol
 from sardonyx.sizes.symbolic import Dim, Guards, Size, poly, size
 

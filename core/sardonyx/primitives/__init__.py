@@ -8,8 +8,9 @@ edges, `Primitive` what a primitive is.
 """
 
 from sardonyx.code.folds import identity
-from sardonyx.primitives.array import Array, constant, sizes
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import attention
+from sardonyx.primitives.binding import constant, sizes
 from sardonyx.primitives.contraction import dot_general, matmul, swap_last
 from sardonyx.primitives.control import branch, loop
 from sardonyx.primitives.convolution import conv_general

@@ -9,7 +9,8 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.host import products
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.elementwise import (
     Types,

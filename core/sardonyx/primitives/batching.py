@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Equation, Trace, bind, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import bind, constant
 from sardonyx.primitives.elementwise import iota
 from sardonyx.primitives.movement import BROADCAST, broadcast_to, reshape, transpose
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Size, count
 
 MOST = 1 << 24

@@ -10,8 +10,9 @@ import numpy as np
 
 from sardonyx.common.dtypes import DType
 from sardonyx.host import products
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
-from sardonyx.primitives.elementwise import Types, Values, cast, native, show
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
+from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, reshape, transpose
 
 
@@ -100,7 +101,7 @@ def dot_general(
 def matmul(a: Array, b: Array, dtype: DType | None = None) -> Array:
     """numpy.matmul: matrix product over the last two axes, broadcast over the others.
 
-    >>> from sardonyx.primitives.array import constant
+    >>> from sardonyx.primitives.binding import constant
     >>> matmul(constant([[1.0, 2.0]]), constant([[3.0], [4.0]])).value
     array([[11.]])
     """
@@ -111,8 +112,6 @@ def matmul(a: Array, b: Array, dtype: DType | None = None) -> Array:
     if right.rank == 2:
         result = dot_general(left, right, ([left.rank - 1], [0]), dtype=dtype)
     else:
-        from sardonyx.primitives.elementwise import broadcast_shapes
-
         outer = broadcast_shapes(left.shape[:-2], right.shape[:-2])
         left = broadcast_to(left, (*outer, *left.shape[-2:]))
         right = broadcast_to(right, (*outer, *right.shape[-2:]))

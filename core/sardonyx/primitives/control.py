@@ -18,10 +18,13 @@ from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.errors import SardonyxError
 from sardonyx.model.structure import fill, is_nested
-from sardonyx.primitives.array import Array, Primitive, Shape, Trace, active_trace, constant, known_sizes, primitive
+from sardonyx.primitives.array import Array, Primitive, Shape, primitive
 from sardonyx.primitives.batching import batched
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import full
 from sardonyx.primitives.movement import concat, unsqueeze
+from sardonyx.primitives.reading import known_sizes, read
+from sardonyx.primitives.trace import Trace, active_trace
 from sardonyx.sizes.polynomial import symbol
 from sardonyx.sizes.symbolic import Dim, Guards, Size, hint, poly, same
 
@@ -125,7 +128,7 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
 
 def _taken(trace: Trace, condition: Array, then: Callable[[], Outputs], other: Callable[[], Outputs]) -> list[Any]:
     """The results of the body that the condition chooses, which is read on the host."""
-    (chosen,) = trace.read(condition)
+    (chosen,) = read(trace, condition)
     taken = then if chosen == 1 else other
     if trace.outer is None:
         trace.branched = len(trace.guards)

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from sardonyx.host import products
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.contraction import narrowed, work_type
 from sardonyx.primitives.elementwise import Types, Values, cast, native, show
 from sardonyx.primitives.window import bordered, windows

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values
 
 MOST_ROUNDS = 100

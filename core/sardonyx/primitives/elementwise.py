@@ -10,18 +10,10 @@ import numpy as np
 from sardonyx.code import scalar
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives.array import (
-    Array,
-    Operand,
-    Primitive,
-    Scalar,
-    Shape,
-    active_trace,
-    bind,
-    constant,
-    of_sizes,
-    primitive,
-)
+from sardonyx.primitives.array import Array, Operand, Primitive, Scalar, Shape, primitive
+from sardonyx.primitives.binding import bind, constant
+from sardonyx.primitives.evaluation import of_sizes
+from sardonyx.primitives.trace import active_trace
 from sardonyx.sizes.symbolic import Dim, Size, same
 
 Types: TypeAlias = Sequence[tuple[DType, Shape]]
@@ -105,6 +97,9 @@ class Iota(Primitive):
         return [np.broadcast_to(line.reshape([-1 if k == axis else 1 for k in range(len(sizes))]), sizes)]
 
 
+Conversion: TypeAlias = Callable[[Array, DType], Array]
+_CONVERSIONS: list[tuple[Callable[[DType, DType], bool], Conversion]] = []
+
 ELEMENTWISE = primitive(Elementwise)
 CAST = primitive(Cast)
 BITCAST = primitive(Bitcast)
@@ -136,6 +131,9 @@ def elementwise(function: str, *operands: Operand) -> Array:
         return bind(ELEMENTWISE, *arrays, function=function)[0]
     result = bind(ELEMENTWISE, *map(native, arrays), function=function)[0]
     return result if known.result == "bool" else cast(result, arrays[0].dtype)
+
+
+Array.arithmetic = staticmethod(elementwise)
 
 
 def _promote(function: str, operands: Sequence[Operand]) -> list[Array]:
@@ -213,14 +211,18 @@ def cast(x: Array, dtype: DType) -> Array:
         return x
     if x.dtype.is_native and dtype.is_native:
         return bind(CAST, x, dtype=dtype)[0]
-    if dtypes.string in (x.dtype, dtype):
-        from sardonyx.primitives.host import of_strings, to_strings
+    convert = next(convert for applies, convert in _CONVERSIONS if applies(x.dtype, dtype))
+    return convert(x, dtype)
 
-        return of_strings(x, dtype) if x.dtype is dtypes.string else to_strings(x)
-    from sardonyx.primitives.formats import decode, encode
 
-    known = x if x.dtype.is_native else decode(x)
-    return cast(known, dtype) if dtype.is_native else encode(known, dtype)
+def conversion(applies: Callable[[DType, DType], bool]) -> Callable[[Conversion], Conversion]:
+    """Registers what `cast` does for types to which this applies, of which NumPy lacks one."""
+
+    def register(convert: Conversion) -> Conversion:
+        _CONVERSIONS.append((applies, convert))
+        return convert
+
+    return register
 
 
 def native(x: Array) -> Array:

@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, bind, constant, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind, constant
 from sardonyx.primitives.control import loop
 from sardonyx.primitives.elementwise import Types, Values, cast, iota, isnan, where
 from sardonyx.primitives.indexing import gather

@@ -12,11 +12,13 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import (
     absolute,
     bitcast,
     cast,
+    conversion,
     equal,
     isnan,
     minimum,
@@ -58,6 +60,13 @@ FORMATS = {
 }
 _INFINITY, _NAN = 0x7F800000, 0x7FC00000
 """Bits of float32."""
+
+
+@conversion(lambda source, target: dtypes.string not in (source, target))
+def cast_formats(x: Array, dtype: DType) -> Array:
+    """Conversion from or to types that NumPy lacks."""
+    numbers = x if x.dtype.is_native else decode(x)
+    return cast(numbers, dtype) if dtype.is_native else encode(numbers, dtype)
 
 
 def decode(x: Array) -> Array:

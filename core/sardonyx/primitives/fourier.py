@@ -16,7 +16,8 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common.dtypes import DType, int64
-from sardonyx.primitives.array import Array, Primitive, bind, constant, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind, constant
 from sardonyx.primitives.elementwise import Types, Values
 from sardonyx.sizes.symbolic import Size
 

@@ -11,8 +11,9 @@ from sardonyx import host as functions
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.strings import active_strings
-from sardonyx.primitives.array import Array, Primitive, active_trace, primitive
-from sardonyx.primitives.elementwise import Values, cast, native
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.elementwise import Values, cast, conversion, native
+from sardonyx.primitives.trace import active_trace
 from sardonyx.sizes.symbolic import Size
 
 
@@ -74,6 +75,12 @@ def host(
                 shapes[k].append(size)
     types = [(dtype, tuple(shape)) for dtype, shape in zip(given, shapes, strict=True)]
     return trace.append(HOST, inputs, {**params, "symbols": symbols}, types)
+
+
+@conversion(lambda source, target: dtypes.string in (source, target))
+def cast_strings(x: Array, dtype: DType) -> Array:
+    """Strings that become numbers, or numbers that become strings."""
+    return of_strings(x, dtype) if x.dtype is dtypes.string else to_strings(x)
 
 
 def to_strings(x: Array) -> Array:

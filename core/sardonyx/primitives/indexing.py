@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, active_trace, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, normalize_axes
+from sardonyx.primitives.trace import active_trace
 from sardonyx.sizes.symbolic import Size, hint, product
 
 

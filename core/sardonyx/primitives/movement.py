@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sardonyx.primitives.array import Array, Primitive, Scalar, Shape, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, Scalar, Shape, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, concrete, native, show
 from sardonyx.sizes.symbolic import Dim, Size, product, same
 

@@ -10,7 +10,8 @@ from math import pi
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import bitcast, cast, cos, full, iota, log, shift_left, shift_right, sqrt
 from sardonyx.primitives.host import host
 from sardonyx.primitives.movement import reshape, slice_axis

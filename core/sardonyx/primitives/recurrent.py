@@ -3,41 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sardonyx.primitives.array import Array, Primitive, Shape, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, Shape, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values
-from sardonyx.primitives.recurrent_activation import Activation
-
-GATES = {"rnn": 1, "gru": 3, "lstm": 4}
-"""The gates of a cell: hidden; update, reset, hidden; input, output, forget, cell."""
-STATES = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}
-
-
-@dataclass(frozen=True)
-class Layer:
-    """The parameters of `recurrent`."""
-
-    cell: str
-    """One of `GATES`."""
-    backwards: tuple[bool, ...]
-    """For each direction whether it starts with the last step."""
-    activations: tuple[tuple[Activation, ...], ...]
-    """For each direction f, g and h, as many as ONNX has of them."""
-    operands: tuple[str, ...] = ()
-    """What is given after inputs and weights, of what `Recurrent` lists."""
-    clip: float | None = None
-    """What f and g take is kept between -clip and clip."""
-    input_forget: bool = False
-    linear_before_reset: bool = False
-
-    @property
-    def alike(self) -> bool:
-        """Whether the activations are those of the first direction in all."""
-        return len(set(self.activations)) == 1
+from sardonyx.primitives.layer import STATES, Layer
+from sardonyx.primitives.recurrent_loop import spell
+from sardonyx.primitives.recurrent_numpy import prepare
 
 
 class Recurrent(Primitive):
@@ -64,8 +39,6 @@ class Recurrent(Primitive):
         return [(inputs.dtype, (steps, *state)), *[(inputs.dtype, state) for _ in STATES[params["cell"]]]]
 
     def numpy(self, inputs: np.ndarray, weights: np.ndarray, *others: np.ndarray, **params: Any) -> Values:
-        from sardonyx.primitives.recurrent_numpy import prepare
-
         steps, count, batch, _ = inputs.shape
         state = (count, batch, weights.shape[2])
         shapes: list[tuple[int, ...]] = [(steps, *state), *[state for _ in STATES[params["cell"]]]]
@@ -76,8 +49,6 @@ class Recurrent(Primitive):
 
     def expand(self, inputs: Array, weights: Array, *others: Array, **params: Any) -> Sequence[Array]:
         """A loop, some steps in each turn of it."""
-        from sardonyx.primitives.recurrent_loop import spell
-
         layer = Layer(**params)
         return spell(layer, inputs, weights, dict(zip(layer.operands, others, strict=True)))
 
@@ -88,7 +59,7 @@ RECURRENT = primitive(Recurrent)
 def recurrent(layer: Layer, inputs: Array, weights: Array, others: Mapping[str, Array | None]) -> list[Array]:
     """The hidden states of all steps and the last states; `others` by the names that `Recurrent` lists.
 
-    >>> from sardonyx.primitives.array import constant
+    >>> from sardonyx.primitives.binding import constant
     >>> layer = Layer("rnn", (False,), ((("tanh", 0.0, 0.0),),))
     >>> inputs, weights = np.ones((2, 1, 1, 1), "f4"), np.full((1, 1, 1), 0.5, "f4")
     >>> rows, last = recurrent(layer, constant(inputs), constant(weights), {})

@@ -12,13 +12,14 @@ from typing import TypeAlias
 import numpy as np
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, constant, sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant, sizes
 from sardonyx.primitives.contraction import dot_general
 from sardonyx.primitives.control import loop
 from sardonyx.primitives.elementwise import cast, full, iota, literal, maximum, minimum, round_even, where
 from sardonyx.primitives.indexing import gather
+from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.movement import concat, flip, reshape, slice_axis, unsqueeze
-from sardonyx.primitives.recurrent import STATES, Layer
 from sardonyx.primitives.recurrent_activation import of_array
 from sardonyx.primitives.reduction import max_, reduce
 from sardonyx.sizes.symbolic import Size, same

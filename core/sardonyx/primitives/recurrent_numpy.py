@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from sardonyx.primitives.recurrent import STATES, Layer
+from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.recurrent_activation import of_numpy
 
 Sums: TypeAlias = Sequence[tuple[np.ndarray, ...]]

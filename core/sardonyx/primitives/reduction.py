@@ -9,9 +9,10 @@ import numpy as np
 
 from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, native, widen
-from sardonyx.primitives.movement import normalize_axes, normalize_axis, reshape
+from sardonyx.primitives.movement import flip, normalize_axes, normalize_axis, reshape
 from sardonyx.sizes.symbolic import product
 
 UFUNC: dict[str, Any] = {
@@ -92,7 +93,7 @@ SORT = primitive(Sort)
 def reduce(x: Array, function: str, axes: Sequence[int] | None = None, keepdims: bool = False) -> Array:
     """Combine along axes (all if None) by `sum`, `prod`, `max`, `min`, `any`, `all`, `argmax` or `argmin`.
 
-    >>> from sardonyx.primitives.array import constant
+    >>> from sardonyx.primitives.binding import constant
     >>> reduce(constant([[1, 2], [3, 4]]), "sum", [1]).value
     array([3, 7])
     """
@@ -129,8 +130,6 @@ def arg(x: Array, function: str, axis: int, keepdims: bool = False, last: bool =
     """Where the largest (`argmax`) or smallest element is: the first such place, or the last."""
     axis = normalize_axis(axis, x.rank)
     if last:
-        from sardonyx.primitives.movement import flip
-
         found = cast(reduce(flip(x, [axis]), function, [axis], keepdims), dtypes.int64)
         return elementwise("sub", x.shape[axis] - 1, found)
     return reduce(x, function, [axis], keepdims)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from sardonyx.primitives.array import Array, sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import sizes
 from sardonyx.primitives.control import loop
 from sardonyx.primitives.elementwise import iota
 from sardonyx.primitives.indexing import gather

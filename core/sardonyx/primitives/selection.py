@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, native
 from sardonyx.primitives.movement import normalize_axis, slice_axis
 from sardonyx.primitives.reduction import SORT
@@ -62,7 +63,7 @@ def top_k(x: Array, k: Size, axis: int, largest: bool = True) -> tuple[Array, Ar
     """The k largest or smallest elements along an axis in order, NaN being the largest, and their int64 indices; the
     first ones of equal elements.
 
-    >>> from sardonyx.primitives.array import constant
+    >>> from sardonyx.primitives.binding import constant
     >>> [found.value.tolist() for found in top_k(constant([3, 1, 3, 2]), 2, 0)]
     [[3, 3], [0, 2]]
     """

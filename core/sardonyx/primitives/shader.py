@@ -10,7 +10,8 @@ import numpy as np
 from sardonyx import host as functions
 from sardonyx.common.dtypes import DType
 from sardonyx.common.strings import StringTable
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes
 from sardonyx.primitives.host import host
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.control import loop
 from sardonyx.primitives.elementwise import Types, Values, cast, elementwise, equal, full, iota, maximum, minimum, where
 from sardonyx.primitives.indexing import gather, nonzero

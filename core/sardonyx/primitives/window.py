@@ -10,7 +10,8 @@ import numpy as np
 
 from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, Primitive, Scalar, bind, primitive
+from sardonyx.primitives.array import Array, Primitive, Scalar, primitive
+from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, native
 from sardonyx.primitives.reduction import UFUNC
 from sardonyx.sizes.symbolic import Size

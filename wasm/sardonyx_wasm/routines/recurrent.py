@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
 from sardonyx.numpy_backend.routines import decode
-from sardonyx.primitives.recurrent import GATES, STATES, Layer
+from sardonyx.primitives.layer import GATES, STATES, Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS
 
 from .. import vectors

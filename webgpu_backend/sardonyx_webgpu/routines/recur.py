@@ -8,7 +8,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx.code.program import Value, const
 from sardonyx.code.program import call as call_
 from sardonyx.numpy_backend.routines import decode
-from sardonyx.primitives.recurrent import Layer
+from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS, Activation
 from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, divided_up, size
 from sardonyx_webgpu.recurrent import shared_out

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.array import Array, Equation, Trace
+from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.movement import TRANSPOSE
+from sardonyx.primitives.trace import Trace
 
 
 class ChannelsLast(Rewriter):

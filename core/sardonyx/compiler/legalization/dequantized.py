@@ -16,7 +16,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, product, same_shape
 
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from sardonyx import primitives as p
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.array import Array, Equation, Trace, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
 
 
 def split(trace: Trace, most: int) -> None:

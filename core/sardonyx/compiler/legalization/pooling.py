@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.primitives.array import Array, Equation, Trace
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Size, hint, same_shape
 
 _RISING = frozenset({"add", "max", "min"})

@@ -12,8 +12,9 @@ from sardonyx.common.convert import inward, outward
 from sardonyx.common.dtypes import DType
 from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.ir import TensorType
-from sardonyx.primitives.array import Array, TooEarlyError, active_trace
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.host import Guess
+from sardonyx.primitives.trace import TooEarlyError, active_trace
 from sardonyx.sizes.symbolic import Size, hint
 
 Results: TypeAlias = list[tuple[DType, tuple[Size | Guess | None, ...]]]

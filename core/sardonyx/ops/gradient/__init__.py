@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 from sardonyx import primitives as p
 from sardonyx.ops.gradient.rules import RULES
-from sardonyx.primitives.array import Array, Equation, constant
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
 
 
 def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = ()) -> list[Array]:

@@ -12,8 +12,9 @@ from sardonyx.common import dtypes
 from sardonyx.ops.attention import attend, every, heads_first, heads_merged, window
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.rotary import rotate, split_heads
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import seen
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"

@@ -11,7 +11,8 @@ from sardonyx.ops.microsoft.beams import Beams, Rules
 from sardonyx.ops.microsoft.decoders import Decoder, EncoderDecoder, Gpt, repeated
 from sardonyx.ops.microsoft.generation import MICROSOFT, Choice, Generation, written
 from sardonyx.ops.microsoft.logits import Processors, Timestamps, log_softmax
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 

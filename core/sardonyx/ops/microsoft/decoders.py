@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Graph, Value
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size
 
 Run = Callable[[Graph, Sequence[Array]], list[Array]]

@@ -8,7 +8,9 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.nbits import unpack
 from sardonyx.ops.operator import Operator
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 
 MICROSOFT = "com.microsoft"
 

@@ -11,8 +11,9 @@ from sardonyx.model.ir import Graph
 from sardonyx.ops.control import ControlFlow
 from sardonyx.ops.microsoft.decoders import Decoder, Gpt
 from sardonyx.ops.microsoft.logits import Processors, drawn, head, nucleus
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.control import loop
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"

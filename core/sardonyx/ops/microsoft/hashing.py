@@ -10,7 +10,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"

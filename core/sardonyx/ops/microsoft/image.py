@@ -14,7 +14,8 @@ from sardonyx.ops.convolution import ConvTranspose
 from sardonyx.ops.grid_sample import MODES, GridSample
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.pooling import Pool
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, product
 
 MICROSOFT = "com.microsoft"

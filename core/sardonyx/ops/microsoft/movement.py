@@ -12,7 +12,9 @@ from sardonyx.ops.indexing import GatherND
 from sardonyx.ops.movement import Pad
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.unique import Unique
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 
 MICROSOFT = "com.microsoft"
 

@@ -9,7 +9,8 @@ from sardonyx.common import dtypes
 from sardonyx.ops.indexing import from_front
 from sardonyx.ops.microsoft.attention import refuse
 from sardonyx.ops.operator import Operator
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"

@@ -11,8 +11,9 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.operator import sample
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
-from sardonyx.primitives.array import Array, Shape, constant
-from sardonyx.primitives.recurrent import Layer
+from sardonyx.primitives.array import Array, Shape
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent_loop import rounded
 
 W = np.random.default_rng(0).integers(-128, 128, (1, 3, 16), np.int8)

@@ -8,7 +8,8 @@ from sardonyx import primitives as p
 from sardonyx.ops.microsoft.attention import MICROSOFT, refuse
 from sardonyx.ops.operator import Operator
 from sardonyx.ops.rotary import rotate, split_heads
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 
 class MRotaryEmbedding(Operator, domain=MICROSOFT):

@@ -10,7 +10,8 @@ from sardonyx.ops.attention import attend, every, heads_first, heads_merged, win
 from sardonyx.ops.microsoft.attention import LOWEST, MICROSOFT, angles
 from sardonyx.ops.operator import Operator
 from sardonyx.ops.rotary import rotate
-from sardonyx.primitives.array import Array, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 

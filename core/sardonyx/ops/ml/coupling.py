@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sardonyx import primitives as p
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 
 def coupled(chances: Array, pairs: Sequence[tuple[int, int]], count: int) -> Array:

@@ -12,7 +12,9 @@ from sardonyx.common.dtypes import DType
 from sardonyx.model.ir import Tensor
 from sardonyx.ops.lookup import lookup
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant, known_sizes
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.reading import known_sizes
 
 _LISTS = {"strings": dtypes.string, "int64s": dtypes.int64, "floats": dtypes.float32}
 NAMES = np.array([["cat", "dog"], ["bird", "cat"]], object)

@@ -10,7 +10,8 @@ from sardonyx import primitives as p
 from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import column, floats, label, labels, pair, probit, transformed
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 ML = "ai.onnx.ml"
 WEIGHTS = np.linspace(-1.5, 2.0, 12).tolist()

@@ -11,7 +11,8 @@ from sardonyx.common import dtypes
 from sardonyx.model.structure import Map
 from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 ML = "ai.onnx.ml"
 CASTS = {"TO_FLOAT": dtypes.float32, "TO_INT64": dtypes.int64, "TO_STRING": dtypes.string}

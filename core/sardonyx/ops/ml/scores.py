@@ -10,7 +10,8 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 
 NEARLY_ZERO = 1e-7
 """Scores up to here count as absent in SOFTMAX_ZERO."""

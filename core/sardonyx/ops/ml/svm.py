@@ -12,7 +12,8 @@ from sardonyx.ops.ml.coupling import coupled
 from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import floats, label, labels, logistic, pair, transformed
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.rows import by_rows
 
 ML = "ai.onnx.ml"

@@ -10,7 +10,8 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.ml.forest import Forest, occurrences
 from sardonyx.ops.ml.nodes import Votes
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.ensemble import COMBINE, NEUTRAL, combined, tree_ensemble
 
 MOST_CELLS = 1 << 24

@@ -23,7 +23,8 @@ from sardonyx.ops.ml.rows import matrix
 from sardonyx.ops.ml.scores import column, label, labels, pair, probit, transformed
 from sardonyx.ops.ml.tally import Tally, Voters
 from sardonyx.ops.operator import Operator
-from sardonyx.primitives.array import Array, constant
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
 from sardonyx.primitives.ensemble import walk
 from sardonyx.primitives.rows import by_rows
 

@@ -1,0 +1,68 @@
+"""The values of Arrays that depend on constants, sizes and feeds alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, Equation, Shape
+from sardonyx.sizes.symbolic import Dim, count
+
+FOLD_LIMIT = 1 << 16
+"""Elements up to which primitives on constants are evaluated while tracing."""
+DEAR = {"branch", "conv_general", "coupling", "dot_general", "host", "loop", "recurrent", "reduce_window", "sort"}
+DEAR |= {"suppression", "top_k", "tree_ensemble"}
+"""Primitives that are not evaluated for the sake of a guess."""
+
+
+EVALUATE_LIMIT = 1 << 24
+"""Elements up to which primitives on constants are evaluated because the plan depends on them."""
+
+
+def _is_dear(equation: Equation, feeds: Mapping[int, np.ndarray] | None) -> bool:
+    if feeds is None:
+        return any(isinstance(array.size, int) and array.size > EVALUATE_LIMIT for array in equation.outputs)
+    return equation.primitive.name in DEAR or any(count(array.shape) > FOLD_LIMIT for array in equation.outputs)
+
+
+def evaluate(array: Array, feeds: dict[int, np.ndarray] | None = None) -> np.ndarray | None:
+    """The value of an Array that depends on constants, sizes and feeds alone; guards tie sizes to their numbers.
+
+    None where it depends on anything else, or, with feeds, is dear to compute. What is computed joins the feeds.
+    """
+    values: dict[int, np.ndarray] = {} if feeds is None else feeds
+    stack = [array]
+    while stack:
+        top = stack[-1]
+        if id(top) in values:
+            stack.pop()
+        elif top.value is not None:
+            values[id(top)] = top.value
+        elif top.equation is None or not top.equation.primitive.pure or _is_dear(top.equation, feeds):
+            return None
+        elif waiting := [item for item in top.equation.inputs if id(item) not in values]:
+            stack += waiting
+        else:
+            equation = top.equation
+            results = equation.primitive.numpy(*(values[id(item)] for item in equation.inputs), **equation.params)
+            values.update((id(item), result) for item, result in zip(equation.outputs, results, strict=True))
+    return values[id(array)]
+
+
+def is_small(shape: Shape) -> bool:
+    return all(isinstance(size, int) for size in shape) and count(shape) <= FOLD_LIMIT
+
+
+def as_objects(array: Array) -> np.ndarray:
+    assert array.value is not None
+    return array.value if array.dtype is dtypes.bool_ else array.value.astype(object)
+
+
+def of_sizes(known: np.ndarray, dtype: DType, shape: Shape) -> Array:
+    """The Array of these integers, a plain value if none of them is symbolic."""
+    if any(isinstance(size, Dim) for size in known.reshape(-1).tolist()):
+        return Array(dtype, shape, sizes=known)
+    return Array(dtype, shape, value=known.astype(dtype.storage))

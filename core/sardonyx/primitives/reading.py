@@ -1,0 +1,90 @@
+"""Sizes that the elements of an Array tell: known now, or read by the run as symbols."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sardonyx.common import dtypes
+from sardonyx.primitives.array import PRIMITIVES, Array
+from sardonyx.primitives.binding import bind
+from sardonyx.primitives.evaluation import evaluate, of_sizes
+from sardonyx.primitives.trace import Trace, active_trace
+from sardonyx.sizes.symbolic import Size, product
+
+POLYNOMIAL = {"add", "sub", "mul", "neg"}
+MOVES = {"broadcast", "cast", "concat", "reshape", "transpose"}
+"""What makes polynomials of numbers that are read, and what only moves them: nothing else need be read for it."""
+TOLD, TOLD_DEPTH = 8, 8
+"""Elements that such numbers have at most where nobody read them before, and the equations between."""
+
+
+def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
+    """The elements of a traced integer Array, as symbols that the run reads from it.
+
+    `guess` stands for those that no earlier run told and that cannot be computed now.
+    """
+    array = trace.materialise(array)
+    if id(array) in trace.reads:
+        return trace.reads[id(array)]
+    number = int(product(array.shape))
+    if array.dtype.kind not in ("int", "uint", "bool") or number > 64:
+        raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
+    known = evaluate(array)
+    if known is not None:
+        found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
+    elif array.equation is not None and _is_told(trace, array):
+        found = known_sizes(_told(trace, array))
+    else:
+        found_now = trace.value_in_this_call(array)
+        guesses = [guess] * number if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
+        found = [trace.fresh_symbol(guess, "?n") for guess in guesses]
+        if array.equation is None:
+            trace.input_reads[id(array)] = found
+        else:
+            trace.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
+    trace.reads[id(array)] = found
+    return found
+
+
+def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:
+    """Whether an Array is a polynomial of numbers that were read, or that small inputs hold."""
+    if array.value is not None:
+        return array.value.size <= TOLD and bool((np.abs(array.value.astype(np.float64)) < 1 << 31).all())
+    if id(array) in trace.reads:
+        return True
+    equation = array.equation
+    if array.dtype not in (dtypes.int32, dtypes.int64) or depth == 0:
+        return False
+    if equation is None:
+        return isinstance(array.size, int) and array.size <= TOLD
+    name, params = equation.primitive.name, equation.params
+    moves = name in MOVES or (name == "elementwise" and params["function"] in POLYNOMIAL)
+    return moves and all(_is_told(trace, x, depth - 1) for x in equation.inputs)
+
+
+def _told(trace: Trace, array: Array) -> Array:
+    """The sizes that such an Array holds."""
+    if array.value is not None:
+        return array
+    if array.equation is None or id(array) in trace.reads:
+        known = np.empty(int(array.size), dtype=object)
+        known[:] = read(trace, array)
+        shape = tuple(map(int, array.shape))
+        return of_sizes(known.reshape(shape), array.dtype, shape)
+    return bind(array.equation.primitive, *(_told(trace, x) for x in array.equation.inputs), **array.equation.params)[0]
+
+
+def known_sizes(array: Array, guess: int = 1) -> list[Size]:
+    """The elements of a small integer Array that shapes depend on.
+
+    What is not known yet becomes symbols that the run reads (`read`), so asking costs the plan a halt; sizes that went
+    through arithmetic which is not on integers are tied to their numbers by guards. `guess` as in `read`.
+    """
+    if array.value is not None:
+        return [int(item) for item in array.value.reshape(-1).tolist()]
+    if array.sizes is not None:
+        return list(array.sizes.reshape(-1).tolist())
+    trace = active_trace()
+    if trace is None:
+        raise TypeError("the elements of this Array are not known")
+    return read(trace, array, guess)

@@ -1,0 +1,208 @@
+"""The equations of one graph, in the order in which expansions record them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sardonyx.common.dtypes import DType
+from sardonyx.common.strings import StringTable, active_strings
+from sardonyx.model.structure import Form, form, leaves
+from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Primitive, Shape
+from sardonyx.primitives.evaluation import evaluate
+from sardonyx.sizes.symbolic import Dim, Guards, Size, poly
+
+
+class TooEarlyError(Exception):
+    """A size depends on data, and there is none yet."""
+
+
+@dataclass(eq=False)
+class Trace:
+    """The equations of one graph for one choice of guards, in the order in which they were recorded.
+
+    A trace inside another one (the body of a Loop) takes what it uses of the outer one as inputs of its own: `lifted`
+    pairs those with the outer Arrays. `labels` names the ONNX nodes; `origin` is the number of the current one.
+    """
+
+    guards: Guards
+    outer: Trace | None = None
+    inputs: list[Array] = field(default_factory=list)
+    equations: list[Equation] = field(default_factory=list)
+    outputs: list[Array] = field(default_factory=list)
+    arguments: list[Form] = field(default_factory=list)
+    results: list[Form] = field(default_factory=list)
+    """How inputs and outputs are arranged where they are given as more than tensors (`sardonyx.model.structure`)."""
+    labels: list[str] = field(default_factory=list)
+    origin: int = -1
+    feeds: dict[int, np.ndarray] = field(default_factory=dict)
+    early: bool = False
+    """Whether no run has begun: then asking for what a run will tell raises `TooEarlyError`."""
+    strings: StringTable = field(default_factory=lambda: active_strings() or StringTable())
+    """Where the strings among constants have their ids; entered with the trace."""
+    lifted: dict[int, tuple[Array, Array]] = field(default_factory=dict)
+    input_reads: dict[int, list[Size]] = field(default_factory=dict)
+    """Symbols that the elements of trace inputs define: the host reads them before the run."""
+    reads: dict[int, list[Size]] = field(default_factory=dict)
+    """The elements of Arrays that were read, see `sardonyx.primitives.reading`."""
+    fresh: set[str] = field(default_factory=set)
+    """Symbols that only the run defines."""
+    varying: dict[tuple[int, ...], set[tuple[int, int]]] = field(default_factory=dict)
+    """Carried values and their axes that change in the loop at a `place`; kept by the root."""
+    laid: set[int] = field(default_factory=set)
+    """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
+    repeated: bool = False
+    """Whether it is the body of a loop: a device does best that takes all turns without the host."""
+    narrow: bool = False
+    """Whether large constants stay in few bits: they are cast to wider types where they are used."""
+    guesses: dict[str, int] = field(default_factory=dict)
+    """Symbols that no run told yet, and the numbers that stand for them; kept by the root."""
+    branched: int = 0
+    """How many guards there were when a branch was last chosen; kept by the root."""
+    _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
+    _own: set[int] = field(default_factory=set)
+    _counter: int = 0
+
+    def __enter__(self) -> Trace:
+        self.guards.__enter__()
+        self.strings.__enter__()
+        _active.__dict__.setdefault("stack", []).append(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        _active.stack.pop()
+        self.strings.__exit__()
+        self.guards.__exit__()
+
+    @property
+    def depth(self) -> int:
+        return 0 if self.outer is None else self.outer.depth + 1
+
+    @property
+    def root(self) -> Trace:
+        """The trace that is inside no other one."""
+        return self if self.outer is None else self.outer.root
+
+    def doubts(self) -> list[str]:
+        """Symbols whose numbers are guesses on which branches may have been chosen, the most likely ones first."""
+        facts = list(self.guards)[: self.branched]
+        return [
+            name
+            for polynomial, _, _ in reversed(facts)
+            for name in sorted(polynomial.symbols())
+            if name in self.guesses
+        ]
+
+    @property
+    def place(self) -> tuple[int, ...]:
+        """The numbers of the nodes around, the current one last: where the trace is in the model."""
+        return (*(self.outer.place if self.outer else ()), self.origin)
+
+    def input(self, dtype: DType, shape: Shape, name: str = "") -> Array:
+        """A new input."""
+        array = Array(dtype, shape, name=name)
+        self.inputs.append(array)
+        self._own.add(id(array))
+        return array
+
+    def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
+        """A size that only the run will tell; `guess` stands for it unless an earlier run told better."""
+        if self.early:
+            raise TooEarlyError
+        name = f"{stem}{self._counter}" if self.outer is None else f"{stem}{self._counter}_{self.depth}"
+        self._counter += 1
+        self.fresh.add(name)
+        if name not in self.guards.hints:
+            self.root.guesses[name] = guess
+        return self.guards.symbol(name, self.guards.hints.get(name, guess))
+
+    def record(self, prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any]) -> tuple[Array, ...]:
+        inputs = tuple(map(self.materialise, inputs))
+        key = (prim.name, tuple(map(id, inputs)), freeze(params)) if prim.pure else None
+        if key is not None and key in self._known:
+            return self._known[key]
+        types = prim.infer(*inputs, **params)
+        return self.append(prim, inputs, params, types, key)
+
+    def append(
+        self,
+        prim: Primitive,
+        inputs: tuple[Array, ...],
+        params: dict[str, Any],
+        types: Sequence[tuple[DType, Shape]],
+        key: Any = None,
+    ) -> tuple[Array, ...]:
+        """Record an equation whose result types are known already."""
+        outputs = tuple(Array(dtype, shape) for dtype, shape in types)
+        equation = Equation(prim, tuple(map(self.materialise, inputs)), params, outputs, self.origin)
+        for output in outputs:
+            output.equation = equation
+            self._own.add(id(output))
+        self.equations.append(equation)
+        if key is not None:
+            self._known[key] = outputs
+        return outputs
+
+    def value_in_this_call(self, array: Array) -> np.ndarray | None:
+        """What an Array is for the feeds of the call at hand, if that is cheap to find out. Leaves no guard."""
+        with Guards(self.guards.hints):
+            return evaluate(array, self.feeds)
+
+    def forget(self) -> None:
+        """Record what was recorded before once more when it is asked for: earlier equations may come later now."""
+        self._known.clear()
+
+    def dissolve(self) -> None:
+        """Part equations from what they compute, which refer to each other: their memory is free at once."""
+        for equation in self.equations:
+            for output in equation.outputs:
+                output.equation = None
+        self.equations = []
+
+    def materialise(self, array: Array) -> Array:
+        """The Array as something that a kernel of this trace can read.
+
+        Sizes become the output of a `sizes` equation, Arrays of the outer trace inputs of this one.
+        """
+        if array.value is not None or id(array) in self._own:
+            return array
+        if array.sizes is not None:
+            flat = tuple(array.sizes.reshape(-1).tolist())
+            return self.record(PRIMITIVES["sizes"], (), {"sizes": flat, "shape": array.shape, "dtype": array.dtype})[0]
+        if id(array) not in self.lifted:
+            if self.outer is None:
+                raise TypeError(f"{array} belongs to no trace that is active")
+            self.lifted[id(array)] = (self.input(array.dtype, array.shape, array.name), array)
+        return self.lifted[id(array)][0]
+
+    def give(self, results: Sequence[Any]) -> None:
+        """Have these outputs: Arrays, or what is arranged of them."""
+        self.results = list(map(form, results))
+        self.outputs = [self.materialise(array) for result in results for array in leaves(result)]
+
+
+_active = threading.local()
+
+
+def active_trace() -> Trace | None:
+    stack: list[Trace] = _active.__dict__.get("stack") or []
+    return stack[-1] if stack else None
+
+
+def freeze(value: Any) -> Any:
+    """A hashable key of a parameter; symbolic sizes are told apart by their polynomials."""
+    if isinstance(value, (tuple, list)):
+        return tuple(map(freeze, value))
+    if isinstance(value, Dim):
+        return poly(value)
+    if isinstance(value, dict):
+        return tuple((name, freeze(item)) for name, item in sorted(value.items()))
+    if isinstance(value, float):
+        return value.hex()
+    if isinstance(value, (bool, int)):
+        return type(value).__name__, value
+    return value
