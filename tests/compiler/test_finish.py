@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from sardonyx import primitives as p
 from sardonyx.code.kernel import Kernel
 from sardonyx.common import dtypes
+from sardonyx.compiler.finish import finish
 from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.trace import Trace
@@ -23,7 +24,7 @@ def lowered(expression: Expression, *shapes: Sequence[Size], **hints: int) -> Ke
         output = expression(*(trace.input(dtypes.float32, tuple(shape)) for shape in shapes))
         b = KernelBuilder(lambda array: array.equation is None)
         b.store_root(output)
-        return b.kernel("kernel")[0]
+        return finish(b, "kernel")[0]
 
 
 def arithmetic(kernel: Kernel) -> list[str]:

@@ -20,7 +20,7 @@ def written(function: Callable[[Array], Sequence[Array]], device: int = 0) -> li
     trace = Trace(Guards())
     with trace:
         arrays = function(trace.input(dtypes.float32, (4, 6)))
-        device_of = dict.fromkeys(map(id, trace.equations), 0) | {id(arrays[-1].equation): device}
+        device_of = dict.fromkeys(trace.equations, 0) | {arrays[-1].equation: device}
         fusion = fuse(trace.equations, arrays[-1:], device_of, [load(NUMPY)] * 2)
     return [fusion.is_written(array) for array in arrays]
 

@@ -9,9 +9,10 @@ import pytest
 from sardonyx import primitives as p
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
+from sardonyx.compiler.finish import finish
 from sardonyx.compiler.indices import flat_index
 from sardonyx.compiler.lower import KernelBuilder
-from sardonyx.compiler.views import View, carried, view
+from sardonyx.compiler.views import View, carried, store_core, view
 from sardonyx.primitives.array import Array, Primitive
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import joined, symbol
@@ -89,8 +90,8 @@ def test_results_go_where_movement_takes_them() -> None:
         other = p.slice_axis(goal, 1, 0, 2)
     with trace.guards:
         b = KernelBuilder(lambda array: array.equation is None, core)
-        assert b.store_core(goal)
-        kernel, _ = b.kernel("epilogue")
+        assert store_core(b, goal)
+        kernel, _ = finish(b, "epilogue")
         assert len(kernel.space) == 4
         assert not [node for node in kernel.nodes if node[0] in ("div", "rem")]
         assert carried(KernelBuilder(lambda _: False), core, other, (symbol("i0"), symbol("i1"))) is None

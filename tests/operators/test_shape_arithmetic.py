@@ -129,7 +129,7 @@ def trace(model: onnx.ModelProto) -> Trace:
     traced = Trace(Guards())
     x = traced.input(dtypes.float32, (traced.guards.symbol("b", 3), traced.guards.symbol("s", 5), 24), "x")
     with traced:
-        traced.outputs = [traced.materialise(array) for array in interpret(graph, {id(graph.inputs[0]): x})]
+        traced.outputs = [traced.materialise(array) for array in interpret(graph, {graph.inputs[0]: x})]
     return traced
 
 

@@ -102,7 +102,7 @@ def run(graph: Graph, arrays: Sequence[np.ndarray] | None = None) -> list[Any]:
     strings = StringTable()
     with strings, np.errstate(all="ignore"):
         for value, array in zip(graph.inputs, arrays, strict=True):
-            environment[id(value)] = known(array, value.dtype or dtypes.of(array.dtype))
+            environment[value] = known(array, value.dtype or dtypes.of(array.dtype))
         found = interpret(graph, environment)
     return [_elements(item, strings) for item in found]
 

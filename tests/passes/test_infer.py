@@ -125,7 +125,7 @@ def test_whatever_is_inferred_is_true(onnx_cases, shared):
         known: dict[str, int] = {}
         environment: dict[int, Array | None] = {}
         for number, (value, array) in enumerate(zip(list(graph.inputs), feeds)):
-            environment[id(value)] = Array(value.dtype, array.shape, array)
+            environment[value] = Array(value.dtype, array.shape, array)
             if not symbolic_input(value, array, number, shared, known):
                 make_constant(graph, value.name, array)
         facts = Inference(graph)
@@ -137,7 +137,7 @@ def test_whatever_is_inferred_is_true(onnx_cases, shared):
             except Exception:  # not yet known, or not on its own
                 break
             for value in node.outputs:
-                found, actual = facts.array(value), environment.get(id(value))
+                found, actual = facts.array(value), environment.get(value)
                 if found is not None and actual is not None:
                     check_array(found, actual, known)
                     checked += 1

@@ -13,7 +13,7 @@ from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.ir import Graph
 from sardonyx.model.serde import read
 from sardonyx.model.structure import fill, form, leaves, present
-from sardonyx.ops.interpret import interpret
+from sardonyx.ops.interpret import Environment, interpret
 from sardonyx.passes.upgrade import upgrade
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.trace import Trace
@@ -33,7 +33,7 @@ def evaluate(model: onnx.ModelProto, feeds: Feeds) -> list[Any]:
     """The outputs for these inputs; types that NumPy lacks come and go as `ml_dtypes`."""
     graph = load(model)
     with StringTable():
-        environment = {id(value): of_feed(feeds[value.name]) for value in graph.inputs if value.name in feeds}
+        environment = {value: of_feed(feeds[value.name]) for value in graph.inputs if value.name in feeds}
         results = interpret(graph, environment)
         return [present(fill(form(item), map(to_array, leaves(item)))) for item in results]
 
@@ -71,7 +71,7 @@ def trace(model: onnx.ModelProto, feeds: Feeds) -> Trace:
     """The model's equations when the size of every input axis longer than 1 is a symbol of its own."""
     graph = load(model)
     result = Trace(Guards())
-    environment: dict[int, Array | None] = {}
+    environment: Environment = {}
     for value in graph.inputs:
         if value.name in feeds:
             known = of_array(feeds[value.name])
@@ -79,9 +79,9 @@ def trace(model: onnx.ModelProto, feeds: Feeds) -> Trace:
                 result.guards.symbol(f"{value.name}_{axis}", size) if size > 1 else size
                 for axis, size in enumerate(feeds[value.name].shape)
             ]
-            array = environment[id(value)] = result.input(known.dtype, tuple(shape), value.name)
+            array = environment[value] = result.input(known.dtype, tuple(shape), value.name)
             if known.dtype is not dtypes.string:
-                result.feeds[id(array)] = feeds[value.name]
+                result.feeds[array] = feeds[value.name]
     with result:
         result.outputs = [result.materialise(array) for array in interpret(graph, environment)]
     return result
@@ -100,12 +100,12 @@ def replay(traced: Trace, feeds: Feeds) -> list[np.ndarray]:
         if (value == 0 if relation == "==" else value >= 0) != truth:
             raise GuardError(f"{polynomial} {relation} 0 is not {truth} for {sizes}")
     with traced.strings:
-        values = {id(array): of_array(feeds[array.name]).value for array in traced.inputs}
+        values = {array: of_array(feeds[array.name]).value for array in traced.inputs}
         for equation in traced.equations:
-            operands = [array.value if array.value is not None else values[id(array)] for array in equation.inputs]
+            operands = [array.value if array.value is not None else values[array] for array in equation.inputs]
             results = equation.primitive.numpy(*operands, **_settle(equation.params, sizes))
-            values.update((id(array), result) for array, result in zip(equation.outputs, results, strict=True))
-        found = [array.value if array.value is not None else values[id(array)] for array in traced.outputs]
+            values.update((array, result) for array, result in zip(equation.outputs, results, strict=True))
+        found = [array.value if array.value is not None else values[array] for array in traced.outputs]
         return [to_array(Array(array.dtype, (), value)) for array, value in zip(traced.outputs, found, strict=True)]
 
 

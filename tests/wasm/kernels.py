@@ -10,6 +10,7 @@ import numpy as np
 
 from sardonyx.code.kernel import Kernel
 from sardonyx.common import dtypes
+from sardonyx.compiler.finish import finish
 from sardonyx.compiler.lower import FOLD, KernelBuilder
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.trace import Trace
@@ -38,14 +39,14 @@ def kernel_of(output: Array, equations: Sequence[Equation]) -> tuple[Kernel, lis
     core = next((e.outputs[0] for e in equations if e.primitive.name in FOLD), None)
     b = KernelBuilder(lambda array: array.equation is None, core)
     b.store_root(output)
-    return *b.kernel("kernel"), b.reads
+    return *finish(b, "kernel"), b.reads
 
 
 def numpy_of(equations: Sequence[Equation], known: dict[int, Numbers]) -> None:
     for equation in equations:
-        inputs = [known.get(id(x), x.value) for x in equation.inputs]
+        inputs = [known.get(x, x.value) for x in equation.inputs]
         results = equation.primitive.numpy(*inputs, **equation.params)
-        known |= {id(x): np.asarray(result) for x, result in zip(equation.outputs, results, strict=True)}
+        known |= {x: np.asarray(result) for x, result in zip(equation.outputs, results, strict=True)}
 
 
 class Loaded:
@@ -106,11 +107,11 @@ def check(
 ) -> Kernel:
     """Compare the kernel of an expression with its evaluation by NumPy, or with what is given."""
     trace, inputs, output = trace_of(expression, arrays)
-    known = {id(x): value for x, value in zip(inputs, arrays, strict=True)}
+    known = dict(zip(inputs, arrays, strict=True))
     numpy_of(trace.equations, known)
-    expected = known[id(output)] if expected is None else expected
+    expected = known[output] if expected is None else expected
     kernel, params, reads = kernel_of(output, trace.equations)
-    operands = [known[id(x)] if id(x) in known else np.asarray(x.value) for x in reads]
+    operands = [known[x] if x in known else np.asarray(x.value) for x in reads]
     numbers = [evaluate(size.json(), {}) for size in params]
     compare(kernel, numbers, operands, expected, rtol, atol, target)
     return kernel
@@ -158,11 +159,11 @@ def check_sizes(
     for values in sizes:
         arrays = [normal(*(values[size] if isinstance(size, str) else size for size in shape)) for shape in shapes]
         concrete, again, result = trace_of(expression, arrays)
-        known = {id(x): value for x, value in zip(again, arrays, strict=True)}
+        known = dict(zip(again, arrays, strict=True))
         numpy_of(concrete.equations, known)
         operands = [arrays[inputs.index(x)] for x in reads]
         numbers = [evaluate(size.json(), values) for size in params]
-        compare(kernel, numbers, operands, known[id(result)], rtol, 1e-6)
+        compare(kernel, numbers, operands, known[result], rtol, 1e-6)
 
 
 def normal(*shape: int, dtype: str = "float32", seed: int = 0) -> Numbers:

@@ -116,20 +116,20 @@ REFERENCES: dict[str, Callable[..., np.ndarray]] = {
 
 def evaluate(trace: Trace, feeds: Sequence[np.ndarray], used: set[str]) -> np.ndarray:
     """The trace's output, and the names of the primitives that made it."""
-    known = {id(array): feed.astype(np.float64) for array, feed in zip(trace.inputs, feeds, strict=True)}
+    known = {array: feed.astype(np.float64) for array, feed in zip(trace.inputs, feeds, strict=True)}
     for equation in trace.equations:
         name = equation.primitive.name
         used.add(name)
-        operands = [known[id(x)] if x.value is None else x.value.astype(np.float64) for x in equation.inputs]
+        operands = [known[x] if x.value is None else x.value.astype(np.float64) for x in equation.inputs]
         (output,) = equation.outputs
         if name == "cast":
-            known[id(output)] = operands[0]
+            known[output] = operands[0]
         elif name in REFERENCES:
-            known[id(output)] = REFERENCES[name](*operands, shape=output.shape, **equation.params)
+            known[output] = REFERENCES[name](*operands, shape=output.shape, **equation.params)
         else:
-            known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
-        assert known[id(output)].shape == output.shape, name
-    return known[id(trace.outputs[0])]
+            known[output] = equation.primitive.numpy(*operands, **equation.params)[0]
+        assert known[output].shape == output.shape, name
+    return known[trace.outputs[0]]
 
 
 def check(

@@ -81,20 +81,20 @@ TYPED: dict[str, Callable[..., np.ndarray]] = {"requantize": requantize, "lookup
 
 def evaluate(trace: Trace, feeds: Sequence[np.ndarray]) -> tuple[np.ndarray, set[str]]:
     """The trace's output, and the primitives in use."""
-    known = {id(array): feed for array, feed in zip(trace.inputs, feeds, strict=True)}
+    known = dict(zip(trace.inputs, feeds, strict=True))
     for equation in trace.equations:
         name = equation.primitive.name
         (output,) = equation.outputs
-        operands = [known[id(x)] if x.value is None else x.value for x in equation.inputs]
+        operands = [known[x] if x.value is None else x.value for x in equation.inputs]
         if name in ROUTINES:
-            known[id(output)] = ROUTINES[name](*operands, shape=output.shape, **equation.params)
+            known[output] = ROUTINES[name](*operands, shape=output.shape, **equation.params)
         elif name in TYPED:
             storage = output.dtype.storage
-            known[id(output)] = TYPED[name](*operands, shape=output.shape, dtype=storage, **equation.params)
+            known[output] = TYPED[name](*operands, shape=output.shape, dtype=storage, **equation.params)
         else:
-            known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
-        assert known[id(output)].shape == output.shape, name
-    return known[id(trace.outputs[0])], {equation.primitive.name for equation in live_equations(trace)}
+            known[output] = equation.primitive.numpy(*operands, **equation.params)[0]
+        assert known[output].shape == output.shape, name
+    return known[trace.outputs[0]], {equation.primitive.name for equation in live_equations(trace)}
 
 
 def check(

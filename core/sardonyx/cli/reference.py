@@ -24,7 +24,7 @@ from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.errors import SardonyxError
 from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType
 from sardonyx.model.structure import Map, fill, form, leaves, present
-from sardonyx.ops.interpret import expand
+from sardonyx.ops.interpret import Environment, expand
 from sardonyx.passes.copy import copy_graph
 from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.passes.pipeline import prepare
@@ -141,20 +141,20 @@ def _widened(array: np.ndarray, dtype: DType) -> np.ndarray:
 def _evaluate(node: Node, values: Mapping[str, Any], types: Mapping[str, DType], exact: bool) -> list[Any]:
     """The outputs of a node as a caller would get them, floats as float64 unless its own types are wanted."""
     captured = (value for graph in node.subgraphs() for value in graph.captures())
-    environment: dict[int, Any] = {}
+    environment: Environment = {}
     for value in (*node.inputs, *captured):
-        if value is None or id(value) in environment:
+        if value is None or value in environment:
             continue
         if value.constant is not None and value.name not in values:
             item: Any = of_tensor(value.constant)
         else:
             item = _arrays(values[value.name], types.get(value.name))
-        environment[id(value)] = item if exact else fill(form(item), map(_wide, leaves(item)))
+        environment[value] = item if exact else fill(form(item), map(_wide, leaves(item)))
     twin = copy(node)
     if not exact:
         twin.attributes = {name: _wide_attribute(each) for name, each in node.attributes.items()}
     expand(twin, environment)
-    return [_given(environment.get(id(value))) for value in node.outputs]
+    return [_given(environment.get(value)) for value in node.outputs]
 
 
 def _arrays(item: Any, dtype: DType | None) -> Any:

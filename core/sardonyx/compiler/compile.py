@@ -44,8 +44,8 @@ class Compiler:
         self.graph = graph
         self.providers = providers
         self.weights = weights
-        initialized = {id(value) for value in graph.initializers if value.name not in fed}
-        self.inputs = [value for value in graph.inputs if id(value) not in initialized]
+        initialized = {value for value in graph.initializers if value.name not in fed}
+        self.inputs = [value for value in graph.inputs if value not in initialized]
 
     def compile_early(self) -> Plan | None:
         """The plan that a model needs no call for: all of its sizes are declared, and none depends on data."""
@@ -134,9 +134,9 @@ class Compiler:
                 shape = _shape(number, kind, feed.shape, trace.guards, symbols, names)
                 array = trace.input(kind.dtype or dtypes.of(feed.dtype), shape, name)
                 if array.dtype is not dtypes.string and isinstance(feed, np.ndarray):
-                    trace.feeds[id(array)] = feed
+                    trace.feeds[array] = feed
                 arrays.append(array)
-            environment[id(value)] = fill(outline, iter(arrays))
+            environment[value] = fill(outline, iter(arrays))
         return trace, symbols, environment
 
 

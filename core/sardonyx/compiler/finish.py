@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.kernel import Kernel
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
+from sardonyx.compiler.lower import KernelBuilder, Node
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Call, Monomial, Poly, Ranges, symbol, total
 
-if TYPE_CHECKING:
-    from sardonyx.compiler.lower import KernelBuilder, Node
 
-
-def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Kernel:
-    """The kernel that a builder describes; its parameters are those of the table, which gets those that it lacks."""
+def finish(b: KernelBuilder, name: str, table: SizeTable | None = None, lanes: int = 1) -> tuple[Kernel, list[Poly]]:
+    """The kernel that a builder describes and its parameters, as polynomials of sizes: those of the table, which gets
+    those that it lacks."""
+    table = SizeTable() if table is None else table
     polys = [detail if function == "index" else detail[1] for function, _, _, detail in b.nodes if function in _INDEXED]
     polys += [place for _, place, _ in b.stores]
     parts = _Parts(b, polys)
@@ -28,7 +28,7 @@ def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Ker
     inner_extents = [table.size(extent) for extent in reduce]
     folds = [[function, dtype, writer.node(value)] for function, dtype, value in b.folds]
     stores = [[len(b.reads) + buffer, writer.index(place), writer.node(value)] for buffer, place, value in b.stores]
-    return Kernel(
+    kernel = Kernel(
         name,
         tuple(array.dtype.lowered.name for array in b.reads),
         tuple(array.dtype.lowered.name for array in b.writes),
@@ -40,6 +40,7 @@ def finish(b: KernelBuilder, name: str, table: SizeTable, lanes: int = 1) -> Ker
         tuple(stores),
         table.multiples(lanes),
     )
+    return kernel, table.params
 
 
 _INDEXED = ("index", "load")

@@ -41,12 +41,12 @@ class Fusion:
     """`written` are the Arrays with buffers; `core` maps an Array that has one to the result, of a reduction or a
     Routine, from which the same launch computes it. `views` are the operands of an equation that is a Routine's."""
 
-    written: set[int] = field(default_factory=set)
-    core: dict[int, Array] = field(default_factory=dict)
-    views: dict[int, list[View]] = field(default_factory=dict)
+    written: set[Array] = field(default_factory=set)
+    core: dict[Array, Array] = field(default_factory=dict)
+    views: dict[Equation, list[View]] = field(default_factory=dict)
 
     def is_written(self, array: Array) -> bool:
-        return id(array) in self.written
+        return array in self.written
 
 
 @dataclass
@@ -56,16 +56,16 @@ class _Work:
 
     cost: int
     operations: int
-    buffers: frozenset[int]
+    buffers: frozenset[Array]
     core: Array | None = None
 
 
 def fuse(
     equations: list[Equation],
     outputs: Iterable[Array],
-    device_of: dict[int, int],
+    device_of: dict[Equation, int],
     providers: Sequence[Provider],
-    laid: Collection[int] = (),
+    laid: Collection[Array] = (),
 ) -> Fusion:
     """Decide for every Array. `device_of` numbers the provider of an equation, `laid` is the trace's."""
     return _Fuser(equations, device_of, providers, laid).run(outputs)
@@ -75,9 +75,9 @@ class _Fuser:
     def __init__(
         self,
         equations: list[Equation],
-        device_of: dict[int, int],
+        device_of: dict[Equation, int],
         providers: Sequence[Provider],
-        laid: Collection[int],
+        laid: Collection[Array],
     ) -> None:
         self.laid = laid
         self.equations = equations
@@ -87,25 +87,25 @@ class _Fuser:
         self.strided: list[Mapping[str, Sequence[int]]] = [getattr(provider, "strided", {}) for provider in providers]
         self.most_buffers = [provider.max_buffers for provider in providers]
         self.result = Fusion()
-        self.work: dict[int, _Work] = {}
+        self.work: dict[Array, _Work] = {}
         self.constants = depends_on_weights(equations)
-        self.inside: set[int] = set()
+        self.inside: set[Array] = set()
         """Arrays between the result of a reduction or a Routine and the one Array that is computed from all of them."""
-        self.counts: dict[int, int] = {}
-        self.readers: dict[int, list[Equation]] = {}
-        self.order = {id(equation): number for number, equation in enumerate(equations)}
+        self.counts: dict[Array, int] = {}
+        self.readers: dict[Array, list[Equation]] = {}
+        self.order = {equation: number for number, equation in enumerate(equations)}
         for equation in equations:
             for array in equation.inputs:
-                self.readers.setdefault(id(array), []).append(equation)
+                self.readers.setdefault(array, []).append(equation)
 
     def run(self, outputs: Iterable[Array]) -> Fusion:
         for array in outputs:
-            self.result.written.add(id(array))
+            self.result.written.add(array)
         for equation in self.equations:
             if not self._generated(equation):
                 if not self._has_epilogue(equation):
-                    self.result.written.update(map(id, equation.outputs))
-                self.result.written.update(id(operand.source) for operand in self._views(equation))
+                    self.result.written.update(equation.outputs)
+                self.result.written.update(operand.source for operand in self._views(equation))
         for equation in self.equations:
             if self._generated(equation) or self._has_epilogue(equation):
                 self._visit(equation)
@@ -113,36 +113,36 @@ class _Fuser:
 
     def _views(self, equation: Equation) -> list[View]:
         """What an equation reads that is no kernel: a Routine what it can of movement, others all as it is."""
-        name, device = equation.primitive.name, self.device_of[id(equation)]
+        name, device = equation.primitive.name, self.device_of[equation]
         if name not in self.routines[device]:
             return list(map(View, equation.inputs))
         linear = self.strided[device].get(name, ())
-        self.result.views[id(equation)] = [
+        self.result.views[equation] = [
             view(array, linear[k] if k < len(linear) else 0, self._is_source) for k, array in enumerate(equation.inputs)
         ]
-        return self.result.views[id(equation)]
+        return self.result.views[equation]
 
     def _is_source(self, array: Array) -> bool:
         """Whether an Array is to lie in memory though it is movement: weights are put in order once."""
         assert array.equation is not None
         name = array.equation.primitive.name
-        return id(array) in self.laid or (id(array) in self.constants and name not in ("reshape", "broadcast"))
+        return array in self.laid or (array in self.constants and name not in ("reshape", "broadcast"))
 
     def _has_epilogue(self, equation: Equation) -> bool:
         """Whether a Routine may go on with what is done to each element of its result."""
-        return equation.primitive.name in self.epilogues[self.device_of[id(equation)]]
+        return equation.primitive.name in self.epilogues[self.device_of[equation]]
 
     def _generated(self, equation: Equation) -> bool:
         name = equation.primitive.name
-        return (name in ELEMENT or name in FOLD) and name not in self.routines[self.device_of[id(equation)]]
+        return (name in ELEMENT or name in FOLD) and name not in self.routines[self.device_of[equation]]
 
     def _visit(self, equation: Equation) -> None:
         (output,) = equation.outputs
         name = equation.primitive.name
-        device = self.device_of[id(equation)]
+        device = self.device_of[equation]
         inputs: Sequence[Array] = equation.inputs
         if not self._generated(equation):
-            inputs = [operand.source for operand in self.result.views[id(equation)]]
+            inputs = [operand.source for operand in self.result.views[equation]]
         parts = [self._operand(array, equation) for array in inputs]
         buffers = frozenset().union(*(part.buffers for part in parts))
         if len(buffers) >= self.most_buffers[device] and name != "concat":
@@ -158,8 +158,8 @@ class _Fuser:
             buffers,
             output if name in FOLD or self._has_epilogue(equation) else core,
         )
-        self.work[id(output)] = work
-        if work.core is not None and id(output) not in self.inside and self._uses(output) > 1:
+        self.work[output] = work
+        if work.core is not None and output not in self.inside and self._uses(output) > 1:
             self.inside |= self._between(output)
         if self._must_write(output, work, device, name):
             self._store(output, work)
@@ -168,75 +168,76 @@ class _Fuser:
         """The work of computing an operand inside its reader; writes it first if it should not be there."""
         if array.equation is None or self.result.is_written(array):
             free = array.value is not None and array.value.size == 1
-            return _Work(0, 0, frozenset() if free else frozenset({id(array)}))
-        work = self.work[id(array)]
+            return _Work(0, 0, frozenset() if free else frozenset({array}))
+        work = self.work[array]
         return work if self._fits(array, work, reader) else self._store(array, work)
 
     def _store(self, array: Array, work: _Work) -> _Work:
         """Have an Array in memory, or what it is a transposition of, if that is how it should lie."""
         equation = array.equation
         source = equation.inputs[0] if equation is not None and equation.primitive.name == "transpose" else array
-        if id(source) not in self.laid or self.result.is_written(array):
+        if source not in self.laid or self.result.is_written(array):
             source = array
             self._write(array, work)
         elif not self.result.is_written(source):
-            self._write(source, self.work[id(source)])
-        self.work[id(array)] = _Work(0, 0, frozenset({id(source)}))
-        return self.work[id(array)]
+            self._write(source, self.work[source])
+        self.work[array] = _Work(0, 0, frozenset({source}))
+        return self.work[array]
 
     def _fits(self, array: Array, work: _Work, reader: Equation) -> bool:
         name = reader.primitive.name
         if work.core is not None:
-            once = self.constants if id(reader.outputs[0]) not in self.constants else ()
-            if id(array) in once:
+            once = self.constants if reader.outputs[0] not in self.constants else ()
+            if array in once:
                 return False
-            others = [x for x in reader.inputs if x is not array and id(x) in self.work and id(x) not in once]
-            alone = all(self.result.is_written(x) or self.work[id(x)].core in (None, work.core) for x in others)
-            return alone and (id(array) in self.inside or (self._keeps_count(array, reader) and self._uses(array) == 1))
+            others = [x for x in reader.inputs if x is not array and x in self.work and x not in once]
+            alone = all(self.result.is_written(x) or self.work[x].core in (None, work.core) for x in others)
+            return alone and (array in self.inside or (self._keeps_count(array, reader) and self._uses(array) == 1))
         if name == "gather" and array is reader.inputs[0] and self._is_sparse(array, reader.outputs[0]):
             return work.cost <= COST_OF_MEMORY
         if name in REREAD and not (name == "gather" and array is not reader.inputs[0]):
-            return work.cost <= (id(array) not in self.constants)  # what depends on weights alone is computed once
+            return work.cost <= (array not in self.constants)  # what depends on weights alone is computed once
         if name == "broadcast" or (name == "elementwise" and self._is_stretched(array, reader.outputs[0])):
             return work.cost <= COST_OF_MEMORY
         return work.operations < MOST_NODES
 
     def _is_sparse(self, table: Array, found: Array) -> bool:
         """Whether a lookup takes little of what weights are: less than what it would take to hold all of that."""
-        return id(table) in self.constants and SPARSE * self._count(found) <= self._count(table)
+        return table in self.constants and SPARSE * self._count(found) <= self._count(table)
 
     def _keeps_count(self, array: Array, reader: Equation) -> bool:
         """Whether a reader makes one element of each element of an Array."""
         return reader.primitive.name in _ONE_TO_ONE and self._count(array) == self._count(reader.outputs[0])
 
     def _uses(self, array: Array) -> int:
-        return len(self.readers.get(id(array), ()))
+        return len(self.readers.get(array, ()))
 
-    def _between(self, first: Array, through: Collection[str] = _ONE_TO_ONE) -> set[int]:
+    def _between(self, first: Array, through: Collection[str] = _ONE_TO_ONE) -> set[Array]:
         """The Arrays from one with several readers up to where all of that comes together again, without the last;
         nothing if something else needs one of them, or they pass through other primitives."""
-        if self.result.is_written(first):
+        if self.result.is_written(first) or first.equation is None:
             return set()
-        found: dict[int, Array] = {id(first): first}
-        waiting = {id(reader): reader for reader in self.readers[id(first)]}
+        device = self.device_of[first.equation]
+        between = {first}
+        waiting = set(self.readers[first])
         left = self._uses(first)
-        while waiting and len(found) < MOST_NODES:
-            reader = min(waiting.values(), key=lambda equation: self.order[id(equation)])
-            del waiting[id(reader)]
-            if not self._generated(reader) or self.device_of[id(reader)] != self.device_of[id(first.equation)]:
+        while waiting and len(between) < MOST_NODES:
+            reader = min(waiting, key=self.order.__getitem__)
+            waiting.remove(reader)
+            if not self._generated(reader) or self.device_of[reader] != device:
                 return set()
-            inside = [x for x in reader.inputs if id(x) in found]
+            inside = [x for x in reader.inputs if x in between]
             if reader.primitive.name not in through or not all(self._keeps_count(x, reader) for x in inside):
                 return set()
             (output,) = reader.outputs
             left -= len(inside)
             if left == 0:
-                return set(found)
+                return between
             if self.result.is_written(output):
                 return set()
-            found[id(output)] = output
+            between.add(output)
             left += self._uses(output)
-            waiting |= {id(other): other for other in self.readers.get(id(output), ())}
+            waiting.update(self.readers.get(output, ()))
         return set()
 
     def _is_stretched(self, array: Array, result: Array) -> bool:
@@ -245,20 +246,20 @@ class _Fuser:
 
     def _count(self, array: Array) -> int:
         """The elements of an Array in the call at hand."""
-        if id(array) not in self.counts:
-            self.counts[id(array)] = count(array.shape)
-        return self.counts[id(array)]
+        if array not in self.counts:
+            self.counts[array] = count(array.shape)
+        return self.counts[array]
 
     def _must_write(self, output: Array, work: _Work, device: int, name: str) -> bool:
-        readers = self.readers.get(id(output), [])
+        readers = self.readers.get(output, [])
         if self.result.is_written(output) or (name == "concat" and not self._is_chosen(output, readers, work, device)):
             return True
-        if any(self.device_of[id(reader)] != device for reader in readers):
+        if any(self.device_of[reader] != device for reader in readers):
             return True
         if work.core is not None:
-            return self._uses(output) != 1 and id(output) not in self.inside
+            return self._uses(output) != 1 and output not in self.inside
         dear = len(readers) > 1 and work.cost * (len(readers) - 1) > COST_OF_MEMORY
-        if not dear or id(output) in self.constants:
+        if not dear or output in self.constants:
             return dear
         return not self._between(output, _IN_PLACE)  # one kernel computes it once, whatever it does with it
 
@@ -272,22 +273,22 @@ class _Fuser:
             and readers[0].primitive.name in _CHOOSERS
             and len(work.buffers) < self.most_buffers[device] - 2
             and work.cost <= MOST_TO_CHOOSE
-            and id(concat) not in self.constants
-            and not any(id(x) in self.result.core for x in concat.equation.inputs)
+            and concat not in self.constants
+            and not any(x in self.result.core for x in concat.equation.inputs)
         )
 
     def _write(self, array: Array, work: _Work) -> None:
-        self.result.written.add(id(array))
+        self.result.written.add(array)
         if work.core is not None:
-            self.result.core[id(array)] = work.core
+            self.result.core[array] = work.core
 
 
-def depends_on_weights(equations: Iterable[Equation]) -> set[int]:
+def depends_on_weights(equations: Iterable[Equation]) -> set[Array]:
     """The Arrays that depend on weights alone."""
-    found: set[int] = set()
+    found: set[Array] = set()
     for equation in equations:
-        if equation.inputs and all(x.value is not None or id(x) in found for x in equation.inputs):
-            found.update(map(id, equation.outputs))
+        if equation.inputs and all(x.value is not None or x in found for x in equation.inputs):
+            found.update(equation.outputs)
     return found
 
 

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sardonyx.plans import plan as plans
-from sardonyx.primitives.array import Equation
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.control import Body
+from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Dim
 
-if TYPE_CHECKING:
-    from sardonyx.compiler.schedule import Scheduler
+
+class Scheduler(Protocol):
+    """What builds the plan, as far as its halts are concerned (`sardonyx.compiler.schedule`)."""
+
+    trace: Trace
+    steps: list[plans.Step]
+    functions: list[list[plans.Plan]]
+    epoch: int
+
+    def at_home(self, array: Array) -> int: ...
+
+    def output_buffer(self, array: Array, device: int) -> int: ...
+
+    def function(self, body: Body, trace: Trace) -> int: ...
 
 
 def _read(s: Scheduler, equation: Equation, device: int) -> None:

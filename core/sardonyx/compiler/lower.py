@@ -13,8 +13,6 @@ from typing import Any, TypeAlias
 
 from sardonyx.code import scalar
 from sardonyx.code.folds import identity
-from sardonyx.code.kernel import Kernel
-from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, aligned, flat_index, stretched
@@ -168,7 +166,7 @@ class KernelBuilder:
         return self._computed(array, index)
 
     def _computed(self, array: Array, index: Indices) -> int:
-        key = (id(array), index)
+        key = (array, index)
         if key not in self._elements:
             equation = array.equation
             assert equation is not None, f"{array} is neither a buffer nor computed"
@@ -209,40 +207,19 @@ class KernelBuilder:
         self.root = array
         self.store(array, array)
 
-    def store_core(self, array: Array) -> bool:
-        """Compute an Array that has a buffer, element by element in the order of the Routine's result that is the core,
-        and say whether each goes to a place of its own that is known."""
-        from sardonyx.compiler.views import carried
-
-        assert self.core is not None
-        self.root = array
-        index = tuple(self.axis(size) for size in self.core.shape)
-        self.place = flat_index(self.core.shape, index)
-        goal = carried(self, self.core, array, index)
-        if goal is None:
-            return False
-        self._store(array, goal, self.element(array, goal))
-        return self.in_order
-
     def store(self, array: Array, source: Array, axis: int = 0, start: Poly = ZERO) -> None:
         """Write all of `source` to the buffer of `array`, from `start` on along an axis."""
         index = tuple(self.axis(size) for size in source.shape)
         moved = tuple(at + start if k == axis else at for k, at in enumerate(index))
         self.place = flat_index(array.shape, moved)
-        self._store(array, moved, self.element(source, index))
+        self.store_at(array, moved, self.element(source, index))
 
-    def _store(self, array: Array, index: Indices, value: int) -> None:
+    def store_at(self, array: Array, index: Indices, value: int) -> None:
+        """Write a node to the element of an Array at an index."""
         whole, index = self.where(array, index)
         if whole not in self.writes:
             self.writes.append(whole)
         self.stores.append((self.writes.index(whole), joined(flat_index(whole.shape, index)), value))
-
-    def kernel(self, name: str, table: SizeTable | None = None, lanes: int = 1) -> tuple[Kernel, list[Poly]]:
-        """The finished kernel and its parameters, as polynomials of sizes."""
-        from sardonyx.compiler.finish import finish
-
-        table = SizeTable() if table is None else table
-        return finish(self, name, table, lanes), table.params
 
 
 # ---- element rules: primitive -> node

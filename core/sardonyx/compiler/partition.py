@@ -92,7 +92,7 @@ def is_giant(provider: Provider, equation: Equation) -> bool:
 
 def giants(
     equations: Sequence[Equation],
-    device_of: Mapping[int, int],
+    device_of: Mapping[Equation, int],
     providers: Sequence[Provider],
     is_written: Callable[[Array], bool],
 ) -> set[Place]:
@@ -100,7 +100,7 @@ def giants(
     limits = [most_of(provider) for provider in providers]
     found = set()
     for equation in equations:
-        device = device_of[id(equation)]
+        device = device_of[equation]
         most = limits[device]
         if most is None or equation.origin < 0:
             continue
@@ -109,7 +109,9 @@ def giants(
     return found
 
 
-def rewritten(trace: Trace, providers: Sequence[Provider], excluded: Collection[Place] = frozenset()) -> dict[int, int]:
+def rewritten(
+    trace: Trace, providers: Sequence[Provider], excluded: Collection[Place] = frozenset()
+) -> dict[Equation, int]:
     """The provider of every equation, after each provider has put its share of them into the form that it likes. No
     node that is `excluded` from a provider is its own.
 
@@ -132,7 +134,7 @@ def rewritten(trace: Trace, providers: Sequence[Provider], excluded: Collection[
                 raise
             except Exception as error:
                 raise _failed(trace, number, provider, origins, error) from error
-    return {id(equation): chosen[equation.origin] for equation in trace.equations}
+    return {equation: chosen[equation.origin] for equation in trace.equations}
 
 
 def _failed(trace: Trace, number: int, provider: Provider, origins: Collection[int], error: Exception) -> RewriteError:

@@ -21,7 +21,7 @@ class Rewriter:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self._constants: dict[int, bool] = {}
+        self._constants: dict[Array, bool] = {}
 
     def run(self, rule: Callable[[Equation], bool]) -> None:
         """Ask the rule for each equation; where it returns False, the equation is kept."""
@@ -71,34 +71,34 @@ class Rewriter:
         while stack:
             top = stack[-1]
             equation = top.equation
-            if id(top) in self._constants:
+            if top in self._constants:
                 stack.pop()
             elif top.value is not None:
-                self._constants[id(top)] = True
+                self._constants[top] = True
             elif equation is None or not equation.primitive.pure or not equation.inputs:
-                self._constants[id(top)] = False
-            elif waiting := [item for item in equation.inputs if id(item) not in self._constants]:
+                self._constants[top] = False
+            elif waiting := [item for item in equation.inputs if item not in self._constants]:
                 stack += reversed(waiting)
             else:
-                self._constants[id(top)] = all(self._constants[id(item)] for item in equation.inputs)
-        return self._constants[id(array)]
+                self._constants[top] = all(self._constants[item] for item in equation.inputs)
+        return self._constants[array]
 
 
 def in_order(equations: Sequence[Equation]) -> list[Equation]:
     """The equations, each behind those that make what it reads, and otherwise in the order that they have."""
-    makers = {id(output): equation for equation in equations for output in equation.outputs}
-    done: set[int] = set()
+    makers = {output: equation for equation in equations for output in equation.outputs}
+    done: set[Equation] = set()
     result: list[Equation] = []
     for equation in equations:
         stack = [equation]
         while stack:
             top = stack[-1]
-            needed = [makers[id(x)] for x in top.inputs if id(x) in makers]
-            waiting = [maker for maker in needed if id(maker) not in done]
-            if id(top) in done or not waiting:
+            needed = [makers[x] for x in top.inputs if x in makers]
+            waiting = [maker for maker in needed if maker not in done]
+            if top in done or not waiting:
                 stack.pop()
-                if id(top) not in done:
-                    done.add(id(top))
+                if top not in done:
+                    done.add(top)
                     result.append(top)
             else:
                 stack += reversed(waiting)

@@ -13,11 +13,13 @@ from sardonyx.code.kernel import Routine
 from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common import memory
 from sardonyx.compiler import rows, slices
+from sardonyx.compiler.finish import finish
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
+from sardonyx.compiler.views import store_core
 from sardonyx.errors import RuntimeException
 from sardonyx.plans import layout
 from sardonyx.plans import plan as plans
@@ -35,11 +37,11 @@ LAST = 1 << 60
 
 def live_equations(trace: Trace) -> list[Equation]:
     """The equations that the outputs, or the host, need."""
-    needed = {id(array) for array in trace.outputs}
+    needed = set(trace.outputs)
     kept = []
     for equation in reversed(trace.equations):
-        if any(id(array) in needed for array in equation.outputs) or _defines(equation, trace):
-            needed.update(map(id, equation.inputs))
+        if any(array in needed for array in equation.outputs) or _defines(equation, trace):
+            needed.update(equation.inputs)
             kept.append(equation)
     return kept[::-1]
 
@@ -56,7 +58,7 @@ class Scheduler:
     """Builds one plan. `device_of` numbers the provider of each equation."""
 
     def __init__(
-        self, trace: Trace, providers: Sequence[Provider], device_of: dict[int, int], weights: WeightTable
+        self, trace: Trace, providers: Sequence[Provider], device_of: dict[Equation, int], weights: WeightTable
     ) -> None:
         self.trace = trace
         self.providers = providers
@@ -78,8 +80,8 @@ class Scheduler:
         self.lives: list[list[int]] = []
         self.room: list[int] = []
         self.elements: list[Poly] = []
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._homes: dict[int, int] = {}
+        self._numbers: dict[tuple[Array, int], int] = {}
+        self._homes: dict[Array, int] = {}
         self._keep: list[Array] = []
         self._calls: list[dict[int, rows.Call]] = [{} for _ in providers]
         self.epoch = 0
@@ -98,13 +100,13 @@ class Scheduler:
         self.lives.append([step, step])
         self.room.append(count(array.shape) * array.dtype.itemsize)
         number = len(self.buffers) - 1
-        self._numbers[id(array), device] = number
+        self._numbers[array, device] = number
         self._keep.append(array)
         return number
 
     def buffer(self, array: Array, device: int) -> int:
         """The buffer of a written Array, an input or a constant on a device; copies it there if need be."""
-        number = self._numbers.get((id(array), device))
+        number = self._numbers.get((array, device))
         if number is None:
             if array.value is not None:
                 name = self.weights.name(array.value)
@@ -115,7 +117,7 @@ class Scheduler:
                 self.lives[number][0] = -1
                 self.buffers[number].epoch = 0
             else:
-                source = self.buffer(array, self._homes[id(array)])
+                source = self.buffer(array, self._homes[array])
                 number = self.make_buffer(array, device, self.elements[source])
                 self.steps.append(plans.Copy(source, number))
         self.lives[number][1] = max(self.lives[number][1], len(self.steps))
@@ -124,9 +126,9 @@ class Scheduler:
     def output_buffer(self, array: Array, device: int, elements: Poly | None = None) -> int:
         """The buffer that an Array is written to, a new one if it does not lie in one that is there."""
         array = self.slices.whole(array)
-        if (number := self._numbers.get((id(array), device))) is not None:
+        if (number := self._numbers.get((array, device))) is not None:
             return number
-        self._homes[id(array)] = device
+        self._homes[array] = device
         return self.make_buffer(array, device, elements)
 
     # ---- steps
@@ -154,9 +156,9 @@ class Scheduler:
 
     def at_home(self, array: Array) -> int:
         """The buffer of a written Array on the device that made it, or any that has it."""
-        home = self._homes.get(id(array))
+        home = self._homes.get(array)
         if home is None:
-            home = next((d for d in range(len(self.providers)) if (id(array), d) in self._numbers), 0)
+            home = next((d for d in range(len(self.providers)) if (array, d) in self._numbers), 0)
         return self.buffer(array, home)
 
     def plan(self, inputs: Sequence[str], outputs: Sequence[str], symbols: dict[str, list[list[int]]]) -> plans.Plan:
@@ -172,14 +174,10 @@ class Scheduler:
         self._drop_codes([*setup, *steps])
         self._layout()
         homes = [
-            [
-                self._numbers[id(array), device]
-                for device in range(len(self.providers))
-                if (id(array), device) in self._numbers
-            ]
+            [self._numbers[array, device] for device in range(len(self.providers)) if (array, device) in self._numbers]
             for array in self.trace.inputs
         ]
-        reads = [[str(size) for size in self.trace.input_reads.get(id(array), [])] for array in self.trace.inputs]
+        reads = [[str(size) for size in self.trace.input_reads.get(array, [])] for array in self.trace.inputs]
         return plans.Plan(
             [provider.name for provider in self.providers],
             [_port(*item) for item in zip(inputs, self.trace.inputs, homes, reads, strict=True)],
@@ -212,12 +210,12 @@ class Scheduler:
         placement = [-1] * len(self.trace.labels)
         for equation in self.equations:
             if equation.origin >= 0:
-                placement[equation.origin] = self.device_of[id(equation)]
+                placement[equation.origin] = self.device_of[equation]
         return placement
 
     def _step(self, equation: Equation) -> None:
         name = equation.primitive.name
-        device = self.device_of[id(equation)]
+        device = self.device_of[equation]
         if name in STEPS:
             STEPS[name](self, equation, device)
         elif name in self.providers[device].routines:
@@ -232,13 +230,13 @@ class Scheduler:
 
     def _kernel(self, equation: Equation, device: int) -> None:
         (output,) = equation.outputs
-        core = self.fusion.core.get(id(output))
+        core = self.fusion.core.get(output)
         if core is not None and core.equation is not None and core.equation.primitive.name not in FOLD:
             if (epilogue := self._epilogue(core, output)) is not None:
                 self._routine(core.equation, device, epilogue)
                 return
             self._routine(core.equation, device)
-            self.fusion.written.add(id(core))
+            self.fusion.written.add(core)
             core = None
         if equation.primitive.name == "concat":
             self._concat(equation, device)
@@ -253,7 +251,7 @@ class Scheduler:
         axis, start = equation.params["axis"], ZERO
         missing = []
         for x in equation.inputs:
-            if x not in self.slices or self.slices.parts[id(x)].whole is not output:
+            if x not in self.slices or self.slices.parts[x].whole is not output:
                 missing.append((x, start))
             start = start + poly(x.shape[axis])
         provider = self.providers[device]
@@ -290,11 +288,11 @@ class Scheduler:
         if b.in_order:
             return b
         b = KernelBuilder(self._is_buffer, core, self.slices.place)
-        return b if b.store_core(output) else None
+        return b if store_core(b, output) else None
 
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
         provider = self.providers[device]
-        kernel, params = b.kernel(name, lanes=getattr(provider, "lanes", 1))
+        kernel, params = finish(b, name, lanes=getattr(provider, "lanes", 1))
         code: Any = kernel
         if provider.form == "program":
             code = loops.program(kernel)
@@ -361,7 +359,7 @@ class Scheduler:
         """Launch a Routine, with what is done to its result."""
         provider = self.providers[device]
         table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
-        views = self.fusion.views[id(equation)]
+        views = self.fusion.views[equation]
         reads = [self.buffer(operand.source, device) for operand in views]
         rooms = _rooms(equation)
         shapes = [
@@ -384,7 +382,7 @@ class Scheduler:
         )
         lanes, origins = getattr(provider, "lanes", 1), {equation.origin}
         if epilogue is not None:
-            kernel, _ = epilogue.kernel(code.name, table, lanes)
+            kernel, _ = finish(epilogue, code.name, table, lanes)
             code = replace(code, epilogue=kernel.json())
             origins |= epilogue.origins
         placed = tuple(operand.data(table) for operand in views)

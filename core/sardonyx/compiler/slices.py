@@ -34,43 +34,43 @@ class Slice:
 class Slices:
     """The parts that lie in a whole, by their `id`."""
 
-    parts: dict[int, Slice] = field(default_factory=dict)
+    parts: dict[Array, Slice] = field(default_factory=dict)
 
     def __contains__(self, array: Array) -> bool:
-        return id(array) in self.parts
+        return array in self.parts
 
     def place(self, array: Array, index: Indices) -> tuple[Array, Indices]:
         """The Array in whose buffer an Array lies, and where the element at an index is in that."""
-        while (part := self.parts.get(id(array))) is not None:
+        while (part := self.parts.get(array)) is not None:
             index = tuple(at + part.start if k == part.axis else at for k, at in enumerate(index))
             array = part.whole
         return array, index
 
     def whole(self, array: Array) -> Array:
         """The Array in whose buffer an Array lies."""
-        while (part := self.parts.get(id(array))) is not None:
+        while (part := self.parts.get(array)) is not None:
             array = part.whole
         return array
 
     def remove(self, array: Array) -> None:
         """Have an Array in a buffer of its own; nothing may have been stored yet."""
-        del self.parts[id(array)]
+        del self.parts[array]
 
 
 def find(
     equations: Sequence[Equation],
     outputs: Iterable[Array],
     fusion: Fusion,
-    device_of: Mapping[int, int],
+    device_of: Mapping[Equation, int],
     providers: Sequence[Provider],
 ) -> Slices:
     """The parts that can be stored where they are wanted, on providers whose launches read and write by strides."""
     strided = {number for number, provider in enumerate(providers) if getattr(provider, "strided", None)}
     slices = Slices()
-    if any(_is_concat(equation) and device_of[id(equation)] in strided for equation in equations):
+    if any(_is_concat(equation) and device_of[equation] in strided for equation in equations):
         finder = _Finder(equations, outputs, fusion, device_of, providers)
         for equation in reversed(equations):  # so that it is known where the whole lies
-            if _is_concat(equation) and device_of[id(equation)] in strided and fusion.is_written(equation.outputs[0]):
+            if _is_concat(equation) and device_of[equation] in strided and fusion.is_written(equation.outputs[0]):
                 slices.parts |= finder.parts(equation, slices.parts)
     return slices
 
@@ -85,38 +85,38 @@ class _Finder:
         equations: Sequence[Equation],
         outputs: Iterable[Array],
         fusion: Fusion,
-        device_of: Mapping[int, int],
+        device_of: Mapping[Equation, int],
         providers: Sequence[Provider],
     ) -> None:
         self.fusion = fusion
         self.device_of = device_of
         self.providers = providers
         self.constants = depends_on_weights(equations)
-        self.whole = set(map(id, outputs))
+        self.whole = set(outputs)
         """Arrays that something wants as they are, in a buffer of their own."""
-        self.epoch: dict[int, int] = {}
+        self.epoch: dict[Equation, int] = {}
         epoch = 0
         for equation in equations:
             epoch += equation.primitive.name in STEPS
-            self.epoch[id(equation)] = epoch
+            self.epoch[equation] = epoch
             if self._is_routine(equation):
-                self.whole.update(id(operand.source) for operand in fusion.views[id(equation)])
+                self.whole.update(operand.source for operand in fusion.views[equation])
             elif not self._is_generated(equation):
-                self.whole.update(map(id, (*equation.inputs, *equation.outputs)))
+                self.whole.update((*equation.inputs, *equation.outputs))
             for x in equation.inputs:
-                if x.equation is not None and device_of[id(x.equation)] != device_of[id(equation)]:
-                    self.whole.add(id(x))
+                if x.equation is not None and device_of[x.equation] != device_of[equation]:
+                    self.whole.add(x)
 
-    def parts(self, equation: Equation, known: Collection[int]) -> dict[int, Slice]:
+    def parts(self, equation: Equation, known: Collection[Array]) -> dict[Array, Slice]:
         """The parts of a concatenation that may lie in it."""
         (output,) = equation.outputs
         axis, start = equation.params["axis"], ZERO
-        found: dict[int, Slice] = {}
+        found: dict[Array, Slice] = {}
         for x in equation.inputs:
             if start == ZERO and poly(product(x.shape[:axis])) == ONE and _count(x).multiple_of(LANES) < LANES:
                 return {}  # what walks along it may store the first elements of the next part
-            if id(x) not in known and self._may_lie_elsewhere(x, equation):
-                found[id(x)] = Slice(output, axis, start)
+            if x not in known and self._may_lie_elsewhere(x, equation):
+                found[x] = Slice(output, axis, start)
             start = start + poly(x.shape[axis])
         return found
 
@@ -125,15 +125,15 @@ class _Finder:
         return (
             maker is not None
             and self.fusion.is_written(x)
-            and id(x) not in self.whole
-            and id(x) not in self.constants
+            and x not in self.whole
+            and x not in self.constants
             and sum(x is other for other in concat.inputs) == 1
-            and self.epoch[id(maker)] == self.epoch[id(concat)]
+            and self.epoch[maker] == self.epoch[concat]
             and (self._is_generated(maker) or self._has_epilogue(maker))
         )
 
     def _routines(self, of: Callable[[Provider], Collection[str]], equation: Equation) -> bool:
-        return equation.primitive.name in of(self.providers[self.device_of[id(equation)]])
+        return equation.primitive.name in of(self.providers[self.device_of[equation]])
 
     def _is_routine(self, equation: Equation) -> bool:
         return self._routines(lambda provider: provider.routines, equation)

@@ -74,6 +74,20 @@ def _is_linear(index: Poly, rank: int, count: int) -> bool:
     return all(stride(index, f"i{axis}") is not None for axis in range(max(0, rank - count), rank))
 
 
+def store_core(b: KernelBuilder, array: Array) -> bool:
+    """Compute an Array that has a buffer, element by element in the order of the Routine's result that is the builder's
+    core, and say whether each goes to a place of its own that is known."""
+    assert b.core is not None
+    b.root = array
+    index = tuple(b.axis(size) for size in b.core.shape)
+    b.place = flat_index(b.core.shape, index)
+    goal = carried(b, b.core, array, index)
+    if goal is None:
+        return False
+    b.store_at(array, goal, b.element(array, goal))
+    return b.in_order
+
+
 def carried(b: KernelBuilder, array: Array, goal: Array, index: Indices) -> Indices | None:
     """Where the element of an Array at an index goes, of which element-wise primitives and movement make one of `goal`;
     None where that is not known."""
@@ -95,7 +109,7 @@ def carried(b: KernelBuilder, array: Array, goal: Array, index: Indices) -> Indi
 
 def _path(array: Array, goal: Array) -> list[Array]:
     """The Arrays on one of the ways from an Array to another, without the first."""
-    readers: dict[int, Array | None] = {id(goal): None}
+    readers: dict[Array, Array | None] = {goal: None}
     stack = [goal]
     while stack:
         top = stack.pop()
@@ -103,14 +117,14 @@ def _path(array: Array, goal: Array) -> list[Array]:
             break
         if top.equation is not None and top.equation.primitive.name in _KEEPS:
             for x in top.equation.inputs:
-                if id(x) not in readers:
-                    readers[id(x)] = top
+                if x not in readers:
+                    readers[x] = top
                     stack.append(x)
     else:
         return []
     path = []
-    at: Array | None = readers[id(array)]
+    at: Array | None = readers[array]
     while at is not None:
         path.append(at)
-        at = readers[id(at)]
+        at = readers[at]
     return path

@@ -36,12 +36,12 @@ class ControlFlow(Operator, abstract=True):
         for array in self.captured_parts(graph):
             if trace is not None and array.value is None:
                 trace.materialise(array)  # for another position the body may use another element
-        inputs = {id(value): item for value, item in zip(graph.inputs, arguments, strict=True)}
+        inputs = dict(zip(graph.inputs, arguments, strict=True))
         return interpret(graph, {**self.environment, **inputs})
 
     def captured_parts(self, graph: Graph) -> list[Array]:
         """The Arrays of the sequences and maps that a subgraph uses of the graphs around it."""
-        captured = [self.environment.get(id(value)) for value in graph.captures()]
+        captured = [self.environment.get(value) for value in graph.captures()]
         return [array for item in captured if not isinstance(item, Array) for array in leaves(item)]
 
 
@@ -93,7 +93,7 @@ class Loop(ControlFlow):
 
     def _is_structured(self, carried: Sequence[Any]) -> bool:
         declared = (value.type for value in (*self.body.inputs, *self.body.outputs))
-        used = (self.environment.get(id(value)) for value in self.body.captures())
+        used = (self.environment.get(value) for value in self.body.captures())
         return (
             not all(isinstance(item, Array) for item in carried)
             or any(isinstance(item, (tuple, Map)) for item in used)

@@ -16,18 +16,18 @@ from sardonyx.primitives.binding import of_tensor
 from sardonyx.primitives.trace import TooEarlyError, active_trace
 from sardonyx.sizes.symbolic import UndecidedSizeError
 
-Environment: TypeAlias = dict[int, Any]
+Environment: TypeAlias = dict[Value, Any]
 """Arrays, or what `sardonyx.model.structure` makes of them, by the identity of the Value that they belong to."""
 
 
 def interpret(graph: Graph, environment: Environment) -> list[Any]:
     """The outputs of a graph; the environment holds its inputs and what it captures, and is extended."""
     for value in graph.initializers:
-        if id(value) not in environment and value.constant is not None and value.constant.product is None:
-            environment[id(value)] = of_tensor(value.constant)
+        if value not in environment and value.constant is not None and value.constant.product is None:
+            environment[value] = of_tensor(value.constant)
     for value, sparse in graph.sparse_initializers:
-        if id(value) not in environment:
-            environment[id(value)] = dense(sparse)
+        if value not in environment:
+            environment[value] = dense(sparse)
     trace = active_trace()
     origin = trace.origin if trace else -1
     for node in graph.nodes:
@@ -72,18 +72,18 @@ def expand(node: Node, environment: Environment) -> None:
         raise RuntimeException(f"{node.label}: {type(error).__name__}: {error}") from error
     items: Sequence[Any] = [results] if isinstance(results, Array) else results
     for value, item in zip(node.outputs, items, strict=False):
-        environment[id(value)] = item
+        environment[value] = item
     for value in node.outputs[len(items) :]:
         if value.name:
             raise NotImplemented(f"{node.label}: output {value.name!r} is not computed by this release")
 
 
 def _operand(value: Value, environment: Environment, reader: str) -> Any:
-    if id(value) not in environment:
+    if value not in environment:
         if value.constant is None:
             raise InvalidGraph(f"{reader} uses {value.name!r}, which nothing computes")
-        environment[id(value)] = of_tensor(value.constant)
-    return environment[id(value)]
+        environment[value] = of_tensor(value.constant)
+    return environment[value]
 
 
 def _refuse_structures(node: Node, operands: Sequence[Any]) -> None:

@@ -131,7 +131,7 @@ class Operator:
 
     node: Node
     outputs: int
-    environment: dict[int, Any]
+    environment: dict[Value, Any]
     """What is known where the node stands, by the identity of their Values: what subgraphs capture."""
 
     expand: Callable[..., Array | Sequence[Any]]

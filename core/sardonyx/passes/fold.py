@@ -10,7 +10,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.strings import StringTable
 from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
-from sardonyx.ops.interpret import expand
+from sardonyx.ops.interpret import Environment, expand
 from sardonyx.passes.checks import words
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.intern import is_pure
@@ -128,13 +128,13 @@ def _work(node: Node, wanted: Sequence[Value]) -> int:
 
 
 def _evaluate(node: Node, wanted: Sequence[Value], strings: StringTable) -> list[Array | None]:
-    environment: dict[int, Array | None] = {}
+    environment: Environment = {}
     try:
         with strings, np.errstate(all="ignore"):
             expand(node, environment)
     except Exception:  # the run will raise it again, and name the place
         return []
-    return [array if isinstance(array := environment.get(id(value)), Array) else None for value in wanted]
+    return [array if isinstance(array := environment.get(value), Array) else None for value in wanted]
 
 
 def _constant(value: Value, array: Array, strings: StringTable) -> Value:

@@ -64,7 +64,7 @@ class Inference:
     def __init__(self, graph: Graph) -> None:
         self._arrays: dict[Value, Array | None] = {}
         self._unique: dict[Hashable, Array] = {}
-        self._types: dict[int, TensorType] = {}
+        self._types: dict[Array, TensorType] = {}
         self._expanded: dict[Hashable, list[Array | None]] = {}
         self._reads = 0
         self._symbols: dict[str, Size] = {}
@@ -147,9 +147,9 @@ class Inference:
     def record(self, value: Value, array: Array | None) -> None:
         self._arrays[value] = array = self._one(array)
         if array is not None:
-            if id(array) not in self._types:
-                self._types[id(array)] = TensorType(array.dtype, tuple(map(self._show, array.shape)))
-            value.type = self._types[id(array)]
+            if array not in self._types:
+                self._types[array] = TensorType(array.dtype, tuple(map(self._show, array.shape)))
+            value.type = self._types[array]
         elif isinstance(value.type, TensorType) and value not in self._declared:
             value.type = TensorType(value.type.dtype)
 
@@ -241,10 +241,10 @@ class Inference:
         for value in node.inputs:
             if value is not None and (array := self.array(value)) is not None:
                 known = array.value is not None or array.sizes is not None
-                environment[id(value)] = array if known else trace.input(array.dtype, array.shape)
+                environment[value] = array if known else trace.input(array.dtype, array.shape)
         with trace, np.errstate(all="ignore"):
             expand(node, environment)
-        found = (environment.get(id(value)) for value in node.outputs)
+        found = (environment.get(value) for value in node.outputs)
         return [
             Array(each.dtype, each.shape, each.value, each.sizes) if isinstance(each, Array) else None for each in found
         ]

@@ -27,34 +27,34 @@ def batched(inner: Trace, start: Sequence[Array], turns: Size) -> list[Array] | 
     if not kept or inner.fresh or inner.input_reads:
         return None
     equations = _needed(inner)
-    varying = {id(inner.inputs[0])}
+    varying = {inner.inputs[0]}
     work = 0
     for equation in equations:
         if not equation.primitive.pure or equation.bodies:
             return None
-        if not varying.isdisjoint(map(id, equation.inputs)):
+        if not varying.isdisjoint(equation.inputs):
             if equation.primitive.name not in RULES:
                 return None
-            varying.update(map(id, equation.outputs))
+            varying.update(equation.outputs)
             work += sum(count(array.shape) for array in equation.outputs)
     if work * count((turns,)) > MOST:
         return None
     batch = _Batch(turns, varying)
-    batch.known[id(inner.inputs[0])] = iota([turns], 0, dtypes.int64)
-    batch.known[id(inner.inputs[1])] = constant(True)
-    batch.known.update((id(array), given) for array, given in zip(inner.inputs[2:], start))
-    batch.known.update((id(array), outer) for array, outer in inner.lifted.values())
+    batch.known[inner.inputs[0]] = iota([turns], 0, dtypes.int64)
+    batch.known[inner.inputs[1]] = constant(True)
+    batch.known.update((array, given) for array, given in zip(inner.inputs[2:], start))
+    batch.known.update((array, outer) for array, outer in inner.lifted.values())
     for equation in equations:
         batch.take(equation)
     return [*start, *map(batch.of_all, inner.outputs[last:])]
 
 
 def _needed(inner: Trace) -> list[Equation]:
-    needed = set(map(id, inner.outputs[1:]))
+    needed = set(inner.outputs[1:])
     kept = []
     for equation in reversed(inner.equations):
-        if not needed.isdisjoint(map(id, equation.outputs)):
-            needed.update(map(id, equation.inputs))
+        if not needed.isdisjoint(equation.outputs):
+            needed.update(equation.inputs)
             kept.append(equation)
     return kept[::-1]
 
@@ -62,16 +62,16 @@ def _needed(inner: Trace) -> list[Equation]:
 class _Batch:
     """The Arrays of a body for all turns: those in `varying` have an axis for these in front of their own."""
 
-    def __init__(self, turns: Size, varying: set[int]) -> None:
+    def __init__(self, turns: Size, varying: set[Array]) -> None:
         self.turns = turns
-        self.known: dict[int, Array] = {}
+        self.known: dict[Array, Array] = {}
         self._varying = varying
 
     def varies(self, array: Array) -> bool:
-        return id(array) in self._varying
+        return array in self._varying
 
     def here(self, array: Array) -> Array:
-        return array if array.value is not None else self.known[id(array)]
+        return array if array.value is not None else self.known[array]
 
     def of_all(self, array: Array) -> Array:
         """With the axis of the turns in any case."""
@@ -83,7 +83,7 @@ class _Batch:
             results: Sequence[Array] = [RULES[equation.primitive.name](self, equation, **equation.params)]
         else:
             results = bind(equation.primitive, *map(self.here, equation.inputs), **equation.params)
-        self.known.update((id(old), new) for old, new in zip(equation.outputs, results, strict=True))
+        self.known.update((old, new) for old, new in zip(equation.outputs, results, strict=True))
 
 
 def _to_front(x: Array, axis: int) -> Array:

@@ -318,7 +318,7 @@ def _common_shape(trace: Trace, inner: Trace, a: Shape, b: Shape, unsettled: boo
 
 def _union(bodies: Sequence[Body]) -> list[Array]:
     """What the bodies use, once each."""
-    found = {id(array): array for body in bodies for array in body.captured}
+    found = {array: array for body in bodies for array in body.captured}
     return list(found.values())
 
 

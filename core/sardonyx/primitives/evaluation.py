@@ -22,34 +22,34 @@ EVALUATE_LIMIT = 1 << 24
 """Elements up to which primitives on constants are evaluated because the plan depends on them."""
 
 
-def _is_dear(equation: Equation, feeds: Mapping[int, np.ndarray] | None) -> bool:
+def _is_dear(equation: Equation, feeds: Mapping[Array, np.ndarray] | None) -> bool:
     if feeds is None:
         return any(isinstance(array.size, int) and array.size > EVALUATE_LIMIT for array in equation.outputs)
     return equation.primitive.name in DEAR or any(count(array.shape) > FOLD_LIMIT for array in equation.outputs)
 
 
-def evaluate(array: Array, feeds: dict[int, np.ndarray] | None = None) -> np.ndarray | None:
+def evaluate(array: Array, feeds: dict[Array, np.ndarray] | None = None) -> np.ndarray | None:
     """The value of an Array that depends on constants, sizes and feeds alone; guards tie sizes to their numbers.
 
     None where it depends on anything else, or, with feeds, is dear to compute. What is computed joins the feeds.
     """
-    values: dict[int, np.ndarray] = {} if feeds is None else feeds
+    values: dict[Array, np.ndarray] = {} if feeds is None else feeds
     stack = [array]
     while stack:
         top = stack[-1]
-        if id(top) in values:
+        if top in values:
             stack.pop()
         elif top.value is not None:
-            values[id(top)] = top.value
+            values[top] = top.value
         elif top.equation is None or not top.equation.primitive.pure or _is_dear(top.equation, feeds):
             return None
-        elif waiting := [item for item in top.equation.inputs if id(item) not in values]:
+        elif waiting := [item for item in top.equation.inputs if item not in values]:
             stack += waiting
         else:
             equation = top.equation
-            results = equation.primitive.numpy(*(values[id(item)] for item in equation.inputs), **equation.params)
-            values.update((id(item), result) for item, result in zip(equation.outputs, results, strict=True))
-    return values[id(array)]
+            results = equation.primitive.numpy(*(values[item] for item in equation.inputs), **equation.params)
+            values.update((item, result) for item, result in zip(equation.outputs, results, strict=True))
+    return values[array]
 
 
 def is_small(shape: Shape) -> bool:

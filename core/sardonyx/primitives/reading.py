@@ -24,8 +24,8 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
     `guess` stands for those that no earlier run told and that cannot be computed now.
     """
     array = trace.materialise(array)
-    if id(array) in trace.reads:
-        return trace.reads[id(array)]
+    if array in trace.reads:
+        return trace.reads[array]
     number = int(product(array.shape))
     if array.dtype.kind not in ("int", "uint", "bool") or number > 64:
         raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
@@ -39,10 +39,10 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
         guesses = [guess] * number if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
         found = [trace.fresh_symbol(guess, "?n") for guess in guesses]
         if array.equation is None:
-            trace.input_reads[id(array)] = found
+            trace.input_reads[array] = found
         else:
             trace.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
-    trace.reads[id(array)] = found
+    trace.reads[array] = found
     return found
 
 
@@ -50,7 +50,7 @@ def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:
     """Whether an Array is a polynomial of numbers that were read, or that small inputs hold."""
     if array.value is not None:
         return array.value.size <= TOLD and bool((np.abs(array.value.astype(np.float64)) < 1 << 31).all())
-    if id(array) in trace.reads:
+    if array in trace.reads:
         return True
     equation = array.equation
     if array.dtype not in (dtypes.int32, dtypes.int64) or depth == 0:
@@ -66,7 +66,7 @@ def _told(trace: Trace, array: Array) -> Array:
     """The sizes that such an Array holds."""
     if array.value is not None:
         return array
-    if array.equation is None or id(array) in trace.reads:
+    if array.equation is None or array in trace.reads:
         known = np.empty(int(array.size), dtype=object)
         known[:] = read(trace, array)
         shape = tuple(map(int, array.shape))

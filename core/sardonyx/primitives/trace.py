@@ -39,21 +39,21 @@ class Trace:
     """How inputs and outputs are arranged where they are given as more than tensors (`sardonyx.model.structure`)."""
     labels: list[str] = field(default_factory=list)
     origin: int = -1
-    feeds: dict[int, np.ndarray] = field(default_factory=dict)
+    feeds: dict[Array, np.ndarray] = field(default_factory=dict)
     early: bool = False
     """Whether no run has begun: then asking for what a run will tell raises `TooEarlyError`."""
     strings: StringTable = field(default_factory=lambda: active_strings() or StringTable())
     """Where the strings among constants have their ids; entered with the trace."""
-    lifted: dict[int, tuple[Array, Array]] = field(default_factory=dict)
-    input_reads: dict[int, list[Size]] = field(default_factory=dict)
+    lifted: dict[Array, tuple[Array, Array]] = field(default_factory=dict)
+    input_reads: dict[Array, list[Size]] = field(default_factory=dict)
     """Symbols that the elements of trace inputs define: the host reads them before the run."""
-    reads: dict[int, list[Size]] = field(default_factory=dict)
+    reads: dict[Array, list[Size]] = field(default_factory=dict)
     """The elements of Arrays that were read, see `sardonyx.primitives.reading`."""
     fresh: set[str] = field(default_factory=set)
     """Symbols that only the run defines."""
     varying: dict[tuple[int, ...], set[tuple[int, int]]] = field(default_factory=dict)
     """Carried values and their axes that change in the loop at a `place`; kept by the root."""
-    laid: set[int] = field(default_factory=set)
+    laid: set[Array] = field(default_factory=set)
     """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
     repeated: bool = False
     """Whether it is the body of a loop: a device does best that takes all turns without the host."""
@@ -64,7 +64,7 @@ class Trace:
     branched: int = 0
     """How many guards there were when a branch was last chosen; kept by the root."""
     _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
-    _own: set[int] = field(default_factory=set)
+    _own: set[Array] = field(default_factory=set)
     _counter: int = 0
 
     def __enter__(self) -> Trace:
@@ -106,7 +106,7 @@ class Trace:
         """A new input."""
         array = Array(dtype, shape, name=name)
         self.inputs.append(array)
-        self._own.add(id(array))
+        self._own.add(array)
         return array
 
     def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
@@ -122,7 +122,7 @@ class Trace:
 
     def record(self, prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any]) -> tuple[Array, ...]:
         inputs = tuple(map(self.materialise, inputs))
-        key = (prim.name, tuple(map(id, inputs)), freeze(params)) if prim.pure else None
+        key = (prim.name, inputs, freeze(params)) if prim.pure else None
         if key is not None and key in self._known:
             return self._known[key]
         types = prim.infer(*inputs, **params)
@@ -141,7 +141,7 @@ class Trace:
         equation = Equation(prim, tuple(map(self.materialise, inputs)), params, outputs, self.origin)
         for output in outputs:
             output.equation = equation
-            self._own.add(id(output))
+            self._own.add(output)
         self.equations.append(equation)
         if key is not None:
             self._known[key] = outputs
@@ -168,16 +168,16 @@ class Trace:
 
         Sizes become the output of a `sizes` equation, Arrays of the outer trace inputs of this one.
         """
-        if array.value is not None or id(array) in self._own:
+        if array.value is not None or array in self._own:
             return array
         if array.sizes is not None:
             flat = tuple(array.sizes.reshape(-1).tolist())
             return self.record(PRIMITIVES["sizes"], (), {"sizes": flat, "shape": array.shape, "dtype": array.dtype})[0]
-        if id(array) not in self.lifted:
+        if array not in self.lifted:
             if self.outer is None:
                 raise TypeError(f"{array} belongs to no trace that is active")
-            self.lifted[id(array)] = (self.input(array.dtype, array.shape, array.name), array)
-        return self.lifted[id(array)][0]
+            self.lifted[array] = (self.input(array.dtype, array.shape, array.name), array)
+        return self.lifted[array][0]
 
     def give(self, results: Sequence[Any]) -> None:
         """Have these outputs: Arrays, or what is arranged of them."""

@@ -15,12 +15,9 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from sardonyx.errors import RuntimeException
-
-if TYPE_CHECKING:
-    from sardonyx.runtime.frames import Frame
 
 
 class OverLimitError(RuntimeException):
@@ -29,6 +26,13 @@ class OverLimitError(RuntimeException):
     def __init__(self, what: str, symbols: Mapping[str, int]) -> None:
         super().__init__(what)
         self.symbols = dict(symbols)
+
+
+class Arena(Protocol):
+    """Memory of intermediate results, as a frame has it."""
+
+    @property
+    def nbytes(self) -> int: ...
 
 
 class Budget:
@@ -40,8 +44,8 @@ class Budget:
         """Gives back all that no run is using, weights among it."""
         self.turn = threading.RLock()
         """Held by the run that goes on."""
-        self.frames: weakref.WeakSet[Frame] = weakref.WeakSet()
+        self.frames: weakref.WeakSet[Arena] = weakref.WeakSet()
 
-    def arenas(self, but: Frame | None = None) -> int:
+    def arenas(self, but: Arena | None = None) -> int:
         """The bytes of the arenas of all frames but one."""
         return sum(frame.nbytes for frame in list(self.frames) if frame is not but)

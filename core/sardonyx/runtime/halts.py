@@ -3,25 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from sardonyx import host
 from sardonyx.common import dtypes
+from sardonyx.common.strings import RunStrings
 from sardonyx.common.termination import poll
 from sardonyx.errors import RuntimeException, SardonyxError
 from sardonyx.plans import plan as plans
 from sardonyx.providers.contract import Device
 from sardonyx.runtime.buffers import Buffers
 from sardonyx.runtime.frames import Frame
-from sardonyx.runtime.handles import Feed
+from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.turns import Turns
 from sardonyx.sizes.polynomial import evaluate, to_text
 from sardonyx.sizes.sizecode import symbols_of
 
-if TYPE_CHECKING:
-    from sardonyx.runtime.executor import Function
+
+class Function(Protocol):
+    """A branch, or the body of a loop, with all the plans made for it (`sardonyx.runtime.executor.Function`)."""
+
+    def call(
+        self,
+        feeds: Sequence[Feed],
+        strings: RunStrings,
+        symbols: Mapping[str, int] | None = None,
+        *,
+        lent: int = 0,
+        turns: Turns | None = None,
+    ) -> tuple[list[Handle], plans.Plan, Callable[[], None]]:
+        """The outputs, the plan that made them, and what releases them."""
+        ...
 
 
 class Halts:

@@ -104,8 +104,8 @@ COMPILER = [
     Mutation(
         "a value that another device reads need not be written",
         "core/sardonyx/compiler/fuse.py",
-        "if any(self.device_of[id(reader)] != device for reader in readers):\n            return True",
-        "if any(self.device_of[id(reader)] != device for reader in readers):\n            return False",
+        "if any(self.device_of[reader] != device for reader in readers):\n            return True",
+        "if any(self.device_of[reader] != device for reader in readers):\n            return False",
         ("tests/compiler/test_fuse.py",),
     ),
     Mutation(

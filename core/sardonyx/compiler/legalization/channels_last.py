@@ -22,20 +22,20 @@ class ChannelsLast(Rewriter):
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
-        self._last: dict[int, Array] = {}
+        self._last: dict[Array, Array] = {}
         self._kept: list[Array] = []
 
     def last(self, x: Array) -> Array:
         """The Array with its channels last."""
-        if id(x) not in self._last:
+        if x not in self._last:
             self._remember(x, _transposed(x, _last_order(x.rank)))
-        return self._last[id(x)]
+        return self._last[x]
 
     def _remember(self, x: Array, last: Array) -> None:
-        self._last[id(x)] = last
+        self._last[x] = last
         self._kept += (x, last)
         if last.equation is not None:
-            self.trace.laid.add(id(last))
+            self.trace.laid.add(last)
 
     def define_last(self, x: Array, last: Array) -> None:
         """Say what an Array is by what it is with its channels last."""
@@ -44,7 +44,7 @@ class ChannelsLast(Rewriter):
 
     def is_image(self, x: Array) -> bool:
         """Whether an Array was made with its channels last."""
-        return id(x) in self._last and x.equation is not None
+        return x in self._last and x.equation is not None
 
     def follow(self, equation: Equation) -> bool:
         """Compute in the order in which the operands lie."""

@@ -23,8 +23,8 @@ class Pooling:
     """The rule for one trace: it looks through what only a window reads."""
 
     def __init__(self, trace: Trace) -> None:
-        self._uses = Counter(id(x) for equation in trace.equations for x in equation.inputs)
-        self._uses.update(id(x) for x in trace.outputs)
+        self._uses = Counter(x for equation in trace.equations for x in equation.inputs)
+        self._uses.update(x for x in trace.outputs)
 
     def write(self, rewriter: Rewriter, equation: Equation) -> bool:
         """reduce_window of rising functions and joined channels -> those of reduce_window"""
@@ -41,7 +41,7 @@ class Pooling:
     def _inside(self, x: Array, outer: int) -> list[Array]:
         """What is below a rising function or joined channels, if a window may go there instead."""
         equation = x.equation
-        if equation is None or self._uses[id(x)] != 1:
+        if equation is None or self._uses[x] != 1:
             return []
         if equation.primitive.name == "concat":
             return list(equation.inputs) if equation.params["axis"] < outer else []
@@ -59,10 +59,10 @@ class Pooling:
         shape = (*x.shape[:outer], *result.shape[outer:])
         if not inner:
             return rewriter.record(window.primitive, [x], window.params, x.dtype, shape)
-        below = {id(y): self._pooled(rewriter, y, window) for y in inner}
+        below = {y: self._pooled(rewriter, y, window) for y in inner}
         equation = x.equation
         assert equation is not None
-        operands = [below.get(id(y), y) for y in equation.inputs]
+        operands = [below.get(y, y) for y in equation.inputs]
         return rewriter.record(equation.primitive, operands, equation.params, x.dtype, shape)
 
 

@@ -44,7 +44,7 @@ class FlexAttention(Operator, domain="ai.onnx.preview"):
             raise ValueError(
                 f"graph {graph.name!r} has {len(graph.inputs)} inputs and {len(graph.outputs)} outputs, not one each"
             )
-        (result,) = interpret(graph, {**self.environment, id(graph.inputs[0]): scores})
+        (result,) = interpret(graph, {**self.environment, graph.inputs[0]: scores})
         if not isinstance(result, Array) or result.dtype is not scores.dtype or result.rank != 4:
             raise ValueError(f"graph {graph.name!r} makes {result} of {scores}, which is to keep its shape and type")
         return result
