@@ -334,7 +334,7 @@ def test_operators_of_others_are_not_remembered(module: Any, folder: Path) -> No
 
 def test_the_order_of_tests_does_not_matter() -> None:
     """An example in a docstring declares an operator: while it is there, no plans are kept."""
-    tests = ["core/sardonyx/custom", f"{Path(__file__).relative_to(Path.cwd())}::test_initializers_can_be_fed"]
+    tests = ["core/sardonyx/ops/custom", f"{Path(__file__).relative_to(Path.cwd())}::test_initializers_can_be_fed"]
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout

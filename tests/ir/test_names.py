@@ -13,7 +13,7 @@ def test_new_names_are_those_of_nobody_else(names: list[str]) -> None:
     users = [Node("Relu", [value], [Value(f"y{k}")]) for k, value in enumerate(values)]
     graph = Graph([], [user.outputs[0] for user in users], [*nodes, *users])
     new = new_names(graph)
-    found = [new.get(id(value), value.name) for value in values]
+    found = [new.get(value, value.name) for value in values]
     assert len({*found}) == len(names)
     assert all(found)
     for name in {*names} - {""}:

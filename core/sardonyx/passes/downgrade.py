@@ -64,11 +64,11 @@ def save_lowered(
 
 def _drop_unused(graph: Graph) -> None:
     """Leave out the constants that attributes stand for now."""
-    used = {id(value) for node in _nodes(graph) for value in node.inputs if value is not None}
-    used |= {id(value) for value in (*graph.inputs, *graph.outputs)}
+    used = {value for node in _nodes(graph) for value in node.inputs if value is not None}
+    used |= {*graph.inputs, *graph.outputs}
     for node in _nodes(graph):
-        used |= {id(value) for inner in node.subgraphs() for value in inner.outputs}
-    graph.initializers = [value for value in graph.initializers if id(value) in used]
+        used |= {value for inner in node.subgraphs() for value in inner.outputs}
+    graph.initializers = [value for value in graph.initializers if value in used]
 
 
 def _name(graph: Graph) -> None:

@@ -117,7 +117,7 @@ class Inference:
         """The outputs of a node for operands of which this is known."""
         if (array := same_as_operand(node, operands)) is not None:
             return [array]
-        key = call_key(node, tuple(map(id, operands)))
+        key = call_key(node, tuple(operands))
         if key not in self._expanded:
             reads = self._reads
             found = list(map(self._one, self._expand(node)))

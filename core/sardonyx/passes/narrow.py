@@ -33,7 +33,7 @@ class Narrowing:
         if kind not in KINDS:
             raise InvalidArgument(f"weights cannot be stored as {kind!r}, only as {', '.join(KINDS)}")
         self._kind = kind
-        self._made: dict[tuple[int, int | None], tuple[Tensor, list[Value]]] = {}
+        self._made: dict[tuple[Tensor, int | None], list[Value]] = {}
 
     def apply(self, graph: Graph) -> None:
         """Replace large constants of float32 that nodes read, here and in the graphs inside, in place."""
@@ -49,9 +49,9 @@ class Narrowing:
             if tensor is None or tensor.dtype is not dtypes.float32 or len(tensor.shape) < 2 or tensor.size < FEWEST:
                 continue
             axis = _axis(user, number, len(tensor.shape)) if self._kind == "int8" else None
-            if (id(tensor), axis) not in self._made:  # the tensor is kept, and so is its id
-                self._made[id(tensor), axis] = tensor, _stored(tensor, axis)
-            stored = self._made[id(tensor), axis][1]
+            if (tensor, axis) not in self._made:
+                self._made[tensor, axis] = _stored(tensor, axis)
+            stored = self._made[tensor, axis]
             if len(stored) > 1:
                 made = node("DequantizeLinear", stored, attributes={"axis": axis})
             elif stored:

@@ -77,12 +77,12 @@ def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterato
     lifted = make.nodes if replaced else [*make.nodes, node]
     for made in make.nodes:
         made.name = made.name or node.name
-    graph.initializers += {
-        id(value): value
+    graph.initializers += dict.fromkeys(
+        value
         for made in lifted
         for value in made.inputs
         if value is not None and value.constant is not None and not value.name
-    }.values()
+    )
     yield from lifted
 
 
@@ -95,17 +95,17 @@ def _next(node: Node, version: int) -> tuple[int, Upgrade] | None:
 
 def _take_over(node: Node, replacement: Sequence[Value], make: Rewriter) -> None:
     """Let the nodes that make the replacement make the node's own outputs, which others know, instead."""
-    taken: dict[int, Value] = {}
+    taken: dict[Value, Value] = {}
     for old, new in zip(node.outputs, replacement, strict=False):
         producer = new.producer
-        if producer in make.nodes and id(new) not in taken:
+        if producer in make.nodes and new not in taken:
             assert producer is not None
             producer.outputs[producer.outputs.index(new)] = old
             old.producer = producer
-            taken[id(new)] = old
+            taken[new] = old
         else:
-            copy = new_node("Identity", [taken.get(id(new), new)])
+            copy = new_node("Identity", [taken.get(new, new)])
             copy.outputs, old.producer = [old], copy
             make.nodes.append(copy)
     for made in make.nodes:
-        made.inputs = [value if value is None else taken.get(id(value), value) for value in made.inputs]
+        made.inputs = [value if value is None else taken.get(value, value) for value in made.inputs]

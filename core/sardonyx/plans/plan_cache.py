@@ -243,12 +243,12 @@ class Facts:
     @classmethod
     def of(cls, model: Model, graph: Graph, inputs: Sequence[Value]) -> Facts:
         """The facts of a model, whose graph became this one; it is fed by these inputs."""
-        initialized = {id(value) for value in graph.initializers}
+        initialized = set(graph.initializers)
         own = model.graph
         metadata = ModelMetadata(
             model.producer_name, own.name, model.domain, model.doc, own.doc, model.model_version, dict(model.metadata)
         )
-        overridable = [value for value in graph.inputs if id(value) in initialized]
+        overridable = [value for value in graph.inputs if value in initialized]
         return cls(list(inputs), list(own.outputs), overridable, metadata)
 
     def data(self) -> list[Any]:

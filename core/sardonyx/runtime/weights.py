@@ -45,9 +45,8 @@ class Weights:
 
     def __init__(self, budget: Budget | None = None) -> None:
         self.budget = budget
-        self._addresses: dict[tuple[int, str], Address] = {}
-        self._devices: dict[int, Device] = {}
-        self._shared: set[tuple[int, str]] = set()
+        self._addresses: dict[tuple[Device, str], Address] = {}
+        self._shared: set[tuple[Device, str]] = set()
         self._copied: list[np.ndarray] = []
         self._prepared: dict[int, Setup] = {}
         self._lock = threading.Lock()
@@ -78,9 +77,9 @@ class Weights:
         """The bytes that `place` will add for a plan, and the most that it needs besides while it runs the `setup`."""
         with self._lock:
             setup = self._left(plan, devices)
-            stays: dict[tuple[int, str], int] = {}
+            stays: dict[tuple[Device, str], int] = {}
             for number, buffer in enumerate(plan.buffers):
-                key = id(devices[buffer.device]), str(buffer.weight)
+                key = devices[buffer.device], str(buffer.weight)
                 if buffer.weight is not None and not buffer.once and key not in self._addresses:
                     stays[key] = self._room(plan, devices, number)
             last = {
@@ -98,22 +97,21 @@ class Weights:
         """Give back all constants; no frame may be in use."""
         with self._lock:
             for key, address in self._addresses.items():
-                self._devices[key[0]].free(address.chunk)
+                key[0].free(address.chunk)
             self._addresses.clear()
             self._shared.clear()
 
     def sizes(self, device: Device) -> tuple[int, int]:
         """The bytes of all constants on a device, and those among them that are views of the host's arrays."""
         with self._lock:
-            mine = {key: address.nbytes for key, address in self._addresses.items() if key[0] == id(device)}
+            mine = {key: address.nbytes for key, address in self._addresses.items() if key[0] is device}
             return sum(mine.values()), sum(nbytes for key, nbytes in mine.items() if key in self._shared)
 
     def _address(self, plan: Plan, devices: Sequence[Device], number: int) -> Address:
         """Where a constant lies; it is uploaded, or given room if it is to be computed."""
         buffer = plan.buffers[number]
         device, name = devices[buffer.device], str(buffer.weight)
-        key = (id(device), name)
-        self._devices[id(device)] = device
+        key = (device, name)
         if key not in self._addresses:
             if (array := plan.weights.get(name)) is None:
                 nbytes = -(-int(buffer.elements) * dtypes.by_name(buffer.dtype).itemsize // 4) * 4
@@ -162,13 +160,13 @@ class Weights:
             for number in range(len(plan.buffers)):
                 self._done(plan, devices, number, kept)
 
-    def _done(self, plan: Plan, devices: Sequence[Device], number: int, kept: Collection[tuple[int, str]]) -> None:
+    def _done(self, plan: Plan, devices: Sequence[Device], number: int, kept: Collection[tuple[Device, str]]) -> None:
         """Give back what the setup alone needs."""
         buffer = plan.buffers[number]
         if buffer.weight is None or not buffer.once:
             return
         device = devices[buffer.device]
-        if (id(device), buffer.weight) not in kept:
+        if (device, buffer.weight) not in kept:
             self._give_back(device, buffer.weight)
             if (array := plan.weights.get(buffer.weight)) is not None:
                 self._forget(array)
@@ -198,9 +196,9 @@ class Weights:
         return after > _GROWN * before
 
     def _give_back(self, device: Device, name: str) -> None:
-        address = self._addresses.pop((id(device), name), None)
+        address = self._addresses.pop((device, name), None)
         if address is not None:
-            self._shared.discard((id(device), name))
+            self._shared.discard((device, name))
             device.free(address.chunk)
 
     def _left(self, plan: Plan, devices: Sequence[Device]) -> list[Step]:
@@ -211,7 +209,7 @@ class Weights:
             reads = len(plan.codes[launch.code]["reads"])
             for number in launch.buffers[reads:]:
                 buffer = plan.buffers[number]
-                known = (id(devices[buffer.device]), str(buffer.weight)) in self._addresses
+                known = (devices[buffer.device], str(buffer.weight)) in self._addresses
                 if number in needed or not (buffer.once or known):
                     needed.update(launch.buffers[:reads])
                     left.append(launch)

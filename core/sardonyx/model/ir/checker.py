@@ -73,7 +73,7 @@ class _Frame:
     """A graph on its way through the check: what it defined so far, the node in hand and its subgraphs to come."""
 
     graph: Graph
-    own: set[int]
+    own: set[Value]
     node: Node | None = None
     subgraphs: Iterator[Graph] = field(default_factory=lambda: iter(()))
 
@@ -88,8 +88,8 @@ class _Walk:
         self.imports = imports
         self.functions = functions
         self.inside = inside
-        self.sight: set[int] = set()
-        self.defined: set[int] = set()
+        self.sight: set[Value] = set()
+        self.defined: set[Value] = set()
 
     def graph(self, graph: Graph) -> None:
         frames = [_Frame(graph, self.enter(graph))]
@@ -108,39 +108,39 @@ class _Walk:
             else:
                 self.leave(frames.pop())
 
-    def enter(self, graph: Graph) -> set[int]:
-        own: set[int] = set()
+    def enter(self, graph: Graph) -> set[Value]:
+        own: set[Value] = set()
         for value in graph.inputs:
             self.define(value, own, None)
         inputs = set(own)
         for value in graph.initializers:
             _check_initializer(value)
         for value in (*graph.initializers, *(value for value, _ in graph.sparse_initializers)):
-            if id(value) in inputs:
-                inputs.discard(id(value))
+            if value in inputs:
+                inputs.discard(value)
             else:
                 self.define(value, own, None)
         return own
 
     def leave(self, frame: _Frame) -> None:
         for value in frame.graph.outputs:
-            if id(value) not in self.sight:
+            if value not in self.sight:
                 raise InvalidGraph(f"graph '{frame.graph.name}': its output '{value.name}' is not defined in it")
         self.sight -= frame.own
 
-    def define(self, value: Value, own: set[int], node: Node | None) -> None:
-        if id(value) in self.defined or value.producer is not node:
+    def define(self, value: Value, own: set[Value], node: Node | None) -> None:
+        if value in self.defined or value.producer is not node:
             where = node.label if node else "the graph, as an input or initializer"
-            if id(value) in self.defined:
+            if value in self.defined:
                 raise InvalidGraph(f"'{value.name}' is defined a second time by {where}; a Value is defined once")
             raise InvalidGraph(f"'{value.name}' is defined by {where}, but its producer is {value.producer}")
-        self.defined.add(id(value))
-        self.sight.add(id(value))
-        own.add(id(value))
+        self.defined.add(value)
+        self.sight.add(value)
+        own.add(value)
 
     def node(self, node: Node) -> None:
         for position, value in enumerate(node.inputs):
-            if value is None or id(value) in self.sight:
+            if value is None or value in self.sight:
                 continue
             by = (
                 f"is made later, or out of sight, by {value.producer.label}" if value.producer else "is defined nowhere"

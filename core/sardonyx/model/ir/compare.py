@@ -41,7 +41,7 @@ class _Comparison:
     def __init__(self, names: bool, docs: bool) -> None:
         self.named = ("name",) if names else ()
         self.docs = ("doc", "metadata", "unread") if docs else ()
-        self.partner: dict[int, Value] = {}
+        self.partner: dict[Value, Value] = {}
         self.pending: list[tuple[Graph, Graph, str]] = []
 
     def models(self, one: Model, other: Model) -> Iterator[str]:
@@ -93,7 +93,7 @@ class _Comparison:
         if len(one) != len(other):
             yield f"{place}: {len(one)} and {len(other)}"
         for mine, yours in zip(one, other):
-            if self.partner.setdefault(id(mine), yours) is not yours:
+            if self.partner.setdefault(mine, yours) is not yours:
                 yield f"{place}: '{mine.name}' and '{yours.name}' are defined elsewhere too"
             yield from self.fields(mine, yours, ("type", *self.named, *self.docs), f"{place}: '{mine.name}'")
             if self.docs and repr(mine.type) != repr(yours.type):  # equality overlooks denotations
@@ -107,7 +107,7 @@ class _Comparison:
 
     def uses(self, one: Sequence[Value | None], other: Sequence[Value | None], place: str) -> Iterator[str]:
         for mine, yours in zip_longest(one, other):
-            if (mine and self.partner.get(id(mine))) is not yours:
+            if (mine and self.partner.get(mine)) is not yours:
                 yield f"{place}: {_names(one)} and {_names(other)}"
                 return
         if len(one) != len(other):
@@ -159,8 +159,8 @@ class _Comparison:
 
 def _inner(graph: Graph) -> list[Value]:
     """The initializers that are no inputs; the order of the others means nothing."""
-    inputs = set(map(id, graph.inputs))
-    return [value for value in graph.initializers if id(value) not in inputs]
+    inputs = set(graph.inputs)
+    return [value for value in graph.initializers if value not in inputs]
 
 
 def _same_data(one: np.ndarray, other: np.ndarray) -> bool:

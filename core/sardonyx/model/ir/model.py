@@ -180,21 +180,21 @@ class Graph:
 
     def captures(self) -> list[Value]:
         """The Values of surrounding graphs that this one, or a graph inside it, uses: in order of first use."""
-        own: set[int] = set()
-        found: dict[int, Value] = {}
+        own: set[Value] = set()
+        found: dict[Value, None] = {}
         graphs: list[Graph] = [self]
         for graph in graphs:
-            own.update(id(value) for value in (*graph.inputs, *graph.initializers))
-            own.update(id(value) for value, _ in graph.sparse_initializers)
+            own.update((*graph.inputs, *graph.initializers))
+            own.update(value for value, _ in graph.sparse_initializers)
             for node in graph.nodes:
-                own.update(id(value) for value in node.outputs)
+                own.update(node.outputs)
                 graphs.extend(node.subgraphs())
         for graph in graphs:
             used: Iterable[Value | None] = (value for node in graph.nodes for value in node.inputs)
             for value in (*used, *graph.outputs):
-                if value is not None and id(value) not in own:
-                    found.setdefault(id(value), value)
-        return list(found.values())
+                if value is not None and value not in own:
+                    found.setdefault(value)
+        return list(found)
 
 
 @dataclass(eq=False)

@@ -7,15 +7,15 @@ from itertools import chain
 from sardonyx.model.ir.model import Graph, Node, Value
 
 
-def new_names(graph: Graph) -> dict[int, str]:
-    """By `id(value)`, the names of those Values that cannot keep their own: it is empty, or taken within sight.
+def new_names(graph: Graph) -> dict[Value, str]:
+    """The names of those Values that cannot keep their own: it is empty, or taken within sight.
 
     Inputs and outputs choose first. An unused output with an empty name keeps it. Those of a graph that onnxruntime
     knows by their names keep them, unless the graph uses a Value around it that has the same.
     """
-    found: dict[int, str] = {}
-    seen: set[int] = set()
-    used: set[int] | None = None
+    found: dict[Value, str] = {}
+    seen: set[Value] = set()
+    used: set[Value] | None = None
     counts: dict[str, int] = {}
     pending: list[tuple[Graph, tuple[set[str], ...], set[str]]] = [(graph, (), set())]
     for current, outer, kept in pending:
@@ -23,21 +23,21 @@ def new_names(graph: Graph) -> dict[int, str]:
         sight = (*outer, own)
         unnamed: list[Value] = []
         for value in _values(current):
-            if id(value) in seen:
+            if value in seen:
                 continue
-            seen.add(id(value))
+            seen.add(value)
             if not value.name:
                 unnamed.append(value)
                 continue
             if any(value.name in names for names in ((own,) if value.name in kept else sight)):
-                found[id(value)] = _fresh(value.name, sight, counts)
-            own.add(found.get(id(value), value.name))
+                found[value] = _fresh(value.name, sight, counts)
+            own.add(found.get(value, value.name))
         for value in unnamed:
             if used is None:
                 used = _used(graph)
-            if id(value) in used or value.producer is None:
-                found[id(value)] = _fresh("value", sight, counts)
-                own.add(found[id(value)])
+            if value in used or value.producer is None:
+                found[value] = _fresh("value", sight, counts)
+                own.add(found[value])
         pending.extend((inner, sight, _kept(node, inner)) for node in current.nodes for inner in node.subgraphs())
     return found
 
@@ -56,12 +56,12 @@ def _values(graph: Graph) -> chain[Value]:
     return chain(graph.inputs, graph.outputs, graph.initializers, sparse, made)
 
 
-def _used(graph: Graph) -> set[int]:
-    used = set(map(id, graph.outputs))
+def _used(graph: Graph) -> set[Value]:
+    used = set(graph.outputs)
     for node in graph.all_nodes():
-        used.update(map(id, node.inputs))
+        used.update(value for value in node.inputs if value is not None)
         for inner in node.subgraphs():
-            used.update(map(id, inner.outputs))
+            used.update(inner.outputs)
     return used
 
 

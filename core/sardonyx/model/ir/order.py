@@ -12,7 +12,7 @@ from sardonyx.model.ir.model import Graph, Node, Value
 
 def is_sorted(graph: Graph) -> bool:
     """Whether every node, in subgraphs too, comes after those that make what it uses."""
-    made: set[int] = set()
+    made: set[Value] = set()
     stack: list[tuple[Iterator[Node], Node | None]] = [(iter(graph.nodes), None)]
     while stack:
         nodes, holder = stack[-1]
@@ -22,7 +22,7 @@ def is_sorted(graph: Graph) -> bool:
             if holder is not None:
                 if not _all_made(chain.from_iterable(inner.outputs for inner in holder.subgraphs()), made):
                     return False
-                made.update(map(id, holder.outputs))
+                made.update(holder.outputs)
             continue
         if not _all_made(node.inputs, made):
             return False
@@ -30,12 +30,12 @@ def is_sorted(graph: Graph) -> bool:
         if inner_nodes:
             stack.append((chain.from_iterable(inner_nodes), node))
         else:
-            made.update(map(id, node.outputs))
+            made.update(node.outputs)
     return True
 
 
-def _all_made(values: chain[Value] | list[Value | None], made: set[int]) -> bool:
-    return all(value is None or value.producer is None or id(value) in made for value in values)
+def _all_made(values: chain[Value] | list[Value | None], made: set[Value]) -> bool:
+    return all(value is None or value.producer is None or value in made for value in values)
 
 
 def sort(graph: Graph) -> None:
@@ -48,8 +48,8 @@ def sort(graph: Graph) -> None:
 
 
 def _sorted(nodes: list[Node]) -> list[Node]:
-    index = {id(value): position for position, node in enumerate(nodes) for value in node.outputs}
-    needs = [{index[id(value)] for value in uses(node) if id(value) in index} for node in nodes]
+    index = {value: position for position, node in enumerate(nodes) for value in node.outputs}
+    needs = [{index[value] for value in uses(node) if value in index} for node in nodes]
     users: list[list[int]] = [[] for _ in nodes]
     for position, needed in enumerate(needs):
         for maker in needed:

@@ -50,7 +50,7 @@ class _Frame:
 
     nodes: Iterator[Node]
     target: list[Node]
-    values: dict[int, Value | None]
+    values: dict[Value, Value | None]
     function: Function | None
     given: dict[str, Attribute]
     prefix: str
@@ -89,7 +89,7 @@ class _Inliner:
     def open(
         self,
         graph: Graph,
-        values: dict[int, Value | None],
+        values: dict[Value, Value | None],
         function: Function | None,
         given: dict[str, Attribute],
         prefix: str,
@@ -106,20 +106,20 @@ class _Inliner:
     def close(self, frame: _Frame) -> None:
         if frame.graph:
             graph, copy = frame.graph
-            copy.outputs = [frame.values.get(id(value)) or value for value in graph.outputs]
+            copy.outputs = [frame.values.get(value) or value for value in graph.outputs]
         for made, wanted in frame.results:
-            value = frame.values.get(id(made))
+            value = frame.values.get(made)
             if value is not wanted and wanted.name:  # an output that is an input, or the same as another output
                 frame.target.append(Node("Identity", [value], [wanted]))
                 self.domains.add("")
 
     def define(self, value: Value, frame: _Frame) -> Value:
         """What became of a Value that is defined here."""
-        known = frame.values.get(id(value))
+        known = frame.values.get(value)
         if known is None:
             name = self.fresh(frame.prefix + value.name) if frame.prefix and value.name else value.name
             known = replace(value, name=name, producer=None)
-            frame.values[id(value)] = known
+            frame.values[value] = known
         return known
 
     def fresh(self, name: str) -> str:
@@ -136,7 +136,7 @@ class _Inliner:
             if self.arisen > self.limit:
                 chain = " -> ".join(each.function.name for each in self.frames if each.function and each.results)
                 raise InvalidGraph(f"inlining {chain or frame.function.name} makes more than {self.limit:,} nodes")
-        inputs = [None if value is None else frame.values.get(id(value), value) for value in node.inputs]
+        inputs = [None if value is None else frame.values.get(value, value) for value in node.inputs]
         outputs = [self.define(value, frame) for value in node.outputs]
         attributes = {name: bound for name, each in node.attributes.items() if (bound := _bind(each, frame))}
         name = frame.prefix + node.name if node.name else ""
@@ -171,11 +171,11 @@ class _Inliner:
             )
         if any(attribute.kind in ("graph", "graphs") for attribute in call.attributes.values()):
             raise errors.NotImplemented(f"{call.label}: a function that is given a graph cannot be inlined")
-        values = {id(value): None for value in parameters} | {id(a): b for a, b in zip(parameters, call.inputs)}
+        values = dict.fromkeys(parameters) | dict(zip(parameters, call.inputs))
         results = list(zip(outputs, call.outputs))
         for made, wanted in results:
             if wanted.name:
-                values.setdefault(id(made), wanted)
+                values.setdefault(made, wanted)
                 wanted.type = wanted.type or made.type
         name = call.name if call.name and len(call.name) < 100 else f"{frame.prefix[:100]}{call.op_type}"
         self.frames.append(

@@ -83,7 +83,7 @@ class _Writer:
         self.location = location
         self.threshold = threshold
         self.bare = True
-        self.names: dict[int, str] = {}
+        self.names: dict[Value, str] = {}
         self.makers: dict[str, Callable[[Any], Record]] = {
             "ModelProto": self.model,
             "GraphProto": self.graph,
@@ -101,7 +101,7 @@ class _Writer:
         return maker(thing) if maker else thing
 
     def name(self, value: Value) -> str:
-        return self.names.get(id(value), value.name)
+        return self.names.get(value, value.name)
 
     def model(self, model: Model) -> Record:
         for graph in (model.graph, *(function.graph for function in model.functions.values())):
@@ -236,8 +236,8 @@ def _made(graph: Graph) -> Iterator[Value]:
 
 def _known(values: Iterable[Value], told: Sequence[Value]) -> list[Value]:
     """The Values of which there is something to tell that was not told elsewhere."""
-    skip = set(map(id, told))
-    return [value for value in values if (value.type or value.doc or value.metadata) and id(value) not in skip]
+    skip = set(told)
+    return [value for value in values if (value.type or value.doc or value.metadata) and value not in skip]
 
 
 def _entries(pairs: dict[str, str]) -> list[Record]:

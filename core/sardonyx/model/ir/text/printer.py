@@ -47,7 +47,7 @@ def format_graph(graph: Graph, *, limit: int | None = LIMIT) -> str:
 
 
 class _Printer:
-    def __init__(self, names: dict[int, str], limit: int | None) -> None:
+    def __init__(self, names: dict[Value, str], limit: int | None) -> None:
         self.names = names
         self.limit = limit
 
@@ -65,20 +65,20 @@ class _Printer:
 
     def body(self, graph: Graph, indent: str) -> str:
         inner = indent + "  "
-        constants = set(map(id, graph.initializers))
-        inputs = [self.input(value, id(value) in constants) for value in graph.inputs]
-        given = set(map(id, graph.inputs))
-        lines = [self.initializer(value) for value in graph.initializers if id(value) not in given]
+        constants = set(graph.initializers)
+        inputs = [self.input(value, value in constants) for value in graph.inputs]
+        given = set(graph.inputs)
+        lines = [self.initializer(value) for value in graph.initializers if value not in given]
         lines += [f"{self.value(value)} = {self.sparse(sparse)}" for value, sparse in graph.sparse_initializers]
-        made = {id(value) for node in graph.nodes for value in node.outputs}
-        outputs = [self.value(value) if id(value) in made else self.name(value) for value in graph.outputs]
-        told = set(map(id, graph.outputs))
+        made = {value for node in graph.nodes for value in node.outputs}
+        outputs = [self.value(value) if value in made else self.name(value) for value in graph.outputs]
+        told = set(graph.outputs)
         lines += [self.node(node, inner, told) for node in graph.nodes]
         title = f" ({_wrapped(inputs, inner)}) => ({_wrapped(outputs, inner)}) {{"
         return "\n".join([title, *(inner + line for line in lines), indent + "}"])
 
     def name(self, value: Value | None) -> str:
-        return named(self.names.get(id(value), value.name)) if value else '""'
+        return named(self.names.get(value, value.name)) if value else '""'
 
     def value(self, value: Value) -> str:
         return f"{format_type(value.type)} {self.name(value)}" if value.type else self.name(value)
@@ -92,10 +92,10 @@ class _Printer:
         kind = TensorType(value.constant.dtype, value.constant.shape)
         return f"{format_type(kind)} {self.name(value)} = {format_elements(value.constant, self.limit)}"
 
-    def node(self, node: Node, indent: str, told: set[int]) -> str:
+    def node(self, node: Node, indent: str, told: set[Value]) -> str:
         """A node in one line; the types of Values in `told` stand elsewhere."""
         label = f"[{named(node.name)}] " if node.name else ""
-        outputs = ", ".join(self.name(each) if id(each) in told else self.value(each) for each in node.outputs)
+        outputs = ", ".join(self.name(each) if each in told else self.value(each) for each in node.outputs)
         operator = ".".join([*map(_word, node.domain.split(".") if node.domain else ()), _word(node.op_type)])
         operator += f":{_word(node.overload)}" if node.overload else ""
         inputs = f"({', '.join(map(self.name, node.inputs))})"
