@@ -8,9 +8,9 @@ from html import escape
 from pathlib import Path, PurePosixPath
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDERS = ("core", "edge", "examples", "tests", "wasm", "web", "webgpu_backend")
+FOLDERS = ("core", "docs", "edge", "examples", "tests", "wasm", "web", "webgpu_backend")
 SUFFIXES = (".md", ".py", ".js", ".mjs", ".css", ".html", ".wgsl", ".toml", ".json", ".ipynb", ".svg", ".service")
-FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE", "Makefile", "pyproject.toml")
+FILES = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "Makefile", "pyproject.toml")
 """Those at the top."""
 
 PAGE = """<!doctype html>
