@@ -1,4 +1,4 @@
-"""Every command that the repository's documents name, and what is wrong with one that cannot work."""
+"""Every command, path and name in the repository's documents, and what is wrong with one that is not there."""
 
 from __future__ import annotations
 
@@ -15,13 +15,16 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from sardonyx.cli import _parser
+from tests.packaging.names import unknown
 
 ROOT = Path(__file__).resolve().parents[2]
 RELEASED = False
 """Whether `sardonyx` may be installed by its name: only once it is ours on the index."""
 SOURCES = ("examples", "edge/examples")
 """Where programs are examples, whose docstrings are documents."""
-FOLDERS = ("core", "edge", "examples", "tests", "wasm", "web", "webgpu_backend")
+FOLDERS = ("core", "docs", "edge", "examples", "tests", "wasm", "web", "webgpu_backend")
+HISTORY = "CHANGELOG.md"
+"""It may name what is gone."""
 SHELL = ("", "sh", "bash", "console", "text")
 LATER = re.compile(r"\.(whl|sdx|npy|npz)$|^examples/marimo/public$")
 """Paths in these folders that commands make."""
@@ -29,15 +32,18 @@ PLACES = (
     "",
     "core",
     "core/sardonyx",
+    "wasm",
     "wasm/sardonyx_wasm",
+    "webgpu_backend",
     "webgpu_backend/sardonyx_webgpu",
     "web",
     "web/sardonyx",
     "tests",
 )
-"""From where documents name files, besides their own folder."""
+"""From where documents name files, besides their own folder; those of one folder also name what lies deeper in it."""
 NAMED = re.compile(r"[\w.-]+(/[\w.-]+)*/?")
 FILE = re.compile(r"\.(py|js|mjs|md|wgsl|toml|ipynb|html|css|service)$")
+FOLDER = re.compile(r"\w+(/\w+)*/")
 RUNNERS = re.compile(r"^(?:python[\d.]*|py)(?:\.exe)?$")
 
 
@@ -114,15 +120,27 @@ def faults(path: Path) -> Iterator[str]:
     text = path.read_text("utf-8")
     yield from _from_an_index(text)
     if path.suffix == ".md":
-        for target in re.findall(r"\]\(([^()\s#]+)[^()\s]*\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
-            if ":" not in target and not (path.parent / target).exists():
+        for target, anchor in re.findall(
+            r"\]\(([^()\s#]*)#?([^()\s]*)\)", re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        ):
+            place = path.parent / target if target else path
+            if ":" not in target and not place.exists():
                 yield f"({target}) leads nowhere"
+            elif anchor and place.suffix == ".md" and anchor not in _anchors(place.read_text("utf-8")):
+                yield f"({target}#{anchor}) leads to no heading"
     for snippet in snippets(path):
         words = _command(snippet.text if not snippet.is_line else re.split(r"\s{2,}", snippet.text)[0])
         if words:
             yield from (f"`{snippet.text}`: {fault}" for fault in _wrong(words, snippet))
-        elif not snippet.is_line and path.suffix == ".md" and (fault := _missing(snippet)):
-            yield fault
+        elif not snippet.is_line and path.suffix == ".md":
+            found = [_missing(snippet), "" if path.name == HISTORY else unknown(snippet.text)]
+            yield from (fault for fault in found if fault)
+
+
+def _anchors(text: str) -> list[str]:
+    """What GitHub makes of the headings of a document."""
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def _from_an_index(text: str) -> Iterator[str]:
@@ -250,16 +268,12 @@ def _is_gone(word: str, place: Path) -> bool:
 
 
 def _missing(snippet: Snippet) -> str:
-    """Says that a file which a sentence names is nowhere, "" if it is somewhere or no file of the repository."""
+    """Says that a path which a sentence names is nowhere, "" if it is somewhere or no path of the repository."""
     path = snippet.text.partition("::")[0]
-    if not NAMED.fullmatch(path) or not (_is_ours(path) or FILE.search(path)):
+    if not NAMED.fullmatch(path) or not (_is_ours(path) or FILE.search(path) or FOLDER.fullmatch(path)):
         return ""
-    if LATER.search(path) or any((ROOT / folder / path).exists() for folder in PLACES):
+    folder = snippet.place.parent
+    if LATER.search(path) or any((place / path).exists() for place in (folder, *(ROOT / each for each in PLACES))):
         return ""
-    return "" if (snippet.place.parent / path).exists() or _anywhere(path) else f"`{snippet.text}` does not exist"
-
-
-@cache
-def _anywhere(path: str) -> bool:
-    """Whether a file of this name is part of the repository; documents name some by their last parts."""
-    return any(path == str(file)[-len(path) :] for folder in FOLDERS for file in (ROOT / folder).rglob(Path(path).name))
+    is_general = folder in (ROOT, ROOT / "docs")
+    return "" if not is_general and any(folder.rglob(path)) else f"`{snippet.text}` does not exist"

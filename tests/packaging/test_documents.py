@@ -1,8 +1,9 @@
-"""Every command in the documents can work: the README's, those of examples, notebooks and pages."""
+"""Every command in the documents can work, and every path and name is there: README's, those of examples and pages."""
 
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ DOCUMENTS = [path.relative_to(ROOT).as_posix() for path in documents.documents()
 
 def test_all_documents_are_read() -> None:
     assert {"README.md", "edge/README.md", "examples/README.md", "examples/notebook/digits.ipynb"} <= {*DOCUMENTS}
+    assert {"SECURITY.md", "docs/README.md", "docs/fusion.md", "tests/benchmarks/README.md"} <= {*DOCUMENTS}
     assert {"examples/pyscript/pyscript.toml", "examples/marimo/digits.py", "edge/examples/camera.py"} <= {*DOCUMENTS}
     commands = [snippet.text for path in documents.documents() for snippet in documents.snippets(path)]
     for text in (
@@ -26,6 +28,20 @@ def test_all_documents_are_read() -> None:
         "python -m tests.benchmarks.page",
     ):
         assert any(each.startswith(text) for each in commands), text
+
+
+def test_the_index_has_all_documents() -> None:
+    index = (ROOT / "docs" / "README.md").read_text("utf-8")
+    names = {path.name for path in (ROOT / "docs").glob("*.md")} - {"README.md"}
+    assert {*re.findall(r"\]\((\w[^/)]*\.md)\)", index)} == names
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "core/README.md"])
+def test_every_room_is_in_the_table(name: str) -> None:
+    rooms = {path.name for path in (ROOT / "core" / "sardonyx").iterdir() if path.is_dir()}
+    rows = re.findall(r"^\| (`\w+[/.].*?) \|", (ROOT / name).read_text("utf-8"), re.MULTILINE)
+    listed = {room for row in rows for room in re.findall(r"`(\w+)/`", row)}
+    assert {room for room in rooms if not room.startswith("__")} <= listed
 
 
 @pytest.mark.parametrize("name", DOCUMENTS)
@@ -56,8 +72,17 @@ def test_the_wheel_has_the_name_that_pages_ask_for() -> None:
         ("Say `sardonyx compile --weights float17`.", "invalid choice: 'float17'"),
         ("    sardonyx compile --weights int8\n", "the following arguments are required"),
         ("    sardonyx walk\n", "there is no command 'walk'"),
-        ("A [link](nowhere.md) and [another](README.md#installing).", "(nowhere.md) leads nowhere"),
+        ("# Installing\n\nA [link](nowhere.md), [another](README.md#installing).", "(nowhere.md) leads nowhere"),
+        (
+            "# Installing\n\nA [link](README.md#running), [another](#installing).",
+            "(README.md#running) leads to no heading",
+        ),
         ("The file `core/sardonyx/none.py`, or `README.md`.", "`core/sardonyx/none.py` does not exist"),
+        ("The file `executor.py`, which is `runtime/executor.py`.", "`executor.py` does not exist"),
+        ("The rooms `plans/bundle/` and `plans/rooms/`.", "`plans/rooms/` does not exist"),
+        ("`plan.VERSION`, and `plan.Kernel`.", "`plan.Kernel`: no module plan has Kernel"),
+        ("`Device.download_all`, and `Device.download_none`.", "download_none is nowhere"),
+        ("`sardonyx.host`, `sardonyx.commands`, `sardonyx.no_such.name()`.", "`sardonyx.no_such.name()` is nowhere"),
     ],
 )
 def test_what_cannot_work_is_found(text: str, complaint: str, tmp_path: Path) -> None:
