@@ -26,9 +26,10 @@ from sardonyx import InferenceSession, SessionOptions
 from sardonyx.providers.contract import Address, Launch
 from sardonyx.runtime.profile import milliseconds
 from sardonyx_webgpu import provider
-from sardonyx_webgpu.code import Code, constant, size
-from sardonyx_webgpu.device import WebGpuDevice
-from sardonyx_webgpu.gpu import Shader
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import constant, size
+from sardonyx_webgpu.gpu.interface import Shader
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.benchmarks.kernels import KERNELS, Kernel
 from tests.benchmarks.report import machine, publish, table
 from tests.benchmarks.table import number

@@ -132,7 +132,7 @@ except MustAwait as error:
 
 def test_what_is_refused_is_said_by_the_next_read(chromium: Chromium) -> None:
     code = """
-from sardonyx_webgpu.gpu import Shader
+from sardonyx_webgpu.gpu.interface import Shader
 
 session = ort.InferenceSession("digits.onnx", providers=[WEBGPU])
 gpu = provider.device({}).gpu
@@ -193,7 +193,7 @@ with warnings.catch_warnings():
 def test_buffers_are_given_back(chromium: Chromium) -> None:
     code = """
 import gc
-from sardonyx_webgpu.browser import BrowserGpu
+from sardonyx_webgpu.gpu.browser import BrowserGpu
 
 made = []
 make = BrowserGpu._buffer

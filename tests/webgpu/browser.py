@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from sardonyx.errors import EngineError
-from sardonyx_webgpu.gpu import DEFAULT_LIMITS, Adapter, Binding, Command, Copy, Shader
+from sardonyx_webgpu.gpu.interface import DEFAULT_LIMITS, Adapter, Binding, Command, Copy, Shader
 from tests.support.browser import ARGUMENTS
 
 PAGE = """<!doctype html><script type="module">
@@ -114,6 +114,7 @@ class BrowserGpu:
 
     limits: Mapping[str, int] = DEFAULT_LIMITS
     half = False
+    clock = None
 
     def __init__(self, page: Any) -> None:
         self._page = page

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sardonyx_webgpu import provider, queue
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu import provider
+from sardonyx_webgpu.runtime import queue
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support.needs import require
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 COUNTED = {"submit", "read", "write", "storage_group", "params_group", "buffer", "pipelines"}
 

@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 import sardonyx
 from sardonyx.plans.plan import Plan
 from sardonyx_webgpu import WebGpuProvider
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 OPSET = 23
 SCHEDULES = ["threads", "groups", pytest.param("browser", marks=pytest.mark.slow)]

@@ -9,7 +9,7 @@ import numpy as np
 from sardonyx.code.program import Builder, Program, Value
 from sardonyx.common import dtypes
 from sardonyx.providers.contract import Address, Launch
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 FLOATS = ["float32", "float16"]
 SIGNED = ["int8", "int16", "int32", "int64"]

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 
 from sardonyx import InferenceSession
 from sardonyx_webgpu import provider
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.engine.providers import WEBGPU
 
 Array = np.ndarray[Any, Any]

@@ -11,7 +11,7 @@ from onnx import helper, numpy_helper
 import sardonyx as ort
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx_webgpu import provider
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.webgpu.counting import counting
 
 GPU = ["WebGpuExecutionProvider"]

@@ -9,7 +9,7 @@ import pytest
 from sardonyx.code import scalar
 from sardonyx.code.program import Builder, Value, cast, const
 from sardonyx.common import dtypes
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, run
 
 DTYPES = [*FLOATS, "bfloat16", *SIGNED, *UNSIGNED, "bool"]

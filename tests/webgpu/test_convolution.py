@@ -11,7 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support.numbers import random
 
 pytestmark = pytest.mark.usefixtures("native")

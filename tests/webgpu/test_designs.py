@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 
 from sardonyx import primitives as p
 from sardonyx.primitives.contraction import swap_last
-from sardonyx_webgpu import designs
-from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design
+from sardonyx_webgpu.routines import designs
+from sardonyx_webgpu.routines.designs import SHARED, SPLIT, THREAD, Design
 from tests.support import require
 from tests.webgpu import nodes
 from tests.webgpu.test_matmul import SIZES, check, heads, product, random

@@ -14,8 +14,8 @@ from sardonyx.common import dtypes
 from sardonyx.errors import EngineError, EPFail
 from sardonyx.providers.contract import Address, Launch
 from sardonyx_webgpu import WebGpuProvider, provider
-from sardonyx_webgpu.device import WebGpuDevice
-from sardonyx_webgpu.gpu import Binding, Copy, Shader
+from sardonyx_webgpu.gpu.interface import Binding, Copy, Shader
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support.needs import require
 from tests.webgpu.harness import elementwise, put
 
@@ -78,7 +78,7 @@ def test_equal_programs_and_groups_are_made_once(native: WebGpuDevice) -> None:
 
 
 def test_groups_bound_long_ago_are_forgotten(native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sardonyx_webgpu.device.GROUPS", 8)
+    monkeypatch.setattr("sardonyx_webgpu.runtime.device.GROUPS", 8)
     chunk = native.allocate(256 * 40)
     executable = native.load([step()], [[Launch(0)]])
     target = Address(chunk, 0, 16)

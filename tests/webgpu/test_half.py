@@ -14,9 +14,9 @@ from sardonyx import InferenceSession
 from sardonyx.code.program import cast
 from sardonyx.errors import EPFail
 from sardonyx_webgpu import provider
-from sardonyx_webgpu.device import WebGpuDevice
-from sardonyx_webgpu.gpu import Adapter, wants_half
-from sardonyx_webgpu.wgsl import shader
+from sardonyx_webgpu.gpu.interface import Adapter, wants_half
+from sardonyx_webgpu.kernels.programs import shader
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require
 from tests.webgpu.folds import model
 from tests.webgpu.harness import apply, edges, elementwise

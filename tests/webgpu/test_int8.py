@@ -11,8 +11,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array
-from sardonyx_webgpu import integers
-from sardonyx_webgpu.designs import SPLIT, THREAD, Design
+from sardonyx_webgpu.legalization import integers
+from sardonyx_webgpu.routines.designs import SPLIT, THREAD, Design
 from tests.support import require
 from tests.webgpu import nodes
 from tests.webgpu.traced import evaluate, launches

@@ -9,7 +9,7 @@ from sardonyx.code.program import Builder, Program, cast, const
 from sardonyx.common import dtypes
 from sardonyx.errors import EngineError, EPFail
 from sardonyx.providers.contract import Address, Launch
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, elementwise, put, run
 
 DTYPES = [*FLOATS, "bfloat16", *SIGNED, *UNSIGNED, "bool"]

@@ -14,8 +14,8 @@ from sardonyx.common import dtypes
 from sardonyx.ops.microsoft.nbits import unpack
 from sardonyx.plans.plan import Launch, Plan
 from sardonyx.primitives.array import Array
-from sardonyx_webgpu import designs
-from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design
+from sardonyx_webgpu.routines import designs
+from sardonyx_webgpu.routines.designs import SHARED, SPLIT, THREAD, Design
 from tests.support import require
 from tests.webgpu import nodes
 from tests.webgpu.traced import evaluate, launches

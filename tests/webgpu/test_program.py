@@ -7,9 +7,9 @@ import pytest
 
 from sardonyx.code.program import Builder, Program, Value, call, cast, const
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.device import WebGpuDevice
-from sardonyx_webgpu.grid import workgroups
-from sardonyx_webgpu.wgsl import shader
+from sardonyx_webgpu.kernels.programs import shader
+from sardonyx_webgpu.runtime.device import WebGpuDevice
+from sardonyx_webgpu.runtime.grid import workgroups
 from tests.webgpu.harness import apply, elementwise, run
 
 

@@ -10,10 +10,10 @@ from onnx import TensorProto, helper, numpy_helper
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from sardonyx.providers.contract import Address, Launch
-from sardonyx_webgpu import queue
-from sardonyx_webgpu.device import WebGpuDevice
-from sardonyx_webgpu.gpu import Dispatch
-from sardonyx_webgpu.queue import Work
+from sardonyx_webgpu.gpu.interface import Dispatch
+from sardonyx_webgpu.runtime import queue
+from sardonyx_webgpu.runtime.device import WebGpuDevice
+from sardonyx_webgpu.runtime.queue import Work
 from tests.webgpu.counting import counting
 from tests.webgpu.harness import elementwise, put
 

@@ -12,7 +12,7 @@ from sardonyx import primitives as p
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent import recurrent
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 from tests.webgpu.traced import evaluate, launches

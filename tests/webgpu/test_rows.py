@@ -15,7 +15,7 @@ from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Plan
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Launch
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support.launches import verify
 from tests.webgpu.folds import SCHEDULES, apply, model, run, use
 from tests.webgpu.harness import put

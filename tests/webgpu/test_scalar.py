@@ -8,7 +8,7 @@ import pytest
 from sardonyx.code import scalar
 from sardonyx.code.program import call
 from sardonyx.common import dtypes
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, apply, edges, pairs
 
 DTYPES = [*FLOATS, *SIGNED, *UNSIGNED, "bool"]

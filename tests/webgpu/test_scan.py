@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx_webgpu.scanning import LONG
+from sardonyx_webgpu.legalization.scanning import LONG
 from tests.webgpu.nodes import Array, feeds, on_device, run, session
 
 __all__ = ["on_device"]

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx import InferenceSession
 from sardonyx.plans.plan import Launch
-from sardonyx_webgpu.scattering import FEWEST_UPDATES
+from sardonyx_webgpu.legalization.scattering import FEWEST_UPDATES
 from tests.engine.graphs import model
 from tests.engine.providers import WEBGPU
 from tests.webgpu.nodes import Array, on_device, run

@@ -12,8 +12,8 @@ from onnx import helper, numpy_helper
 
 import sardonyx as ort
 from sardonyx.demo import assets
-from sardonyx_webgpu import device as devices
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu.runtime import device as devices
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 DIGITS = (assets() / "digits.onnx").read_bytes()
 

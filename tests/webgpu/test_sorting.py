@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from sardonyx import InferenceSession
 from sardonyx.primitives.reduction import SORT
-from sardonyx_webgpu.sorting import FEW, GROUP
+from sardonyx_webgpu.legalization.sorting import FEW, GROUP
 from tests.engine.graphs import model
 from tests.engine.providers import WEBGPU
 from tests.webgpu.nodes import Array, feeds, on_device, run, session

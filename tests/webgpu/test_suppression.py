@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx_webgpu.selection import MOST_SCORES
+from sardonyx_webgpu.legalization.selection import MOST_SCORES
 from tests.webgpu.nodes import Array, on_device, run
 
 __all__ = ["on_device"]

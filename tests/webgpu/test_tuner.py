@@ -13,9 +13,10 @@ from numpy.testing import assert_allclose
 
 from sardonyx import primitives as p
 from sardonyx.common import cache
-from sardonyx_webgpu import WebGpuProvider, tuner
-from sardonyx_webgpu.designs import SHARED, SPLIT, THREAD, Design, candidates
-from sardonyx_webgpu.device import WebGpuDevice
+from sardonyx_webgpu import WebGpuProvider
+from sardonyx_webgpu.routines.designs import SHARED, SPLIT, THREAD, Design, candidates
+from sardonyx_webgpu.runtime import tuner
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require
 from tests.webgpu.traced import evaluate
 
@@ -48,7 +49,8 @@ def run(native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     monkeypatch.setenv("SARDONYX_CACHE", "1")
 
     def multiply() -> WebGpuDevice:
-        device = WebGpuDevice(native.gpu, tunes=True)
+        device = WebGpuDevice(native.gpu)
+        device.tuner = tuner.Tuner(device)
         monkeypatch.setattr(WebGpuProvider, "device", lambda self, options: device)
         (found,), _ = evaluate(p.matmul, A, B)
         assert_allclose(found, A @ B, rtol=1e-4, atol=1e-4)
@@ -58,7 +60,7 @@ def run(native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def chosen(device: WebGpuDevice) -> list[Design]:
-    assert device.tuner is not None
+    assert isinstance(device.tuner, tuner.Tuner)
     return list(device.tuner._chosen.values())
 
 

@@ -11,9 +11,9 @@ import pytest
 from sardonyx import InferenceSession
 from sardonyx.code.program import Builder, Program, const
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.device import WebGpuDevice
-from sardonyx_webgpu.gpu import Adapter
-from sardonyx_webgpu.turns import turns
+from sardonyx_webgpu.gpu.interface import Adapter
+from sardonyx_webgpu.kernels.turns import turns
+from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.engine.providers import WEBGPU
 from tests.webgpu.harness import run
 

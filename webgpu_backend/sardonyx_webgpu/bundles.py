@@ -4,10 +4,10 @@ What `targets.webgpu` of a manifest says: `codes`, for each its name, how many b
 `section`, which is JSON: `shaders`, texts in WGSL, and `codes`, each `[shader, bindings, params, grid, turns]`. The nth
 of `bindings` is the binding of the nth buffer, and equal for buffers that are the same; `params` are how many words it
 takes; the dispatch covers the product of the extents in `grid`, and a thread's loops turn `turns` times at most:
-expressions as programs have them (`compiler.program`), over parameters alone. Group 0 has the buffers, all of them
-`read_write` storage; group 1 has one uniform, the parameters, in windows of 256 bytes. Workgroups are those of
-`grid.workgroups`. A code may have a sixth part, null or `[shader, grid, turns]`, which is faster where a processor
-plays the GPU, and a seventh one, the `steps` of `code.Code`.
+expressions as programs have them (`sardonyx.code.program`), over parameters alone. Group 0 has the buffers, all of
+them `read_write` storage; group 1 has one uniform, the parameters, in windows of 256 bytes. Workgroups are those of
+`runtime.grid.workgroups`. A code may have a sixth part, null or `[shader, grid, turns]`, which is faster where a
+processor plays the GPU, and a seventh one, the `steps` of `code.Code`.
 """
 
 from __future__ import annotations
@@ -15,32 +15,24 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from sardonyx.errors import EPFail
+from sardonyx.providers.contract import Provider, Sections
 from sardonyx_webgpu.code import Code
-from sardonyx_webgpu.gpu import Shader
-from sardonyx_webgpu.kernels import lower
-from sardonyx_webgpu.provider import WebGpuProvider
-
-if TYPE_CHECKING:
-    from sardonyx.providers.contract import Provider, Sections
+from sardonyx_webgpu.gpu.interface import Shader
+from sardonyx_webgpu.lower import lower
 
 SECTION = "wgsl"
 
 
-class PageProvider(WebGpuProvider):
-    """Compiles without a GPU."""
-
-    def available(self) -> bool:
-        return True
-
-
+@dataclass
 class Bundler:
-    """Implements `sardonyx.providers.contract.Bundler`."""
+    """Implements `sardonyx.providers.contract.Bundler`, for codes that `provider` has compiled."""
 
-    target = "webgpu"
-    provider: Provider = PageProvider()
+    provider: Provider
+    target: str = "webgpu"
 
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         stored = []

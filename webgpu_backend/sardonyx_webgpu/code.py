@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sardonyx.code.program import Expression
-from sardonyx_webgpu.gpu import Shader
+from sardonyx_webgpu.gpu.interface import Shader
 
 WORKGROUP = 64
 """Threads of a workgroup; a code without a grid has one thread."""
@@ -34,29 +34,3 @@ class Code:
     shader: Callable[[Sequence[int], bool], Shader]
     software: Code | None = None
     steps: Expression | None = None
-
-
-def constant(number: int) -> Expression:
-    return ["const", "int32", number]
-
-
-def size(value: int | str) -> Expression:
-    """A size of a Kernel or Routine: an integer, or "p3" for the fourth parameter.
-
-    >>> size("p3"), size(8)
-    (['param', 'int32', 3], ['const', 'int32', 8])
-    """
-    return ["param", "int32", int(value[1:])] if isinstance(value, str) else constant(value)
-
-
-def call(function: str, a: Expression, b: Expression) -> Expression:
-    """An expression of int32; of constants, the number."""
-    from sardonyx_webgpu.grid import evaluate
-
-    code = [function, "int32", a, b]
-    return constant(evaluate(code, ())) if a[0] == b[0] == "const" else code
-
-
-def divided_up(value: Expression, number: int) -> Expression:
-    """value / number, rounded up."""
-    return call("div", call("add", value, constant(number - 1)), constant(number)) if number > 1 else value

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 from sardonyx.common import extras
 from sardonyx.common.dtypes import DType
 from sardonyx.errors import EPFail
-from sardonyx_webgpu.values import MOVES, is_bits, supported
+from sardonyx_webgpu.wgsl.values import MOVES, is_bits, supported
 
 if TYPE_CHECKING:
     from sardonyx.primitives.trace import Trace
     from sardonyx.providers.contract import Bundler
-    from sardonyx_webgpu.device import WebGpuDevice
+    from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
 ROUTINES = frozenset(
@@ -102,7 +102,7 @@ class WebGpuProvider:
 
     def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
         """Have all be routines that there is one for."""
-        from sardonyx_webgpu.legalize import legalize
+        from sardonyx_webgpu.legalization.legalize import legalize
 
         legalize(trace, origins, self.largest() or inf)
 
@@ -115,7 +115,7 @@ class WebGpuProvider:
         """The device for these options; EPFail where there is none, MustAwait where only `open` can wait for it."""
         self._check(options)
         if IN_BROWSER:
-            from sardonyx_webgpu import browser_device
+            from sardonyx_webgpu.runtime import browser_device
 
             return browser_device.device(options)
         with self._lock:
@@ -128,7 +128,7 @@ class WebGpuProvider:
         """Open the device for these options where that takes waiting; `device` has it then."""
         self._check(options)
         if IN_BROWSER:
-            from sardonyx_webgpu import browser_device
+            from sardonyx_webgpu.runtime import browser_device
 
             await browser_device.open_(options)
 
@@ -139,16 +139,19 @@ class WebGpuProvider:
     def _open(self, options: Mapping[str, str]) -> WebGpuDevice:
         if not self.available():
             raise EPFail(f"{self.name}: {extras.missing('wgpu')}")
-        from sardonyx_webgpu.device import WebGpuDevice
-        from sardonyx_webgpu.tuner import is_wanted
+        from sardonyx_webgpu.runtime.device import WebGpuDevice
+        from sardonyx_webgpu.runtime.tuner import Tuner, is_wanted
 
         try:
-            from sardonyx_webgpu import native
+            from sardonyx_webgpu.gpu import native
         except (ImportError, OSError) as error:
             raise EPFail(
                 f"{self.name}: the package wgpu does not load here ({error}); use CPUExecutionProvider"
             ) from error
-        return WebGpuDevice(native.request(options), is_wanted(options))
+        device = WebGpuDevice(native.request(options))
+        if is_wanted(options):
+            device.tuner = Tuner(device)
+        return device
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources: how large tensors may be."""
@@ -158,7 +161,7 @@ class WebGpuProvider:
         """What makes its code part of bundles."""
         from sardonyx_webgpu.bundles import Bundler
 
-        return Bundler()
+        return Bundler(PageProvider())
 
     def is_software(self, device: WebGpuDevice) -> bool:
         """Whether the device's shaders run on the CPU."""
@@ -176,6 +179,13 @@ class WebGpuProvider:
             "kind": "software" if adapter.is_software else adapter.kind,
             "largest tensor": f"{gpu.limits['maxStorageBufferBindingSize'] >> 20} MiB",
         }
+
+
+class PageProvider(WebGpuProvider):
+    """Compiles for pages, without a GPU."""
+
+    def available(self) -> bool:
+        return True
 
 
 provider = WebGpuProvider()

@@ -1,7 +1,8 @@
 """Routines: primitives with shaders of their own, written by hand in .wgsl files.
 
 A writer takes a `Routine` and returns its `Code`. Files are templates (`template`); what they call to load operands and
-to put results, with the epilogue, is written around them (`frame.Frame`).
+to put results, with the epilogue, is written around them (`frame.Frame`). How threads share the work, which rules of
+`legalization` decide, is here, too (`designs`, `phases`); what core has fused is not, but in `kernels`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx_webgpu.code import Code
 
 WRITERS = {
-    "attend": "attend.attend",
+    "attend": "attention.attend",
     "conv": "convolution.conv",
     "depthwise": "convolution.depthwise",
     "winograd_input": "winograd.winograd_input",
@@ -25,10 +26,10 @@ WRITERS = {
     "first_updates": "scatter.first",
     "last_updates": "scatter.last",
     "matmul": "matmul.matmul",
-    "matmul_int8": "int8.matmul_int8",
+    "matmul_int8": "integers.matmul_int8",
     "matmul_nbits": "nbits.matmul_nbits",
     "merge_runs": "sorting.merge_runs",
-    "recur": "recur.recur",
+    "recur": "recurrent.recur",
     "shader_map": "custom.apply",
     "sort_runs": "sorting.sort_runs",
     "suppress": "suppression.suppress",

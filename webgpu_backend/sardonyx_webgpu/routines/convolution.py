@@ -6,7 +6,8 @@ from math import prod
 from typing import Any
 
 from sardonyx.code.kernel import Routine
-from sardonyx_webgpu.code import Code, call, constant, divided_up, size
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame, product, told
 
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 from sardonyx.code.kernel import Routine
 from sardonyx.code.program import const
-from sardonyx_webgpu.code import Code, constant
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import constant
 from sardonyx_webgpu.routines.frame import Frame, Size, product, text
-from sardonyx_webgpu.shading import Shading
-from sardonyx_webgpu.statements import block
-from sardonyx_webgpu.values import WGSL, kind
+from sardonyx_webgpu.wgsl.shading import Shading
+from sardonyx_webgpu.wgsl.statements import block
+from sardonyx_webgpu.wgsl.values import WGSL, kind
 
 _TYPES = {"float": "float32", "int": "int32", "bool": "bool"}
 """What numbers of Python are to the function."""

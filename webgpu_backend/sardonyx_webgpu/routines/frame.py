@@ -7,14 +7,16 @@ from typing import Any, TypeAlias
 
 from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.program import Expression
-from sardonyx_webgpu import template
-from sardonyx_webgpu.bindings import Bindings
-from sardonyx_webgpu.code import WORKGROUP, Code, constant, size
-from sardonyx_webgpu.gpu import Shader
-from sardonyx_webgpu.lanes import LANES, Lanes
-from sardonyx_webgpu.shading import Shading, points
-from sardonyx_webgpu.statements import block
-from sardonyx_webgpu.values import WGSL, kind
+from sardonyx_webgpu.code import WORKGROUP, Code
+from sardonyx_webgpu.extents import constant, size
+from sardonyx_webgpu.gpu.interface import Shader
+from sardonyx_webgpu.routines import template
+from sardonyx_webgpu.wgsl.bindings import Bindings
+from sardonyx_webgpu.wgsl.lanes import Lanes
+from sardonyx_webgpu.wgsl.line import LANES
+from sardonyx_webgpu.wgsl.shading import Shading, points
+from sardonyx_webgpu.wgsl.statements import block
+from sardonyx_webgpu.wgsl.values import WGSL, kind
 
 Size: TypeAlias = int | str
 

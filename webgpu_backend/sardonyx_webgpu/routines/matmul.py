@@ -7,9 +7,10 @@ from typing import Any
 
 from sardonyx.code.kernel import Routine
 from sardonyx.code.program import Expression
-from sardonyx_webgpu import designs
-from sardonyx_webgpu.code import Code, call, constant, divided_up, size
-from sardonyx_webgpu.designs import SHARED, SLICED, SPLIT, Design
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, divided_up, size
+from sardonyx_webgpu.routines import designs
+from sardonyx_webgpu.routines.designs import SHARED, SLICED, SPLIT, Design
 from sardonyx_webgpu.routines.frame import Frame
 
 

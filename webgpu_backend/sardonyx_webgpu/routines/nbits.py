@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sardonyx.code.kernel import Routine
-from sardonyx_webgpu import designs
-from sardonyx_webgpu.code import Code, call, constant, divided_up, size
-from sardonyx_webgpu.designs import SHARED
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, divided_up, size
+from sardonyx_webgpu.routines import designs
+from sardonyx_webgpu.routines.designs import SHARED
 from sardonyx_webgpu.routines.frame import Frame
 from sardonyx_webgpu.routines.matmul import by_slices, shared, slices, tiled
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from sardonyx.code.kernel import Routine
-from sardonyx_webgpu import functions
-from sardonyx_webgpu.code import Code, call, constant, size
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, size
 from sardonyx_webgpu.routines.frame import Frame, text
-from sardonyx_webgpu.values import literal
+from sardonyx_webgpu.wgsl import functions
+from sardonyx_webgpu.wgsl.values import literal
 
 _BLOCK = 64
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from sardonyx.code.kernel import Routine
-from sardonyx_webgpu import functions
-from sardonyx_webgpu.code import Code, call, constant, divided_up, size
-from sardonyx_webgpu.lanes import LANES
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame
-from sardonyx_webgpu.values import WGSL, kind
+from sardonyx_webgpu.wgsl import functions
+from sardonyx_webgpu.wgsl.line import LANES
+from sardonyx_webgpu.wgsl.values import WGSL, kind
 
 _SEARCH = 34
 """Turns in which an update is found among as many as there can be."""

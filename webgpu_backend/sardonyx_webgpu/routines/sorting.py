@@ -7,7 +7,8 @@ from typing import Any
 
 from sardonyx.code.kernel import Routine
 from sardonyx.code.program import Expression
-from sardonyx_webgpu.code import Code, call, constant, divided_up, size
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame
 
 _SEARCH = 34

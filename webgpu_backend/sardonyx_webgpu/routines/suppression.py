@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sardonyx.code.kernel import Routine
 from sardonyx.code.program import Expression
-from sardonyx_webgpu.code import WORKGROUP, Code, call, constant, divided_up, size
+from sardonyx_webgpu.code import WORKGROUP, Code
+from sardonyx_webgpu.extents import call, constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame
 
 _STEPS = 16

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from sardonyx.code.kernel import Routine
-from sardonyx_webgpu import functions
-from sardonyx_webgpu.code import Code, call, constant, size
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import call, constant, size
 from sardonyx_webgpu.routines.frame import Frame
+from sardonyx_webgpu.wgsl import functions
 
 
 def walk(routine: Routine) -> Code:

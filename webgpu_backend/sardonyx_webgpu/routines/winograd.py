@@ -7,7 +7,8 @@ from typing import Any
 
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import filters
-from sardonyx_webgpu.code import Code, constant, divided_up, size
+from sardonyx_webgpu.code import Code
+from sardonyx_webgpu.extents import constant, divided_up, size
 from sardonyx_webgpu.routines.frame import Frame, Size, product, told
 
 
