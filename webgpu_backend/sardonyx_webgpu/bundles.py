@@ -51,8 +51,8 @@ class Bundler:
             if code.steps is not None:
                 stored[-1] += [*[None] * (6 - len(stored[-1])), code.steps]
         listed = [[source.name, len(source.reads), len(source.writes)] for source, _ in codes]
-        told = {"shaders": list(texts), "codes": stored}
-        text = json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+        shaders_and_codes = {"shaders": list(texts), "codes": stored}
+        text = json.dumps(shaders_and_codes, separators=(",", ":"), ensure_ascii=False).encode()
         return {"codes": listed, "section": SECTION}, {SECTION: text}
 
     def read(self, bundle: Sections, told: Mapping[str, Any]) -> list[Code]:
@@ -75,12 +75,12 @@ def _stored(
     """A code of a bundle."""
     wgsl = shaders[number]
     expected = tuple(map(bindings.index, bindings))
-    made = Shader(name, wgsl, len(set(bindings)))
+    stored = Shader(name, wgsl, len(set(bindings)))
 
     def shader(same: Sequence[int], half: bool) -> Shader:
         if tuple(same) != expected:
             raise EPFail(f"WebGpuExecutionProvider: the bundle's {name!r} is for other buffers than these")
-        return made
+        return stored
 
     other = _stored(shaders, name, software[0], bindings, params, *software[1:]) if software else None
     return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader, other, steps)

@@ -237,13 +237,13 @@ class BrowserGpu:
             await asyncio.sleep(0.1)  # that the device is lost may be told after what comes of it
         if self.lost:
             raise DeviceLost(f"WebGpuExecutionProvider: the browser took the GPU away ({self.lost})")
-        told = [*self._refused, otherwise][0]
+        reason = [*self._refused, otherwise][0]
         shaders = self._unproven
         self._refused, self._unproven = [], []
         for shader, info in shaders:
             if text := await _complaint(shader, info):
                 raise EngineError(f"WebGPU refused the shader of {text}")
-        raise EngineError(f"WebGPU refused what it was given: {told}")
+        raise EngineError(f"WebGPU refused what it was given: {reason}")
 
 
 async def _complaint(shader: Shader, info: Any) -> str:

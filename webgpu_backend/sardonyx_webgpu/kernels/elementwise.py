@@ -32,7 +32,7 @@ def of_elementwise(kernel: Kernel) -> Code:
         printer = shading.printer()
         lines = shading.params([*grid, *lanes.expressions()])
         lines += points(printer, grid, LANES)
-        lines += lanes.given(shading, printer)
+        lines += lanes.arguments(shading, printer)
         more, place = lanes.target(printer)
         vector = f"vec4<{WGSL[kind(lanes.dtype).family]}>({', '.join(lanes.calls('element'))})"
         lines += [*more, shading.bindings.store4(lanes.buffer, f"({place}) >> 2u", vector)]

@@ -68,7 +68,7 @@ class _Across:
                 lines += self.fold.start(printer, f"a{lane}")
             lines += self._loops(shading, printer, 0)
             lines += self._results(printer)
-            lines += lanes.given(shading, printer)
+            lines += lanes.arguments(shading, printer)
             more, where = lanes.target(printer)
             vector = f"vec4<{WGSL[kind(lanes.dtype).family]}>({', '.join(lanes.calls('element'))})"
             lines += [*more, shading.bindings.store4(lanes.buffer, f"({where}) >> 2u", vector)]

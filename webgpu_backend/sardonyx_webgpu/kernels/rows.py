@@ -65,13 +65,13 @@ def _parts(rows: Rows, shared: bool, plain: bool = False) -> list[_Part]:
 
 def _wanted(parts: Sequence[_Part], number: int) -> list[int]:
     """The nodes of a part that later ones use."""
-    found = {
+    nodes = {
         detail[1]
         for part in parts
         for function, _, _, detail in part.kernel.nodes
         if function == "row" and detail[0] == number
     }
-    return sorted(found)
+    return sorted(nodes)
 
 
 class _Part:

@@ -20,8 +20,8 @@ def takes(equation: Equation) -> bool:
     """Whether the routine can do it: known numbers of heads, and known widths."""
     q, k, v = equation.inputs[:3]
     widths = (q.shape[1], k.shape[1], q.shape[3], v.shape[3])
-    known = are_floats(q, k, v) and all(isinstance(size, int) and size > 0 for size in widths)
-    return known and all(int(size) <= LARGEST for size in widths[2:])
+    are_known = are_floats(q, k, v) and all(isinstance(size, int) and size > 0 for size in widths)
+    return are_known and all(int(size) <= LARGEST for size in widths[2:])
 
 
 def attend(rewriter: Rewriter, equation: Equation) -> bool:
@@ -31,13 +31,13 @@ def attend(rewriter: Rewriter, equation: Equation) -> bool:
     params = equation.params
     share = int(q.shape[1]) // int(k.shape[1])
     shape = (*q.shape[:3], k.shape[2])
-    given = [p.broadcast_to(_known(x), shape) for x in others]
+    added = [p.broadcast_to(_readable(x), shape) for x in others]
     rows = min(ROWS, 1 << (share * hint(q.shape[2]) - 1).bit_length())
-    made = {**params, "share": share, "depth": int(q.shape[3]), "width": int(v.shape[3]), "rows": rows}
-    result = rewriter.record(own.ATTEND, [q, k, v, *given], made, dtypes.float32, output.shape)
+    attributes = {**params, "share": share, "depth": int(q.shape[3]), "width": int(v.shape[3]), "rows": rows}
+    result = rewriter.record(own.ATTEND, [q, k, v, *added], attributes, dtypes.float32, output.shape)
     rewriter.define_reshaped(output, p.cast(result, output.dtype))
     return True
 
 
-def _known(x: Array) -> Array:
+def _readable(x: Array) -> Array:
     return x if x.dtype is dtypes.bool_ or are_floats(x) else p.cast(x, dtypes.float32)

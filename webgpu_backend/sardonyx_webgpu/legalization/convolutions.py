@@ -54,8 +54,8 @@ def conv_general(legalizer: ChannelsLast, equation: Equation) -> bool:
     if whole:
         image, w = p.cast(image, dtypes.float32), p.cast(w, dtypes.float32)
     shape = [output.shape[0], *output.shape[2:], output.shape[1]]
-    made = _convolved(legalizer, image, w, shape, params["groups"], window, whole)
-    legalizer.define_last(output, p.cast(made, output.dtype))
+    result = _convolved(legalizer, image, w, shape, params["groups"], window, whole)
+    legalizer.define_last(output, p.cast(result, output.dtype))
     return True
 
 
@@ -64,27 +64,27 @@ def _convolved(
 ) -> Array:
     """The convolution of an image [B, *size, C] with w [M, C / groups, *taps] to this shape [B, *out, M]; an `exact`
     one is of integers."""
-    made, channels, *taps = map(int, w.shape)
-    if groups == 1 and (found := _as_product(legalizer, image, w, shape, window)) is not None:
-        return found
+    maps, channels, *taps = map(int, w.shape)
+    if groups == 1 and (result := _as_product(legalizer, image, w, shape, window)) is not None:
+        return result
     if len(taps) == 3 and is_plane(taps, window.strides, window.low) and same(image.shape[1], shape[1]):
         planes = p.reshape(image, [product(image.shape[:2]), *image.shape[2:]])
-        kernels = p.reshape(w, [made, channels, *taps[1:]])
+        kernels = p.reshape(w, [maps, channels, *taps[1:]])
         flat, inner = [product(shape[:2]), *shape[2:]], window.inner
         return p.reshape(_convolved(legalizer, planes, kernels, flat, groups, inner, exact), shape)
-    if groups == 1 and made < 4 and (found := _as_phases(legalizer, image, w, shape, window)) is not None:
-        return found
-    if groups > 1 and channels == 1 and (found := _depthwise(legalizer, image, w, shape, window)) is not None:
-        return found
+    if groups == 1 and maps < 4 and (result := _as_phases(legalizer, image, w, shape, window)) is not None:
+        return result
+    if groups > 1 and channels == 1 and (result := _depthwise(legalizer, image, w, shape, window)) is not None:
+        return result
     lines = None if exact or groups > 1 or len(taps) > 2 else fastest(legalizer, w, shape, window)
     if lines is not None:
         return by_winograd(legalizer, image, w, shape, window, lines)
     if groups == 1 and (widened := _beside(w, shape, window)) is not None:
         w, wide, window = widened
         return p.reshape(_convolved(legalizer, image, w, wide, 1, window, exact), shape)
-    kind = "one" if groups == 1 else "whole" if made // groups % 4 == 0 else "mixed"
+    kind = "one" if groups == 1 else "whole" if maps // groups % 4 == 0 else "mixed"
     places = product([shape[0], *((size + step - 1) // step for size, step in zip(shape[1:-1], window.spread))])
-    rows, quads = tile(hint(places), made // groups)
+    rows, quads = tile(hint(places), maps // groups)
     params: dict[str, Any] = {name: parameters(sizes) for name, sizes in window._asdict().items()}
     params |= {"spread": window.spread, "groups": kind, "tile": (rows, 1 if kind == "mixed" else quads)}
     weights = filled(p.transpose(w, [*range(2, w.rank), 1, 0]), w.rank - 1)
@@ -93,22 +93,22 @@ def _convolved(
 
 def _beside(w: Array, shape: Sequence[Size], window: Window) -> tuple[Array, list[Size], Window] | None:
     """Weights, shape and window for some outputs side by side, where that fills fours of channels."""
-    made, _, *taps = map(int, w.shape)
+    maps, _, *taps = map(int, w.shape)
     axis, size = len(taps) - 1, shape[-2]
-    if made > 2 or taps[axis] == 1 or window.dilations[axis] > 1 or prod(window.spread) > 1:
+    if maps > 2 or taps[axis] == 1 or window.dilations[axis] > 1 or prod(window.spread) > 1:
         return None
-    counts = [count for count in (8 // made, 4 // made) if isinstance(size, int) and size % count == 0]
+    counts = [count for count in (8 // maps, 4 // maps) if isinstance(size, int) and size % count == 0]
     if not counts:
         return None
     step, count = window.strides[axis], counts[0]
     strides = [*window.strides[:-1], step * count]
-    sizes = [*shape[:-2], size // count, made * count]
+    sizes = [*shape[:-2], size // count, maps * count]
     return beside(w, axis, count, step), sizes, window._replace(strides=strides)
 
 
 def _as_product(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[Size], window: Window) -> Array | None:
     """A product of matrices, where windows are places, or each is the whole image."""
-    made, _, *taps = map(int, w.shape)
+    maps, _, *taps = map(int, w.shape)
     if prod(window.spread) > 1 or any(not same(border, 0) for border in window.low):
         return None
     if prod(taps) == prod(window.strides) == 1 and same_shape(image.shape[:-1], shape[:-1]):
@@ -118,28 +118,28 @@ def _as_product(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence
     else:
         return None
     depth = prod(map(int, w.shape[1:]))
-    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [1, depth, made])
+    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [1, depth, maps])
     return p.reshape(matmul(legalizer, p.reshape(image, [1, rows, depth]), matrix, dtypes.float32), shape)
 
 
 def _as_phases(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[Size], window: Window) -> Array | None:
     """A product that makes all phases of a place side by side, where each of them sees that place alone."""
-    made, channels, *taps = map(int, w.shape)
+    maps, channels, *taps = map(int, w.shape)
     wide = [size * step for size, step in zip(image.shape[1:-1], window.spread, strict=True)]
     alone = [*taps] == [*window.spread] and all(same(border, n - 1) for border, n in zip(window.low, taps, strict=True))
     if prod(taps) == 1 or not alone or prod(window.dilations) > 1 or not same_shape(wide, shape[1:-1]):
         return None
     rank = len(taps)
     last_first = p.flip(p.transpose(w, [1, *range(2, w.rank), 0]), range(1, 1 + rank))
-    matrix = p.reshape(last_first, [1, channels, prod(taps) * made])
+    matrix = p.reshape(last_first, [1, channels, prod(taps) * maps])
     rows = p.reshape(image, [1, product(image.shape[:-1]), channels])
-    phases = p.reshape(matmul(legalizer, rows, matrix, dtypes.float32), [*image.shape[:-1], *taps, made])
+    phases = p.reshape(matmul(legalizer, rows, matrix, dtypes.float32), [*image.shape[:-1], *taps, maps])
     return interleaved(phases)
 
 
 def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[Size], window: Window) -> Array | None:
     """A convolution of each channel, if it has not too many taps."""
-    made, _, *taps = map(int, w.shape)
+    maps, _, *taps = map(int, w.shape)
     if len(taps) > 2 or prod(window.spread) > 1:
         return None
     flat = [1] * (2 - len(taps))
@@ -157,9 +157,9 @@ def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[
         "dilations": (*flat, *window.dilations),
         "low": parameters([*[0] * len(flat), *window.low]),
         "tile": fits[0],
-        "multiplier": made // int(image.shape[-1]),
+        "multiplier": maps // int(image.shape[-1]),
     }
     x = p.reshape(image, [image.shape[0], *flat, *image.shape[1:]])
-    weights = filled(p.reshape(p.transpose(w, [*range(2, w.rank), 0, 1]), [*flat, *taps, made]), 2)
+    weights = filled(p.reshape(p.transpose(w, [*range(2, w.rank), 0, 1]), [*flat, *taps, maps]), 2)
     flat_shape = (shape[0], *flat, *shape[1:])
     return p.reshape(legalizer.record(own.DEPTHWISE, [x, weights], params, dtypes.float32, flat_shape), shape)

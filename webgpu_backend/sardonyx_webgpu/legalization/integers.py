@@ -30,11 +30,11 @@ def dot_general(legalizer: ChannelsLast, equation: Equation) -> bool:
     (output,) = equation.outputs
     if not all(x.dtype in _BYTES for x in equation.inputs):
         return False
-    found = contracted(equation)
-    pays = legalizer.is_constant(equation.inputs[1]) or hint(found.m) >= ROWS
-    if not isinstance(found.k, int) or not isinstance(found.n, int) or not found.work >= FEWEST or not pays:
+    matrices = contracted(equation)
+    pays = legalizer.is_constant(equation.inputs[1]) or hint(matrices.m) >= ROWS
+    if not isinstance(matrices.k, int) or not isinstance(matrices.n, int) or not matrices.work >= FEWEST or not pays:
         return False
-    a, b = found.operands([product(found.batch)])
+    a, b = matrices.operands([product(matrices.batch)])
     legalizer.define_reshaped(output, matmul(legalizer, a, b))
     return True
 
@@ -47,12 +47,12 @@ def matmul(legalizer: ChannelsLast, a: Array, b: Array) -> Array:
     moved = wide - 128 if signed and b.dtype is dtypes.uint8 else wide
     params = {"signed": signed, **designs_of_bytes(batch, m, k, n)}
     operands = [filled(a, 2), _as_words(moved)]
-    made = legalizer.record(own.MATMUL_INT8, operands, params, dtypes.int32, (batch, m, n))
+    result = legalizer.record(own.MATMUL_INT8, operands, params, dtypes.int32, (batch, m, n))
     if signed and a.dtype is dtypes.uint8:
-        made = made + 128 * p.sum_(moved, [1], keepdims=True)
+        result = result + 128 * p.sum_(moved, [1], keepdims=True)
     if moved is not wide:
-        made = made + 128 * p.sum_(p.cast(a, dtypes.int32), [2], keepdims=True)
-    return made
+        result = result + 128 * p.sum_(p.cast(a, dtypes.int32), [2], keepdims=True)
+    return result
 
 
 def pointwise(legalizer: ChannelsLast, equation: Equation) -> bool:
@@ -65,16 +65,16 @@ def pointwise(legalizer: ChannelsLast, equation: Equation) -> bool:
         return False
     if any(not same(border, 0) for border in params["low"]) or not legalizer.is_constant(w):
         return False
-    if not (w.dtype.is_int and fits(bounds(w), dtypes.int8)) or (found := _uncentred(x)) is None:
+    if not (w.dtype.is_int and fits(bounds(w), dtypes.int8)) or (uncentred := _uncentred(x)) is None:
         return False
-    image, zero = legalizer.last(found[0]), found[1]
-    made, channels = map(int, w.shape[:2])
-    matrix = p.reshape(p.transpose(p.reshape(w, [made, channels]), [1, 0]), [1, channels, made])
+    image, zero = legalizer.last(uncentred[0]), uncentred[1]
+    maps, channels = map(int, w.shape[:2])
+    matrix = p.reshape(p.transpose(p.reshape(w, [maps, channels]), [1, 0]), [1, channels, maps])
     rows = p.reshape(image, [1, product(image.shape[:-1]), channels])
     total = matmul(legalizer, rows, p.cast(matrix, dtypes.int8))
     if zero is not None:
         total = total - zero * p.sum_(p.cast(matrix, dtypes.int32), [1], keepdims=True)
-    legalizer.define_last(output, p.reshape(total, [*image.shape[:-1], made]))
+    legalizer.define_last(output, p.reshape(total, [*image.shape[:-1], maps]))
     return True
 
 
@@ -88,10 +88,10 @@ def _uncentred(x: Array) -> tuple[Array, Array | None] | None:
         return inputs[0], None
     if name != "elementwise" or x.equation.params["function"] != "sub":
         return None
-    left, zero = inputs
-    found = _uncentred(left)
-    one = isinstance(zero.size, int) and zero.size == 1 and same_shape(left.shape, x.shape)
-    return (found[0], p.reshape(zero, ())) if found is not None and found[1] is None and one else None
+    centred, zero = inputs
+    inner = _uncentred(centred)
+    one = isinstance(zero.size, int) and zero.size == 1 and same_shape(centred.shape, x.shape)
+    return (inner[0], p.reshape(zero, ())) if inner is not None and inner[1] is None and one else None
 
 
 def _as_it_was(x: Array) -> Array:

@@ -27,18 +27,18 @@ CHUNKS = (32, 16, 8)
 def dot_general(rewriter: Rewriter, equation: Equation) -> bool:
     """dot_general of floats and dequantized weights -> matmul_nbits"""
     (output,) = equation.outputs
-    found = multiplied(rewriter, equation)
-    if found is None or (made := matmul(rewriter, found)) is None:
+    factors = multiplied(rewriter, equation)
+    if factors is None or (result := matmul(rewriter, factors)) is None:
         return False
-    rewriter.define_reshaped(output, p.cast(made, output.dtype))
+    rewriter.define_reshaped(output, p.cast(result, output.dtype))
     return True
 
 
-def matmul(rewriter: Rewriter, found: Multiplied) -> Array | None:
+def matmul(rewriter: Rewriter, factors: Multiplied) -> Array | None:
     """The product, None where `matmul_nbits` cannot do it."""
-    a, weights, rows, columns = found
-    inner = found.inner()
-    depth, n, block = found.depth, found.width, prod(int(weights.numbers.shape[axis]) for axis in inner)
+    a, weights, rows, columns = factors
+    inner = factors.inner()
+    depth, n, block = factors.depth, factors.width, prod(int(weights.numbers.shape[axis]) for axis in inner)
     chunk = CHUNKS[0] if block == depth else next((size for size in CHUNKS if block % size == 0), 0)
     low, high = bounds(weights.numbers)
     least, most = bounds(weights.zeros)
@@ -53,7 +53,7 @@ def matmul(rewriter: Rewriter, found: Multiplied) -> Array | None:
     else:
         scales = weights.matrix(scales, rows, columns, inner)
     zero = _number(weights.zeros)
-    zeros = [] if zero is not None else [_zeros(found, inner, low)]
+    zeros = [] if zero is not None else [_zeros(factors, inner, low)]
     operands = [_as_words(p.pad(numbers, [0, 0], [padded - depth, 0]), bits), scales, *zeros]
     params: dict[str, Any] = {
         "bits": bits,
@@ -64,15 +64,15 @@ def matmul(rewriter: Rewriter, found: Multiplied) -> Array | None:
         **designs(1, a.shape[0], depth, n),
     }
     a = p.unsqueeze(a, [0])
-    made = rewriter.record(
+    result = rewriter.record(
         own.MATMUL_NBITS, [a, *(filled(x, 1) for x in operands)], params, dtypes.float32, (1, a.shape[1], n)
     )
-    return p.reshape(made, made.shape[1:])
+    return p.reshape(result, result.shape[1:])
 
 
-def _zeros(found: Multiplied, inner: list[int], low: int) -> Array:
-    zeros = p.cast(p.cast(found.weights.zeros, dtypes.int32) - low, dtypes.uint8)
-    return found.weights.matrix(zeros, found.rows, found.columns, inner)
+def _zeros(factors: Multiplied, inner: list[int], low: int) -> Array:
+    zeros = p.cast(p.cast(factors.weights.zeros, dtypes.int32) - low, dtypes.uint8)
+    return factors.weights.matrix(zeros, factors.rows, factors.columns, inner)
 
 
 def _narrow(scales: Array) -> Array:

@@ -22,10 +22,12 @@ def dot_general(legalizer: ChannelsLast, equation: Equation) -> bool:
         from sardonyx_webgpu.legalization import integers
 
         return integers.dot_general(legalizer, equation)
-    found = contraction(equation)
-    if found is None or not found.work >= FEWEST or found.is_sums:  # fusion joins sums with what surrounds them
+    matrices = contraction(equation)
+    if matrices is None or not matrices.work >= FEWEST:
         return False
-    legalizer.define_reshaped(output, matmul(legalizer, *found.operands([product(found.batch)]), output.dtype))
+    if matrices.is_sums:  # fusion joins them with what surrounds them
+        return False
+    legalizer.define_reshaped(output, matmul(legalizer, *matrices.operands([product(matrices.batch)]), output.dtype))
     return True
 
 
@@ -33,5 +35,5 @@ def matmul(legalizer: ChannelsLast, a: Array, b: Array, dtype: dtypes.DType) -> 
     """The product of two stacks of matrices."""
     shape = (*a.shape[:-1], b.shape[-1])
     params = designs(a.shape[0], a.shape[-2], *b.shape[-2:])
-    made = legalizer.record(own.MATMUL, [a, b], params, dtypes.float32, shape)
-    return p.cast(made, dtype)
+    result = legalizer.record(own.MATMUL, [a, b], params, dtypes.float32, shape)
+    return p.cast(result, dtype)

@@ -25,13 +25,13 @@ _READERS = frozenset({"reshape", "transpose", "slice", "concat", "attention", "d
 class Projection:
     """The product of an input and a constant matrix, with what is done to the result that can be done to the matrix.
 
-    `result` is the Array that is a part of the common product; `gone` are equations up to it, and `scalings` those
+    `result` is the Array that is a part of the common product; `absorbed` are equations up to it, and `scalings` those
     after it that the matrix does instead. `biases` have a row of elements each.
     """
 
     equation: Equation
     result: Array
-    gone: list[Equation] = field(default_factory=list)
+    absorbed: list[Equation] = field(default_factory=list)
     scalings: list[Equation] = field(default_factory=list)
     scale: float = 1.0
     biases: list[Array] = field(default_factory=list)
@@ -63,33 +63,33 @@ class Projections(Rewriter):
         super().__init__(trace)
         self.origins = origins
         self.most = most
-        self.readers: dict[int, list[Equation]] = defaultdict(list)
+        self.readers: dict[Array, list[Equation]] = defaultdict(list)
         for equation in trace.equations:
-            for array in {id(x): x for x in equation.inputs}.values():
-                self.readers[id(array)].append(equation)
-        self.outputs = {id(array) for array in trace.outputs}
+            for array in dict.fromkeys(equation.inputs):
+                self.readers[array].append(equation)
+        self.outputs = set(trace.outputs)
 
     def merge(self) -> None:
-        groups: dict[tuple[int, int, str], list[Projection]] = defaultdict(list)
+        groups: dict[tuple[Array, int, str], list[Projection]] = defaultdict(list)
         for equation in self.trace.equations:
-            if equation.origin in self.origins and (found := self._projection(equation)) is not None:
+            if equation.origin in self.origins and (projection := self._projection(equation)) is not None:
                 a, b = equation.inputs
-                groups[id(a), equation.params["contract"][0][0], b.dtype.name].append(found)
-        firsts = {id(group[0].equation): group for group in groups.values() if len(group) > 1 and self._fit(group)}
+                groups[a, equation.params["contract"][0][0], b.dtype.name].append(projection)
+        firsts = {group[0].equation: group for group in groups.values() if len(group) > 1 and self._fit(group)}
         if not firsts:
             return
         members = [each for group in firsts.values() for each in group]
-        gone = {id(equation) for each in members for equation in [each.equation, *each.gone]}
-        scalings = {id(equation) for each in members for equation in each.scalings}
+        absorbed = {equation for each in members for equation in [each.equation, *each.absorbed]}
+        scalings = {equation for each in members for equation in each.scalings}
 
         def rewrite(equation: Equation) -> bool:
-            if (group := firsts.get(id(equation))) is not None:
+            if (group := firsts.get(equation)) is not None:
                 self._write(group)
-            if id(equation) in scalings:
+            if equation in scalings:
                 (output,) = equation.outputs
                 self.define_reshaped(output, next(x for x in equation.inputs if x.value is None))
                 return True
-            return id(equation) in gone
+            return equation in absorbed
 
         self.run(rewrite)
         self.trace.equations = in_order(self.trace.equations)
@@ -102,12 +102,12 @@ class Projections(Rewriter):
         a = group[0].equation.inputs[0]
         axis = group[0].equation.params["contract"][0]
         dtype = group[0].equation.params["dtype"]
-        made = p.dot_general(a, p.concat([each.matrix for each in group], 1), (axis, [0]), dtype=dtype)
+        common = p.dot_general(a, p.concat([each.matrix for each in group], 1), (axis, [0]), dtype=dtype)
         if any(each.biases for each in group):
-            made = made + p.concat([each.vector() for each in group], 0)
+            common = common + p.concat([each.vector() for each in group], 0)
         start: Size = 0
         for each in group:
-            self.define_reshaped(each.result, p.slice_axis(made, made.rank - 1, start, each.columns))
+            self.define_reshaped(each.result, p.slice_axis(common, common.rank - 1, start, each.columns))
             start = start + each.columns
 
     def _projection(self, equation: Equation) -> Projection | None:
@@ -118,29 +118,29 @@ class Projections(Rewriter):
         plain = b.rank == 2 and len(params["contract"][0]) == 1 and are_floats(a, b) and params["dtype"].is_float
         if not plain or self.is_constant(a) or not self.is_constant(b):
             return None
-        found = Projection(equation, equation.outputs[0])
+        projection = Projection(equation, equation.outputs[0])
         at, moved = equation.outputs[0], False
         while (reader := self._only_reader(at)) is not None:
             (output,) = reader.outputs
             if reader.primitive.name in _MOVES:
                 moved = True
             elif at.dtype is b.dtype and (scale := self._scale(reader, at)) is not None:
-                found.scale *= scale
-                (found.scalings if moved else found.gone).append(reader)
-            elif not moved and found.scale == 1.0 and (bias := self._bias(reader, at)) is not None:
-                found.biases.append(bias)
-                found.gone.append(reader)
+                projection.scale *= scale
+                (projection.scalings if moved else projection.absorbed).append(reader)
+            elif not moved and projection.scale == 1.0 and (bias := self._bias(reader, at)) is not None:
+                projection.biases.append(bias)
+                projection.absorbed.append(reader)
             else:
                 break
             if not moved:
-                found.result = output
+                projection.result = output
             at = output
-        readers = self.readers[id(at)]
-        return found if any(reader.primitive.name in _READERS for reader in readers) else None
+        readers = self.readers[at]
+        return projection if any(reader.primitive.name in _READERS for reader in readers) else None
 
     def _only_reader(self, array: Array) -> Equation | None:
-        readers = self.readers[id(array)]
-        if len(readers) != 1 or id(array) in self.outputs or readers[0].origin not in self.origins:
+        readers = self.readers[array]
+        if len(readers) != 1 or array in self.outputs or readers[0].origin not in self.origins:
             return None
         return readers[0]
 

@@ -60,19 +60,19 @@ def recur(rewriter: Rewriter, equation: Equation) -> bool:
     inputs, weights, *others = equation.inputs
     layer = Layer(**equation.params)
     rows, *last = equation.outputs
-    given = {name: x for name, x in zip(layer.operands, others, strict=True) if name not in "hc" or not _is_zero(x)}
+    used = {name: x for name, x in zip(layer.operands, others, strict=True) if name not in "hc" or not _is_zero(x)}
     hidden = int(weights.shape[2])
     order = [0, 2, 1, 3]
     shape = tuple(rows.shape[axis] for axis in order)
     types = [(rows.dtype, shape), *((array.dtype, array.shape) for array in last)]
     together = _together(hidden, hint(inputs.shape[2]))
-    params = {**equation.params, "operands": tuple(given), "hidden": hidden, "rows": together}
-    (made, *_) = rewriter.trace.append(own.RECUR, (inputs, packed(layer, weights), *given.values()), params, types)
-    assert made.equation is not None
-    made.equation.outputs = (made, *last)
+    params = {**equation.params, "operands": tuple(used), "hidden": hidden, "rows": together}
+    (states, *_) = rewriter.trace.append(own.RECUR, (inputs, packed(layer, weights), *used.values()), params, types)
+    assert states.equation is not None
+    states.equation.outputs = (states, *last)
     for array in last:
-        array.equation = made.equation
-    rewriter.define_transposed(rows, made, order)
+        array.equation = states.equation
+    rewriter.define_transposed(rows, states, order)
     return True
 
 

@@ -20,24 +20,24 @@ def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
     (x,) = equation.inputs
     (output,) = equation.outputs
     function, axes = equation.params["function"], equation.params["axes"]
-    kept = x.shape[: x.rank - len(axes)]
+    outer = x.shape[: x.rank - len(axes)]
     length = product([x.shape[axis] for axis in axes])
-    if function in ("argmax", "argmin") or sorted(axes) != [*range(len(kept), x.rank)]:
+    if function in ("argmax", "argmin") or sorted(axes) != [*range(len(outer), x.rank)]:
         return False
     is_narrow = x.dtype.is_float and x.dtype.bits == 16 and function in ("sum", "prod")
     if legalizer.is_image(x):
-        if len(kept) != 2 or len(axes) < 2 or hint(length) < LONG:
+        if len(outer) != 2 or len(axes) < 2 or hint(length) < LONG:
             return False
         last = p.transpose(p.widen(x) if is_narrow else x, [0, *axes, 1])
         lines = reduced(last, function, [x.rank - 2])
         legalizer.define_reshaped(output, p.cast(reduced(lines, function, [*range(1, x.rank - 2)]), x.dtype))
         return True
-    if not isinstance(length, int) or length < LONG or hint(product(kept)) > FEW:
+    if not isinstance(length, int) or length < LONG or hint(product(outer)) > FEW:
         return False
     pieces = _pieces(length)
     if pieces is None:
         return False
-    wide = p.reshape(p.widen(x) if is_narrow else x, [*kept, pieces, length // pieces])
+    wide = p.reshape(p.widen(x) if is_narrow else x, [*outer, pieces, length // pieces])
     for _ in range(2):
         wide = reduced(wide, function, [wide.rank - 1])
     legalizer.define_reshaped(output, p.cast(wide, x.dtype))
@@ -50,5 +50,5 @@ def _pieces(length: int) -> int | None:
     >>> _pieces(1 << 20), _pieces(3 * 99991)
     (256, 3)
     """
-    found = [count for count in range(MOST_PIECES, 1, -1) if length % count == 0]
-    return next((count for count in found if length // count % 4 == 0), found[0] if found else None)
+    counts = [count for count in range(MOST_PIECES, 1, -1) if length % count == 0]
+    return next((count for count in counts if length // count % 4 == 0), counts[0] if counts else None)

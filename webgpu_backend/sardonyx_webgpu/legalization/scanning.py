@@ -71,9 +71,9 @@ def nonzero(rewriter: Rewriter, equation: Equation) -> bool:
     counts = p.sum_(p.reshape(_padded(flags, 0, 0, blocks * BLOCK - n, 0), (blocks, BLOCK)), [1])
     ends = counts if isinstance(blocks, int) and blocks < 2 else _running(counts, "sum", 0)
     types = [(array.dtype, array.shape) for array in equation.outputs]
-    made = rewriter.trace.append(own.FIND_NONZERO, (x, ends), {}, types)[0].equation
-    assert made is not None
+    finding = rewriter.trace.append(own.FIND_NONZERO, (x, ends), {}, types)[0].equation
+    assert finding is not None
     for array in equation.outputs:
-        array.equation = made
-    made.outputs = equation.outputs
+        array.equation = finding
+    finding.outputs = equation.outputs
     return True

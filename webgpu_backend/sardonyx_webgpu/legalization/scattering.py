@@ -32,27 +32,27 @@ def scatter(rewriter: Rewriter, equation: Equation) -> bool:
         return False
     updates, named = _slices(x, updates, dict(zip(equation.params["axes"], indices, strict=True)))
     axes, indices = [*named], [*named.values()]
-    kept = [axis for axis in range(x.rank) if axis not in named]
+    free = [axis for axis in range(x.rank) if axis not in named]
     slots, width, count = (
         product(sizes)
-        for sizes in ([x.shape[axis] for axis in axes], [x.shape[axis] for axis in kept], indices[0].shape)
+        for sizes in ([x.shape[axis] for axis in axes], [x.shape[axis] for axis in free], indices[0].shape)
     )
-    found, numbers = (
+    sorted_slots, numbers = (
         p.reshape(item, (count,)) for item in order(rewriter, p.reshape(_slots(x, indices, axes), (1, count)))
     )
-    target, values = p.reshape(p.transpose(x, [*axes, *kept]), (slots, width)), p.reshape(updates, (count, width))
+    target, values = p.reshape(p.transpose(x, [*axes, *free]), (slots, width)), p.reshape(updates, (count, width))
     if reduction == "none":
-        last = rewriter.record(own.LAST_UPDATES, [found, numbers], {}, dtypes.int32, (slots,))
-        taken = p.gather(values, [p.maximum(last, 0)], [0])
-        made = p.where(p.unsqueeze(last, [1]) < 0, target, taken)
+        last = rewriter.record(own.LAST_UPDATES, [sorted_slots, numbers], {}, dtypes.int32, (slots,))
+        latest = p.gather(values, [p.maximum(last, 0)], [0])
+        updated = p.where(p.unsqueeze(last, [1]) < 0, target, latest)
     else:
-        first = rewriter.record(own.FIRST_UPDATES, [found], {}, dtypes.int32, (slots + 1,))
+        first = rewriter.record(own.FIRST_UPDATES, [sorted_slots], {}, dtypes.int32, (slots + 1,))
         # A Dim, so that it is a parameter of the code.
         params = {"reduction": reduction, "most": Dim(poly(turns)), "unrolled": 1 if turns <= MOST_TURNS else UNROLLED}
         operands = [target, values, numbers, first]
-        made = rewriter.record(own.COMBINE_UPDATES, operands, params, x.dtype, (slots, width))
-    result = p.reshape(made, [x.shape[axis] for axis in (*axes, *kept)])
-    rewriter.define_transposed(output, result, [[*axes, *kept].index(axis) for axis in range(x.rank)])
+        updated = rewriter.record(own.COMBINE_UPDATES, operands, params, x.dtype, (slots, width))
+    result = p.reshape(updated, [x.shape[axis] for axis in (*axes, *free)])
+    rewriter.define_transposed(output, result, [[*axes, *free].index(axis) for axis in range(x.rank)])
     return True
 
 
@@ -73,20 +73,20 @@ def _slices(x: Array, updates: Array, named: dict[int, Array]) -> tuple[Array, d
     """The updates, and the indices by their axes, without those that merely count along an axis of the indices where
     the others are seen to be the same: what are elements then are slices."""
     shape = next(iter(named.values())).shape
-    gone: dict[int, int] = {}
+    counted: dict[int, int] = {}
     for axis, index in named.items():
         line = counts_along(index)
         others = [other for other in named.values() if other is not index]
-        if line is None or line in gone.values() or not same(x.shape[axis], shape[line]):
+        if line is None or line in counted.values() or not same(x.shape[axis], shape[line]):
             continue
         if all(_repeats(other, line) for other in others):
-            gone[axis] = line
-    if not gone or len(gone) == len(named):
+            counted[axis] = line
+    if not counted or len(counted) == len(named):
         return updates, named
-    rest = [k for k in range(len(shape)) if k not in gone.values()]
-    kept = [axis for axis in range(x.rank) if axis not in named]
-    places = {axis: len(shape) + k for k, axis in enumerate(kept)} | gone
-    fewer = {axis: _first(index, rest) for axis, index in named.items() if axis not in gone}
+    rest = [k for k in range(len(shape)) if k not in counted.values()]
+    free = [axis for axis in range(x.rank) if axis not in named]
+    places = {axis: len(shape) + k for k, axis in enumerate(free)} | counted
+    fewer = {axis: _first(index, rest) for axis, index in named.items() if axis not in counted}
     return p.transpose(updates, [*rest, *(places[axis] for axis in sorted(places))]), fewer
 
 

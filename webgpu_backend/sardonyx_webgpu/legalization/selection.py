@@ -40,8 +40,8 @@ def _ordered(rewriter: Rewriter, equation: Equation, k: Size, descending: bool) 
     n = x.shape[axis]
     lines = p.transpose(x, last)
     flat = (product(lines.shape[:-1]), n)
-    found = p.reshape(keys(lines, descending), flat)
-    _, places = order(rewriter, found, None if k is n else k)
+    unsigned = p.reshape(keys(lines, descending), flat)
+    _, places = order(rewriter, unsigned, None if k is n else k)
     results = [take(p.reshape(lines, flat), places), p.cast(places, dtypes.int64)]
     for output, result in zip(equation.outputs, results, strict=True):
         rewriter.define_transposed(output, p.reshape(result, (*lines.shape[:-1], k)), back)
@@ -52,17 +52,17 @@ def suppression(rewriter: Rewriter, equation: Equation) -> bool:
     sides, scores, most, overlap, threshold = equation.inputs
     (output,) = equation.outputs
     good = scores > threshold
-    left, numbers = p.where(good, scores, LOWEST), None
+    candidates, numbers = p.where(good, scores, LOWEST), None
     if hint(product(scores.shape)) > MOST_SCORES:
         numbers = p.squeeze(p.nonzero(p.reduce(good, "any", [0, 1])), [0])
-        sides, left = p.gather(sides, [numbers], [2], 2), p.gather(left, [numbers], [2], 2)
-    lines = (product(left.shape[:2]), left.shape[2])
-    _, places = order(rewriter, p.reshape(keys(left, descending=True), lines))
-    inputs = [sides, left, p.reshape(places, left.shape), most, overlap]
+        sides, candidates = p.gather(sides, [numbers], [2], 2), p.gather(candidates, [numbers], [2], 2)
+    lines = (product(candidates.shape[:2]), candidates.shape[2])
+    _, places = order(rewriter, p.reshape(keys(candidates, descending=True), lines))
+    inputs = [sides, candidates, p.reshape(places, candidates.shape), most, overlap]
     chosen = rewriter.record(own.SUPPRESS, inputs, {}, dtypes.int32, output.shape)
     if numbers is not None:
-        found = p.cast(p.gather(numbers, [p.maximum(chosen, 0)], [0]), dtypes.int32)
-        chosen = p.where(chosen < 0, -1, found)
+        boxes = p.cast(p.gather(numbers, [p.maximum(chosen, 0)], [0]), dtypes.int32)
+        chosen = p.where(chosen < 0, -1, boxes)
     rewriter.define_reshaped(output, chosen)
     return True
 

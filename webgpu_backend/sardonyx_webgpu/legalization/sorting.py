@@ -25,14 +25,14 @@ def keys(x: Array, descending: bool = False) -> Array:
     [9223372036854775807, 9223372036854775808]
     """
     if x.dtype.is_float:
-        found = _of_float(p.bitcast(p.cast(x, dtypes.float32), dtypes.uint32))
+        unsigned = _of_float(p.bitcast(p.cast(x, dtypes.float32), dtypes.uint32))
     elif x.dtype.bits == 64:
-        found = x if x.dtype is dtypes.uint64 else p.bitcast(x, dtypes.uint64) ^ (1 << 63)
+        unsigned = x if x.dtype is dtypes.uint64 else p.bitcast(x, dtypes.uint64) ^ (1 << 63)
     elif x.dtype.kind == "int":
-        found = p.bitcast(p.cast(x, dtypes.int32), dtypes.uint32) ^ (1 << 31)
+        unsigned = p.bitcast(p.cast(x, dtypes.int32), dtypes.uint32) ^ (1 << 31)
     else:
-        found = p.cast(x, dtypes.uint32)
-    return ~found if descending else found
+        unsigned = p.cast(x, dtypes.uint32)
+    return ~unsigned if descending else unsigned
 
 
 def _of_float(bits: Array) -> Array:
@@ -42,39 +42,39 @@ def _of_float(bits: Array) -> Array:
     return p.where(magnitude > 0x7F800000, 0xFFFFFFFF, number)
 
 
-def order(rewriter: Rewriter, found: Array, few: Size | None = None) -> tuple[Array, Array]:
+def order(rewriter: Rewriter, lines: Array, few: Size | None = None) -> tuple[Array, Array]:
     """The keys [lines, n] in order, and where they come from, int32; of the first `few` ones, if that is given.
 
     Equal keys keep their order.
     """
     if isinstance(few, int) and 0 < few <= FEW:
-        return _first(rewriter, found, few)
-    n = found.shape[1]
-    found, places = _sort_runs(rewriter, found, None, GROUP, n)
+        return _first(rewriter, lines, few)
+    n = lines.shape[1]
+    lines, places = _sort_runs(rewriter, lines, None, GROUP, n)
     run = GROUP
     while run < hint(n):
         # A Dim, so that the run is a parameter of the code.
         params = {"run": Dim(poly(run))}
-        types = [(found.dtype, found.shape), (dtypes.int32, found.shape)]
-        found, places = rewriter.trace.append(own.MERGE_RUNS, (found, places), params, types)
+        types = [(lines.dtype, lines.shape), (dtypes.int32, lines.shape)]
+        lines, places = rewriter.trace.append(own.MERGE_RUNS, (lines, places), params, types)
         run *= MERGED
     _hold(n, run)
     if few is None:
-        return found, places
-    return p.slice_axis(found, 1, 0, few), p.slice_axis(places, 1, 0, few)
+        return lines, places
+    return p.slice_axis(lines, 1, 0, few), p.slice_axis(places, 1, 0, few)
 
 
-def _first(rewriter: Rewriter, found: Array, few: int) -> tuple[Array, Array]:
+def _first(rewriter: Rewriter, lines: Array, few: int) -> tuple[Array, Array]:
     """The first ones of groups, and of those, until one group is left."""
-    n, most, passes, places = found.shape[1], GROUP, 1, None
+    n, most, passes, places = lines.shape[1], GROUP, 1, None
     while most < hint(n):
         most, passes = most // few * GROUP, passes + 1
     _hold(n, most)
-    for left in reversed(range(passes)):
-        length = -(-found.shape[1] // GROUP) * few if left else few
-        found, places = _sort_runs(rewriter, found, places, few, length)
+    for later in reversed(range(passes)):
+        length = -(-lines.shape[1] // GROUP) * few if later else few
+        lines, places = _sort_runs(rewriter, lines, places, few, length)
     assert places is not None
-    return found, places
+    return lines, places
 
 
 def _hold(n: Size, most: int) -> None:
@@ -83,13 +83,13 @@ def _hold(n: Size, most: int) -> None:
         raise AssertionError(f"{n} exceeds {most}")
 
 
-def _sort_runs(rewriter: Rewriter, found: Array, places: Array | None, keep: int, length: Size) -> tuple[Array, Array]:
-    shape = (found.shape[0], length)
-    inputs = (found,) if places is None else (found, places)
+def _sort_runs(rewriter: Rewriter, lines: Array, places: Array | None, keep: int, length: Size) -> tuple[Array, Array]:
+    shape = (lines.shape[0], length)
+    inputs = (lines,) if places is None else (lines, places)
     params = {"group": GROUP, "keep": keep}
-    types = [(found.dtype, shape), (dtypes.int32, shape)]
-    found, places = rewriter.trace.append(own.SORT_RUNS, inputs, params, types)
-    return found, places
+    types = [(lines.dtype, shape), (dtypes.int32, shape)]
+    lines, places = rewriter.trace.append(own.SORT_RUNS, inputs, params, types)
+    return lines, places
 
 
 def take(x: Array, places: Array) -> Array:

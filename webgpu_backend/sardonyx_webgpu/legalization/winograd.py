@@ -33,18 +33,18 @@ _MOST = 100
 
 def fastest(legalizer: ChannelsLast, w: Array, shape: Sequence[Size], window: Window) -> tuple[Filter, Filter] | None:
     """The filters with which a convolution is fastest, if any."""
-    made, channels, *taps = map(int, w.shape)
+    maps, channels, *taps = map(int, w.shape)
     if prod(window.spread) > 1 or not legalizer.is_constant(w):
         return None
     flat = [1] * (2 - len(taps))
     axes = tuple(zip((*taps, *flat), (*window.strides, *flat), (*window.dilations, *flat), strict=True))
     sizes = [*map(hint, shape[:-1]), *flat]
-    return _chosen((sizes[0], sizes[1], sizes[2]), channels, made, axes)
+    return _chosen((sizes[0], sizes[1], sizes[2]), channels, maps, axes)
 
 
 @cache
 def _chosen(
-    places: tuple[int, int, int], channels: int, made: int, axes: tuple[tuple[int, int, int], ...]
+    places: tuple[int, int, int], channels: int, maps: int, axes: tuple[tuple[int, int, int], ...]
 ) -> tuple[Filter, Filter] | None:
     """The filters for axes of so many taps, with such strides and dilations.
 
@@ -54,18 +54,18 @@ def _chosen(
     >>> _chosen((1, 54, 54), 4, 96, ((11, 4, 1), (11, 4, 1)))
     """
     kernel = [taps for taps, _, _ in axes]
-    if prod(kernel) == 1 or min(channels, made) < 4:
+    if prod(kernel) == 1 or min(channels, maps) < 4:
         return None
-    best: tuple[float, tuple[Filter, Filter] | None] = (prod(places) * prod(kernel) * channels * made, None)
+    best: tuple[float, tuple[Filter, Filter] | None] = (prod(places) * prod(kernel) * channels * maps, None)
     for down, across in combinations(*(choices(*axis, POINTS[1 in kernel]) for axis in axes)):
         if 1 not in kernel and down.outputs != across.outputs:
             continue
         count, products = places[0] * down.tiles(places[1]) * across.tiles(places[2]), down.places * across.places
-        if products > _MOST or count * products * max(channels, made) > _LARGEST:
+        if products > _MOST or count * products * max(channels, maps) > _LARGEST:
             continue
         before, after = moved(down, across)
-        cost = products * (max(count, 4) + _WEIGHT) * channels * made
-        cost += _MOVED * count * (before * channels + after * made) + 2 * _LAUNCHED
+        cost = products * (max(count, 4) + _WEIGHT) * channels * maps
+        cost += _MOVED * count * (before * channels + after * maps) + 2 * _LAUNCHED
         best = min(best, (cost, (down, across)), key=lambda way: way[0])
     return best[1]
 
@@ -79,7 +79,7 @@ def by_winograd(
     lines: tuple[Filter, Filter],
 ) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015)."""
-    made, channels, *taps = map(int, w.shape)
+    maps, channels, *taps = map(int, w.shape)
     flat = [1] * (2 - len(taps))
     x = p.reshape(image, [*image.shape[:-1], *flat, image.shape[-1]])
     tiles = (shape[0], *(line.tiles(size) for line, size in zip(lines, [*shape[1:-1], *flat], strict=True)))
@@ -95,7 +95,7 @@ def by_winograd(
         dtypes.float32,
         (places, product(tiles), width),
     )
-    kernels = filled(filled(p.reshape(p.cast(w, dtypes.float32), [made, channels, prod(taps)]), 0), 1)
+    kernels = filled(filled(p.reshape(p.cast(w, dtypes.float32), [maps, channels, prod(taps)]), 0), 1)
     transform = constant(weight_transform(*lines, repeated=True), dtypes.float32)
     u = p.transpose(p.dot_general(transform, kernels, ([1], [2])), [0, 2, 1])
     y = matmul(legalizer, v, u, dtypes.float32)

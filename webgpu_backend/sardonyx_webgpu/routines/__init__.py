@@ -49,5 +49,5 @@ def of_routine(routine: Routine, software: bool = False) -> Code:
 
 def by_design(routine: Routine, design: Sequence[Any]) -> Routine:
     """A routine that has designs, with this one alone (`designs.Design`)."""
-    given = {key: value for key, value in routine.attributes.items() if key not in ("software", "hardware")}
-    return replace(routine, attributes={**given, "design": list(design)})
+    others = {key: value for key, value in routine.attributes.items() if key not in ("software", "hardware")}
+    return replace(routine, attributes={**others, "design": list(design)})

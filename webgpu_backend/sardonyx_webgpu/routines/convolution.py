@@ -16,9 +16,9 @@ def conv(routine: Routine) -> Code:
     image, (*taps, channels, n) = routine.inputs
     batch, *out, m = routine.outputs[0]
     frame = Frame(routine)
-    given = routine.attributes
-    rows, quads = given["tile"]
-    kind, spread = given["groups"], given["spread"]
+    attributes = routine.attributes
+    rows, quads = attributes["tile"]
+    kind, spread = attributes["groups"], attributes["spread"]
     deep = kind != "mixed" and frame.is_multiple(channels, image[-1])
     places = product(batch)
     for extent, step in zip(out, spread, strict=True):
@@ -34,9 +34,9 @@ def conv(routine: Routine) -> Code:
         "out": out,
         "size": image[1:-1],
         "taps": taps,
-        "stride": told(given["strides"]),
-        "step": told(given["dilations"]),
-        "low": told(given["low"]),
+        "stride": told(attributes["strides"]),
+        "step": told(attributes["dilations"]),
+        "low": told(attributes["low"]),
         "spread": spread,
         "apart": [prod(spread[k + 1 :]) for k in range(len(out))],
         "EXTENT": " * ".join(f"e{k}" for k in range(len(out))),
@@ -61,15 +61,15 @@ def depthwise(routine: Routine) -> Code:
     image, (*_, n) = routine.inputs
     batch, *out, m = routine.outputs[0]
     frame = Frame(routine)
-    given = routine.attributes
-    tile, multiplier = given["tile"], given["multiplier"]
-    high, wide = given["kernel"]
+    attributes = routine.attributes
+    tile, multiplier = attributes["tile"], attributes["multiplier"]
+    high, wide = attributes["kernel"]
     whole = frame.is_multiple(m)
-    steps = list(zip(tile, given["strides"], (high, wide), given["dilations"], strict=True))
+    steps = list(zip(tile, attributes["strides"], (high, wide), attributes["dilations"], strict=True))
     values: dict[str, Any] = {
-        "stride": given["strides"],
-        "step": given["dilations"],
-        "low": told(given["low"]),
+        "stride": attributes["strides"],
+        "step": attributes["dilations"],
+        "low": told(attributes["low"]),
         "seen": [(count - 1) * stride + (taps - 1) * step + 1 for count, stride, taps, step in steps],
         "HIGH": high,
         "WIDE": wide,

@@ -55,11 +55,11 @@ def designs(batch: Size, m: Size, k: Size, n: Size) -> dict[str, Design]:
 
 def designs_of_bytes(batch: Size, m: Size, k: Size, n: Size) -> dict[str, Design]:
     """The attributes `software` and `hardware` of a product of bytes."""
-    found = designs(batch, m, k, n)
-    chosen = found["hardware"]
+    usual = designs(batch, m, k, n)
+    chosen = usual["hardware"]
     if chosen.kind == SHARED:
         chosen = Design(THREAD, chosen.rows, chosen.quads)
-    slow = found["software"]._replace(packed=hint(m) < PACKED)
+    slow = usual["software"]._replace(packed=hint(m) < PACKED)
     return {"software": slow, "hardware": chosen._replace(packed=True)}
 
 

@@ -196,9 +196,9 @@ class Frame:
             others = set(self.lanes.fours) - set(self._alike(whole))
             members += [f"v{k}: vec4<{WGSL[kind(self.lanes.kernel.nodes[k][1]).family]}>" for k in self._alike(whole)]
             lines = [*shading.params(self.lanes.expressions()), f"let g{axis} = at;", "let v_at = at;"]
-            lines += self.lanes.loads(shading, shading.printer(), known=others)
-        made = block([*lines, f"return Column({', '.join(['at', *names])});"])
-        return f"struct Column {{ {', '.join(members)} }}\n\nfn of_column(at: i32) -> Column {made}\n"
+            lines += self.lanes.loads(shading, shading.printer(), loaded=others)
+        body = block([*lines, f"return Column({', '.join(['at', *names])});"])
+        return f"struct Column {{ {', '.join(members)} }}\n\nfn of_column(at: i32) -> Column {body}\n"
 
     def _put_row(self, whole: bool) -> str:
         lanes = [f"put(at + {lane}, Column(column.at + {lane}), x[{lane}]);" for lane in range(LANES)]
@@ -209,8 +209,8 @@ class Frame:
     def _put(self, shading: Shading, whole: bool, in_column: bool) -> str:
         """`put4` where results are `whole`, else `put`; their Column is known if they are `in_column`."""
         count, x = (LANES, f"vec4<{self._wgsl}>") if whole else (1, self._wgsl)
-        given = "at: i32, column: Column" if in_column else "at: i32"
-        head = f"fn put{'4' if whole else ''}({given}, x: {x}) "
+        params = "at: i32, column: Column" if in_column else "at: i32"
+        head = f"fn put{'4' if whole else ''}({params}, x: {x}) "
         if self.lanes is None:
             return head + block([self._store(shading, whole, "at", "x")]) + "\n"
         lanes, printer = self.lanes, shading.printer()
@@ -228,7 +228,7 @@ class Frame:
         lines += [f"let v{k} = x;" for k, node in enumerate(lanes.kernel.nodes) if node[0] == "acc"]
         alike = self._alike(whole) if in_column else []
         lines += [f"let v{number} = column.v{number};" for number in alike]
-        lines += lanes.given(shading, printer, count, alike)
+        lines += lanes.arguments(shading, printer, count, alike)
         more, place = lanes.target(printer)
         calls = lanes.calls("element", count)
         value = f"vec4<{WGSL[kind(lanes.dtype).family]}>({', '.join(calls)})" if whole else calls[0]

@@ -27,19 +27,19 @@ _PLACES = ("first", "second", "third")
 def recur(routine: Routine) -> Code:
     """What the inputs give to gates [steps, directions, batch, gates * H] and weights as `recurrent.packed` has them to
     the hidden states [steps, batch, directions, H] and the last states."""
-    given = decode(routine.attributes, ())
-    hidden, rows = int(given.pop("hidden")), int(given.pop("rows"))
-    layer = Layer(**given)
+    attributes = decode(routine.attributes, ())
+    hidden, rows = int(attributes.pop("hidden")), int(attributes.pop("rows"))
+    layer = Layer(**attributes)
     frame = Frame(routine)
     steps, directions, batch, _ = routine.inputs[0]
     phases = phases_of(layer)
     groups = [-(-hidden // phase.units) for phase in phases]
-    taken = [min(UNITS, max(1, count // WORKGROUP)) for count in groups]
+    fours = [min(UNITS, max(1, count // WORKGROUP)) for count in groups]
     threads = max(
-        min(THREADS, -(-count // (n * WORKGROUP)) * WORKGROUP) for count, n in zip(groups, taken, strict=True)
+        min(THREADS, -(-count // (n * WORKGROUP)) * WORKGROUP) for count, n in zip(groups, fours, strict=True)
     )
-    taken = [min(n, -(-count // threads)) for count, n in zip(groups, taken, strict=True)]
-    rounds = sum(-(-count // (n * threads)) for count, n in zip(groups, taken, strict=True))
+    fours = [min(n, -(-count // threads)) for count, n in zip(groups, fours, strict=True)]
+    rounds = sum(-(-count // (n * threads)) for count, n in zip(groups, fours, strict=True))
     a_step = rounds * (hidden // 4 + hidden % 4 + 3) + len(groups) + 1
     turns = call("add", call("mul", frame.taken, constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
     gated = len(phases) > 1
@@ -51,7 +51,7 @@ def recur(routine: Routine) -> Code:
     values |= {"PEEPHOLES": "PEEPHOLE" in values, "LENGTHS": "LENGTH" in values}
     values |= {"RNN": layer.cell == "rnn", "LSTM": layer.cell == "lstm", "GATED": gated, "COUPLED": layer.input_forget}
     values |= {"LINEAR": layer.cell == "gru" and layer.linear_before_reset}
-    values |= {"PHASES": len(phases), "units": [phase.units for phase in phases], "groups": groups, "taken": taken}
+    values |= {"PHASES": len(phases), "units": [phase.units for phase in phases], "groups": groups, "taken": fours}
     values |= {"begin": [hidden * sum(groups[:k]) for k in range(len(groups))], "SIZE": hidden * sum(groups)}
     values |= {"part": _part, "H": hidden, "SLOT": slots * hidden, "WHOLE": whole, "RAGGED": whole < hidden}
     values |= {"ROWS": rows, "ALL": rows * hidden, "SLOTS": slots * rows * hidden}

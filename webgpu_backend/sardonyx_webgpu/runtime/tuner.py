@@ -95,16 +95,16 @@ class Tuner:
             except EPFail:  # its loops are too long for this driver
                 continue
             self._seconds(runs[design])
-        taken = dict.fromkeys(runs, float("inf"))
+        quickest = dict.fromkeys(runs, float("inf"))
         for _ in range(ROUNDS):
             for design, run in runs.items():
-                taken[design] = min(taken[design], self._seconds(run))
+                quickest[design] = min(quickest[design], self._seconds(run))
         runs.clear()
         for address in own.values():
             self.device.free(address.chunk)
-        fastest = min(taken, key=lambda design: taken[design], default=tried[0])
-        told = ", ".join(f"{'-'.join(map(str, design))} {1e3 * s / TIMES:.3f} ms" for design, s in taken.items())
-        debug.say(debug.TIMES, f"tuned {routine.name} {_sizes(routine, params)}: {told}")
+        fastest = min(quickest, key=lambda design: quickest[design], default=tried[0])
+        timings = ", ".join(f"{'-'.join(map(str, design))} {1e3 * s / TIMES:.3f} ms" for design, s in quickest.items())
+        debug.say(debug.TIMES, f"tuned {routine.name} {_sizes(routine, params)}: {timings}")
         return fastest
 
     def _seconds(self, run: Callable[[], None]) -> float:

@@ -108,7 +108,7 @@ _BY_CONSTANT = {"div": "({0} / {1}{2})", "rem": "({0} % {1}{2})", "shl": "({0} <
 
 def _intern(codes: Sequence[Expression], nodes: list[_Node]) -> list[int]:
     """Append the operations of expressions, operands first, without recursion: expressions may be deep."""
-    known: dict[Any, int] = {}
+    interned: dict[Any, int] = {}
     numbers: dict[int, int] = {}
     stack = [(code, False) for code in reversed(codes)]
     while stack:
@@ -123,12 +123,12 @@ def _intern(codes: Sequence[Expression], nodes: list[_Node]) -> list[int]:
         operands = tuple(numbers[id(part)] for part in parts)
         details = tuple(map(str, code[: len(code) - len(parts)]))
         key = (details, operands)
-        if key not in known:
-            known[key] = len(nodes)
+        if key not in interned:
+            interned[key] = len(nodes)
             nodes.append(_Node(code, operands))
             for operand in operands:
                 nodes[operand].uses += 1
-        numbers[id(code)] = known[key]
+        numbers[id(code)] = interned[key]
     return [numbers[id(code)] for code in codes]
 
 

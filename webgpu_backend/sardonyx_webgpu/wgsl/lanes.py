@@ -52,9 +52,11 @@ class Lanes(Line):
         """The function that gives one element."""
         return self.function(shading, name, self.node)
 
-    def given(self, shading: Shading, printer: Printer, count: int = LANES, known: Sequence[int] = ()) -> list[str]:
-        """The statements that name what the function needs but for what is `known`, where g0, g1, ... are places."""
-        return [*self.shares(printer), *self.loads(shading, printer, count, known)]
+    def arguments(
+        self, shading: Shading, printer: Printer, count: int = LANES, loaded: Sequence[int] = ()
+    ) -> list[str]:
+        """The statements that name what the function needs but for what is `loaded`, where g0, g1, ... are places."""
+        return [*self.shares(printer), *self.loads(shading, printer, count, loaded)]
 
     def target(self, printer: Printer) -> tuple[list[str], str]:
         """The statements and the text of where the element goes."""

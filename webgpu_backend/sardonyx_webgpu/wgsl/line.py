@@ -52,12 +52,12 @@ class Line:
         return result
 
     def _used(self) -> list[int]:
-        found, stack = set(), [*self.roots]
+        used, stack = set(), [*self.roots]
         while stack:
-            if (number := stack.pop()) not in found:
-                found.add(number)
+            if (number := stack.pop()) not in used:
+                used.add(number)
                 stack += self._operands(number)
-        return sorted(found)
+        return sorted(used)
 
     def _operands(self, number: int) -> list[int]:
         function, _, operands, detail = self.kernel.nodes[number]
@@ -105,19 +105,19 @@ class Line:
         code = self._codes(inside=True)[root]
         lines, (text,) = shading.printer().print(code)
         lines = [*shading.params([code]), *lines, f"return {text};"]
-        params = ", ".join([*(f"g{axis}: i32" for axis in self._axes()), *map(self._param, self._given())])
+        params = ", ".join([*(f"g{axis}: i32" for axis in self._axes()), *map(self._param, self._arguments())])
         return f"fn {name}({params}) -> {self._wgsl(root)} {block(lines)}\n"
 
     def _axes(self) -> list[int]:
         """The axes that the functions know."""
-        found = {self.axis} if self.axis >= 0 else set()
+        axes = {self.axis} if self.axis >= 0 else set()
         for number in self._used():
             function, _, _, detail = self.kernel.nodes[number]
             if function in ("index", "load"):
-                found |= {axis for axis, _ in (detail if function == "index" else detail[1])[1]}
-        return sorted(found)
+                axes |= {axis for axis, _ in (detail if function == "index" else detail[1])[1]}
+        return sorted(axes)
 
-    def _given(self) -> list[int]:
+    def _arguments(self) -> list[int]:
         return [*self.results, *self.shared, *self.fours]
 
     def _wgsl(self, number: int) -> str:
@@ -132,7 +132,7 @@ class Line:
         for lane in range(count):
             places = [f"g{axis}{f' + {lane}' if lane and axis == self.axis else ''}" for axis in self._axes()]
             wide = {*self.fours, *self.results} if count > 1 else set()
-            values = [f"v{k}[{lane}]" if k in wide else f"v{k}" for k in self._given()]
+            values = [f"v{k}[{lane}]" if k in wide else f"v{k}" for k in self._arguments()]
             result.append(f"{name}({', '.join([*places, *values])})")
         return result
 
@@ -145,11 +145,11 @@ class Line:
             lines += [*more, f"let v{number} = {text};"]
         return lines
 
-    def loads(self, shading: Shading, printer: Printer, count: int = LANES, known: Collection[int] = ()) -> list[str]:
-        """The statements that load vectors from a place on, or the elements there, but for what is `known`."""
+    def loads(self, shading: Shading, printer: Printer, count: int = LANES, loaded: Collection[int] = ()) -> list[str]:
+        """The statements that load vectors from a place on, or the elements there, but for what is `loaded`."""
         codes = self._codes(inside=False)
         lines = []
-        for number in sorted(set(self.fours) - set(known)):
+        for number in sorted(set(self.fours) - set(loaded)):
             buffer, index = self.kernel.nodes[number][3]
             more, (place,) = printer.print(self._where(index, codes))
             load = shading.bindings.load4(self.first + buffer, f"({place}) >> 2u") if count > 1 else ""
@@ -175,7 +175,7 @@ class Line:
 
     def _codes(self, inside: bool) -> list[Expression]:
         """The expression of every node; inside the functions, what they are given is a variable."""
-        return expressions(self.kernel, self.first, set(self._given()) if inside else set())
+        return expressions(self.kernel, self.first, set(self._arguments()) if inside else set())
 
 
 def row_variable(part: int, node: int) -> str:
@@ -183,11 +183,11 @@ def row_variable(part: int, node: int) -> str:
     return f"r{part}_{node}"
 
 
-def expressions(kernel: Kernel, first: int = 0, given: Collection[int] = ()) -> list[Expression]:
-    """The expression of every node of a kernel; those `given`, and results of folds, are variables."""
+def expressions(kernel: Kernel, first: int = 0, named: Collection[int] = ()) -> list[Expression]:
+    """The expression of every node of a kernel; those `named`, and results of folds, are variables."""
     codes: list[Expression] = []
     for number, (function, dtype, operands, detail) in enumerate(kernel.nodes):
-        if number in given or function == "acc":
+        if number in named or function == "acc":
             codes.append(["var", dtype, f"v{number}"])
         elif function == "const":
             codes.append(["const", dtype, detail])

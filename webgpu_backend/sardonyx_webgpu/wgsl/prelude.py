@@ -31,12 +31,12 @@ def _calls(name: str) -> frozenset[str]:
 
 def needed(text: str) -> list[str]:
     """The functions that this text calls, and those that they call, in the order of the files."""
-    known = functions()
+    sources = functions()
     wanted: set[str] = set()
-    rest = [name for name in set(_CALL.findall(text)) if name in known]
+    rest = [name for name in set(_CALL.findall(text)) if name in sources]
     while rest:
         name = rest.pop()
         if name not in wanted:
             wanted.add(name)
             rest += _calls(name)
-    return [known[name] for name in known if name in wanted]
+    return [sources[name] for name in sources if name in wanted]
