@@ -1,8 +1,8 @@
 """Routines: primitives with shaders of their own, written by hand in .wgsl files.
 
 A writer takes a `Routine` and returns its `Code`. Files are templates (`template`); what they call to load operands and
-to put results, with the epilogue, is written around them (`frame.Frame`). How threads share the work, which rules of
-`legalization` decide, is here, too (`designs`, `phases`); what core has fused is not, but in `kernels`.
+to put results, with the epilogue, is written around them (`frame.Frame`). `designs` and `phases` say how threads
+share the work; rules of `legalization` go by them. What core has fused does not belong here, but in `kernels`.
 """
 
 from __future__ import annotations
