@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.contract import Address, Device, Executable, Launch
+from sardonyx.providers.forwarding import ForwardingDevice
 from sardonyx.runtime.executor import Function
 from sardonyx.runtime.weights import Weights
 
@@ -66,33 +67,30 @@ def verify(
     """
     found: list[Difference] = []
     check = _Check(reference, tolerance, found)
-    stepped = [cast(Device, _SteppedDevice(device, check)) for device in devices]
+    stepped = [_SteppedDevice(device, check) for device in devices]
     strings = RunStrings(StringTable(plan.strings))
     _, _, release = Function([plan], stepped, Weights()).call([feeds[port.name] for port in plan.inputs], strings)
     release()
     return found
 
 
-class _SteppedDevice:
+class _SteppedDevice(ForwardingDevice):
     """A device that runs launches one by one, and has each of them checked."""
 
     def __init__(self, device: Device, check: _Check) -> None:
-        self._device = device
+        super().__init__(device)
         self._check = check
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._device, name)
-
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> _SteppedExecutable:
-        executables = [self._device.load(codes, [[launch] for launch in launches]) for launches in segments]
-        return _SteppedExecutable(self._device, self._check, codes, segments, executables)
+        executables = [self.inner.load(codes, [[launch] for launch in launches]) for launches in segments]
+        return _SteppedExecutable(self.inner, self._check, codes, segments, executables)
 
     def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> _SteppedExecutable:
         return self.load(codes, [launches])
 
 
 @dataclass(frozen=True)
-class _SteppedExecutable:
+class _SteppedExecutable(Executable):
     device: Device
     check: _Check
     codes: Sequence[Any]

@@ -8,17 +8,16 @@ from typing import Any
 
 from sardonyx.common import threads
 from sardonyx.common.dtypes import DType
-from sardonyx.providers.contract import Device
+from sardonyx.providers.contract import Device, Provider
 
 
-class NumpyProvider:
+class NumpyProvider(Provider):
     """Runs every primitive: kernels as chains of NumPy calls on views, the rest by NumPy functions."""
 
     name = "NumpyExecutionProvider"
     form = "kernel"
     takes_threads = True
     options = frozenset({"intra_op_num_threads"})
-    max_buffers = 1 << 30
     prefers_integers = True
     routines = frozenset(
         {
@@ -39,9 +38,6 @@ class NumpyProvider:
             "nonzero",
         }
     )
-
-    def available(self) -> bool:
-        return True
 
     def supports(
         self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]

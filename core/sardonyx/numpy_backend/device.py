@@ -19,7 +19,7 @@ from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
-from sardonyx.providers.contract import ALIGNMENT, Address, Executable, Launch
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Launch
 
 Bound = Callable[[], None]
 
@@ -28,10 +28,8 @@ PRODUCTS = frozenset({"dot_general", "conv_general", "attention", "recurrent"})
 """Routines that multiply matrices."""
 
 
-class NumpyDevice:
-    """Implements `sardonyx.providers.contract.Device`; so many threads share large products, if BLAS can be kept from
-    doing so.
-    """
+class NumpyDevice(Device):
+    """The host's memory; so many threads share large products, if BLAS can be kept from doing so."""
 
     name = "numpy"
 
@@ -47,9 +45,6 @@ class NumpyDevice:
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
         start = -raw.ctypes.data % ALIGNMENT
         return raw[start : start + nbytes]
-
-    def free(self, chunk: Any) -> None:
-        """Nothing to do: the last view of a chunk frees it."""
 
     def constant(self, array: np.ndarray) -> Address:
         # Protobuf aligns nothing, and NumPy copies unaligned operands at every call.
@@ -79,17 +74,14 @@ class NumpyDevice:
             source.offset : source.offset + source.nbytes
         ]
 
-    def synchronize(self) -> None:
-        """Nothing to do: every call has finished when it returns."""
-
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
         return NumpyExecutable(codes, segments, self.crew)
 
 
-class NumpyExecutable:
+class NumpyExecutable(Executable):
     """Code as Python functions that make bound functions."""
 
-    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], crew: Crew | None = None) -> None:
+    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], crew: Crew) -> None:
         self.makers = [self._maker(code) for code in codes]
         self.segments = segments
         self._multiply = [isinstance(code, Routine) and code.primitive in PRODUCTS for code in codes]

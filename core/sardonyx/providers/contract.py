@@ -1,146 +1,152 @@
 """What an execution provider brings: a Provider that says what it can run, and a Device that runs it.
 
+Both are base classes: what a provider must give is abstract, and everything else has a default. This module and
+`sardonyx.providers` are the public paths of the contract (`examples/provider/` is a whole provider).
+
 A backend imports core, never the reverse; core finds it by the entry point group `sardonyx.execution_providers`, whose
-entries are Provider objects (or functions that return one).
+entries are Provider objects.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from typing import Any, Protocol, TypeAlias
-
-import numpy as np
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
 
 from sardonyx.common.dtypes import DType
+from sardonyx.providers.device import ALIGNMENT, Address, Body, Device, Executable, Launch, Tensor, Turn
 
-ALIGNMENT = 256
-"""Every buffer starts at a multiple of this many bytes in its chunk, and its room is a multiple of 4 bytes."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a buffer lies: in which chunk of device memory, at which byte, with how many bytes of room."""
-
-    chunk: Any
-    offset: int
-    nbytes: int
-
-
-Tensor: TypeAlias = tuple[Address, np.dtype[Any], tuple[int, ...]]
-"""Where a tensor lies, how NumPy stores its elements, and its shape."""
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One call of a piece of code: its number in the list that the device was given, and its name in profiles."""
-
-    code: int
-    label: str = ""
+__all__ = [
+    "ALIGNMENT",
+    "Address",
+    "Body",
+    "Bundler",
+    "Device",
+    "Executable",
+    "Launch",
+    "Provider",
+    "Sections",
+    "Tensor",
+    "Turn",
+]
 
 
-@dataclass(frozen=True)
-class Turn:
-    """What a device does around each turn of a loop's body; `None` where nothing wants it.
+class Provider(ABC):
+    """An execution provider: what sessions, the command line and the compiler ask of it.
 
-    Before it, the number of the turn (int64) is written to `number` and true to `going`. After it, the loop ends if the
-    bool at `condition` is false. In any case the `slices` are copied first, the target of each moving on by what was
-    copied, then the `moves` in order; each is a source, whose `nbytes` count, and a target.
+    It must have a `name`, say what it `supports`, and give a `device`. Everything else has a default that is right for
+    a device which runs programs one after another.
     """
 
-    number: Address | None
-    going: Address | None
-    condition: Address | None
-    slices: Sequence[tuple[Address, Address]]
-    moves: Sequence[tuple[Address, Address]]
+    name: str
+    """What sessions call it, `...ExecutionProvider`: the name of its entry point. It must be given."""
 
+    # ---- what users meet
 
-class Body(Protocol):
-    """The bound body of a loop, of which the device can take many turns in a row."""
+    def available(self) -> bool:
+        """Whether `device` can be expected to work here; cheap, imports nothing heavy. The default is True."""
+        return True
 
-    def __call__(self) -> None: ...
+    @abstractmethod
+    def device(self, options: Mapping[str, str]) -> Device:
+        """The device for these provider options; equal options give the same device.
 
-    def repeat(self, turn: Turn, first: int, count: int) -> tuple[int, bool]:
-        """Take turns from number `first` on, at most `count`: how many were taken, and whether the loop goes on.
-
-        Raises Fail where the run is to end.
+        Raises EPFail where there is none, and MustAwait where only `open` can wait for it.
         """
-        ...
 
+    async def open(self, options: Mapping[str, str]) -> None:
+        """Open the device for these options where that takes waiting; `device` has it then.
 
-class Executable(Protocol):
-    """The compiled code of one plan on one device."""
-
-    def bind(
-        self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]
-    ) -> Callable[[], None]:
-        """Prepare a segment's launches, each with its buffers (those read, then those written) and parameters.
-
-        The result runs them in order; it is called many times, by one thread at a time. Work may go on after it
-        returns; `Device.download` and `Device.synchronize` wait.
+        By default there is nothing to wait for. Raises EPFail where there is no device.
         """
-        ...
 
+    options: frozenset[str] | None = None
+    """The provider options that it knows: others have no effect, of which the user is warned. None, the default, for
+    any: all are handed to `device`."""
 
-class Device(Protocol):
-    """Memory and a compiler. All methods may be called from any thread.
+    takes_threads: bool = False
+    """Whether its options have `intra_op_num_threads`, where the session's options set it."""
 
-    These are optional. `load_body(codes, launches)` compiles the body of a loop, which is one segment. What
-    binding it gives has `repeat` (see `Body`) where the device can take turns by itself. `view(address, dtype, shape)`
-    is an array over memory that host and device share, which stays valid as long as the chunk.
-    `download_all(tensors)` gives arrays of several tensors that are read together, and `async download_all_async` does
-    so where Python cannot wait; there `download` raises MustAwait. Work may wait on the host until something is
-    downloaded, or until `flush()`. `timed(run)` runs a bound segment, waits, and gives the seconds that it took on the
-    device, or None. `largest` is how many bytes a tensor may have, and `is_lost` whether all that lay there is gone.
-    With `in_order`, launches, copies and `free` take effect in the order in which they are asked for, and nothing waits
-    for what sets up weights.
-    """
+    def describe(self) -> dict[str, str]:
+        """What `sardonyx info` tells of its adapter or versions, its device being open; nothing by default."""
+        return {}
 
-    def allocate(self, nbytes: int) -> Any:
-        """A chunk of device memory; `nbytes` may be 0. The contents are undefined."""
-        ...
+    def is_software(self, device: Any) -> bool:
+        """Whether one of its devices is a GPU that is only emulated, so that it is used when asked for by name alone.
 
-    def free(self, chunk: Any) -> None: ...
+        The default is False.
+        """
+        return False
 
-    def constant(self, array: np.ndarray) -> Address:
-        """Device memory that holds an array for good, or a view of the array where device and host share memory."""
-        ...
+    # ---- what the compiler asks
 
-    def upload(self, address: Address, array: np.ndarray) -> None:
-        """Copy a C-contiguous array's bytes to the device."""
-        ...
+    @abstractmethod
+    def supports(
+        self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
+    ) -> bool:
+        """Whether a primitive (`sardonyx.primitives`) with these parameters runs here on these element types.
 
-    def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
-        """A new array with the device's bytes."""
-        ...
+        A node whose primitives are not all supported goes to the session's next provider.
+        """
 
-    def copy(self, source: Address, target: Address) -> None:
-        """Copy `source.nbytes` bytes within this device."""
-        ...
+    form: str = "program"
+    """`program` where the device takes `sardonyx.code.program.Program` alone, which is the default; `kernel` where it
+    takes `Kernel` and `Routine` (`sardonyx.code.kernel`) as well, and `Rows` if `rows` says so."""
 
-    def synchronize(self) -> None:
-        """Wait until all work handed to the device is done, and nothing is being compiled for it."""
-        ...
+    max_buffers: int = 1 << 30
+    """How many buffers one launch may bind; by default any number."""
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
-        """Compile code (in the provider's `form`) that these segments, runs of consecutive launches, use."""
-        ...
+    routines: frozenset[str] = frozenset()
+    """Primitives that the device runs as Routines of its own instead of generated code (form `kernel` only)."""
 
+    epilogues: frozenset[str] = frozenset()
+    """Those routines of one result that go on with what is done to each element of it (`Routine.epilogue`)."""
 
-def writer(device: Device, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[..., None]:
-    """What copies an array of this type and shape, strided in any way, to the device, as often as wanted."""
-    if view := getattr(device, "view", None):
-        return partial(view(address, dtype, shape).__setitem__, ...)
-    return lambda array: device.upload(address, np.ascontiguousarray(array))
+    strided: Mapping[str, Sequence[int]] = {}
+    """Those routines that read operands as views: for each operand, along how many of its last axes an index is to be
+    linear. With any, launches read and write by strides, so that parts of a concatenation are stored in place."""
 
+    rows: bool = False
+    """Whether launches over the same rows become one (`sardonyx.code.kernel.Rows`; form `kernel` only)."""
 
-def reader(device: Device, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
-    """What gives a new array with the device's bytes, as often as wanted."""
-    if view := getattr(device, "view", None):
-        copy: Callable[[], np.ndarray] = view(address, dtype, shape).copy
-        return copy
-    return partial(device.download, address, dtype, shape)
+    lanes: int = 1
+    """1, 2 or 4: of each parameter of code it is told which divisor of this number it is a multiple of."""
+
+    literal: int = 1 << 62
+    """Sizes up to this one are written into routines, larger ones are parameters of them. By default all sizes that are
+    known are written."""
+
+    prefers_integers: bool = False
+    """Whether products of quantized tensors are of integers, where the session's options do not say otherwise."""
+
+    heaviest: int | None = None
+    """The bytes up to which the constants are that it takes, None for any number. Sessions with a memory limit set it,
+    on copies of the provider."""
+
+    def largest(self) -> int | None:
+        """The bytes that a tensor may have: nodes with larger ones go to the next provider.
+
+        None, the default, for any number.
+        """
+        return None
+
+    def rewrite(self, trace: Any, origins: Collection[int]) -> None:
+        """Rewrite the equations of these ONNX nodes in a `sardonyx.primitives.array.Trace`, before they are fused.
+
+        `sardonyx.compiler.rewriting` helps. By default they stay as they are. If it raises, the next provider runs the
+        node that was at work.
+        """
+
+    # ---- what outlives a process
+
+    def fingerprint(self) -> str | None:
+        """What plans depend on besides the files of the provider's package: what changes it makes plans of earlier
+        processes useless. None, the default, where no plan is to be kept for other processes."""
+        return None
+
+    def bundler(self) -> Bundler | None:
+        """What makes its code part of bundles; None, the default, where nothing does."""
+        return None
 
 
 class Sections(Protocol):
@@ -154,65 +160,23 @@ class Sections(Protocol):
         ...
 
 
-class Bundler(Protocol):
+class Bundler(ABC):
     """Makes a provider's code part of bundles (`sardonyx.plans.bundle`), for use where there is no compiler."""
 
     target: str
-    """What the command line calls it."""
-    provider: Provider
-    """Compiles for whoever will run the bundle, not for this machine."""
+    """What the command line calls it. It must be given."""
 
+    provider: Provider
+    """Compiles for whoever will run the bundle, not for this machine. It must be given."""
+
+    @abstractmethod
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         """What the manifest tells of these codes, and sections; all but the first are for engines that lack something.
 
         With each code comes for each of its buffers the first one that is the same. What is told has `codes`: for each
         its name, how many buffers it reads, and how many it writes.
         """
-        ...
 
+    @abstractmethod
     def read(self, bundle: Sections, told: Mapping[str, Any]) -> Sequence[Any]:
-        """The codes that `write` told of, for `Device.load`."""
-        ...
-
-
-class Provider(Protocol):
-    """An execution provider, as the partitioner sees it.
-
-    Seven methods are optional: `describe() -> dict[str, str]` tells `sardonyx info` of its adapter or versions,
-    `is_software(device) -> bool` whether a GPU is only emulated, so that it is used when asked for by name alone,
-    `rewrite(trace, origins)` rewrites the equations of these ONNX nodes before they are fused (`compiler.rewriting`),
-    and `fingerprint() -> str` tells what plans depend on besides the files of the provider's package: what changes it
-    makes plans of earlier processes useless. Without it no plan is kept for other processes. `bundler() -> Bundler`
-    makes bundles. `async open(options)` opens a device that takes waiting where `device` raises MustAwait.
-    With `epilogues`, names of routines of one result, what is done to each element of that result is part of the launch
-    (`compiler.kernel.Routine`). With `rows`, launches over the same rows become one (`compiler.kernel.Rows`). With
-    `lanes`, 2 or 4, code tells which of its parameters are multiples of so many. With `literal` larger sizes are
-    parameters of routines; without it all sizes that are known are written into them. `largest()` tells how many bytes
-    a tensor may have, None for any number: nodes with larger ones go to the next provider. With `takes_threads` its
-    options have `intra_op_num_threads`, where the session's options set it. With `prefers_integers` products of
-    quantized tensors are of integers, where the session's options do not say otherwise. `options` names the options
-    that it knows: others have no effect, of which the user is warned.
-    """
-
-    name: str
-    form: str
-    """`program` where the device takes `compiler.program.Program` alone, `kernel` where it takes `Kernel` and `Routine`
-    as well, and `Rows` if it says so."""
-    max_buffers: int
-    """How many buffers one launch may bind."""
-    routines: frozenset[str]
-    """Primitives that the device runs as Routines of its own instead of generated code (form `kernel` only)."""
-
-    def available(self) -> bool:
-        """Whether `device` can be expected to work here; cheap, imports nothing heavy."""
-        ...
-
-    def supports(
-        self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
-    ) -> bool:
-        """Whether a primitive on these element types runs here."""
-        ...
-
-    def device(self, options: Mapping[str, str]) -> Device:
-        """The device for these provider options; equal options give the same device."""
-        ...
+        """The codes that `write` told of, for `Device.load`. Raises EPFail where they cannot run here."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from importlib import import_module
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
 from sardonyx.common import debug
 from sardonyx.errors import EPFail, InvalidArgument, InvalidValue
@@ -50,15 +50,20 @@ def load(name: str) -> Provider:
         except ModuleNotFoundError as error:
             if error.name != OURS[name]:
                 raise
-            return cast(Provider, _Removed(name))
+            return _Removed(name)
         return provider
     loader = installed().get(name)
     if loader is None:
         raise InvalidValue(f"no execution provider is called {name!r}; there are {', '.join(available())}")
-    return loader()
+    provider = loader()
+    if not isinstance(provider, Provider):
+        raise EPFail(
+            f"{name}: its entry point gives {provider!r}, which does not derive from sardonyx.providers.Provider"
+        )
+    return provider
 
 
-class _Removed:
+class _Removed(Provider):
     """Stands in for a provider whose package was deleted, as on boards that have no room for it."""
 
     options = frozenset[str]()
@@ -67,6 +72,9 @@ class _Removed:
         self.name = name
 
     def available(self) -> bool:
+        return False
+
+    def supports(self, *question: Any) -> bool:
         return False
 
     def device(self, options: Mapping[str, str]) -> NoReturn:
@@ -123,7 +131,7 @@ def resolve(
     chosen: dict[str, tuple[Provider, dict[str, str]]] = {}
     for name, given in wanted:
         if name not in chosen and load(name).available():
-            known = getattr(load(name), "options", given)
+            known = _known(name, given)
             chosen[name] = (load(name), {key: value for key, value in given.items() if key in known})
     return list(chosen.values())
 
@@ -166,10 +174,15 @@ def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:
     return found
 
 
+def _known(name: str, given: Mapping[str, str]) -> Collection[str]:
+    """The options that a provider knows; all that are `given` where it takes any."""
+    known = load(name).options
+    return given.keys() if known is None else known
+
+
 def _warn_of_unknown(name: str, given: Mapping[str, str], severity: int) -> None:
     """Say once which options have no effect."""
-    lists = [getattr(load(each), "options", given) for each in (FASTEST if name == CPU else (name,))]
-    known = {key for each in lists for key in each}
+    known = {key for each in (FASTEST if name == CPU else (name,)) for key in _known(each, given)}
     for key in given.keys() - known:
         there = ", ".join(sorted(known)) or "none"
         debug.warn_once(f"{name}: the option {key!r} has no effect here; there are {there}", severity)

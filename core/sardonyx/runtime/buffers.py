@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
+from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.errors import UnsoundError
 from sardonyx.plans.plan import Plan
-from sardonyx.providers import contract
 from sardonyx.providers.contract import Address, Device
 from sardonyx.runtime.frames import Frame
 from sardonyx.runtime.handles import Feed, Handle, downloaded
@@ -48,7 +48,7 @@ class Buffers:
         read = frame.readers.get(buffer)
         if read is None:
             handle = self.handle(frame, buffer, symbols)
-            read = contract.reader(self.devices[handle.device], handle.address, handle.dtype, handle.shape)
+            read = _reader(self.devices[handle.device], handle.address, handle.dtype, handle.shape)
             frame.readers[buffer] = read
         return read
 
@@ -60,7 +60,7 @@ class Buffers:
 
     @cached_property
     def _reads_together(self) -> bool:
-        return any(hasattr(device, "download_all") for device in self.devices)
+        return any(device.reads_together for device in self.devices)
 
     def values(self, frame: Frame, buffer: int, count: int) -> list[int]:
         """The first elements of an integer buffer."""
@@ -98,10 +98,27 @@ class Buffers:
             for k in port.buffers:
                 _fit(nbytes, frame.address(k))
             places = [(self.devices[self.plan.buffers[k].device], frame.address(k)) for k in port.buffers]
-            writes = [contract.writer(owner, address, dtype.storage, shape) for owner, address in places]
+            writes = [_writer(owner, address, dtype.storage, shape) for owner, address in places]
             given = np.dtype(object) if dtype is dtypes.string else dtype.storage
             found.append(Input(port.name, given, shape, writes))
         return found
+
+
+def _writer(device: Device, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[..., None]:
+    """What copies an array of this type and shape, strided in any way, to the device, as often as wanted."""
+    view = device.view(address, dtype, shape)
+    if view is not None:
+        return partial(view.__setitem__, ...)
+    return lambda array: device.upload(address, np.ascontiguousarray(array))
+
+
+def _reader(device: Device, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Callable[[], np.ndarray]:
+    """What gives a new array with the device's bytes, as often as wanted."""
+    view = device.view(address, dtype, shape)
+    if view is not None:
+        copy: Callable[[], np.ndarray] = view.copy
+        return copy
+    return partial(device.download, address, dtype, shape)
 
 
 def _fit(nbytes: int, address: Address) -> None:

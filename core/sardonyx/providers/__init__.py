@@ -1,0 +1,33 @@
+"""Execution providers: the contract that all of them keep, and those that can be found here, by name.
+
+A provider derives from `Provider`, its device from `Device`, its compiled code from `Executable`; `contract` has the
+same names.
+"""
+
+from sardonyx.providers.contract import (
+    ALIGNMENT,
+    Address,
+    Body,
+    Bundler,
+    Device,
+    Executable,
+    Launch,
+    Provider,
+    Sections,
+    Tensor,
+    Turn,
+)
+
+__all__ = [
+    "ALIGNMENT",
+    "Address",
+    "Body",
+    "Bundler",
+    "Device",
+    "Executable",
+    "Launch",
+    "Provider",
+    "Sections",
+    "Tensor",
+    "Turn",
+]
