@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.common import threads
 from sardonyx.common.dtypes import DType
+from sardonyx.providers.contract import Bundler, Device, Provider
 
 if TYPE_CHECKING:
     from sardonyx.primitives.trace import Trace
-    from sardonyx.providers.contract import Bundler, Device
 
 
 ROUTINES = frozenset(
@@ -50,7 +50,7 @@ RELEASE = ("sardonyx", "sardonyx_wasm")
 """The packages on whose sources generated code depends."""
 
 
-class WasmProvider:
+class WasmProvider(Provider):
     """Runs every primitive on every element type but strings and complex numbers."""
 
     name = "WasmExecutionProvider"

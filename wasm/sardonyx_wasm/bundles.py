@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sardonyx.errors import EPFail, UnsoundError
+from sardonyx.providers import contract
 
 from . import WasmProvider
 from .assembler import Callee, Memory, Module, i32
@@ -21,7 +22,6 @@ from .generator import generate
 
 if TYPE_CHECKING:
     from sardonyx.primitives.trace import Trace
-    from sardonyx.providers.contract import Provider, Sections
 
 MODULES = (("wasm", frozenset({"simd", "relaxed-simd", "threads"})), ("wasm-simd", frozenset({"simd", "threads"})))
 """Sections, and the features for which the module in them is written. Atomic instructions work without threads, too."""
@@ -40,11 +40,11 @@ class PageProvider(WasmProvider):
         self.legalize(trace, origins, "v8")
 
 
-class Bundler:
-    """Implements `sardonyx.providers.contract.Bundler`."""
+class Bundler(contract.Bundler):
+    """Puts modules into bundles."""
 
     target = "wasm"
-    provider: Provider = PageProvider()
+    provider: contract.Provider = PageProvider()
 
     def write(self, given: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         codes = [code for code, _ in given]
@@ -59,7 +59,7 @@ class Bundler:
         listed = [[code.name, len(code.reads), len(code.writes)] for code in codes]
         return {"codes": listed, "modules": modules}, sections
 
-    def read(self, bundle: Sections, told: Mapping[str, Any]) -> list[StoredCode]:
+    def read(self, bundle: contract.Sections, told: Mapping[str, Any]) -> list[StoredCode]:
         from .hosts import host
 
         for module in told["modules"]:

@@ -18,7 +18,7 @@ from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.termination import is_governed, poll, stopping
 from sardonyx.common.threads import one_thread
 from sardonyx.errors import Fail
-from sardonyx.providers.contract import ALIGNMENT, Address, Launch, Turn
+from sardonyx.providers.contract import ALIGNMENT, Address, Body, Device, Executable, Launch, Turn
 
 from . import RELEASE, blas, target
 from .driver import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
@@ -38,8 +38,8 @@ class Allocation:
         self.free.atexit = False
 
 
-class WasmDevice:
-    """Implements `sardonyx.providers.contract.Device`; many threads may run bound segments at the same time."""
+class WasmDevice(Device):
+    """The host's WebAssembly memory; many threads may run bound segments at the same time."""
 
     name = "wasm"
     in_order = True
@@ -132,7 +132,7 @@ class WasmDevice:
         self._scratches.append(scratch)
 
 
-class WasmExecutable:
+class WasmExecutable(Executable):
     """The code of one plan: a module, and what is left to BLAS. Each segment has parts that are either."""
 
     def __init__(
@@ -355,8 +355,8 @@ class _Bound:
             call.stop(1)
 
 
-class _Body(_Bound):
-    """The body of a loop; implements `sardonyx.providers.contract.Body`."""
+class _Body(_Bound, Body):
+    """The body of a loop."""
 
     def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], kept: Sequence[Any]) -> None:
         super().__init__(device, [call], kept)
