@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sardonyx.errors import EPFail
-from sardonyx.providers.contract import Provider, Sections
+from sardonyx.providers import contract
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.gpu.interface import Shader
 from sardonyx_webgpu.lower import lower
@@ -28,10 +28,10 @@ SECTION = "wgsl"
 
 
 @dataclass
-class Bundler:
-    """Implements `sardonyx.providers.contract.Bundler`, for codes that `provider` has compiled."""
+class Bundler(contract.Bundler):
+    """Puts WGSL into bundles, of codes that `provider` has compiled."""
 
-    provider: Provider
+    provider: contract.Provider
     target: str = "webgpu"
 
     def write(self, codes: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
@@ -55,7 +55,7 @@ class Bundler:
         text = json.dumps(shaders_and_codes, separators=(",", ":"), ensure_ascii=False).encode()
         return {"codes": listed, "section": SECTION}, {SECTION: text}
 
-    def read(self, bundle: Sections, told: Mapping[str, Any]) -> list[Code]:
+    def read(self, bundle: contract.Sections, told: Mapping[str, Any]) -> list[Code]:
         stored = json.loads(bytes(bundle.section(told["section"])))
         named = zip(told["codes"], stored["codes"], strict=True)
         return [_stored(stored["shaders"], name, *code) for (name, *_), code in named]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sardonyx.common import extras
 from sardonyx.common.dtypes import DType
 from sardonyx.errors import EPFail
+from sardonyx.providers.contract import Bundler, Provider
 from sardonyx_webgpu.wgsl.values import MOVES, is_bits, supported
 
 if TYPE_CHECKING:
     from sardonyx.primitives.trace import Trace
-    from sardonyx.providers.contract import Bundler
     from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 IN_BROWSER = sys.platform == "emscripten"
@@ -59,7 +59,7 @@ OPTIONS = frozenset({"adapter", "power_preference", "limits", "float16", "tune"}
 
 
 @dataclass
-class WebGpuProvider:
+class WebGpuProvider(Provider):
     """Runs programs as WGSL compute shaders on the GPU that wgpu, or the browser, finds.
 
     Its options: `adapter`, part of the name of the GPU to use (also the variable SARDONYX_ADAPTER);

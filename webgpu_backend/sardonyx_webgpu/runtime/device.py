@@ -17,7 +17,7 @@ import numpy as np
 
 from sardonyx.common import debug
 from sardonyx.errors import EPFail
-from sardonyx.providers.contract import ALIGNMENT, Address, Launch, Tensor
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Launch, Tensor
 from sardonyx_webgpu.code import WORKGROUP, Code
 from sardonyx_webgpu.extents import evaluate
 from sardonyx_webgpu.gpu.interface import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pass, Pipeline, Shader
@@ -56,12 +56,14 @@ class Chooser(Protocol):
         ...
 
 
-class WebGpuDevice:
+class WebGpuDevice(Device):
     """A `Device` that runs Programs as compute shaders. What it is asked for waits until something is read or written,
     so that a run is one submission (`queue`). One lock is held for as long as something is added or submitted.
 
     If it has a `tuner`, that measures which design of a product is fastest, when a plan is bound.
     """
+
+    reads_together = True
 
     def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
@@ -310,7 +312,7 @@ class WebGpuDevice:
 
 
 @dataclass(frozen=True)
-class WebGpuExecutable:
+class WebGpuExecutable(Executable):
     """The codes of one plan, and what they were made of."""
 
     device: WebGpuDevice
