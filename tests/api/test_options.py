@@ -16,6 +16,7 @@ import pytest
 import sardonyx
 from sardonyx import errors
 from sardonyx.common import debug
+from sardonyx.providers import Device, Provider
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
 
@@ -406,30 +407,26 @@ def test_other_providers() -> None:
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], first)
 
 
-class Refusing:
+class RefusingDevice(Device):
+    """A device that does nothing of what it is asked for."""
+
+    def refuse(self, *_: Any) -> Any:
+        raise errors.EPFail("it refuses")
+
+    allocate = upload = download = load = refuse
+
+
+class Refusing(Provider):
     """A provider on which each run fails."""
 
     name = "RefusingExecutionProvider"
-    form = "kernel"
-    max_buffers = 64
-    routines: frozenset[str] = frozenset()
-
-    def available(self) -> bool:
-        return True
+    _device = RefusingDevice()
 
     def supports(self, *_: Any) -> bool:
         return True
 
     def device(self, options: Any) -> Any:
-        return self
-
-    def load(self, *_: Any) -> Any:
-        raise errors.EPFail("it refuses")
-
-    def allocate(self, nbytes: int) -> Any:
-        raise errors.EPFail("it refuses")
-
-    constant = free = upload = download = copy = synchronize = allocate
+        return self._device
 
 
 def test_fallback(monkeypatch: pytest.MonkeyPatch) -> None:

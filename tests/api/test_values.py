@@ -9,7 +9,7 @@ import sardonyx
 from sardonyx.api.ort_value import fetched
 from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
-from sardonyx.providers.contract import Address
+from sardonyx.providers.contract import Address, Device
 from sardonyx.runtime.handles import Handle
 from tests.engine.providers import require_provider
 
@@ -142,8 +142,10 @@ def test_updates_by_values(package):
         value.update_inplace(X.tolist())
 
 
-class Faulty:
+class Faulty(Device):
     """A device whose reading has a fault."""
+
+    allocate = upload = load = None
 
     def download_all(self, tensors):
         return self.no_such_member

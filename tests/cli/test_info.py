@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,15 +11,18 @@ import pytest
 from sardonyx import __version__
 from sardonyx.cli import main
 from sardonyx.providers import registry
-from sardonyx.providers.contract import Device
+from sardonyx.providers.contract import Device, Provider
 
 
-class Absent:
+class Absent(Provider):
     """A provider whose library is missing."""
 
     name = "AbsentExecutionProvider"
 
     def available(self) -> bool:
+        return False
+
+    def supports(self, *question: Any) -> bool:
         return False
 
     def device(self, options: object) -> Device:

@@ -14,7 +14,8 @@ import pytest
 from sardonyx.cli import comparison, main
 from sardonyx.demo import assets
 from sardonyx.numpy_backend import NumpyProvider
-from sardonyx.providers import registry
+from sardonyx.providers import Executable, registry
+from sardonyx.providers.forwarding import ForwardingDevice
 
 Save = Callable[..., Path]
 NUMPY = ("--provider", "numpy")
@@ -46,19 +47,13 @@ class Sloppy(NumpyProvider):
         return SloppyDevice(super().device(options))
 
 
-class SloppyDevice:
-    def __init__(self, device: Any) -> None:
-        self._device = device
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._device, name)
-
+class SloppyDevice(ForwardingDevice):
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Any]]) -> Any:
-        steps = [[self._device.load(codes, [[launch]]) for launch in launches] for launches in segments]
-        return SloppyExecutable(self._device, steps, segments)
+        steps = [[self.inner.load(codes, [[launch]]) for launch in launches] for launches in segments]
+        return SloppyExecutable(self.inner, steps, segments)
 
 
-class SloppyExecutable:
+class SloppyExecutable(Executable):
     """Runs launches one by one."""
 
     def __init__(self, device: Any, steps: Sequence[Sequence[Any]], segments: Sequence[Sequence[Any]]) -> None:

@@ -13,11 +13,12 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.partition import partition
 from sardonyx.errors import NotImplemented
 from sardonyx.primitives.trace import Trace
+from sardonyx.providers import Provider
 from sardonyx.sizes.symbolic import Guards
 
 
 @dataclass
-class Some:
+class Some(Provider):
     """A provider that can do these scalar functions."""
 
     name: str
@@ -25,6 +26,9 @@ class Some:
 
     def supports(self, primitive: str, inputs: Any, outputs: Any, params: Any) -> bool:
         return params["function"] in self.functions
+
+    def device(self, options: Any) -> Any:
+        raise NotImplementedError
 
 
 def traced() -> Trace:

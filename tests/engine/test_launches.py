@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,8 @@ from sardonyx import InferenceSession
 from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.code.program import Program
 from sardonyx.providers import registry
-from sardonyx.providers.contract import Launch
+from sardonyx.providers.contract import Device, Launch
+from sardonyx.providers.forwarding import ForwardingDevice
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS, WASM
 from tests.support.launches import Difference, verify
@@ -31,23 +32,19 @@ g (float[N, 4] x) => (float[N, 4] y, float16[N, 1] h) {
 INTEGERS = "g (int64[N] x, int64[N] y) => (int64[N] z) { z = Add (x, y) }"
 
 
-@dataclass
-class Faulty:
+class Faulty(ForwardingDevice):
     """A device with one mistake: instead of `right` (a function and its dtype) it computes another function."""
 
-    device: Any
-    right: list[str]
-    wrong: str
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.device, name)
+    def __init__(self, inner: Device, right: list[str], wrong: str) -> None:
+        super().__init__(inner)
+        self.right, self.wrong = right, wrong
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Any:
         fields = {Program: ["body"], Kernel: ["nodes", "folds"], Rows: ["kernels"], Routine: []}
         spoilt = [
             replace(code, **{name: self.spoilt(getattr(code, name)) for name in fields[type(code)]}) for code in codes
         ]
-        return self.device.load(spoilt, segments)
+        return self.inner.load(spoilt, segments)
 
     def spoilt(self, part: Any) -> Any:
         if not isinstance(part, (list, tuple)):

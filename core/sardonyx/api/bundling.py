@@ -131,7 +131,7 @@ class _Maker:
         """A plan, and what it accepts."""
         model = _shaped(self._model, bucket)
         declared = model if self._is_alone else self._model
-        integers = getattr(bundler.provider, "prefers_integers", False)
+        integers = bundler.provider.prefers_integers
         graph = prepare(model, self._options, (), integers).graph
         self._narrowing.apply(graph)
         compiler = Compiler(graph, [bundler.provider, registry.load(registry.NUMPY)], self._names, narrow=True)
@@ -160,11 +160,9 @@ class _Maker:
 
 
 def _bundler(target: str) -> Bundler:
-    provider = registry.load(TARGETS[target]) if target in TARGETS else None
-    make = getattr(provider, "bundler", None)
-    if make is None:
+    bundler = registry.load(TARGETS[target]).bundler() if target in TARGETS else None
+    if bundler is None:
         raise InvalidArgument(f"there is no target {target!r}; use {' or '.join(TARGETS)}")
-    bundler: Bundler = make()
     return bundler
 
 

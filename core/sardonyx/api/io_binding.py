@@ -155,8 +155,7 @@ class Outputs:
                 given.update_inplace(array)
             found[name] = given or OrtValue(ran.outward(array, handle), handle.element)
         for device in self.devices:
-            if flush := getattr(device, "flush", None):
-                flush()
+            device.flush()
         return {name: value for name, value in found.items() if value is not None}
 
     def _nested(self, name: str, value: Any, target: Target) -> OrtValue:

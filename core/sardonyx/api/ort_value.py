@@ -260,7 +260,7 @@ class OrtValue:
     def device(self) -> Device:
         """The device on which it lies. Raises Fail where that was lost."""
         assert self._device is not None
-        if getattr(self._device, "is_lost", False):
+        if self._device.is_lost:
             raise Fail(f"{self} is gone, since the GPU was lost: make this OrtValue anew")
         return self._device
 

@@ -183,7 +183,7 @@ class InferenceSession(Binds, Described, FallsBack):
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
         count = self._threads()
-        if not count or not getattr(provider, "takes_threads", False):
+        if not count or not provider.takes_threads:
             return options
         return {"intra_op_num_threads": str(count), **options}
 
@@ -226,7 +226,7 @@ class InferenceSession(Binds, Described, FallsBack):
         model = self._model
         refuse_unknown(model)
         with self._profiling.span("optimize"), self._sparing():
-            integers = getattr(self._chosen[0][0], "prefers_integers", False)
+            integers = self._chosen[0][0].prefers_integers
             prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
             self._options.refuse_ort(target)

@@ -10,7 +10,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.partition import Place, is_giant, most_of, supports
+from sardonyx.compiler.partition import Place, is_giant, supports
 from sardonyx.compiler.schedule import without_excluded
 from sardonyx.plans.epochs import Layout
 from sardonyx.plans.plan import Copy, Launch, Plan, halts
@@ -138,7 +138,7 @@ def _fallbacks(plan: Plan, trace: Trace, providers: Sequence[Provider]) -> list[
 def _reason(provider: Provider, equation: Equation) -> str:
     """What a provider cannot do of an equation, "" if there is nothing."""
     if is_giant(provider, equation):
-        return f"a tensor has more than {most_of(provider):,} bytes"
+        return f"a tensor has more than {provider.largest():,} bytes"
     if supports(provider, equation):
         return ""
     inputs, outputs = ([array.dtype for array in arrays] for arrays in (equation.inputs, equation.outputs))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from sardonyx.errors import EPFail
 from sardonyx.providers import registry
@@ -53,10 +52,9 @@ def chosen(texts: Sequence[str] | None) -> list[str] | None:
 def state(name: str) -> State:
     """What an installed provider says of itself, its device opened."""
     try:
-        provider: Any = registry.load(name)
+        provider = registry.load(name)
         device = provider.device({})
-        details = provider.describe() if hasattr(provider, "describe") else {}
-        software = hasattr(provider, "is_software") and provider.is_software(device)
+        details, software = provider.describe(), provider.is_software(device)
     except Exception as error:  # a provider is foreign code, and its trouble is what is asked for
         return State(name, " ".join(str(error).split()) or type(error).__name__)
     return State(name, "" if provider.available() else "it says that it is not available", details, software)

@@ -7,7 +7,7 @@ its readers would cost more than reading it back. Movement is never written for 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from sardonyx.code.cost import cost
@@ -83,8 +83,8 @@ class _Fuser:
         self.equations = equations
         self.device_of = device_of
         self.routines = [provider.routines for provider in providers]
-        self.epilogues: list[frozenset[str]] = [getattr(provider, "epilogues", frozenset()) for provider in providers]
-        self.strided: list[Mapping[str, Sequence[int]]] = [getattr(provider, "strided", {}) for provider in providers]
+        self.epilogues = [provider.epilogues for provider in providers]
+        self.strided = [provider.strided for provider in providers]
         self.most_buffers = [provider.max_buffers for provider in providers]
         self.result = Fusion()
         self.work: dict[Array, _Work] = {}

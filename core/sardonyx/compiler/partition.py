@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from copy import copy
+from typing import TypeAlias
 
 from sardonyx.common import debug
 from sardonyx.compiler.halts import STEPS
@@ -33,28 +34,24 @@ def supports(provider: Provider, equation: Equation) -> bool:
     )
 
 
-class _Limited:
-    """A provider for sessions with a memory limit, to which constants of more than `heaviest` bytes are not given."""
-
-    def __init__(self, provider: Provider, heaviest: int) -> None:
-        self._provider = provider
-        self.heaviest = heaviest
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._provider, name)
-
-
 def limited(providers: Sequence[Provider], limit: int) -> list[Provider]:
     """The providers, those but NumPy without constants of which the limit in bytes does not hold several.
 
     NumPy reads them where they lie in the model's file.
     """
-    return [each if each.name == NUMPY else cast(Provider, _Limited(each, limit // SHARE)) for each in providers]
+    return [each if each.name == NUMPY else _limited(each, limit // SHARE) for each in providers]
+
+
+def _limited(provider: Provider, heaviest: int) -> Provider:
+    """A copy of a provider that takes no constants of more bytes than `heaviest`."""
+    limited = copy(provider)
+    limited.heaviest = heaviest
+    return limited
 
 
 def is_heavy(provider: Provider, equation: Equation) -> bool:
     """Whether a constant is one that a provider of a session with a memory limit does not take."""
-    most = getattr(provider, "heaviest", None)
+    most = provider.heaviest
     return most is not None and any(x.value is not None and x.value.nbytes > most for x in equation.inputs)
 
 
@@ -74,16 +71,9 @@ class RewriteError(ExcludedError):
     """A provider's rewriting of nodes failed. What is left of the trace is of no use."""
 
 
-def most_of(provider: Provider) -> int | None:
-    """The bytes that a provider can hold in one tensor, None for any number."""
-    largest = getattr(provider, "largest", None)
-    most: int | None = largest and largest()
-    return most
-
-
 def is_giant(provider: Provider, equation: Equation) -> bool:
     """Whether an operand or a result is larger than what a provider can hold; a guard tells so of open sizes."""
-    most = most_of(provider)
+    most = provider.largest()
     return most is not None and any(
         count(array.shape) * array.dtype.itemsize > most and product(array.shape) * array.dtype.itemsize > most
         for array in (*equation.inputs, *equation.outputs)
@@ -97,7 +87,7 @@ def giants(
     is_written: Callable[[Array], bool],
 ) -> set[Place]:
     """The nodes of which a provider has made tensors that it cannot hold."""
-    limits = [most_of(provider) for provider in providers]
+    limits = [provider.largest() for provider in providers]
     found = set()
     for equation in equations:
         device = device_of[equation]
@@ -117,19 +107,17 @@ def rewritten(
 
     Raises RewriteError where a provider's rewriting fails, by a fault of its own: other providers do those nodes.
     """
-    largest = getattr(providers[0], "largest", None)
-    if largest and (most := largest()):
+    if most := providers[0].largest():
         from sardonyx.compiler.legalization.giants import split
 
         split(trace, most)
     chosen = partition(trace, providers, excluded)
     expand_composites(trace, lambda equation: equation.primitive.name in providers[chosen[equation.origin]].routines)
     for number, provider in enumerate(providers):
-        rewrite = getattr(provider, "rewrite", None)
-        if rewrite is not None and number in chosen.values():
+        if number in chosen.values():
             origins = {origin for origin, device in chosen.items() if device == number}
             try:
-                rewrite(trace, origins)
+                provider.rewrite(trace, origins)
             except (SardonyxError, MemoryError, TooEarlyError):
                 raise
             except Exception as error:

@@ -255,7 +255,7 @@ class Scheduler:
                 missing.append((x, start))
             start = start + poly(x.shape[axis])
         provider = self.providers[device]
-        if getattr(provider, "strided", None) and len(missing) == len(equation.inputs) in range(2, MOST_PARTS + 1):
+        if provider.strided and len(missing) == len(equation.inputs) in range(2, MOST_PARTS + 1):
             b = KernelBuilder(self._is_buffer, place=self.slices.place)
             b.store_root(output)
             if len(b.reads) < provider.max_buffers and self.slices.whole(output) not in b.reads:
@@ -292,13 +292,13 @@ class Scheduler:
 
     def _launch(self, b: KernelBuilder, name: str, device: int, targets: list[int], origin: int) -> None:
         provider = self.providers[device]
-        kernel, params = finish(b, name, lanes=getattr(provider, "lanes", 1))
+        kernel, params = finish(b, name, lanes=provider.lanes)
         code: Any = kernel
         if provider.form == "program":
             code = loops.program(kernel)
         reads = [self.buffer(array, device) for array in b.reads]
         step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
-        if getattr(provider, "rows", False) and not {*reads} & {*targets}:
+        if provider.rows and not {*reads} & {*targets}:
             self._calls[device][id(step)] = rows.Call(kernel, params)
 
     def launch(
@@ -328,7 +328,7 @@ class Scheduler:
         provider = self.providers[device]
         places = {id(step): k for k, step in enumerate(self.steps)}
         result = list(steps)
-        joined = rows.join(steps, calls, outputs, provider.max_buffers, getattr(provider, "lanes", 1))
+        joined = rows.join(steps, calls, outputs, provider.max_buffers, provider.lanes)
         for item in reversed(joined):
             old = steps[item.first : item.first + item.count]
             launches = [step for step in old if isinstance(step, plans.Launch)]
@@ -358,7 +358,7 @@ class Scheduler:
     def _routine(self, equation: Equation, device: int, epilogue: KernelBuilder | None = None) -> None:
         """Launch a Routine, with what is done to its result."""
         provider = self.providers[device]
-        table = SizeTable(literal=getattr(provider, "literal", 1 << 62))
+        table = SizeTable(literal=provider.literal)
         views = self.fusion.views[equation]
         reads = [self.buffer(operand.source, device) for operand in views]
         rooms = _rooms(equation)
@@ -380,7 +380,7 @@ class Scheduler:
             tuple([table.size(poly(size)) for size in array.shape] for array in equation.inputs),
             tuple([table.size(size) for size in shape] for shape in shapes),
         )
-        lanes, origins = getattr(provider, "lanes", 1), {equation.origin}
+        lanes, origins = provider.lanes, {equation.origin}
         if epilogue is not None:
             kernel, _ = finish(epilogue, code.name, table, lanes)
             code = replace(code, epilogue=kernel.json())

@@ -65,7 +65,7 @@ def find(
     providers: Sequence[Provider],
 ) -> Slices:
     """The parts that can be stored where they are wanted, on providers whose launches read and write by strides."""
-    strided = {number for number, provider in enumerate(providers) if getattr(provider, "strided", None)}
+    strided = {number for number, provider in enumerate(providers) if provider.strided}
     slices = Slices()
     if any(_is_concat(equation) and device_of[equation] in strided for equation in equations):
         finder = _Finder(equations, outputs, fusion, device_of, providers)
@@ -139,7 +139,7 @@ class _Finder:
         return self._routines(lambda provider: provider.routines, equation)
 
     def _has_epilogue(self, equation: Equation) -> bool:
-        return self._routines(lambda provider: getattr(provider, "epilogues", ()), equation)
+        return self._routines(lambda provider: provider.epilogues, equation)
 
     def _is_generated(self, equation: Equation) -> bool:
         name = equation.primitive.name

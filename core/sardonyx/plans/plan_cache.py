@@ -201,14 +201,16 @@ def key(
     disabled: Sequence[str],
 ) -> bytes | None:
     """What a session's plans depend on; None if it is not to be remembered."""
-    prints = [getattr(provider, "fingerprint", None) for provider, _ in chosen]
     changes = options.changes.key()
-    if cache.directory() is None or None in prints or ops.foreign() or is_limited() or changes is None:
+    if cache.directory() is None or ops.foreign() or is_limited() or changes is None:
         return None
     if options.enable_profiling or options.optimized_model_filepath or debug.level() >= debug.REWRITES:
         return None
     packages = {"sardonyx", *(type(provider).__module__.partition(".")[0] for provider, _ in chosen)}
     try:
+        prints = [provider.fingerprint() for provider, _ in chosen]
+        if None in prints:
+            return None
         return json.dumps(
             [
                 ["plans", VERSION, cache.release(tuple(sorted(packages))), np.__version__],
@@ -221,7 +223,7 @@ def key(
                     changes,
                 ],
                 [[provider.name, sorted(given.items())] for provider, given in chosen],
-                [fingerprint() for fingerprint in prints if fingerprint],
+                prints,
             ]
         ).encode()
     except OSError:  # reading the model will say it better

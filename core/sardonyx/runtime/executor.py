@@ -433,10 +433,7 @@ class Executor:
 
 def _watched(span: Callable[[], AbstractContextManager[Any]], run: Callable[[], None], device: Device) -> None:
     """Run a launch within a span of a profile, which gets the milliseconds on the device, where that has a clock."""
-    timed = getattr(device, "timed", None)
     with span() as details:
-        if timed is None:
-            run()
-            device.synchronize()
-        elif (seconds := timed(run)) is not None:
+        seconds = device.timed(run)
+        if seconds is not None:
             details["device"] = 1e3 * seconds

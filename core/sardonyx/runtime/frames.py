@@ -58,7 +58,7 @@ class Code:
     @cached_property
     def largest(self) -> list[int | None]:
         """The bytes that a tensor may have on each device, None for any number."""
-        return [getattr(device, "largest", None) for device in self.devices]
+        return [device.largest for device in self.devices]
 
     @cached_property
     def executables(self) -> list[Executable | None]:
@@ -72,9 +72,9 @@ class Code:
         places = {number: k for k, number in enumerate(used)}
         codes = [code_of(self.plan.codes[number]) for number in used]
         calls = [[Call(places[launch.code], self.label(launch)) for launch in segment.launches] for segment in segments]
-        load_body = getattr(self.devices[device], "load_body", None) if self.is_body else None
-        executable: Executable = load_body(codes, calls[0]) if load_body else self.devices[device].load(codes, calls)
-        return executable
+        if self.is_body:
+            return self.devices[device].load_body(codes, calls[0])
+        return self.devices[device].load(codes, calls)
 
     @cached_property
     def is_body(self) -> bool:

@@ -56,15 +56,11 @@ def by_device(handles: Sequence[Handle]) -> dict[int, list[int]]:
 
 
 def downloaded(devices: Sequence[Device], handles: Sequence[Handle]) -> list[np.ndarray]:
-    """The arrays of tensors, those of one device read together where it can."""
+    """The arrays of tensors, those of one device read together."""
     found: dict[int, np.ndarray] = {}
     for number, places in by_device(handles).items():
-        device = devices[number]
-        together = getattr(device, "download_all", None)
-        if together is not None:
-            found.update(zip(places, together([handles[k].tensor for k in places]), strict=True))
-        else:
-            found.update((k, device.download(*handles[k].tensor)) for k in places)
+        arrays = devices[number].download_all([handles[k].tensor for k in places])
+        found.update(zip(places, arrays, strict=True))
     return [found[k] for k in range(len(handles))]
 
 

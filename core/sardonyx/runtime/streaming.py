@@ -77,8 +77,7 @@ def drop(arrays: Iterable[np.ndarray]) -> None:
 
 def is_in_place(device: Device, array: np.ndarray | None) -> bool:
     """Whether a device reads a constant where it lies."""
-    reads = getattr(device, "reads_in_place", None)
-    return array is not None and reads is not None and bool(reads(array))
+    return array is not None and device.reads_in_place(array)
 
 
 def stream(plan: plans.Plan, devices: Sequence[Device], limit: int, symbols: Mapping[str, int]) -> Streamed:
@@ -185,9 +184,11 @@ class _Builder:
                 readers.setdefault(number, []).append((step, place))
         for number, buffer in enumerate(self.plan.buffers):
             array = self.plan.weights.get(str(buffer.weight))
-            if array is None or not hasattr(self.devices[buffer.device], "in_place") or number not in readers:
+            if array is None or not array.flags.c_contiguous or number not in readers:
                 continue
-            if array.flags.c_contiguous and all(self._is_lookup(*reader) for reader in readers[number]):
+            if not all(self._is_lookup(*reader) for reader in readers[number]):
+                continue
+            if self.devices[buffer.device].in_place(array) is not None:
                 yield number
 
     def _is_lookup(self, step: Any, place: int) -> bool:

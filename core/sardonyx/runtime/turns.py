@@ -104,7 +104,7 @@ class Turns:
 
     def _body(self, frame: Frame, slices: Sequence[Handle]) -> Body | None:
         (launch,) = frame.launches[0]
-        if hasattr(launch, "repeat"):
+        if isinstance(launch, Body):
             return launch
         (segment,) = frame.code.epochs[0].segments
         in_words = all(slice_.nbytes % 4 == 0 for slice_ in slices)
@@ -147,7 +147,7 @@ class Turns:
         return Address(chunk, 0, like.nbytes)
 
 
-class _HostBody:
+class _HostBody(Body):
     """Takes the turns of a loop for a device that cannot do so by itself, or not these."""
 
     def __init__(self, device: Device, launch: Callable[[], None]) -> None:

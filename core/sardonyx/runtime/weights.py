@@ -117,7 +117,7 @@ class Weights:
                 nbytes = -(-int(buffer.elements) * dtypes.by_name(buffer.dtype).itemsize // 4) * 4
                 address = Address(device.allocate(nbytes), 0, nbytes)
             else:
-                address = device.in_place(array) if _is_mapped(plan, number) else device.constant(array)  # type: ignore[attr-defined]
+                address = (device.in_place(array) if _is_mapped(plan, number) else None) or device.constant(array)
                 if isinstance(address.chunk, np.ndarray) and np.may_share_memory(address.chunk, array):
                     self._shared.add(key)
                 else:
@@ -177,7 +177,7 @@ class Weights:
             addresses = [self._address(plan, devices, number) for number in launch.buffers]
             reach.check(plan.codes[launch.code], addresses, launch.params)
             executable.bind(segment, [addresses], [launch.params])()
-            if not getattr(devices[launch.device], "in_order", False):
+            if not devices[launch.device].in_order:
                 devices[launch.device].synchronize()
         except BaseException:
             for number in launch.buffers[len(plan.codes[launch.code]["reads"]) :]:

@@ -123,7 +123,10 @@ def accepts(told: Mapping[str, Any]) -> str:
 
 
 def _codes(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Sequence[Any]:
-    return provider.bundler().read(bundle, told)  # type: ignore[attr-defined, no-any-return]
+    bundler = provider.bundler()
+    if bundler is None:
+        raise InvalidArgument(f"{bundle.name} has code for {provider.name}, which takes none from bundles")
+    return bundler.read(bundle, told)
 
 
 def _array(bundle: Bundle, name: str, dtype: str, shape: Sequence[int]) -> np.ndarray:
