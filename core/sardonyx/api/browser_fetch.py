@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from sardonyx.errors import Fail, InvalidArgument
 
-if TYPE_CHECKING:
-    from sardonyx.api.download import Progress
-
+Progress: TypeAlias = Callable[[int, int], object]
+"""Hears how many bytes are there, of how many in all; 0 where the server does not say."""
 NAME = "sardonyx models"
 
 
@@ -24,19 +24,19 @@ async def fetch(url: str, progress: Progress | None = None) -> memoryview:
         raise InvalidArgument(f"{url} is no address of the web; InferenceSession(path) opens files")
     address = js.URL.new(url, document.baseURI if document else place.href if place else url)
     store = await _store()
-    kept = await store.match(address.href) if store else None
+    copy = await store.match(address.href) if store else None
     is_own = place is not None and address.origin == place.origin  # elsewhere these headers need permission
-    conditions = _conditions(kept.headers) if kept and is_own else {}
+    conditions = _conditions(copy.headers) if copy and is_own else {}
     try:
         response = await js.fetch(address.href, headers=to_js(conditions, dict_converter=js.Object.fromEntries))
     except JsException as error:
-        if kept:
-            return await _read(kept, url, progress)
+        if copy:
+            return await _read(copy, url, progress)
         raise Fail(f"{url} cannot be fetched: {error.message}") from None
-    if kept and (response.status == 304 or _same(kept.headers, response.headers)):
+    if copy and (response.status == 304 or _same(copy.headers, response.headers)):
         if response.body:
             response.body.cancel()
-        return await _read(kept, url, progress)
+        return await _read(copy, url, progress)
     if not response.ok:
         raise Fail(f"{url}: the server answers {response.status} {response.statusText}")
     if not store:
@@ -65,12 +65,12 @@ def _conditions(headers: Any) -> dict[str, str]:
     return {name: headers.get(header) for header, name in names.items() if headers.get(header)}
 
 
-def _same(kept: Any, found: Any) -> bool:
+def _same(old: Any, new: Any) -> bool:
     """Whether headers tell of the same contents."""
-    if found.get("etag"):
-        return bool(kept.get("etag") == found.get("etag"))
+    if new.get("etag"):
+        return bool(old.get("etag") == new.get("etag"))
     names = ("last-modified", "content-length")
-    return all(found.get(name) and kept.get(name) == found.get(name) for name in names)
+    return all(new.get(name) and old.get(name) == new.get(name) for name in names)
 
 
 async def _read(response: Any, url: str, progress: Progress | None) -> memoryview:

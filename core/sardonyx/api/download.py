@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from sardonyx.api import browser_fetch
+from sardonyx.api.browser_fetch import Progress
 from sardonyx.common import cache
 from sardonyx.common.atomic import replacing
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.version import __version__
 
-Progress = Callable[[int, int], object]
-"""Hears how many bytes are there, of how many in all; 0 where the server does not say."""
 ROOM = 16 << 30
 """Bytes of all copies together; the least recently used go."""
 PATIENCE = 60.0
@@ -38,9 +38,7 @@ async def fetch(url: str, progress: Progress | None = None) -> str | memoryview:
     Raises Fail where the server does not give all of it, InvalidArgument for what is no address of the web.
     """
     if cache.IN_MEMORY:
-        from sardonyx.api.browser_fetch import fetch as fetch_in_page
-
-        return await fetch_in_page(url, progress)
+        return await browser_fetch.fetch(url, progress)
     if not url.startswith(("http://", "https://")):
         raise InvalidArgument(f"{url} is no address of the web; InferenceSession(path) opens files")
     loop = asyncio.get_running_loop()
@@ -61,8 +59,8 @@ def _fetch(url: str, progress: Progress) -> str | memoryview:
     request = Request(url, headers={"User-Agent": f"sardonyx/{__version__}", **_conditions(state)})
     try:
         with urlopen(request, timeout=PATIENCE) as response:
-            found = {name: response.headers.get(name, "") for name in ("ETag", "Last-Modified")}
-            return copy.write(response, url, found, progress) if copy else _bytes(response, url, progress)
+            told = {name: response.headers.get(name, "") for name in ("ETag", "Last-Modified")}
+            return copy.write(response, url, told, progress) if copy else _bytes(response, url, progress)
     except HTTPError as error:
         error.close()
         if copy and state and (error.code == 304 or error.code >= 500):
@@ -143,12 +141,12 @@ class _Copy:
 
     def _make_room(self) -> None:
         """Remove the copies that were not used for longest."""
-        left = ROOM
+        room = ROOM
         for told in sorted(self.path.parent.glob("*.json"), key=lambda path: path.stat().st_mtime, reverse=True):
             copy = told.with_suffix("")
             with suppress(OSError):
-                left -= copy.stat().st_size
-                if left < 0 and copy != self.path:
+                room -= copy.stat().st_size
+                if room < 0 and copy != self.path:
                     copy.unlink()
                     told.unlink()
 
