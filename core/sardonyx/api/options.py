@@ -7,17 +7,15 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx import errors
+from sardonyx.api.adapters import LoraAdapter
+from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy, get_ep_devices
 from sardonyx.common import debug, units
 from sardonyx.common.enums import Choice
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.levels import GraphOptimizationLevel
-
-if TYPE_CHECKING:
-    from sardonyx.api.adapters import LoraAdapter
-    from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy
 
 
 class ExecutionMode(Choice):
@@ -239,8 +237,6 @@ class SessionOptions:
         It is given the devices that there are, what the model and the run are about, of which nothing is told, and how
         many it may choose.
         """
-        from sardonyx.api.devices import get_ep_devices
-
         self._providers = []
         self.add_provider_for_devices(delegate(get_ep_devices(), {}, {}, MOST_DEVICES)[:MOST_DEVICES], {})
 
