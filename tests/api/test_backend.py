@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import unittest
 import warnings
 from types import ModuleType
@@ -14,6 +13,7 @@ import pytest
 from onnx import helper
 
 import sardonyx
+from tests.api.sides import inner
 
 SIDES = pytest.mark.parametrize("side", [sardonyx, onnxruntime], ids=lambda side: side.__name__)
 X = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], np.float32)
@@ -23,7 +23,7 @@ NAMES = ["mul_1.onnx", "sigmoid.onnx", "logreg_iris.onnx"]
 def part(side: ModuleType, name: str) -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # onnxruntime's imports what onnx has deprecated
-        return importlib.import_module(f"{side.__name__}.{name}")
+        return inner(side, name)
 
 
 @SIDES

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,6 +15,7 @@ from onnx import helper
 
 import sardonyx
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented
+from tests.api.sides import inner
 
 SIDES = pytest.mark.parametrize("side", [sardonyx, onnxruntime], ids=lambda side: side.__name__)
 TEXT = f"""<ir_version: 8, opset_import: ["" : 17]>
@@ -35,7 +35,7 @@ def model() -> Any:
 
 
 def native(side: ModuleType) -> Any:
-    return importlib.import_module(f"{side.__name__}.capi._pybind_state")
+    return inner(side, "capi._pybind_state")
 
 
 def check(data: Any) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 from typing import Any
 
@@ -13,6 +12,7 @@ from onnx import TensorProto, helper
 
 import sardonyx
 from sardonyx.errors import InvalidArgument
+from tests.api.sides import inner
 
 SIDES = pytest.mark.parametrize("side", [sardonyx, onnxruntime], ids=lambda side: side.__name__)
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -20,7 +20,7 @@ CPU = "CPUExecutionProvider"
 
 
 def native(side: ModuleType) -> Any:
-    return importlib.import_module(f"{side.__name__}.capi._pybind_state")
+    return inner(side, "capi._pybind_state")
 
 
 def double() -> bytes:
@@ -121,7 +121,7 @@ def test_tensors_are_copied() -> None:
 
 @SIDES
 def test_what_scripts_ask_of_the_collection(side: ModuleType) -> None:
-    collection = importlib.import_module(f"{side.__name__}.capi.onnxruntime_inference_collection")
+    collection = inner(side, "capi.onnxruntime_inference_collection")
     normalize = collection.check_and_normalize_provider_args
     assert normalize(None, None, ["a"]) == ([], [])
     assert normalize([("a", {1: 2}), "b"], None, ["a", "b"]) == (["a", "b"], [{"1": "2"}, {}])
