@@ -131,7 +131,7 @@ def measure(kernel: Kernel, dtype: str, last: bool, runs: int, beside: Callable[
     options.profile_file_prefix = "/dev/null"
     session = InferenceSession(kernel.model(dtype, last).SerializeToString(), options, ["WebGpuExecutionProvider"])
     feeds = kernel.feeds(dtype, last)
-    profiler = session._profiling.profiler
+    profiler = session._runner.profiling.profiler
     assert profiler is not None
     times, others = [], []
     for _ in range(runs + 1):

@@ -94,6 +94,6 @@ def test_to_cancel_ends_the_run() -> None:
     started = time.monotonic()
     with pytest.raises(TimeoutError):
         asyncio.run(main())
-    while any(executor._free == [] for executor in session._main.function.executors):
+    while any(executor._free == [] for executor in session._runner.variants.main.executors):
         assert time.monotonic() - started < 60
         time.sleep(0.01)

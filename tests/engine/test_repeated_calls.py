@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 
 import sardonyx
+from sardonyx.api.runner import Runner
 from sardonyx.errors import Fail, InvalidArgument
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS, WASM
@@ -50,7 +51,7 @@ def x() -> np.ndarray:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_repeated_call_is_not_prepared_again(provider: str, x: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
     session = settled(CHAIN, provider, {"x": x})
-    monkeypatch.delattr(sardonyx.InferenceSession, "_run")
+    monkeypatch.delattr(Runner, "_ran")
     for k in range(3):
         (y,) = session.run(None, {"x": x + k})
         np.testing.assert_allclose(y, chain(x + k), rtol=1e-5, atol=1e-6)
@@ -224,6 +225,6 @@ def test_memory_goes_with_the_session(provider: str, text: str, x: np.ndarray) -
     if text is CONTROL_FLOW:
         feeds |= {"n": np.array(2), "c": np.array(True)}
     session = settled(text, provider, feeds)
-    function = weakref.ref(session._main.function)
+    function = weakref.ref(session._runner.variants.main)
     del session
     assert function() is None

@@ -11,7 +11,7 @@ import pytest
 
 import sardonyx
 from sardonyx import primitives as p
-from sardonyx.api import session
+from sardonyx.api import runner
 from sardonyx.common import dtypes
 from sardonyx.common.strings import RunStrings, StaleStringsError, StringTable
 from sardonyx.errors import InvalidArgument, NotImplemented, RuntimeException
@@ -274,7 +274,7 @@ def test_a_run_starts_again_when_its_strings_become_constants(monkeypatch: pytes
             if next(failing, False):
                 raise StaleStringsError
 
-    monkeypatch.setattr(session, "RunStrings", Late)
+    monkeypatch.setattr(runner, "RunStrings", Late)
     assert run(SPLIT, x=words("a cat"))[0].tolist() == [["a", "cat"]]
     assert next(failing, None) is None
 

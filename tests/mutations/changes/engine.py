@@ -125,7 +125,7 @@ RUNTIME = [
 SESSIONS = [
     Mutation(
         "a size by its denotation is no part of the key of plans",
-        "core/sardonyx/api/options.py",
+        "core/sardonyx/passes/changes.py",
         "return [sorted(self.names.items()), sorted(self.denotations.items())]",
         "return [sorted(self.names.items())]",
         ("tests/api/test_options.py",),
@@ -146,7 +146,7 @@ SESSIONS = [
     ),
     Mutation(
         "an output may be bound to memory of another shape",
-        "core/sardonyx/api/io_binding.py",
+        "core/sardonyx/api/outputs.py",
         "if list(handle.shape) != value.shape() or handle.element.number",
         "if handle.element.number",
         ("tests/webgpu/test_binding.py",),

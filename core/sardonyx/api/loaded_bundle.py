@@ -1,0 +1,63 @@
+"""A bundle as a session has it: its plans are all that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from sardonyx.api.execution_providers import ExecutionProviders
+from sardonyx.errors import Fail, InvalidArgument
+from sardonyx.model.ir import Value
+from sardonyx.model.structure import Form
+from sardonyx.plans.bundle.format import Bundle
+from sardonyx.plans.bundle.recall import accepts, recall
+from sardonyx.plans.plan import Plan
+from sardonyx.plans.plan_cache import Facts
+from sardonyx.plans.weight_table import WeightTable
+from sardonyx.runtime.handles import Feed
+
+
+class LoadedBundle:
+    """What `LoadedModel` is to a model, where nothing can be compiled: `facts` and `names` are there after `recall`."""
+
+    facts: Facts
+    names: WeightTable
+    is_bundle = True
+
+    def __init__(self, bundle: Bundle, providers: ExecutionProviders) -> None:
+        self._bundle = bundle
+        self._told = providers.take_from(bundle)
+        self._provider = providers.first
+
+    def recall(self) -> Sequence[Plan]:
+        """The bundle's plans."""
+        remembered = recall(self._bundle, self._provider, self._told)
+        self.facts, self.names = remembered.facts, remembered.names
+        return remembered.plans
+
+    def inputs(self, fed: frozenset[str]) -> Sequence[Value]:
+        """What a call gives; InvalidArgument where initializers are among it."""
+        if fed:
+            raise InvalidArgument(f"{self._bundle.name} is compiled: {min(fed)!r} cannot be fed any more")
+        return self.facts.inputs
+
+    def compile_early(self) -> Plan | None:
+        return None
+
+    def compile(
+        self,
+        fed: frozenset[str],
+        feeds: Sequence[Feed],
+        hints: Mapping[str, int],
+        arguments: Sequence[Form],
+        earlier: Sequence[Plan],
+    ) -> NoReturn:
+        """Raises InvalidArgument, which says what the bundle is for."""
+        shapes = ", ".join(str(list(feed.shape)) for feed in feeds)
+        raise InvalidArgument(
+            f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{accepts(self._told)}"
+        )
+
+    def assignment(self, plans: Sequence[Plan]) -> Any:
+        """Raises Fail."""
+        raise Fail("a bundle has kernels, no nodes: ask a session on the model that it was compiled from")

@@ -1,0 +1,184 @@
+"""A model on execution providers, ready to run: what a call feeds becomes tensors, and a plan's results its outputs."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from sardonyx.api.execution_providers import ExecutionProviders, threads_of
+from sardonyx.api.feeds import fed_to
+from sardonyx.api.loaded_bundle import LoadedBundle
+from sardonyx.api.loaded_model import LoadedModel
+from sardonyx.api.model_interface import ModelInterface
+from sardonyx.api.options import RunOptions, SessionOptions
+from sardonyx.api.ort_value import OrtValue
+from sardonyx.api.outputs import Outputs, Ran, Target
+from sardonyx.api.variants import Variants
+from sardonyx.common import debug, threads
+from sardonyx.common.garbage import paused
+from sardonyx.common.strings import RunStrings, StaleStringsError
+from sardonyx.common.termination import governed
+from sardonyx.errors import DeviceLost, MustAwait
+from sardonyx.model.structure import Form, form, leaves
+from sardonyx.plans.bundle.recall import open_bundle
+from sardonyx.plans.plan import Plan
+from sardonyx.plans.plan_cache import StalePlanError
+from sardonyx.runtime.budget import OverLimitError
+from sardonyx.runtime.frames import GuardError
+from sardonyx.runtime.handles import Feed, downloaded
+from sardonyx.runtime.profile import Profiling
+
+
+class Call(NamedTuple):
+    """What a run is given: which initializers are fed, tensors, and how they are arranged."""
+
+    fed: frozenset[str]
+    feeds: list[Feed]
+    arguments: list[Form]
+
+
+class Runner:
+    """Owns all that a session has on some providers: `providers` with their devices, `model` with what is read and
+    prepared of it, its `interface`, `variants` with the plans and the memory, and the `profiling` of all that."""
+
+    def __init__(
+        self,
+        given: Any,
+        options: SessionOptions,
+        disabled: Sequence[str],
+        names: Any,
+        provider_options: Any,
+        strict: bool,
+    ) -> None:
+        """A model at a path or in bytes on the providers of these names; if `strict`, nobody else's are among them."""
+        threads.check(threads_of(options))
+        self.profiling = Profiling(options)
+        self._lock = threading.Lock()
+        bundle = open_bundle(given)
+        with paused():
+            self.providers = ExecutionProviders(options, names, provider_options, strict)
+            self.model: LoadedModel | LoadedBundle = (
+                LoadedModel(given, options, disabled, self.providers, self.profiling)
+                if bundle is None
+                else LoadedBundle(bundle, self.providers)
+            )
+            with suppress(MustAwait):  # `run_async` opens them
+                self.providers.open()
+            self.variants = Variants(self.providers.devices, options.memory_limit, self.profiling.profiler)
+            self._prepare()
+        self.interface = ModelInterface(self.model.facts)
+
+    def _prepare(self) -> None:
+        """Find the plans that were made for this model before, or make the one that needs no call."""
+        main = self.variants.main
+        plans = self.model.recall()
+        for plan in plans:
+            main.remember(plan)
+        if plans and not plans[0].symbols:
+            main.executors[0].prepare()
+        early = None if plans else self.model.compile_early()
+        if early:
+            main.add(early)
+        if plans or early:
+            main.fit()
+
+    # ---- running
+
+    def run(self, feed: Mapping[str, Any]) -> list[Any]:
+        """All outputs; what was found out for a feed like this one is not found out again."""
+        try:
+            with self.variants.turn():
+                outputs = self.variants.main.rerun(feed, self.model.names.strings)
+        except (GuardError, OverLimitError, StaleStringsError, StalePlanError):
+            outputs = None
+        return self.execute(self.call(feed)) if outputs is None else outputs
+
+    def call(self, feed: Mapping[str, Any]) -> Call:
+        """What is fed, checked."""
+        fed = self.interface.overridden(feed)
+        if any(isinstance(value, OrtValue) for value in feed.values()):
+            feed = {name: self._own(value) for name, value in feed.items()}
+        items = fed_to(self.model.inputs(fed), feed)
+        return Call(fed, [tensor for item in items for tensor in leaves(item)], list(map(form, items)))
+
+    def execute(self, call: Call) -> list[Any]:
+        """All outputs."""
+        with self.profiling.span("model_run"), self.variants.turn():
+            self.providers.open()
+            ran = self._ran(call)
+            try:
+                return ran.present(downloaded(self.providers.devices, ran.handles))
+            finally:
+                ran.release()
+
+    async def execute_async(self, call: Call, options: RunOptions) -> list[Any]:
+        """The same, but what can be awaited is: devices that are to be opened, and the outputs."""
+        devices = self.providers.devices
+        try:
+            return await self._execute_async(call, options)
+        except DeviceLost as error:
+            self.reopen(error, devices)
+        return await self._execute_async(call, options)
+
+    async def _execute_async(self, call: Call, options: RunOptions) -> list[Any]:
+        from sardonyx.api import asynchronous  # asyncio takes long to import
+
+        with self.profiling.span("model_run"):
+            if not self.providers.devices:
+                await asynchronous.opened(self.providers.wanted())
+            with governed(options):
+                self.providers.open()
+                ran = self._ran(call)
+            try:
+                return ran.present(await asynchronous.downloaded(self.providers.devices, ran.handles))
+            finally:
+                ran.release()
+
+    def run_bound(self, feeds: Mapping[str, OrtValue], targets: Mapping[str, Target]) -> dict[str, OrtValue]:
+        """The outputs where they are wanted, for values wherever they lie."""
+        with self.profiling.span("model_run"), self.variants.turn():
+            self.providers.open()
+            ran = self._ran(self.call(feeds))
+            try:
+                outputs = Outputs(self.providers.devices, self.providers.names)
+                values = outputs.take(ran, self.interface.output_names, targets)
+            finally:
+                ran.release()
+        sparse = filter(self.interface.is_sparse, values)
+        return values | {name: OrtValue.sparse(values[name]) for name in sparse}
+
+    def _own(self, value: Any) -> Any:
+        """What to feed for an OrtValue: where it lies, if on one of the session's devices."""
+        return value.feed(self.providers.devices) if isinstance(value, OrtValue) else value
+
+    def _ran(self, call: Call) -> Ran:
+        """The outputs on their devices."""
+        fed, feeds, arguments = call
+        function = self.variants.function(fed)
+
+        def compile_now(hints: Mapping[str, int]) -> Plan:
+            return self.model.compile(fed, feeds, hints, arguments, self.variants.plans)
+
+        strings = RunStrings(self.model.names.strings)
+        try:
+            handles, plan, release = function.call(feeds, strings, None, compile_now, arguments)
+        except StaleStringsError:
+            return self._ran(call)
+        except StalePlanError:
+            function.forget()
+            return self._ran(call)
+        return Ran(handles, plan.results, strings, release)
+
+    # ---- devices that are lost
+
+    def reopen(self, error: DeviceLost, devices: Sequence[Any]) -> None:
+        """Have no devices, unless another thread was here first. The next run opens them: plans stay, weights are
+        uploaded again."""
+        with self._lock:
+            if self.providers.devices is not devices:
+                return
+            debug.warn(f"{error}; it is opened again, and the model runs once more", RuntimeWarning)
+            self.providers.lose()
+            self.variants.move(self.providers.devices)
