@@ -22,9 +22,9 @@ class AdapterFormat:
     """
 
     def __init__(self, adapter: Adapter | None = None) -> None:
-        known = adapter or Adapter(0, 0, {})
-        self._adapter_version, self._model_version = known.adapter_version, known.model_version
-        self._parameters = {name: OrtValue(array, dtype) for name, (dtype, array) in known.parameters.items()}
+        contents = adapter or Adapter(0, 0, {})
+        self._adapter_version, self._model_version = contents.adapter_version, contents.model_version
+        self._parameters = {name: OrtValue(array, dtype) for name, (dtype, array) in contents.parameters.items()}
 
     @staticmethod
     def read_adapter(file_path: str | os.PathLike[str]) -> AdapterFormat:
@@ -33,8 +33,8 @@ class AdapterFormat:
 
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
         """Write a file of this format."""
-        found = {name: value.stored() for name, value in self._parameters.items()}
-        Path(file_path).write_bytes(write_adapter(Adapter(self._adapter_version, self._model_version, found)))
+        tensors = {name: value.stored() for name, value in self._parameters.items()}
+        Path(file_path).write_bytes(write_adapter(Adapter(self._adapter_version, self._model_version, tensors)))
 
     def get_format_version(self) -> int:
         return VERSION

@@ -41,12 +41,12 @@ def assigned(graph: Graph, plan: Plan, titles: Mapping[str, str]) -> list[OrtEpA
     A node of which nothing is left is on the first provider, and constants are no nodes, as in onnxruntime.
     """
     places = _placement(plan)
-    found = []
+    subgraphs = []
     for node in _nodes(graph):
         name = places.get(node.label, plan.devices[0])
         told = OrtEpAssignedNode(node.name, node.domain, node.op_type)
-        found.append(OrtEpAssignedSubgraph(titles.get(name, name), [told]))
-    return found
+        subgraphs.append(OrtEpAssignedSubgraph(titles.get(name, name), [told]))
+    return subgraphs
 
 
 def guessed(compiler: Compiler) -> Plan:
@@ -73,9 +73,9 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 def _placement(plan: Plan) -> dict[str, str]:
     """The providers of nodes by their labels, those in control flow, too."""
-    found: dict[str, str] = {}
+    providers: dict[str, str] = {}
     for function in plan.functions:
         for inner in function:
-            found |= _placement(inner)
+            providers |= _placement(inner)
     labels = zip(plan.nodes, plan.placement, strict=True)
-    return found | {label: plan.devices[device] for label, device in labels if device >= 0}
+    return providers | {label: plan.devices[device] for label, device in labels if device >= 0}

@@ -81,13 +81,16 @@ async def _tell_awaited(work: Awaitable[Results], callback: Callable[[Results, s
 async def opened(providers: Iterable[tuple[Provider, Mapping[str, Any]]]) -> None:
     """Have those devices open that take waiting."""
     for provider, options in providers:
-        await provider.open(options)
+        if wait := getattr(provider, "open", None):
+            await wait(options)
 
 
 async def downloaded(devices: Sequence[Device], handles: Sequence[Handle]) -> list[np.ndarray]:
     """The arrays of tensors, those of one device read together where that can be awaited."""
-    found: dict[int, np.ndarray] = {}
+    arrays_by_place: dict[int, np.ndarray] = {}
     for number, places in by_device(handles).items():
-        arrays = await devices[number].download_all_async([handles[k].tensor for k in places])
-        found.update(zip(places, arrays, strict=True))
-    return [found[k] for k in range(len(handles))]
+        device, tensors = devices[number], [handles[k].tensor for k in places]
+        together = getattr(device, "download_all_async", None)
+        arrays = [device.download(*tensor) for tensor in tensors] if together is None else await together(tensors)
+        arrays_by_place.update(zip(places, arrays, strict=True))
+    return [arrays_by_place[k] for k in range(len(handles))]

@@ -112,8 +112,8 @@ class _Maker:
             codes.setdefault(key, (code, same))
             return numbers.setdefault(key, len(numbers))
 
-        made = [self._plan(bundler, bucket) for bucket in buckets]
-        plans = [plan for plan, _ in made]
+        plans_and_terms = [self._plan(bundler, bucket) for bucket in buckets]
+        plans = [plan for plan, _ in plans_and_terms]
         if bad := sorted({label for plan in plans for label in foreign(plan)}):
             more = f" and {len(bad) - 5} more" if len(bad) > 5 else ""
             raise NotImplemented(
@@ -122,7 +122,7 @@ class _Maker:
             )
         for plan in plans:
             self._collect(plan)
-        stored = [{"accepts": accepts, **store(plan, number)} for plan, accepts in made]
+        stored = [{"accepts": accepts, **store(plan, number)} for plan, accepts in plans_and_terms]
         told, sections = bundler.write(list(codes.values()))
         listed = [[*each, reach(code)] for each, (code, _) in zip(told["codes"], codes.values(), strict=True)]
         return {"provider": bundler.provider.name, **told, "codes": listed, "plans": stored}, sections
@@ -168,18 +168,18 @@ def _bundler(target: str) -> Bundler:
 
 def _shaped(model: Model, bucket: Mapping[str, Typical]) -> Model:
     """The model with inputs of these sizes; a name of a dimension is known from the first input that has it."""
-    given = {name: tuple(x.shape) if isinstance(x, np.ndarray) else tuple(x) for name, x in bucket.items()}
+    shapes = {name: tuple(x.shape) if isinstance(x, np.ndarray) else tuple(x) for name, x in bucket.items()}
     copy = copy_model(model)
     sizes: dict[str, set[int]] = {}
     for value in copy.graph.inputs:
-        for name, size in zip(value.shape or (), given.get(value.name, ())):
+        for name, size in zip(value.shape or (), shapes.get(value.name, ())):
             if isinstance(name, str) and isinstance(size, int):
                 sizes.setdefault(name, set()).add(size)
-    known = {name: found.pop() for name, found in sizes.items() if len(found) == 1}
+    sizes_by_name = {name: found.pop() for name, found in sizes.items() if len(found) == 1}
     for value in copy.graph.inputs:
-        kind, wanted = value.type, given.get(value.name)
+        kind, wanted = value.type, shapes.get(value.name)
         if isinstance(kind, TensorType):
-            value.type = replace(kind, shape=_fixed(value.name, kind, wanted, known))
+            value.type = replace(kind, shape=_fixed(value.name, kind, wanted, sizes_by_name))
     return copy
 
 

@@ -259,12 +259,12 @@ class OrtEpDevice:
 
 def get_ep_devices() -> list[OrtEpDevice]:
     """A device for each execution provider that is available."""
-    found = []
+    devices = []
     for name in registry.available():
         gpu = name == registry.WEBGPU
         kind = OrtHardwareDeviceType.GPU if gpu else OrtHardwareDeviceType.CPU
-        found.append(OrtEpDevice(name, OrtHardwareDevice(kind, "" if gpu else platform.processor())))
-    return found
+        devices.append(OrtEpDevice(name, OrtHardwareDevice(kind, "" if gpu else platform.processor())))
+    return devices
 
 
 def get_hardware_devices() -> list[OrtHardwareDevice]:

@@ -89,10 +89,10 @@ def _numbers(name: str, array: np.ndarray, want: DType) -> np.ndarray:
     if array.size and want.storage.kind not in _TAKES.get(array.dtype.kind, ""):
         return array
     with np.errstate(all="ignore"):
-        found = array.astype(want.storage)
-    if want.is_int and (found != array).any():
+        converted = array.astype(want.storage)
+    if want.is_int and (converted != array).any():
         raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, which does not hold all of these numbers")
-    return found
+    return converted
 
 
 _TAKES = {"b": "biuf", "i": "biuf", "u": "biuf", "f": "bf"}
@@ -105,8 +105,8 @@ def blank(inputs: Sequence[Value], shapes: Mapping[str, Sequence[int]]) -> dict[
     Raises InvalidArgument where there is no input of a name, and where a size is not told.
     """
     if unknown := shapes.keys() - {value.name for value in inputs}:
-        known = ", ".join(repr(value.name) for value in inputs)
-        raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {known}")
+        names = ", ".join(repr(value.name) for value in inputs)
+        raise InvalidArgument(f"the model has no input {min(unknown)!r}; it has {names}")
     feeds: dict[str, np.ndarray] = {}
     for value in inputs:
         told = shapes.get(value.name, value.shape)

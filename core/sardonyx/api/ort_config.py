@@ -55,12 +55,12 @@ def configured(options: SessionOptions, metadata: Mapping[str, str]) -> SessionO
     2
     """
     try:
-        found = json.loads(metadata.get(KEY) or "{}")
+        config = json.loads(metadata.get(KEY) or "{}")
     except (ValueError, RecursionError) as error:
         raise InvalidValue(f"Json stored in the `{KEY}` key cannot be parsed. Error message: {error}") from None
-    given = found.get("session_options") if isinstance(found, dict) else None
+    settings = config.get("session_options") if isinstance(config, dict) else None
     changed: dict[str, Any] = {}
-    for name, value in given.items() if isinstance(given, dict) else ():
+    for name, value in settings.items() if isinstance(settings, dict) else ():
         if name not in _FIELDS:
             continue
         if type(value) is not int:

@@ -31,8 +31,8 @@ def provider_of(device_type: str | OrtDevice, device_id: int = 0) -> str | None:
         device_type = "cpu" if device_type.device_type() == OrtDevice.cpu() else "gpu"
     kind = device_type.lower()
     if device_id != 0 or (kind != "cpu" and kind not in DEVICES):
-        known = ", ".join(["cpu", *DEVICES])
-        raise InvalidArgument(f"no device {device_type!r} number {device_id}; there are {known}, each with number 0")
+        kinds = ", ".join(["cpu", *DEVICES])
+        raise InvalidArgument(f"no device {device_type!r} number {device_id}; there are {kinds}, each with number 0")
     return DEVICES.get(kind)
 
 
@@ -319,7 +319,7 @@ def reserve(device: Device, element: DType, shape: tuple[int, ...]) -> Handle:
 def fetched(values: Sequence[OrtValue]) -> list[Any]:
     """The values on the host, those of one device read together."""
     placed = [value for value in values if value.place is not None]
-    devices = list({id(value.device): value.device for value in placed}.values())
+    devices = list(dict.fromkeys(value.device for value in placed))
     handles = [handle_on(devices, value) for value in placed]
     strings = RunStrings(StringTable())
     arrays = iter([outward(a, h.element, strings) for a, h in zip(downloaded(devices, handles), handles, strict=True)])

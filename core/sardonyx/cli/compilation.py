@@ -29,12 +29,12 @@ def describe(compiler: Compiler, shapes: Sequence[Sequence[int]]) -> dict[str, A
     ]
     traced: list[Trace] = []
 
-    def made(excluded: Collection[Place]) -> Plan:
+    def planned(excluded: Collection[Place]) -> Plan:
         trace, symbols = compiler.trace(feeds, {})
         traced.append(trace)
         return compiler.schedule(trace, symbols, excluded)
 
-    plan = without_excluded(made)
+    plan = without_excluded(planned)
     trace = traced[-1]
     hints = {name: number for inner in _traces(trace) for name, number in inner.guards.hints.items()}
     names = names_of(plan, compiler.inputs)

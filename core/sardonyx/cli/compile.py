@@ -95,28 +95,28 @@ def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[
 
     names = [value.name for value in inputs]
     dims: dict[str, list[int | str]] = {size: [] for value in inputs for size in value.shape or () if _is_name(size)}
-    given: dict[str, list[Typical]] = {}
+    sets_by_name: dict[str, list[Typical]] = {}
     for text in shapes:
         dim, _, size = text.partition("=")
         if dim in dims and dim not in names:
             dims[dim].append(_size(size, text))
             continue
         for name, sizes in named("--shape", [text], names).items():
-            given.setdefault(name, []).append(
+            sets_by_name.setdefault(name, []).append(
                 [_size(size, text) for size in sizes.replace(",", "x").split("x") if size]
             )
     for value in inputs:
         sets = max((len(dims.get(size, ())) for size in value.shape or () if _is_name(size)), default=0)
-        if sets and value.name not in given:
-            given[value.name] = [[_of_dim(size, dims, k) for size in value.shape or ()] for k in range(sets)]
+        if sets and value.name not in sets_by_name:
+            sets_by_name[value.name] = [[_of_dim(size, dims, k) for size in value.shape or ()] for k in range(sets)]
     for text in values:
         for name, elements in named("--value", [text], names).items():
             try:
-                given.setdefault(name, []).append(_array(json.loads(elements)))
+                sets_by_name.setdefault(name, []).append(_array(json.loads(elements)))
             except ValueError:
                 raise InvalidArgument(f"--value {text}: write a number, or a list of numbers in []") from None
-    count = max(map(len, given.values()), default=1)
-    return [{name: sets[min(k, len(sets) - 1)] for name, sets in given.items()} for k in range(count)]
+    count = max(map(len, sets_by_name.values()), default=1)
+    return [{name: sets[min(k, len(sets) - 1)] for name, sets in sets_by_name.items()} for k in range(count)]
 
 
 def _is_name(size: DimLike) -> TypeGuard[str]:

@@ -64,8 +64,8 @@ def collect(
         raise EPFail("; ".join(f"{', '.join(device['providers'])}: {device['problem']}" for device in devices))
     answers = best["answers"]
     for device in devices:
-        found = [answer["digit"] for answer in device.pop("answers")]
-        device["same"] = found == [answer["digit"] for answer in answers] if found else None
+        digits = [answer["digit"] for answer in device.pop("answers")]
+        device["same"] = digits == [answer["digit"] for answer in answers] if digits else None
     return {
         "model": {"bytes": len(model), "nodes": total, **metadata},
         "images": [

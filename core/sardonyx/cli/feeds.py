@@ -86,8 +86,8 @@ def add_shape(parser: argparse.ArgumentParser) -> None:
 
 def inputs_of(model: Model) -> list[Value]:
     """What a call has to give: the graph's inputs that no initializer stands for."""
-    initialized = {id(value) for value in model.graph.initializers}
-    return [value for value in model.graph.inputs if id(value) not in initialized]
+    initialized = set(model.graph.initializers)
+    return [value for value in model.graph.inputs if value not in initialized]
 
 
 def named(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
@@ -98,15 +98,15 @@ def named(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dic
     """
     result = {}
     for text in texts or ():
-        name, found, value = text.rpartition("=") if text.count("=") == 1 else text.partition("=")
-        if not found and len(names) == 1:
+        name, equals, value = text.rpartition("=") if text.count("=") == 1 else text.partition("=")
+        if not equals and len(names) == 1:
             name, value = names[0], text
-        elif not found:
+        elif not equals:
             example = f", as in {option} {names[0]}={text}" if names else ""
             raise InvalidArgument(f"{option} {text}: say for which input{example}")
         if name not in names:
-            known = f"there are {', '.join(names)}" if names else "the model has none"
-            raise InvalidArgument(f"{option} {text}: there is no input {name!r}; {known}")
+            there = f"there are {', '.join(names)}" if names else "the model has none"
+            raise InvalidArgument(f"{option} {text}: there is no input {name!r}; {there}")
         result[name] = value
     return result
 
@@ -133,11 +133,11 @@ def shapes_of(texts: Sequence[str] | None, inputs: Sequence[Value]) -> dict[str,
 
 
 def sizes(
-    name: str, declared: Sequence[DimLike] | None, given: Mapping[str, Sequence[int]], assumed: list[str]
+    name: str, declared: Sequence[DimLike] | None, asked: Mapping[str, Sequence[int]], assumed: list[str]
 ) -> tuple[int, ...]:
     """The shape of an input; dimensions that are taken as 1 are written down in `assumed`."""
-    if name in given:
-        shape = tuple(given[name])
+    if name in asked:
+        shape = tuple(asked[name])
         fits = declared is None or (
             len(declared) == len(shape) and all(not isinstance(a, int) or a == b for a, b in zip(declared, shape))
         )
@@ -151,8 +151,8 @@ def sizes(
         raise InvalidArgument(f"the rank of input {name!r} is not known; give --shape {name}=...")
     shape = ()
     for axis, size in enumerate(declared):
-        if isinstance(size, str) and size in given:
-            size = given[size][0]
+        if isinstance(size, str) and size in asked:
+            size = asked[size][0]
         elif not isinstance(size, int):
             label = size or f"{name}.shape[{axis}]"
             assumed += [label] if label not in assumed else []
@@ -161,13 +161,13 @@ def sizes(
     return shape
 
 
-def wanted(value: Value, given: Mapping[str, Sequence[int]]) -> tuple[DimLike, ...] | None:
+def wanted(value: Value, asked: Mapping[str, Sequence[int]]) -> tuple[DimLike, ...] | None:
     """The shape that a file has to have, as far as the model or `--shape` tells it; None where neither does."""
-    if value.name in given:
-        return sizes(value.name, value.shape, given, [])
+    if value.name in asked:
+        return sizes(value.name, value.shape, asked, [])
     if value.shape is None:
         return None
-    return tuple(given[size][0] if isinstance(size, str) and size in given else size for size in value.shape)
+    return tuple(asked[size][0] if isinstance(size, str) and size in asked else size for size in value.shape)
 
 
 def feeds(
@@ -180,7 +180,7 @@ def feeds(
     """A value for every input: from its file, a picture normalized, else random."""
     inputs = inputs_of(model)
     names = [value.name for value in inputs]
-    given = shapes_of(shapes, inputs)
+    asked = shapes_of(shapes, inputs)
     reader = Reader(sample_rate(model.metadata), normalization)
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
@@ -189,21 +189,23 @@ def feeds(
         if "=" in text or len(inputs) == 1 or Path(text).suffix.lower() not in ARCHIVES:
             single.append(text)
             continue
-        found = archive(Path(text))
-        if not isinstance(found, dict):
+        arrays = archive(Path(text))
+        if not isinstance(arrays, dict):
             raise InvalidArgument(f"{text} holds no values by name; give --input NAME={text}")
-        named("--input", [f"{name}={text}" for name in found], names)
+        named("--input", [f"{name}={text}" for name in arrays], names)
         values |= {
-            value.name: fit(value.name, value.type, found[value.name], text) for value in inputs if value.name in found
+            value.name: fit(value.name, value.type, arrays[value.name], text)
+            for value in inputs
+            if value.name in arrays
         }
-        sources |= dict.fromkeys(found, text)
+        sources |= dict.fromkeys(arrays, text)
     sources |= (paths := named("--input", single, names))
     values |= {
-        value.name: reader.read(value, Path(paths[value.name]), wanted(value, given))
+        value.name: reader.read(value, Path(paths[value.name]), wanted(value, asked))
         for value in inputs
         if value.name in paths
     }
-    _refuse_others(inputs, given, values, sources)
+    _refuse_others(inputs, asked, values, sources)
     if normalization is not None and not reader.pictures:
         raise InvalidArgument(f"{normalization.option} is for pictures, and no input is one")
     rng = np.random.default_rng(seed)
@@ -211,29 +213,29 @@ def feeds(
     bounds = limits(model.graph)
     for value in inputs:
         if value.name not in values:
-            values[value.name] = made(value, given, assumed, rng, bounds.get(value.name))
+            values[value.name] = made_up(value, asked, assumed, rng, bounds.get(value.name))
             sources[value.name] = "random"
     return Feeds({name: values[name] for name in names}, sources, assumed, reader.notes, reader.rate)
 
 
 def _refuse_others(
-    inputs: Sequence[Value], given: Mapping[str, Sequence[int]], values: Mapping[str, Any], sources: Mapping[str, str]
+    inputs: Sequence[Value], asked: Mapping[str, Sequence[int]], values: Mapping[str, Any], sources: Mapping[str, str]
 ) -> None:
     """Raises InvalidArgument where a file has another shape than `--shape` says."""
     for value in inputs:
-        found = getattr(values.get(value.name), "shape", None)
-        declared = wanted(value, given)
-        if found is None or declared is None or declared == value.shape:
+        shape = getattr(values.get(value.name), "shape", None)
+        declared = wanted(value, asked)
+        if shape is None or declared is None or declared == value.shape:
             continue
-        if len(found) != len(declared) or any(isinstance(a, int) and a != b for a, b in zip(declared, found)):
-            sides = ["x".join("?" if size is None else str(size) for size in shape) for shape in (found, declared)]
+        if len(shape) != len(declared) or any(isinstance(a, int) and a != b for a, b in zip(declared, shape)):
+            sides = ["x".join("?" if size is None else str(size) for size in each) for each in (shape, declared)]
             raise InvalidArgument(
                 f"{sources[value.name]} is {sides[0]}, and --shape says {sides[1]} for {value.name!r}"
             )
 
 
-def made(
-    value: Value, given: Mapping[str, Sequence[int]], assumed: list[str], rng: np.random.Generator, bound: int | None
+def made_up(
+    value: Value, asked: Mapping[str, Sequence[int]], assumed: list[str], rng: np.random.Generator, bound: int | None
 ) -> Any:
     """A value for an input that is not given: masks of 1, positions that count, else random."""
     if isinstance(value.type, OptionalType):
@@ -242,7 +244,7 @@ def made(
         text = f"input {value.name!r} is a {type_name(value.type)}; give --input {value.name}=FILE.json"
         raise InvalidArgument(text)
     dtype = value.dtype or dtypes.float32
-    shape = sizes(value.name, value.shape, given, assumed)
+    shape = sizes(value.name, value.shape, asked, assumed)
     name = value.name.lower()
     if "mask" in name and dtype.kind in ("int", "uint", "bool"):
         return np.ones(shape, dtype.storage)
@@ -265,18 +267,18 @@ def random(dtype: DType, shape: Sequence[int], rng: np.random.Generator, bound: 
 
 def limits(graph: Graph) -> dict[str, int]:
     """For inputs that are indices into a table of the model, as token ids are: how many entries that has."""
-    users: defaultdict[int, list[tuple[Node, int]]] = defaultdict(list)
+    users: defaultdict[Value | None, list[tuple[Node, int]]] = defaultdict(list)
     for node in graph.nodes:
         for place, value in enumerate(node.inputs):
-            users[id(value)].append((node, place))
-    found = {}
+            users[value].append((node, place))
+    entries_of = {}
     for value in graph.inputs:
         if value.dtype is None or not value.dtype.is_int:
             continue
         numbers = []
         reached = [value]
         for each in reached:
-            for node, place in users[id(each)]:
+            for node, place in users[each]:
                 if node.op_type in THROUGH and place == 0:
                     reached += node.outputs
                 elif (table := LOOKUPS.get(node.op_type, {}).get(place)) is not None and table < len(node.inputs):
@@ -285,8 +287,8 @@ def limits(graph: Graph) -> dict[str, int]:
                     if entries and -len(entries) <= axis < len(entries):
                         numbers.append(entries[axis])
         if numbers:
-            found[value.name] = min(numbers)
-    return found
+            entries_of[value.name] = min(numbers)
+    return entries_of
 
 
 def _sizes(value: Value | None) -> tuple[int, ...] | None:

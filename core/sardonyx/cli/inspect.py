@@ -64,8 +64,8 @@ def _facts(model: Model, path: str) -> dict[str, Any]:
     graph = model.graph
     operators: Counter[tuple[str, str]] = Counter((node.domain, node.op_type) for node in graph.all_nodes())
     constants = [value.constant for value in graph.initializers if value.constant is not None]
-    made = (node.attribute("value") for node in graph.all_nodes() if node.op_type == "Constant")
-    constants += [tensor for tensor in made if isinstance(tensor, Tensor)]
+    attributes = (node.attribute("value") for node in graph.all_nodes() if node.op_type == "Constant")
+    constants += [tensor for tensor in attributes if isinstance(tensor, Tensor)]
     functions = {(domain, name) for domain, name, _ in model.functions}
     kinds: dict[str, Counter[str]] = {}
     for tensor in constants:
@@ -104,9 +104,9 @@ def _unsupported(model: Model) -> list[dict[str, Any]]:
     from sardonyx.passes.known import undeclared
     from sardonyx.passes.upgrade import NEWEST
 
-    found: dict[tuple[str, str], list[str]] = {}
+    labels_by_operator: dict[tuple[str, str], list[str]] = {}
     for node, _ in undeclared(model):
-        found.setdefault((node.domain, node.op_type), []).append(node.label)
+        labels_by_operator.setdefault((node.domain, node.op_type), []).append(node.label)
     standard = "export the model for a newer operator set, which says this in other operators"
     custom = "declare it with @sardonyx.custom_op, or export the model with a function that says what it does"
     return [
@@ -116,7 +116,7 @@ def _unsupported(model: Model) -> list[dict[str, Any]]:
             "nodes": labels,
             "remedy": standard if (domain or "").replace("ai.onnx", "") in NEWEST else custom,
         }
-        for (domain, name), labels in found.items()
+        for (domain, name), labels in labels_by_operator.items()
     ]
 
 

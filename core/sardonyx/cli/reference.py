@@ -219,8 +219,8 @@ def _wide_attribute(attribute: Attribute) -> Attribute:
 
 def _wide_graph(graph: Graph) -> Graph:
     """Widen a copy of a graph, in place."""
-    made = [value for node in graph.nodes for value in node.outputs]
-    for value in (*graph.inputs, *graph.initializers, *made):
+    results = [value for node in graph.nodes for value in node.outputs]
+    for value in (*graph.inputs, *graph.initializers, *results):
         if isinstance(value.type, TensorType) and value.dtype in NARROW:
             value.type = replace(value.type, dtype=dtypes.float64)
         if value.constant is not None:

@@ -66,15 +66,15 @@ def _of_structure(item: Any, top: int) -> dict[str, Any]:
     if item is None:
         return {"shape": []}
     first = item[0] if isinstance(item, list) and item else item
-    found: dict[str, Any] = {"shape": [len(item)]}
+    summary: dict[str, Any] = {"shape": [len(item)]}
     if isinstance(first, dict):
         pairs = sorted(
             ((key, value) for key, value in first.items() if isinstance(value, (int, float))), key=lambda p: -p[1]
         )
         total = sum(value for _, value in pairs)
         kind = "probability" if abs(total - 1) < 1e-2 else "score"
-        found["top"] = [{"index": None, "label": str(key), kind: float(value)} for key, value in pairs[:top]]
-    return found
+        summary["top"] = [{"index": None, "label": str(key), kind: float(value)} for key, value in pairs[:top]]
+    return summary
 
 
 def labels(metadata: Mapping[str, str]) -> list[str]:
@@ -87,10 +87,10 @@ def labels(metadata: Mapping[str, str]) -> list[str]:
     if text[:1] not in ("{", "["):
         return [part.strip() for part in text.split(",")] if text else []
     try:
-        found = ast.literal_eval(text)
+        names = ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return []
-    return list(map(str, found.values() if isinstance(found, dict) else found))
+    return list(map(str, names.values() if isinstance(names, dict) else names))
 
 
 def listed(path: Path) -> list[str]:
@@ -103,14 +103,14 @@ def listed(path: Path) -> list[str]:
         text = data.decode("utf-8-sig")
         if path.suffix.lower() != ".json":
             return text.rstrip().splitlines()
-        found = json.loads(text)
-        if isinstance(found, dict):
-            found = [found[key] for key in sorted(found, key=int)]
-        if not isinstance(found, list):
+        names = json.loads(text)
+        if isinstance(names, dict):
+            names = [names[key] for key in sorted(names, key=int)]
+        if not isinstance(names, list):
             raise ValueError("it holds no list, and no dictionary by numbers")
     except ValueError as error:
         raise InvalidArgument(f"--labels {path}: these are no names of classes: {error}") from error
-    return [str(each[-1] if isinstance(each, list) and each else each) for each in found]
+    return [str(each[-1] if isinstance(each, list) and each else each) for each in names]
 
 
 def render(screen: Screen, outputs: Sequence[Mapping[str, Any]]) -> None:

@@ -229,5 +229,5 @@ def fitted(columns: Sequence[str], rows: Sequence[Sequence[str]], total: int, ga
 def filled(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> tuple[list[str], list[list[str]]]:
     """A table as text, without the columns that say nothing."""
     cells = [[clean(item) for item in row] for row in rows]
-    kept = [k for k, title in enumerate(columns) if title or any(row[k] for row in cells)]
-    return [columns[k] for k in kept], [[row[k] for k in kept] for row in cells]
+    shown = [k for k, title in enumerate(columns) if title or any(row[k] for row in cells)]
+    return [columns[k] for k in shown], [[row[k] for k in shown] for row in cells]

@@ -49,13 +49,13 @@ def decode(data: bytes) -> tuple[NDArray[np.float32], int]:
 
 def _chunks(data: bytes) -> dict[bytes, bytes]:
     """The chunks of a RIFF file; the last one may be cut off, as streams leave it."""
-    found: dict[bytes, bytes] = {}
+    chunks: dict[bytes, bytes] = {}
     position = 12 if data[:4] == b"RIFF" and data[8:12] == b"WAVE" else len(data)
     while position + 8 <= len(data):
         name, size = data[position : position + 4], int.from_bytes(data[position + 4 : position + 8], "little")
-        found.setdefault(name, data[position + 8 : position + 8 + size])
+        chunks.setdefault(name, data[position + 8 : position + 8 + size])
         position += 8 + size + size % 2
-    return found
+    return chunks
 
 
 def encode(samples: np.ndarray, rate: int) -> bytes:

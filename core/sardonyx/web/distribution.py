@@ -41,9 +41,9 @@ def download() -> Iterator[tuple[str, bytes]]:
     """
     try:
         with downloaded(*CARRIER) as archive:
-            found = {name: member(archive, f"assets/pyodide/{name}", digest) for name, digest in DIGESTS.items()}
-            lock = json.loads(found.pop(LOCK))
-            yield from found.items()
+            files = {name: member(archive, f"assets/pyodide/{name}", digest) for name, digest in DIGESTS.items()}
+            lock = json.loads(files.pop(LOCK))
+            yield from files.items()
             for each in needed(lock["packages"], ["numpy"]).values():
                 yield each["file_name"], member(archive, f"assets/pyodide/{each['file_name']}", each["sha256"])
         for name, (version, digest, depends) in INSTALLER.items():

@@ -140,7 +140,7 @@ SESSIONS = [
     Mutation(
         "integers that a type does not hold are wrapped",
         "core/sardonyx/api/feeds.py",
-        "if want.is_int and (found != array).any():",
+        "if want.is_int and (converted != array).any():",
         "if want is None:",
         ("tests/engine/test_session.py",),
     ),

@@ -67,11 +67,11 @@ def check_and_normalize_provider_args(
         if len(provider_options) != len(pairs) or any(isinstance(item, tuple) for item in providers):
             raise InvalidArgument("provider_options go with as many names of providers, without options of their own")
         pairs = [(name, more) for (name, _), more in zip(pairs, provider_options, strict=True)]
-    found: dict[str, dict[str, str]] = {}
+    options: dict[str, dict[str, str]] = {}
     for item in pairs:
         match item:
-            case (str(name), Mapping() as given) if name not in found:
-                found[name] = {str(key): str(value) for key, value in given.items()}
+            case (str(name), Mapping() as given) if name not in options:
+                options[name] = {str(key): str(value) for key, value in given.items()}
             case (str(name), Mapping()):
                 warnings.warn(f"Duplicate provider '{name}' encountered, ignoring.", stacklevel=2)
             case _:
@@ -79,7 +79,7 @@ def check_and_normalize_provider_args(
         if name not in available_provider_names:
             there = ", ".join(available_provider_names)
             warnings.warn(f"'{name}' is not in available provider names; there are {there}", stacklevel=2)
-    return list(found), list(found.values())
+    return list(options), list(options.values())
 
 
 def __getattr__(name: str) -> Any:
