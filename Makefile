@@ -32,6 +32,7 @@ lint: .venv/.test
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
 
 system: .venv/.test
 	@$(BIN)/python -m tests.support.system node webgpu browser desktop emulation

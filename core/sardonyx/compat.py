@@ -20,6 +20,7 @@ from importlib.metadata import Distribution, DistributionFinder
 from types import ModuleType
 from typing import Any
 
+import sardonyx
 from sardonyx.version import ONNXRUNTIME
 
 NAME = "onnxruntime"
@@ -101,8 +102,6 @@ class _Facade(ModuleType):
         self.get_version_string = lambda: version
 
     def __getattr__(self, name: str) -> Any:
-        import sardonyx
-
         if name == "onnxruntime_validation":
             return importlib.import_module(f"{NAME}.capi.{name}")
         if name in PACKAGES and _own(f"{NAME}.{name}"):
@@ -113,8 +112,6 @@ class _Facade(ModuleType):
             raise AttributeError(f"module {NAME!r}, for which Sardonyx stands in, has no attribute {name!r}") from None
 
     def __dir__(self) -> list[str]:
-        import sardonyx
-
         return sorted({*dir(sardonyx), *super().__dir__()})
 
 

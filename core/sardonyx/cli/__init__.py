@@ -1,4 +1,4 @@
-"""The command line: `sardonyx COMMAND`, or `python -m sardonyx COMMAND`.
+"""The command line, `sardonyx COMMAND` or `python -m sardonyx COMMAND`: what people type; nothing that code would call.
 
 A command is a module of this package, or an object that another package offers under its name as an entry point of the
 group `sardonyx.commands`:
@@ -9,7 +9,8 @@ group `sardonyx.commands`:
 Either has a docstring, whose first line is the help; `add_arguments(parser)`, which gets an `argparse.ArgumentParser`;
 and `run(args)`, which gets the parsed arguments, prints to stdout, raises whatever goes wrong, and gives the exit code
 where that is not 0. Every command has the options `--json` (print one JSON object instead of text; `args.json`) and
-`--debug` (errors with their traceback).
+`--debug` (errors with their traceback). It imports within `run` what takes long to import, such as the engine, so that
+`--help` does not wait for that.
 
 Exit codes: 0, 1 after an error, which is one line on stderr, or for what `verify` found, 2 for arguments that make no
 sense, 130 after Ctrl+C.

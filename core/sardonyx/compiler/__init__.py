@@ -1,1 +1,1 @@
-"""From an ONNX graph to a plan: trace, partition, fuse, lower, schedule."""
+"""From an ONNX graph to a plan: trace, partition, fuse, lower, schedule; no device is asked to run anything here."""

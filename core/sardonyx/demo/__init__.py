@@ -1,4 +1,4 @@
-"""The demonstration: a model of handwritten digits, pictures to try it on, and what turns one into its input.
+"""The demonstration: a model of handwritten digits, pictures to try it on, what turns one into its input; no command.
 
 `sardonyx demo` is built on it; in Python:
 

@@ -1,4 +1,4 @@
-"""Functions of the host: what is computed in Python between launches, by name, so that plans can store the call.
+"""Functions of the host: what is computed in Python between launches, by name, and never what a kernel computes.
 
     @host_function("text.upper")
     def upper(x: np.ndarray) -> np.ndarray:

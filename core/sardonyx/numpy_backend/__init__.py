@@ -1,4 +1,4 @@
-"""The NumPy execution provider: always there, on every platform that has Python."""
+"""The NumPy execution provider: always there, on every platform that has Python; not what other providers share."""
 
 from __future__ import annotations
 

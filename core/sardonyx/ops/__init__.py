@@ -1,4 +1,7 @@
-"""ONNX's operators, spelled in primitives. A family is imported when one of its operators is first looked up."""
+"""ONNX's operators, spelled in primitives; no operator knows of a provider.
+
+A family is imported when one of its operators is first looked up.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The primitives: what every ONNX operator is spelled in, and what every backend implements.
+"""The primitives: what every ONNX operator is spelled in and every backend implements; not how any of them does.
 
 Shapes are checked where a function is called, once, for all backends; sizes may be symbolic. Element-wise functions
 broadcast as NumPy does, and take Python numbers in the dtype of their other operand. Empty tensors are allowed

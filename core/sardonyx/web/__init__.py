@@ -1,4 +1,4 @@
-"""What web pages need, and `sardonyx web` puts into a folder: the page runtime, a Pyodide, and this package as a wheel.
+"""What pages need from Python, and `sardonyx web` puts into a folder; a page's own scripts are not Python.
 
     DIR/sardonyx/   the scripts; engine.json, which tells them of the wheel, and known.json, of what it can read
     DIR/pyodide/    the interpreter, NumPy, micropip, and the wheel of this package, all in one lock file

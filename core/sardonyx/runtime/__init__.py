@@ -1,0 +1,1 @@
+"""A plan is run here: frames, weights, inputs, halts and profiles; the compiler is not imported."""
