@@ -81,16 +81,13 @@ async def _tell_awaited(work: Awaitable[Results], callback: Callable[[Results, s
 async def opened(providers: Iterable[tuple[Provider, Mapping[str, Any]]]) -> None:
     """Have those devices open that take waiting."""
     for provider, options in providers:
-        if wait := getattr(provider, "open", None):
-            await wait(options)
+        await provider.open(options)
 
 
 async def downloaded(devices: Sequence[Device], handles: Sequence[Handle]) -> list[np.ndarray]:
     """The arrays of tensors, those of one device read together where that can be awaited."""
     arrays_by_place: dict[int, np.ndarray] = {}
     for number, places in by_device(handles).items():
-        device, tensors = devices[number], [handles[k].tensor for k in places]
-        together = getattr(device, "download_all_async", None)
-        arrays = [device.download(*tensor) for tensor in tensors] if together is None else await together(tensors)
+        arrays = await devices[number].download_all_async([handles[k].tensor for k in places])
         arrays_by_place.update(zip(places, arrays, strict=True))
     return [arrays_by_place[k] for k in range(len(handles))]

@@ -58,7 +58,7 @@ class ExecutionProviders:
 
     def _threaded(self, provider: Provider, options: Mapping[str, Any]) -> Mapping[str, Any]:
         count = threads_of(self._options)
-        if not count or not getattr(provider, "takes_threads", False):
+        if not count or not provider.takes_threads:
             return options
         return {"intra_op_num_threads": str(count), **options}
 

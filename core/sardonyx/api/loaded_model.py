@@ -135,7 +135,7 @@ class LoadedModel:
         model = self._model
         refuse_unknown(model)
         with self._profiling.span("optimize"), self._sparing():
-            integers = getattr(self._providers.first, "prefers_integers", False)
+            integers = self._providers.first.prefers_integers
             prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
             self._options.refuse_ort(target)

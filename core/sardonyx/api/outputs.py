@@ -66,8 +66,7 @@ class Outputs:
                 bound.update_inplace(array)
             values[name] = bound or OrtValue(ran.outward(array, handle), handle.element)
         for device in self.devices:
-            if flush := getattr(device, "flush", None):
-                flush()
+            device.flush()
         return {name: value for name, value in values.items() if value is not None}
 
     def _nested(self, name: str, value: Any, target: Target) -> OrtValue:

@@ -1,1 +1,33 @@
-"""What an execution provider is, and which there are; none of them is implemented here."""
+"""What an execution provider is: the contract that all of them keep, and which there are, by name. None is written here.
+
+A provider derives from `Provider`, its device from `Device`, its compiled code from `Executable`; `contract` has the
+same names.
+"""
+
+from sardonyx.providers.contract import (
+    ALIGNMENT,
+    Address,
+    Body,
+    Bundler,
+    Device,
+    Executable,
+    Launch,
+    Provider,
+    Sections,
+    Tensor,
+    Turn,
+)
+
+__all__ = [
+    "ALIGNMENT",
+    "Address",
+    "Body",
+    "Bundler",
+    "Device",
+    "Executable",
+    "Launch",
+    "Provider",
+    "Sections",
+    "Tensor",
+    "Turn",
+]
