@@ -15,7 +15,7 @@ from sardonyx.cli import comparison, main
 from sardonyx.demo import assets
 from sardonyx.numpy_backend import NumpyProvider
 from sardonyx.providers import Executable, registry
-from sardonyx.providers.forwarding import ForwardingDevice
+from tests.support.forwarding import ForwardingDevice
 
 Save = Callable[..., Path]
 NUMPY = ("--provider", "numpy")

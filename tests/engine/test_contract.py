@@ -12,8 +12,8 @@ import pytest
 
 from sardonyx import errors, providers
 from sardonyx.providers import Address, Device, Executable, Provider, contract, registry
-from sardonyx.providers.forwarding import ForwardingDevice
 from tests.engine.providers import PROVIDERS
+from tests.support.forwarding import ForwardingDevice
 
 NAMES = "ALIGNMENT Address Body Bundler Device Executable Launch Provider Sections Tensor Turn"
 REQUIRED = {

@@ -14,9 +14,9 @@ from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.code.program import Program
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Device, Launch
-from sardonyx.providers.forwarding import ForwardingDevice
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS, WASM
+from tests.support.forwarding import ForwardingDevice
 from tests.support.launches import Difference, verify
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)

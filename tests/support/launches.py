@@ -18,9 +18,9 @@ from sardonyx.common import dtypes
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.contract import Address, Device, Executable, Launch
-from sardonyx.providers.forwarding import ForwardingDevice
 from sardonyx.runtime.executor import Function
 from sardonyx.runtime.weights import Weights
+from tests.support.forwarding import ForwardingDevice
 
 
 @dataclass(frozen=True)

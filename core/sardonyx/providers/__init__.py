@@ -1,4 +1,4 @@
-"""What an execution provider is: the contract that all of them keep, and which there are, by name. None is written here.
+"""What an execution provider is, the contract that all of them keep, and which there are; none is implemented here.
 
 A provider derives from `Provider`, its device from `Device`, its compiled code from `Executable`; `contract` has the
 same names.
