@@ -1,4 +1,4 @@
-"""The numbers behind `compiler.transcendental`: minimax polynomials, and constants of more than a float's precision.
+"""The numbers behind `code.transcendental`: minimax polynomials, and constants of more than a float's precision.
 
 `FITS[dtype][name]` are coefficients, the lowest first, of what the comments say, z being the square of the argument.
 They are fits of our own: the Remez exchange, weighted for the least relative error of the function's result.

@@ -1,193 +1,169 @@
-"""Scalar functions: the vocabulary in which kernels compute, with the NumPy function that defines each.
+"""Scalar functions: the vocabulary in which kernels compute, a row for each.
 
 Arithmetic where ONNX is silent: integers wrap; integer division truncates and gives 0 by zero; shifts by the width or
-more give 0; minimum and maximum hand on NaN. Every backend has a table with a row for each function here.
+more give 0; minimum and maximum hand on NaN.
+
+To add a function:
+
+1. Write its row here, in the group that it belongs to.
+2. Spell it in each backend's table (`sardonyx_wasm.functions`, `sardonyx_wasm.lanewise`, `sardonyx_webgpu.functions`),
+   or once for all of them in `sardonyx.code.transcendental`.
+3. Give tests an independent reference, in `tests/support/exact.py`.
+4. Make it a primitive: `log1p = unary("log1p")` in `sardonyx/primitives/elementwise.py`, exported beside the others.
+
+`tests/compiler/test_scalar_functions.py` names what was forgotten.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from math import pi, sqrt
 from typing import Any
 
 import numpy as np
 
+from sardonyx.code import arithmetic
+from sardonyx.code.scalar_function import (
+    ALL,
+    ANY,
+    BITS,
+    EXACT,
+    FLOAT,
+    INTEGER,
+    NO_FLOATS,
+    NUMBER,
+    STEPS,
+    Accuracy,
+    ScalarFunction,
+)
 from sardonyx.code.special import erf
-from sardonyx.sizes.symbolic import Size, maximum, minimum
 
 
-@dataclass(frozen=True)
-class ScalarFunction:
-    """`result` is `same` (as the operands), `bool` or `select` (as the second operand); `kinds` are the operands'.
-    `cost` is what an element takes, in additions, by which compilers choose what to compute twice, or side by side."""
-
-    name: str
-    arity: int
-    result: str
-    kinds: frozenset[str]
-    cost: int
-    numpy: Callable[..., Any]
+def _power(f: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """By the exponent nothing where the base is 0 or less, as 0 ** b stays 0."""
+    positive = a > 0
+    return g * b * a ** (b - 1), f("where", positive, g * y * f("log", f("where", positive, a, 1)), 0)
 
 
-def _divide(a: Any, b: Any, out: Any = None) -> Any:
-    if a.dtype.kind == "f":
-        return np.divide(a, b, out=out)
-    if a.dtype == object:
-        return _SIZE_QUOTIENT(a, b)
-    zero = b == 0
-    quotient = np.floor_divide(a, b + zero)
-    if a.dtype.kind == "i":
-        quotient = quotient + (((a < 0) != (b < 0)) & (quotient * b != a))
-    return _store(quotient * ~zero, out)
+def _remainder(f: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    """a - b * n, where the integer n stays as it is."""
+    return g, -g * f("round", (a - y) / b)
 
 
-def _remainder(a: Any, b: Any, out: Any = None) -> Any:
-    if a.dtype.kind == "f":
-        return np.fmod(a, b, out=out)
-    if a.dtype == object:
-        return _SIZE_REMAINDER(a, b)
-    zero = b == 0
-    return _store(np.fmod(a, b + zero) * ~zero, out)
+def _minimum(f: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return _shared(f, g, f("eq", a, b), a < b)
 
 
-def _size_quotient(a: Size, b: Size) -> Size:
-    """Division of sizes as of integers: truncated, by zero 0. What may be negative leaves a guard."""
-    if isinstance(b, int) and b == 0:
-        return 0
-    return a // b if (a >= 0) == (b >= 0) else -(-a // b)
+def _maximum(f: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    return _shared(f, g, f("eq", a, b), a > b)
 
 
-def _size_remainder(a: Size, b: Size) -> Size:
-    if isinstance(b, int) and b == 0:
-        return 0
-    return a % b if (a >= 0) == (b >= 0) else -(-a % b)
+def _shared(f: Any, g: Any, equal: Any, first: Any) -> tuple[Any, Any]:
+    """The gradient for the first operand or the second; equal ones share it."""
+    half = g * 0.5
+    return f("where", equal, half, f("where", first, g, 0)), f("where", equal, half, f("where", first, 0, g))
 
 
-_SIZE_QUOTIENT = np.frompyfunc(_size_quotient, 2, 1)
-_SIZE_REMAINDER = np.frompyfunc(_size_remainder, 2, 1)
+ARITHMETIC = (
+    ScalarFunction("add", 2, NUMBER, cost=1, accuracy=EXACT, numpy=np.add,
+                   gradient=lambda f, g, y, a, b: (g, g)),
+    ScalarFunction("sub", 2, NUMBER, cost=1, accuracy=EXACT, numpy=np.subtract,
+                   gradient=lambda f, g, y, a, b: (g, -g)),
+    ScalarFunction("mul", 2, NUMBER, cost=1, accuracy=EXACT, numpy=np.multiply,
+                   gradient=lambda f, g, y, a, b: (g * b, g * a)),
+    ScalarFunction("div", 2, NUMBER, cost=6, accuracy=EXACT, numpy=arithmetic.divide,
+                   gradient=lambda f, g, y, a, b: (g / b, -g * y / b)),
+    ScalarFunction("rem", 2, NUMBER, cost=10, accuracy=EXACT, numpy=arithmetic.remainder,
+                   gradient=_remainder),
+    ScalarFunction("pow", 2, NUMBER, cost=20, accuracy=Accuracy(1.0, 1.0), numpy=arithmetic.power,
+                   gradient=_power),
+    ScalarFunction("min", 2, NUMBER, cost=1, accuracy=EXACT, numpy=arithmetic.smaller,
+                   gradient=_minimum),
+    ScalarFunction("max", 2, NUMBER, cost=1, accuracy=EXACT, numpy=arithmetic.larger,
+                   gradient=_maximum),
+    ScalarFunction("neg", 1, NUMBER, cost=1, accuracy=EXACT, numpy=arithmetic.negative,
+                   gradient=lambda f, g, y, x: (-g,)),
+    ScalarFunction("abs", 1, NUMBER, cost=1, accuracy=EXACT, numpy=np.abs,
+                   gradient=lambda f, g, y, x: (g * f("sign", x),)),
+    ScalarFunction("sign", 1, NUMBER, cost=1, accuracy=EXACT, numpy=np.sign, no_gradient=STEPS),
+    ScalarFunction("sqrt", 1, FLOAT, cost=6, accuracy=EXACT, numpy=np.sqrt,
+                   gradient=lambda f, g, y, x: (g * 0.5 / y,)),
+)  # fmt: skip
 
+BITWISE = (
+    ScalarFunction("and", 2, BITS, cost=1, accuracy=EXACT, numpy=np.bitwise_and, no_gradient=NO_FLOATS),
+    ScalarFunction("or", 2, BITS, cost=1, accuracy=EXACT, numpy=np.bitwise_or, no_gradient=NO_FLOATS),
+    ScalarFunction("xor", 2, BITS, cost=1, accuracy=EXACT, numpy=np.bitwise_xor, no_gradient=NO_FLOATS),
+    ScalarFunction("not", 1, BITS, cost=1, accuracy=EXACT, numpy=np.invert, no_gradient=NO_FLOATS),
+    ScalarFunction("shl", 2, INTEGER, cost=1, accuracy=EXACT, numpy=arithmetic.shift_left, no_gradient=NO_FLOATS),
+    ScalarFunction("shr", 2, INTEGER, cost=1, accuracy=EXACT, numpy=arithmetic.shift_right, no_gradient=NO_FLOATS),
+)  # fmt: skip
 
-def _extreme(ufunc: np.ufunc, of_sizes: Callable[[Size, Size], Size]) -> Callable[..., Any]:
-    sizes = np.frompyfunc(of_sizes, 2, 1)
+CHOICE = (
+    ScalarFunction("eq", 2, ALL, result="bool", cost=1, accuracy=EXACT, numpy=np.equal, no_gradient=STEPS),
+    ScalarFunction("ne", 2, ALL, result="bool", cost=1, accuracy=EXACT, numpy=np.not_equal, no_gradient=STEPS),
+    ScalarFunction("lt", 2, ANY, result="bool", cost=1, accuracy=EXACT, numpy=np.less, no_gradient=STEPS),
+    ScalarFunction("le", 2, ANY, result="bool", cost=1, accuracy=EXACT, numpy=np.less_equal, no_gradient=STEPS),
+    ScalarFunction("gt", 2, ANY, result="bool", cost=1, accuracy=EXACT, numpy=np.greater, no_gradient=STEPS),
+    ScalarFunction("ge", 2, ANY, result="bool", cost=1, accuracy=EXACT, numpy=np.greater_equal, no_gradient=STEPS),
+    ScalarFunction("isnan", 1, FLOAT, result="bool", cost=1, accuracy=EXACT, numpy=arithmetic.isnan, no_gradient=STEPS),
+    ScalarFunction("isinf", 1, FLOAT, result="bool", cost=1, accuracy=EXACT, numpy=arithmetic.isinf, no_gradient=STEPS),
+    ScalarFunction("where", 3, ALL, result="select", cost=1, accuracy=EXACT, numpy=arithmetic.where,
+                   gradient=lambda f, g, y, c, a, b: (None, f("where", c, g, 0), f("where", c, 0, g))),
+)  # fmt: skip
 
-    def extreme(a: Any, b: Any, out: Any = None) -> Any:
-        return sizes(a, b) if a.dtype == object else ufunc(a, b, out=out)
+ROUNDING = (
+    ScalarFunction("floor", 1, FLOAT, cost=1, accuracy=EXACT, numpy=np.floor, no_gradient=STEPS),
+    ScalarFunction("ceil", 1, FLOAT, cost=1, accuracy=EXACT, numpy=np.ceil, no_gradient=STEPS),
+    ScalarFunction("trunc", 1, FLOAT, cost=1, accuracy=EXACT, numpy=np.trunc, no_gradient=STEPS),
+    ScalarFunction("round", 1, FLOAT, cost=1, accuracy=EXACT, numpy=arithmetic.round_even, no_gradient=STEPS),
+)  # fmt: skip
 
-    return extreme
+EXPONENTIAL = (
+    ScalarFunction("exp", 1, FLOAT, cost=10, accuracy=Accuracy(1.1, 1.0), numpy=np.exp,
+                   gradient=lambda f, g, y, x: (g * y,)),
+    ScalarFunction("log", 1, FLOAT, cost=10, accuracy=Accuracy(1.0, 1.0), numpy=np.log,
+                   gradient=lambda f, g, y, x: (g / x,)),
+    ScalarFunction("sigmoid", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 2.0), numpy=arithmetic.sigmoid,
+                   gradient=lambda f, g, y, x: (g * y * (1 - y),)),
+    ScalarFunction("erf", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 2.0), numpy=erf,
+                   gradient=lambda f, g, y, x: (g * f("exp", -(x * x)) * (2 / sqrt(pi)),)),
+)  # fmt: skip
 
+_ANGLES = 12_000.0, 1_600_000.0
 
-def _power(a: Any, b: Any, out: Any = None) -> Any:
-    if a.dtype.kind in "fcuO":
-        return np.power(a, b, out=out)
-    magnitude = np.power(a, np.maximum(b, 0, dtype=b.dtype))
-    inverse = np.where(a == 1, 1, np.where(a == -1, np.where(b & 1, -1, 1), 0))
-    return _store(np.where(b < 0, inverse, magnitude).astype(a.dtype), out)
+TRIGONOMETRIC = (
+    ScalarFunction("sin", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 1.0, limits=_ANGLES), numpy=np.sin,
+                   gradient=lambda f, g, y, x: (g * f("cos", x),)),
+    ScalarFunction("cos", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 1.0, limits=_ANGLES), numpy=np.cos,
+                   gradient=lambda f, g, y, x: (-g * f("sin", x),)),
+    ScalarFunction("tan", 1, FLOAT, cost=10, accuracy=Accuracy(2.5, 2.5, limits=_ANGLES), numpy=np.tan,
+                   gradient=lambda f, g, y, x: (g * (1 + y * y),)),
+    ScalarFunction("asin", 1, FLOAT, cost=10, accuracy=Accuracy(2.5, 2.5), numpy=np.arcsin,
+                   gradient=lambda f, g, y, x: (g / f("sqrt", 1 - x * x),)),
+    ScalarFunction("acos", 1, FLOAT, cost=10, accuracy=Accuracy(1.5, 1.5), numpy=np.arccos,
+                   gradient=lambda f, g, y, x: (-g / f("sqrt", 1 - x * x),)),
+    ScalarFunction("atan", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 2.0), numpy=np.arctan,
+                   gradient=lambda f, g, y, x: (g / (1 + x * x),)),
+)  # fmt: skip
 
+HYPERBOLIC = (
+    ScalarFunction("sinh", 1, FLOAT, cost=10, accuracy=Accuracy(2.5, 2.5), numpy=np.sinh,
+                   gradient=lambda f, g, y, x: (g * f("cosh", x),)),
+    ScalarFunction("cosh", 1, FLOAT, cost=10, accuracy=Accuracy(1.5, 1.5), numpy=np.cosh,
+                   gradient=lambda f, g, y, x: (g * f("sinh", x),)),
+    ScalarFunction("tanh", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 2.0), numpy=np.tanh,
+                   gradient=lambda f, g, y, x: (g * (1 - y * y),)),
+    ScalarFunction("asinh", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 2.0), numpy=np.arcsinh,
+                   gradient=lambda f, g, y, x: (g / f("sqrt", x * x + 1),)),
+    ScalarFunction("acosh", 1, FLOAT, cost=10, accuracy=Accuracy(2.5, 2.5), numpy=np.arccosh,
+                   gradient=lambda f, g, y, x: (g / f("sqrt", x * x - 1),)),
+    ScalarFunction("atanh", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 2.0), numpy=np.arctanh,
+                   gradient=lambda f, g, y, x: (g / (1 - x * x),)),
+)  # fmt: skip
 
-def _shift(ufunc: np.ufunc) -> Callable[..., Any]:
-    def shift(a: Any, b: Any, out: Any = None) -> Any:
-        inside = (b >= 0) & (b < a.dtype.itemsize * 8)
-        if np.all(inside):
-            return ufunc(a, b, out=out)
-        return _store(ufunc(a, b * inside) * inside, out)
-
-    return shift
-
-
-def _without_gaps(ufunc: np.ufunc) -> Callable[..., Any]:
-    """NumPy 2.4 gets these results wrong where they have gaps between them in memory, as a column has."""
-
-    def apply(x: Any, out: Any = None) -> Any:
-        if out is None or (x.flags.c_contiguous and out.flags.c_contiguous):
-            return ufunc(x, out=out)
-        return _store(ufunc(x), out)
-
-    return apply
-
-
-_negative = _without_gaps(np.negative)
-
-
-def _round(x: Any, out: Any = None) -> Any:
-    return np.rint(x, out=out)
-
-
-def _sigmoid(x: Any, out: Any = None) -> Any:
-    result = _negative(x, out=np.empty_like(x) if out is None else out)
-    np.exp(result, out=result)
-    np.add(result, 1, out=result)
-    return np.reciprocal(result, out=result)
-
-
-def _where(condition: Any, a: Any, b: Any, out: Any = None) -> Any:
-    return _store(np.where(condition, a, b), out)
-
-
-def _store(result: Any, out: Any) -> Any:
-    if out is None:
-        return result
-    np.copyto(out, result)
-    return out
-
-
-FLOAT = frozenset({"float"})
-NUMBER = frozenset({"float", "int", "uint"})
-INTEGER = frozenset({"int", "uint"})
-BITS = frozenset({"int", "uint", "bool"})
-ANY = frozenset({"float", "int", "uint", "bool"})
-ALL = ANY | {"string"}
-
-_TABLE: list[tuple[str, int, str, frozenset[str], int, Callable[..., Any]]] = [
-    ("add", 2, "same", NUMBER, 1, np.add),
-    ("sub", 2, "same", NUMBER, 1, np.subtract),
-    ("mul", 2, "same", NUMBER, 1, np.multiply),
-    ("div", 2, "same", NUMBER, 6, _divide),
-    ("rem", 2, "same", NUMBER, 10, _remainder),
-    ("pow", 2, "same", NUMBER, 20, _power),
-    ("min", 2, "same", NUMBER, 1, _extreme(np.minimum, minimum)),
-    ("max", 2, "same", NUMBER, 1, _extreme(np.maximum, maximum)),
-    ("and", 2, "same", BITS, 1, np.bitwise_and),
-    ("or", 2, "same", BITS, 1, np.bitwise_or),
-    ("xor", 2, "same", BITS, 1, np.bitwise_xor),
-    ("shl", 2, "same", INTEGER, 1, _shift(np.left_shift)),
-    ("shr", 2, "same", INTEGER, 1, _shift(np.right_shift)),
-    ("eq", 2, "bool", ALL | {"complex"}, 1, np.equal),
-    ("ne", 2, "bool", ALL | {"complex"}, 1, np.not_equal),
-    ("lt", 2, "bool", ANY, 1, np.less),
-    ("le", 2, "bool", ANY, 1, np.less_equal),
-    ("gt", 2, "bool", ANY, 1, np.greater),
-    ("ge", 2, "bool", ANY, 1, np.greater_equal),
-    ("where", 3, "select", ALL | {"complex"}, 1, _where),
-    ("not", 1, "same", BITS, 1, np.invert),
-    ("neg", 1, "same", NUMBER, 1, _negative),
-    ("abs", 1, "same", NUMBER, 1, np.abs),
-    ("sign", 1, "same", NUMBER, 1, np.sign),
-    ("isnan", 1, "bool", FLOAT, 1, _without_gaps(np.isnan)),
-    ("isinf", 1, "bool", FLOAT, 1, _without_gaps(np.isinf)),
-    ("floor", 1, "same", FLOAT, 1, np.floor),
-    ("ceil", 1, "same", FLOAT, 1, np.ceil),
-    ("trunc", 1, "same", FLOAT, 1, np.trunc),
-    ("round", 1, "same", FLOAT, 1, _round),
-    ("sqrt", 1, "same", FLOAT, 6, np.sqrt),
-    ("exp", 1, "same", FLOAT, 10, np.exp),
-    ("log", 1, "same", FLOAT, 10, np.log),
-    ("sin", 1, "same", FLOAT, 10, np.sin),
-    ("cos", 1, "same", FLOAT, 10, np.cos),
-    ("tan", 1, "same", FLOAT, 10, np.tan),
-    ("asin", 1, "same", FLOAT, 10, np.arcsin),
-    ("acos", 1, "same", FLOAT, 10, np.arccos),
-    ("atan", 1, "same", FLOAT, 10, np.arctan),
-    ("sinh", 1, "same", FLOAT, 10, np.sinh),
-    ("cosh", 1, "same", FLOAT, 10, np.cosh),
-    ("tanh", 1, "same", FLOAT, 10, np.tanh),
-    ("sigmoid", 1, "same", FLOAT, 10, _sigmoid),
-    ("asinh", 1, "same", FLOAT, 10, np.arcsinh),
-    ("acosh", 1, "same", FLOAT, 10, np.arccosh),
-    ("atanh", 1, "same", FLOAT, 10, np.arctanh),
-    ("erf", 1, "same", FLOAT, 10, erf),
-]
-
-FUNCTIONS = {row[0]: ScalarFunction(*row) for row in _TABLE}
+FUNCTIONS = {
+    row.name: row for row in (*ARITHMETIC, *BITWISE, *CHOICE, *ROUNDING, *EXPONENTIAL, *TRIGONOMETRIC, *HYPERBOLIC)
+}
 
 
 def cast(array: Any, dtype: np.dtype[Any]) -> Any:

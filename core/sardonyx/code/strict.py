@@ -21,7 +21,7 @@ from sardonyx.code.transcendental import Body, Function, where
 
 def function(name: str, dtype: str) -> Function | None:
     """What computes this scalar function on this dtype; None as there."""
-    rule = _FLOATS.get((name, dtype)) or transcendental.rule(name, dtype)
+    rule = FLOATS.get((name, dtype)) or transcendental.rule(name, dtype)
     return rule and transcendental.write(name, dtype, rule, _Body)
 
 
@@ -153,7 +153,7 @@ def _log(f: _Body, x: Value) -> Value:
     return where(x > 0, proper, where(call("eq", x, f.number(0)), f.number(-math.inf), f.number(math.nan)))
 
 
-_FLOATS = {
+FLOATS = {
     ("exp", "float32"): _exp,
     ("exp", "float64"): _exp,
     ("log", "float32"): _log,

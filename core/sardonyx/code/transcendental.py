@@ -1,4 +1,4 @@
-"""Scalar functions that instruction sets lack, written in the language of `compiler.program`.
+"""Scalar functions that instruction sets lack, written in the language of `code.program`.
 
 `function(name, dtype)` gives a `Function`, a pure function of scalars. Its parameters are variables of its body; the
 body holds `let`, `set` and `while` statements and ends with `["return", expression]`. A generator prints each Function
@@ -56,7 +56,7 @@ def function(name: str, dtype: str) -> Function | None:
 
 def rule(name: str, dtype: str) -> Rule | None:
     """What writes this function of this dtype."""
-    table = _FLOATS if dtype in FITS else _INTEGERS if dtypes.by_name(dtype).is_int else {}
+    table = FLOATS if dtype in FITS else INTEGERS if dtypes.by_name(dtype).is_int else {}
     return table.get(name)
 
 
@@ -445,9 +445,9 @@ def _integer_pow(f: Body, x: Value, y: Value) -> Value:
     return where(y < 0, inverse, result)
 
 
-_FLOATS: dict[str, Rule] = {
+FLOATS: dict[str, Rule] = {
     "rem": _rem, "pow": _pow, "exp": _exp, "log": _log, "sin": _sin, "cos": _cos, "tan": _tan, "asin": _asin,
     "acos": _acos, "atan": _atan, "sinh": _sinh, "cosh": _cosh, "tanh": _tanh, "sigmoid": _sigmoid, "asinh": _asinh,
     "acosh": _acosh, "atanh": _atanh, "erf": _erf,
 }  # fmt: skip
-_INTEGERS: dict[str, Rule] = {"pow": _integer_pow}
+INTEGERS: dict[str, Rule] = {"pow": _integer_pow}

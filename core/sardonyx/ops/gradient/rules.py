@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import pi, sqrt
 from typing import TypeAlias
 
 from sardonyx import primitives as p
+from sardonyx.code import scalar
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.symbolic import same
 
@@ -20,71 +20,15 @@ def _unbroadcast(own: Array, x: Array) -> Array:
     return p.reshape(p.sum_(own, axes), x.shape) if axes else own
 
 
-def _square(x: Array) -> Array:
-    return x * x
-
-
-def _larger(sign: int) -> Callable[..., Sequence[Array]]:
-    """Equal operands share the gradient."""
-
-    def share(g: Array, y: Array, a: Array, b: Array) -> Sequence[Array]:
-        first = p.where(p.equal(a, b), 0.5, p.cast((a > b) if sign > 0 else (a < b), g.dtype))
-        return g * first, g * (1 - first)
-
-    return share
-
-
-def _power(g: Array, y: Array, a: Array, b: Array) -> Sequence[Array]:
-    """By the exponent nothing where the base is 0 or less, as 0 ** b stays 0."""
-    positive = a > 0
-    return g * b * a ** (b - 1), p.where(positive, g * y * p.log(p.where(positive, a, 1)), 0)
-
-
-FUNCTIONS: dict[str, Callable[..., Sequence[Array | None]]] = {
-    "add": lambda g, y, a, b: (g, g),
-    "sub": lambda g, y, a, b: (g, -g),
-    "mul": lambda g, y, a, b: (g * b, g * a),
-    "div": lambda g, y, a, b: (g / b, -g * y / b),
-    "pow": _power,
-    "max": _larger(1),
-    "min": _larger(-1),
-    "where": lambda g, y, c, a, b: (None, p.where(c, g, 0), p.where(c, 0, g)),
-    "neg": lambda g, y, x: (-g,),
-    "abs": lambda g, y, x: (g * p.sign(x),),
-    "sqrt": lambda g, y, x: (g * 0.5 / y,),
-    "exp": lambda g, y, x: (g * y,),
-    "log": lambda g, y, x: (g / x,),
-    "sin": lambda g, y, x: (g * p.cos(x),),
-    "cos": lambda g, y, x: (-g * p.sin(x),),
-    "tan": lambda g, y, x: (g * (1 + y * y),),
-    "asin": lambda g, y, x: (g / p.sqrt(1 - x * x),),
-    "acos": lambda g, y, x: (-g / p.sqrt(1 - x * x),),
-    "atan": lambda g, y, x: (g / (1 + x * x),),
-    "sinh": lambda g, y, x: (g * p.cosh(x),),
-    "cosh": lambda g, y, x: (g * p.sinh(x),),
-    "tanh": lambda g, y, x: (g * (1 - y * y),),
-    "sigmoid": lambda g, y, x: (g * y * (1 - y),),
-    "asinh": lambda g, y, x: (g / p.sqrt(x * x + 1),),
-    "acosh": lambda g, y, x: (g / p.sqrt(x * x - 1),),
-    "atanh": lambda g, y, x: (g / (1 - x * x),),
-    "erf": lambda g, y, x: (g * p.exp(-_square(x)) * (2 / sqrt(pi)),),
-}
-"""By scalar function, of the gradient, the result and the operands."""
-
-STEPS = frozenset({"sign", "floor", "ceil", "trunc", "round"})
-"""Functions that are constant nearly everywhere."""
-
-
 def _elementwise(equation: Equation, g: Array) -> Sequence[Array | None]:
-    function = equation.params["function"]
-    if function in STEPS or not equation.outputs[0].dtype.is_float:
-        return [None] * len(equation.inputs)
-    if function not in FUNCTIONS:
-        raise NotImplementedError(f"the function {function!r} has no gradient")
-    found = FUNCTIONS[function](g, equation.outputs[0], *equation.inputs)
+    """As the function's row says."""
+    (y,), xs = equation.outputs, equation.inputs
+    gradient = scalar.FUNCTIONS[equation.params["function"]].gradient
+    if gradient is None or not y.dtype.is_float:
+        return [None] * len(xs)
     return [
         None if own is None or not x.dtype.is_float else _unbroadcast(p.broadcast_to(own, g.shape), x)
-        for own, x in zip(found, equation.inputs, strict=True)
+        for own, x in zip(gradient(p.elementwise, g, y, *xs), xs, strict=True)
     ]
 
 
