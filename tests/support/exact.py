@@ -28,7 +28,7 @@ FLOATS: dict[str, Callable[..., Any]] = {
     "where": np.where,
     "neg": lambda x: np.copysign(x, np.where(np.signbit(x), 1, -1)),
     "abs": np.fabs,
-    "sign": lambda x: np.where(x > 0, 1, np.where(x < 0, -1, x)),
+    "sign": lambda x: np.where(x > 0, 1, np.where(x < 0, -1, np.fabs(x))),
     "isnan": lambda x: x != x,
     "isinf": lambda x: np.fabs(x) == math.inf,
     "floor": np.floor,

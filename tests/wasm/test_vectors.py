@@ -18,6 +18,7 @@ from sardonyx_wasm.assembler import Expr, i32
 from sardonyx_wasm.values import Kind, kind, literal
 from sardonyx_wasm.vectors import FunctionScope, Vector
 from tests.support import interpreter, require
+from tests.support.exact import reference
 from tests.wasm.compiled import PLAIN, RELAXED
 from tests.wasm.elements import Case, decoded, encoded
 
@@ -90,7 +91,7 @@ def truth(function: str, dtype: str, operands: Sequence[Array]) -> Array:
             wide = [x.astype(np.float32) if x.dtype == np.float16 else x for x in operands]
             result = interpreter.apply(code, *wide)
         else:
-            result = scalar.FUNCTIONS[function].numpy(*operands)
+            result = reference(function, *operands)
         to = result_type(function, dtype)
         return interpreter.convert(result, "float32", to) if to in ("float16", "bfloat16") else result
 

@@ -235,24 +235,39 @@ PASSES = [
 OPERATORS = [
     Mutation(
         "quotients of integers are rounded down",
-        "core/sardonyx/code/scalar.py",
+        "core/sardonyx/code/arithmetic.py",
         "quotient = quotient + (((a < 0) != (b < 0)) & (quotient * b != a))",
         "quotient = quotient + 0",
         ("tests/operators/test_scalar.py",),
     ),
     Mutation(
         "a logistic curve ends at a half",
-        "core/sardonyx/code/scalar.py",
+        "core/sardonyx/code/arithmetic.py",
         "np.add(result, 1, out=result)",
         "np.add(result, 2, out=result)",
         ("tests/operators/test_scalar.py",),
     ),
     Mutation(
-        "a function has no bound",
+        "no backend has a function",
         "core/sardonyx/code/scalar.py",
-        '("erf", 1, "same", FLOAT, 10, erf),',
-        '("erf", 1, "same", FLOAT, 10, erf),\n    ("cbrt", 1, "same", FLOAT, 10, np.cbrt),',
-        ("tests/compiler/test_transcendental.py",),
+        '    ScalarFunction("erf", 1,',
+        '    ScalarFunction("cbrt", 1, FLOAT, cost=10, accuracy=EXACT, numpy=np.cbrt, no_gradient=STEPS),\n'
+        '    ScalarFunction("erf", 1,',
+        ("tests/compiler/test_scalar_functions.py",),
+    ),
+    Mutation(
+        "the slope of a sine has the wrong sign",
+        "core/sardonyx/code/scalar.py",
+        '(g * f("cos", x),)',
+        '(-g * f("cos", x),)',
+        ("tests/compiler/test_scalar_functions.py",),
+    ),
+    Mutation(
+        "a sine is said to be exact",
+        "core/sardonyx/code/scalar.py",
+        'ScalarFunction("sin", 1, FLOAT, cost=10, accuracy=Accuracy(2.0, 1.0, limits=_ANGLES)',
+        'ScalarFunction("sin", 1, FLOAT, cost=10, accuracy=EXACT',
+        ("tests/compiler/test_scalar_functions.py",),
     ),
     Mutation(
         "halves are rounded up where they go down",
