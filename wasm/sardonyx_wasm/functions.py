@@ -1,6 +1,6 @@
 """Scalar functions in WebAssembly: for each family of dtypes a table with a row per function, and the conversions.
 
-What instructions lack comes from `compiler.strict` (`written`), as functions of the module.
+What instructions lack comes from `code.strict` (`written`), as functions of the module.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Scalar functions of vectors: `functions` lane by lane, with the same results; a table per family of dtypes.
 
 A rule computes one v128; dtypes of 64 bits apply it to both halves, whose masks have 64 bits too. What SIMD lacks is
-done by the scalars' rule for each lane; the functions of `compiler.strict` are evaluated on vectors as they stand, but
+done by the scalars' rule for each lane; the functions of `code.strict` are evaluated on vectors as they stand, but
 for the fused multiply-add of relaxed SIMD. Where that is, scalars are computed in a lane: all elements alike.
 """
 
