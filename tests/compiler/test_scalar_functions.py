@@ -46,23 +46,24 @@ TABLES: dict[str, Callable[[str, str], object]] = {
 
 
 def missing(row: ScalarFunction) -> Iterator[str]:
+    """The tables that lack a function, with the element types for which they do."""
     for table, spells in TABLES.items():
-        for kind in DTYPES.keys() & row.kinds:
-            for dtype in DTYPES[kind]:
-                if dtype not in WITHOUT.get(table, ()) and not spells(row.name, dtype):
-                    yield f"{table} ({dtype})"
+        wanted = [dtype for kind in sorted(DTYPES.keys() & row.kinds) for dtype in DTYPES[kind]]
+        found = [x for x in wanted if x not in WITHOUT.get(table, ()) and not spells(row.name, x)]
+        if found:
+            yield f"{table} ({', '.join(found)})"
 
 
 @pytest.mark.parametrize("row", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_every_backend_spells_it(row: ScalarFunction) -> None:
-    found = ", ".join(missing(row))
-    assert not found, f"{row.name!r} is spelled neither in sardonyx.code.transcendental nor in {found}"
+    found = " and ".join(missing(row))
+    assert not found, f"{row.name!r} is missing in {found}, or in sardonyx.code.transcendental for all of them"
 
 
 def test_tables_spell_nothing_else() -> None:
     tables: list[Any] = [*scalars.FUNCTIONS.values(), *lanewise.FUNCTIONS.values(), *wgsl.FUNCTIONS.values()]
     tables += [transcendental.FLOATS, transcendental.INTEGERS, {name for name, _ in strict.FLOATS}]
-    assert {name for table in tables for name in table} == FUNCTIONS.keys()
+    assert {name for table in tables for name in table} <= FUNCTIONS.keys()
     assert {name for name, _ in strict.FLOATS} <= transcendental.FLOATS.keys()
 
 
@@ -75,7 +76,7 @@ def test_pages_know_the_functions_of_extents() -> None:
 
 def test_the_manual_lists_them() -> None:
     (names,) = re.findall(r"\nScalar functions: `([^`]*)`", (ROOT / "core/README.md").read_text())
-    assert sorted(names.split()) == sorted(FUNCTIONS)
+    assert not FUNCTIONS.keys() ^ set(names.split()), "the list of scalar functions in core/README.md differs"
 
 
 @pytest.mark.parametrize("row", FUNCTIONS.values(), ids=FUNCTIONS)
@@ -86,7 +87,7 @@ def test_there_is_an_independent_reference(row: ScalarFunction) -> None:
         try:
             reference(row.name, *operands)
         except KeyError:
-            pytest.fail(f"{row.name!r} of {kind} has no reference in tests/support/exact.py")
+            pytest.fail(f"{row.name!r} of {kind} has no reference in tests/support/exact.py", pytrace=False)
 
 
 @pytest.mark.parametrize("name", transcendental.FLOATS)

@@ -9,7 +9,8 @@ To add a function:
 2. Spell it in each backend's table (`sardonyx_wasm.functions`, `sardonyx_wasm.lanewise`, `sardonyx_webgpu.functions`),
    or once for all of them in `sardonyx.code.transcendental`.
 3. Give tests an independent reference, in `tests/support/exact.py`.
-4. Make it a primitive: `log1p = unary("log1p")` in `sardonyx/primitives/elementwise.py`, exported beside the others.
+4. Make it a primitive: `cbrt = unary("cbrt")` in `sardonyx/primitives/elementwise.py`, exported from
+   `sardonyx/primitives/__init__.py`, and name it in `core/README.md`.
 
 `tests/compiler/test_scalar_functions.py` names what was forgotten.
 """
