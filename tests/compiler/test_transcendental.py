@@ -21,8 +21,6 @@ from tests.support.exact import FLOATS, reference
 from tests.support.interpreter import apply
 
 Array = np.ndarray
-
-
 UNARY = sorted(transcendental.FLOATS.keys() - {"pow", "rem"})
 
 Form: TypeAlias = Callable[[str, str], Function]
