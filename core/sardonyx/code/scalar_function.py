@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 Gradient: TypeAlias = Callable[..., tuple[Any, ...]]
 """Takes `f`, g, y and the operands, and gives the gradient of each operand, None for a condition. g is the gradient of
@@ -23,8 +23,7 @@ STEPS = "is constant nearly everywhere"
 NO_FLOATS = "takes no floats"
 
 
-@dataclass(frozen=True)
-class Accuracy:
+class Accuracy(NamedTuple):
     """The largest error of what backends print, in units in the last place, in float32 and in float64.
 
     It holds for operands up to `limits`; of larger ones results stay in their range. GPUs may fuse products and sums
@@ -33,7 +32,6 @@ class Accuracy:
 
     float32: float
     float64: float
-    _: KW_ONLY
     limits: tuple[float, float] = (math.inf, math.inf)
 
 
@@ -41,7 +39,7 @@ EXACT = Accuracy(0.5, 0.5)
 """Every bit is that of IEEE 754, or of integers."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ScalarFunction:
     """`kinds` are those of the operands' elements.
 
