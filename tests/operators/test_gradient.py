@@ -55,6 +55,7 @@ BODIES = {
     **{name: f"y = {name} (x)" for name in UNARY.split()},
     "Acosh": "two = Constant <value_float = 2.0> () w = CastLike (two, x) u = Add (x, w) y = Acosh (u)",
     **{name: f"y = {name} (x, z)" for name in ["Add", "Sub", "Mul", "Div", "Pow", "Max", "Min", "MatMul"]},
+    "Mod": "y = Mod <fmod = 1> (x, z)",
     "scaled scalar": "s = ReduceSum <keepdims = 0> (z) y = Mul (x, s)",
     "mean": "m = ReduceMean <keepdims = 0> (x) y = Mul (m, m)",
     "largest": "a = Constant <value_ints = [1]> () m = ReduceMax (x, a) y = Mul (m, m)",
