@@ -17,9 +17,9 @@ from sardonyx.common import dtypes
 from sardonyx_wasm import functions as scalars
 from sardonyx_wasm import lanewise
 from sardonyx_wasm import values as wasm
-from sardonyx_webgpu import functions as wgsl
-from sardonyx_webgpu import grid
-from sardonyx_webgpu import values as webgpu
+from sardonyx_webgpu import extents
+from sardonyx_webgpu.wgsl import functions as wgsl
+from sardonyx_webgpu.wgsl import values as webgpu
 from tests.support.exact import FLOATS, reference
 
 ROOT = Path(__file__).parents[2]
@@ -29,7 +29,7 @@ DTYPES = {
     "uint": ["uint8", "uint16", "uint32", "uint64"],
     "bool": ["bool"],
 }
-WITHOUT = {"sardonyx_webgpu.functions": {"float64"}}
+WITHOUT = {"sardonyx_webgpu.wgsl.functions": {"float64"}}
 """Element types that a backend lacks."""
 TABLES: dict[str, Callable[[str, str], object]] = {
     "sardonyx_wasm.functions": lambda name, dtype: (
@@ -38,7 +38,7 @@ TABLES: dict[str, Callable[[str, str], object]] = {
     "sardonyx_wasm.lanewise": lambda name, dtype: (
         name in lanewise.FUNCTIONS[wasm.kind(dtype).family] or scalars.written(name, wasm.kind(dtype))
     ),
-    "sardonyx_webgpu.functions": lambda name, dtype: (
+    "sardonyx_webgpu.wgsl.functions": lambda name, dtype: (
         name in wgsl.FUNCTIONS[webgpu.kind(dtype).family] or wgsl.written(name, dtype)
     ),
 }
@@ -71,7 +71,7 @@ def test_pages_know_the_functions_of_extents() -> None:
     """Extents of grids are evaluated on the host, natively and in pages."""
     text = (ROOT / "web/sardonyx/webgpu.js").read_text()
     (table,) = re.findall(r"const OPERATORS = \{(.*?)\n\};", text, re.S)
-    assert set(re.findall(r"^  (\w+):", table, re.M)) == grid.FUNCTIONS.keys() <= FUNCTIONS.keys()
+    assert set(re.findall(r"^  (\w+):", table, re.M)) == extents.FUNCTIONS.keys() <= FUNCTIONS.keys()
 
 
 def test_the_manual_lists_them() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from sardonyx.code.program import Expression
 
-_FUNCTIONS: dict[str, Callable[[int, int], int]] = {
+FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,
@@ -30,7 +30,7 @@ def evaluate(extent: Expression, params: Sequence[Any]) -> int:
         return int(details[0])
     if function == "param":
         return int(params[details[0]])
-    return _FUNCTIONS[function](*(evaluate(part, params) for part in details))
+    return FUNCTIONS[function](*(evaluate(part, params) for part in details))
 
 
 def constant(number: int) -> Expression:

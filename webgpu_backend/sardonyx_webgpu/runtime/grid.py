@@ -1,38 +1,14 @@
-"""How many workgroups a program's grid takes."""
+"""The dispatches of a code: how many workgroups its grid takes, and its steps in portions that drivers let end."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from sardonyx.code.program import Expression, Program
+from sardonyx.code.program import Program
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import WORKGROUP, Code
-
-FUNCTIONS: dict[str, Callable[[int, int], int]] = {
-    "add": operator.add,
-    "sub": operator.sub,
-    "mul": operator.mul,
-    "div": operator.floordiv,
-    "rem": operator.mod,
-    "min": min,
-    "max": max,
-}
-
-
-def evaluate(code: Expression, params: Sequence[Any]) -> int:
-    """An extent of a grid: arithmetic on constants and parameters, none of it negative.
-
-    >>> evaluate(["add", "int32", ["param", "int32", 1], ["const", "int32", 3]], [10, 20])
-    23
-    """
-    function, _, *details = code
-    if function == "const":
-        return int(details[0])
-    if function == "param":
-        return int(params[details[0]])
-    return FUNCTIONS[function](*(evaluate(part, params) for part in details))
+from sardonyx_webgpu.extents import evaluate
 
 
 def portions(code: Code, params: Sequence[Any], most: float) -> list[Sequence[Any]]:

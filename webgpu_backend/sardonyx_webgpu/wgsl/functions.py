@@ -1,14 +1,14 @@
 """Scalar functions in WGSL: for each family of dtypes a table with a row per function, and one of conversions.
 
-Rows are templates of operands. The functions that they call are in prelude/, or come from `code.transcendental`
-(`written`), which has those that WGSL lacks or whose accuracy it leaves open.
+Rows are templates of operands. The functions that they call are in prelude/, or come from
+`sardonyx.code.transcendental` (`written`), which has those that WGSL lacks or whose accuracy it leaves open.
 """
 
 from __future__ import annotations
 
 from sardonyx import errors
 from sardonyx.code import scalar, transcendental
-from sardonyx_webgpu.values import Kind, bare, fill, kind, literal
+from sardonyx_webgpu.wgsl.values import Kind, bare, fill, kind, literal
 
 _OPERATORS = {"add": "+", "sub": "-", "mul": "*", "and": "&", "or": "|", "xor": "^"}
 _ORDER = {"eq": "==", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
