@@ -151,8 +151,8 @@ def conv_batch_normalization(
     variance: Value,
 ) -> Sequence[Value | None] | None:
     """BatchNormalization(Conv(x, w, b)) -> Conv(x, w * factor, b * factor + shift)"""
-    found = _normal(norm, scale, offset, mean, variance)
-    result = found and _affine(conv, x, w, b, *found)
+    affine = _normal(norm, scale, offset, mean, variance)
+    result = affine and _affine(conv, x, w, b, *affine)
     return None if result is None else [result, mean, variance]
 
 
@@ -180,8 +180,8 @@ def _combined(norm: Node, c: Value, combine: Callable[[Array, Array, Array], tup
     number = _per_channel(c, len(old[0]), size)
     if number is None:
         return None
-    made = [like(array, scale) for array in combine(old[0], old[1], number)]
-    return changed(norm, x, *made, *statistics) if _finite(*made) else None
+    parameters = [like(array, scale) for array in combine(old[0], old[1], number)]
+    return changed(norm, x, *parameters, *statistics) if _finite(*parameters) else None
 
 
 # ---- matrix products
@@ -240,18 +240,18 @@ def gemm_batch_normalization(
     variance: Value,
 ) -> Sequence[Value | None] | None:
     """BatchNormalization(Gemm(x, w, c)) -> Gemm(x, w * factor, c * factor + shift); likewise MatMul of matrices"""
-    found, weights = _normal(norm, scale, offset, mean, variance), _wide(w)
-    if found is None or weights is None or weights.ndim != 2 or rank(x) != 2:
+    affine, weights = _normal(norm, scale, offset, mean, variance), _wide(w)
+    if affine is None or weights is None or weights.ndim != 2 or rank(x) != 2:
         return None
-    factor, shift = found
+    factor, shift = affine
     if c is not None:
         bias = _per_channel(c, len(factor), 2)
         if bias is None:
             return None
         shift = shift + bias * factor * gemm.attribute("beta", 1.0)
     weights = weights * (factor[:, None] if gemm.attribute("transB", 0) else factor)
-    made = [like(weights, w), like(shift, w)]
-    return [changed(gemm, x, *made, factory=op.Gemm, beta=1.0), mean, variance] if _finite(*made) else None
+    operands = [like(weights, w), like(shift, w)]
+    return [changed(gemm, x, *operands, factory=op.Gemm, beta=1.0), mean, variance] if _finite(*operands) else None
 
 
 RULES = [

@@ -65,18 +65,18 @@ def attention(
         scores = node.inputs[0]
     if scores is None or rank(scores) != 4 or not is_float(scores, (dtypes.float32, dtypes.float16)):
         return None
-    found = _read(scores, guard is not None, facts, uses)
-    if found is None:
+    parts = _read(scores, guard is not None, facts, uses)
+    if parts is None:
         return None
-    k, v = _shared(found.k), _shared(v)
+    k, v = _shared(parts.k), _shared(v)
     if k.shape is None or v.shape is None or k.shape[1] != v.shape[1]:
-        k, v = found.k, v
-    return _made(replace(found, k=k), v, wide is not None, facts)
+        k, v = parts.k, v
+    return _fused(replace(parts, k=k), v, wide is not None, facts)
 
 
-def _made(found: Scores, v: Value, wide: bool, facts: Inference) -> Value | None:
+def _fused(parts: Scores, v: Value, wide: bool, facts: Inference) -> Value | None:
     """The node, if the sizes provably are those that it asks for."""
-    q, k = found.q, found.k
+    q, k = parts.q, parts.k
     if q.shape is None or k.shape is None or v.shape is None or {len(q.shape), len(k.shape), len(v.shape)} != {4}:
         return None
     batch, heads, groups = q.shape[0], q.shape[1], k.shape[1]
@@ -84,16 +84,16 @@ def _made(found: Scores, v: Value, wide: bool, facts: Inference) -> Value | None
         return None
     if not isinstance(heads, int) or not isinstance(groups, int) or heads % groups:
         return None
-    mask = found.allowed or found.bias
+    mask = parts.allowed or parts.bias
     if mask is not None and not _broadcasts(mask, q, facts):
         return None
     if mask is not None and (mask.shape is None or mask.shape[-2:] != (q.shape[2], k.shape[2]) or None in mask.shape):
         sizes = [constant(np.ones(2, np.int64)), op.Shape(q, start=2, end=3), op.Shape(k, start=2, end=3)]
         mask = op.Expand(mask, op.Concat(*sizes, axis=0))  # a node may not stretch a mask along these axes itself
-    more = {"softcap": found.softcap} if found.softcap else {}
-    more |= {"is_causal": 1} if found.is_causal else {}
+    more = {"softcap": parts.softcap} if parts.softcap else {}
+    more |= {"is_causal": 1} if parts.is_causal else {}
     more |= {"softmax_precision": dtypes.float32.number} if wide else {}
-    return op.Attention(q, k, v, mask, scale=found.scale, **more)
+    return op.Attention(q, k, v, mask, scale=parts.scale, **more)
 
 
 def _broadcasts(mask: Value, q: Value, facts: Inference) -> bool:
@@ -114,30 +114,30 @@ def _read(scores: Value, guarded: bool, facts: Inference, uses: Uses) -> Scores 
         return None
     if node.op_type == "Add":
         for inner, mask in (node.inputs, node.inputs[::-1]):
-            if inner is not None and mask is not None and (found := _product(inner, facts, uses)):
-                return _biased(found, mask, guarded, facts)
+            if inner is not None and mask is not None and (parts := _product(inner, facts, uses)):
+                return _biased(parts, mask, guarded, facts)
         for inner, mask in (node.inputs, node.inputs[::-1]):  # GPT-2 hides the future first, then the padding
             if inner is not None and mask is not None and maker(inner, "Where") and uses[inner] == 1:
-                found = _read(inner, True, facts, uses)
-                if found is not None and found.is_causal and _is_finite(mask):
-                    return _both(found, inner, mask, facts)
+                parts = _read(inner, True, facts, uses)
+                if parts is not None and parts.is_causal and _is_finite(mask):
+                    return _both(parts, inner, mask, facts)
         return None
     if node.op_type == "Where":
         return _chosen(node, guarded, facts, uses)
     return _product(scores, facts, uses)
 
 
-def _biased(found: Scores, mask: Value, guarded: bool, facts: Inference) -> Scores | None:
-    if _covers(mask, found, facts) and is_causal_bias(mask, facts):
-        return replace(found, is_causal=True)
+def _biased(parts: Scores, mask: Value, guarded: bool, facts: Inference) -> Scores | None:
+    if _covers(mask, parts, facts) and is_causal_bias(mask, facts):
+        return replace(parts, is_causal=True)
     if not guarded and not _is_finite(mask):
         return None  # rows of -inf alone are NaN after a softmax, and 0 after an Attention
-    return replace(found, bias=mask) if found.q.dtype is dtypes.float32 else None
+    return replace(parts, bias=mask) if parts.q.dtype is dtypes.float32 else None
 
 
-def _covers(mask: Value, found: Scores, facts: Inference) -> bool:
+def _covers(mask: Value, parts: Scores, facts: Inference) -> bool:
     """Whether the last two axes of a mask are those of the scores, and the others 1."""
-    own, q, k = map(facts.array, (mask, found.q, found.k))
+    own, q, k = map(facts.array, (mask, parts.q, parts.k))
     if own is None or q is None or k is None or own.rank < 2 or q.rank != 4 or k.rank != 4:
         return False
     sizes = zip(own.shape[-2:], (q.shape[2], k.shape[2]))
@@ -160,31 +160,31 @@ def _chosen(node: Node, guarded: bool, facts: Inference, uses: Uses) -> Scores |
     condition, one, other = node.inputs
     for inner, outer, truth in ((one, other, True), (other, one, False)):
         number = fill_of(outer) if outer is not None and outer.constant and outer.constant.size == 1 else None
-        found = _product(inner, facts, uses) if inner is not None and number is not None else None
-        if found is None or condition is None or number is None:
+        parts = _product(inner, facts, uses) if inner is not None and number is not None else None
+        if parts is None or condition is None or number is None:
             continue
-        allowed = condition if truth else facts.made(op.Not(condition))
-        if _covers(condition, found, facts) and number <= -1e4 and is_triangle(allowed, facts):
-            return replace(found, is_causal=True)
+        allowed = condition if truth else facts.inferred(op.Not(condition))
+        if _covers(condition, parts, facts) and number <= -1e4 and is_triangle(allowed, facts):
+            return replace(parts, is_causal=True)
         if guarded and number == -np.inf:
-            return replace(found, allowed=allowed)
-        if np.isfinite(number) and number <= ABSORBS and found.q.dtype is dtypes.float32:
+            return replace(parts, allowed=allowed)
+        if np.isfinite(number) and number <= ABSORBS and parts.q.dtype is dtypes.float32:
             inside, outside = (constant(np.array(each, np.float32)) for each in ((0, number) if truth else (number, 0)))
-            return replace(found, bias=facts.made(op.Where(condition, inside, outside)))
+            return replace(parts, bias=facts.inferred(op.Where(condition, inside, outside)))
     return None
 
 
-def _both(found: Scores, inner: Value, mask: Value, facts: Inference) -> Scores | None:
+def _both(parts: Scores, inner: Value, mask: Value, facts: Inference) -> Scores | None:
     """The bias that hides the future, plus another one."""
     node = inner.producer
     assert node is not None
     numbers = [fill_of(value) for value in node.inputs[1:]]
-    if found.q.dtype is not dtypes.float32 or numbers.count(None) != 1:
+    if parts.q.dtype is not dtypes.float32 or numbers.count(None) != 1:
         return None
     pair = [constant(np.array(number or 0, np.float32)) for number in numbers]
-    hidden = facts.made(op.Where(node.inputs[0], *pair))
+    hidden = facts.inferred(op.Where(node.inputs[0], *pair))
     low = min(number for number in numbers if number is not None)
-    return replace(found, is_causal=False, bias=facts.made(op.Add(hidden, mask))) if low <= ABSORBS else None
+    return replace(parts, is_causal=False, bias=facts.inferred(op.Add(hidden, mask))) if low <= ABSORBS else None
 
 
 def _is_finite(mask: Value) -> bool:
@@ -245,8 +245,8 @@ def _scaling(value: Value) -> tuple[Value, float] | None:
 
 
 def _unscaled(value: Value) -> tuple[Value, float]:
-    found = _scaling(value)
-    return (value, 1.0) if found is None else found
+    multiple = _scaling(value)
+    return (value, 1.0) if multiple is None else multiple
 
 
 def _untransposed(keys: Value, facts: Inference) -> Value:
@@ -254,13 +254,13 @@ def _untransposed(keys: Value, facts: Inference) -> Value:
     node = maker(keys, "Transpose")
     perm = list(node.attribute("perm") or ()) if node is not None else []
     if len(perm) != 4 or node is None:
-        return facts.made(op.Transpose(keys, perm=[0, 1, 3, 2]))
+        return facts.inferred(op.Transpose(keys, perm=[0, 1, 3, 2]))
     perm = [perm[0], perm[1], perm[3], perm[2]]
     source = node.inputs[0]
     assert source is not None
     if perm == [0, 1, 2, 3]:
         return source
-    return facts.made(op.Transpose(source, perm=perm))
+    return facts.inferred(op.Transpose(source, perm=perm))
 
 
 def _shared(value: Value) -> Value:
@@ -276,8 +276,8 @@ def _shared(value: Value) -> Value:
         return value
     groups, times, heads = thick[1], thick[2], value.shape[1]
     others = all(thin[axis] == thick[axis] and thin[axis] is not None for axis in (0, 1, 3, 4))
-    kept = len(value.shape) == 4 and value.shape[2:] == thick[3:] and value.shape[0] == thick[0]
-    if not others or not kept or not all(isinstance(size, int) for size in (groups, times, heads)):
+    merges = len(value.shape) == 4 and value.shape[2:] == thick[3:] and value.shape[0] == thick[0]
+    if not others or not merges or not all(isinstance(size, int) for size in (groups, times, heads)):
         return value
     return source if groups * times == heads else value  # type: ignore[operator]
 

@@ -109,18 +109,18 @@ def _counted(value: Value, facts: Inference) -> tuple[int, int] | None:
     if node.op_type == "Add" and node.inputs[1] is not None:
         numbers = [scalar(each) for each in node.inputs]
         for one, number in ((node.inputs[0], numbers[1]), (node.inputs[1], numbers[0])):
-            if number is not None and (found := _counted(one, facts)):
-                return found[0], found[1] + int(number)
+            if number is not None and (place := _counted(one, facts)):
+                return place[0], place[1] + int(number)
         return None
-    found = _counted(node.inputs[0], facts) if node.op_type in ("Cast", "Identity", "Unsqueeze") else None
-    if found is None or node.op_type != "Unsqueeze":
-        return found
+    place = _counted(node.inputs[0], facts) if node.op_type in ("Cast", "Identity", "Unsqueeze") else None
+    if place is None or node.op_type != "Unsqueeze":
+        return place
     axes, size = integers(node.inputs[1]), rank(node.outputs[0])
     if axes is None or size is None:
         return None
     behind = {axis % size for axis in axes}
     old = [axis for axis in range(size) if axis not in behind]
-    return old[found[0]] - size, found[1]
+    return old[place[0]] - size, place[1]
 
 
 def _keeps_corner(node: Node, facts: Inference) -> bool:

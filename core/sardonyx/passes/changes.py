@@ -81,9 +81,9 @@ def _values(graph: Graph) -> Iterator[Value]:
         yield from node.outputs
 
 
-def _replaced(value: Value, tensor: Tensor, given: Any) -> Tensor:
+def _replaced(value: Value, tensor: Tensor, replacement: Any) -> Tensor:
     """The constant of an initializer that a session gives, by an array or an OrtValue."""
-    array = inward(np.asarray(given.numpy() if hasattr(given, "numpy") else given), tensor.dtype)
+    array = inward(np.asarray(replacement.numpy() if hasattr(replacement, "numpy") else replacement), tensor.dtype)
     stored = np.dtype(object) if tensor.dtype is dtypes.string else tensor.dtype.storage
     if array.dtype != stored or array.shape != tensor.shape:
         wanted = TensorType(tensor.dtype, tensor.shape)

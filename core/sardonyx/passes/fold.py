@@ -46,7 +46,7 @@ def constant_value(tensor: Tensor, name: str = "") -> Value:
 def absorb_constants(graph: Graph) -> None:
     """Turn the outputs of Constant nodes into constants, in this graph and in those inside it."""
     for each in [graph, *(inner for node in graph.all_nodes() for inner in node.subgraphs())]:
-        kept = []
+        nodes = []
         for node in each.nodes:
             tensor = node.attribute("value") if node.op_type == "Constant" and not node.domain else None
             if isinstance(tensor, Tensor):
@@ -54,8 +54,8 @@ def absorb_constants(graph: Graph) -> None:
                 value.constant, value.producer = tensor, None
                 value.type = TensorType(tensor.dtype, tensor.shape)
             else:
-                kept.append(node)
-        each.nodes = kept
+                nodes.append(node)
+        each.nodes = nodes
 
 
 def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TOTAL) -> Sequence[Value | None] | None:
@@ -74,17 +74,17 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
         return None
     if next(node.subgraphs(), None) or not is_pure(node):
         return None
-    given = 0 if _is_dequantized(node) else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
-    if not all(array is not None and _fits(array, given, room) for array in arrays) or _work(node, wanted) > WORK:
+    nbytes = 0 if _is_dequantized(node) else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
+    if not all(array is not None and _fits(array, nbytes, room) for array in arrays) or _work(node, wanted) > WORK:
         return None
     if any(array is not None and array.value is None for array in arrays):
         arrays = _evaluate(node, wanted, facts.strings)
-    made = {
+    constants = {
         value: _constant(value, array, facts.strings)
         for value, array in zip(wanted, arrays, strict=False)
         if array is not None
     }
-    return [made.get(value) for value in node.outputs] if len(made) == len(wanted) else None
+    return [constants.get(value) for value in node.outputs] if len(constants) == len(wanted) else None
 
 
 def is_rearranged(node: Node) -> bool:
@@ -106,11 +106,11 @@ def _bytes(array: Tensor | Array) -> int:
     return prod(map(int, array.shape)) * array.dtype.itemsize
 
 
-def _fits(array: Array, given: int, room: int) -> bool:
+def _fits(array: Array, nbytes: int, room: int) -> bool:
     """Whether a result is of known size, small, and not much larger than the constants that it comes from."""
     if not all(isinstance(size, int) for size in array.shape):
         return False
-    return _bytes(array) <= max(FREE, min(LIMIT, GROWTH * given, room))
+    return _bytes(array) <= max(FREE, min(LIMIT, GROWTH * nbytes, room))
 
 
 def _work(node: Node, wanted: Sequence[Value]) -> int:
@@ -139,7 +139,7 @@ def _evaluate(node: Node, wanted: Sequence[Value], strings: StringTable) -> list
 
 def _constant(value: Value, array: Array, strings: StringTable) -> Value:
     assert array.value is not None
-    kept = array.value if array.value.flags.c_contiguous else array.value.copy(order="C")
+    elements = array.value if array.value.flags.c_contiguous else array.value.copy(order="C")
     if array.dtype is dtypes.string:
-        kept = strings.decode(kept)
-    return constant_value(Tensor.of(np.asarray(kept), array.dtype, value.name), value.name)
+        elements = strings.decode(elements)
+    return constant_value(Tensor.of(np.asarray(elements), array.dtype, value.name), value.name)

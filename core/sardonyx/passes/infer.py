@@ -91,26 +91,26 @@ class Inference:
         array = self.array(value)
         if array is None or not array.dtype.is_int:
             return None
-        known = array.sizes if array.sizes is not None else array.value
-        return None if known is None else list(known.reshape(-1).tolist())
+        elements = array.sizes if array.sizes is not None else array.value
+        return None if elements is None else list(elements.reshape(-1).tolist())
 
     # ---- telling
 
     def infer(self, node: Node) -> None:
         """Find out what the outputs of a node are; its inputs and its subgraphs come before it."""
         branches = list(node.subgraphs())
-        found: Sequence[Array | None] = ()
+        outputs: Sequence[Array | None] = ()
         if node.op_type == "Constant" and isinstance(tensor := node.attribute("value"), Tensor):
-            found = [self._of_tensor(tensor)]
+            outputs = [self._of_tensor(tensor)]
         elif branches:
             if node.op_type == "If":
                 columns = zip(*([self.array(value) for value in graph.outputs] for graph in branches), strict=False)
-                found = [self._merge([Case(array) for array in column]) for column in columns]
+                outputs = [self._merge([Case(array) for array in column]) for column in columns]
         elif node.op_type not in NO_TENSORS:
             operands = [None if value is None else self.array(value) for value in node.inputs]
             if all(array is not None or value is None for array, value in zip(operands, node.inputs)):
-                found = self._results(node, operands)
-        for value, array in zip(node.outputs, [*found, *[None] * len(node.outputs)], strict=False):
+                outputs = self._results(node, operands)
+        for value, array in zip(node.outputs, [*outputs, *[None] * len(node.outputs)], strict=False):
             self.record(value, array)
 
     def _results(self, node: Node, operands: Sequence[Array | None]) -> Sequence[Array | None]:
@@ -120,17 +120,17 @@ class Inference:
         key = call_key(node, tuple(operands))
         if key not in self._expanded:
             reads = self._reads
-            found = list(map(self._one, self._expand(node)))
+            results = list(map(self._one, self._expand(node)))
             if self._reads > reads:  # sizes that depend on data differ from node to node
-                return found
-            self._expanded[key] = found
+                return results
+            self._expanded[key] = results
         return self._expanded[key]
 
     def _one(self, array: Array | None) -> Array | None:
         """The Array that stands for all of which the same is known."""
         return None if array is None else self._unique.setdefault(_array_key(array), array)
 
-    def made(self, value: Value) -> Value:
+    def inferred(self, value: Value) -> Value:
         """A Value that a new node makes, with its type inferred."""
         if value.producer is not None:
             self.infer(value.producer)
@@ -171,17 +171,17 @@ class Inference:
 
     def adopt(self, value: Value, old: Value) -> None:
         """Let a Value that replaces another be known at least as well."""
-        known = self.array(old)
-        if known is not None and self.array(value) is None:
-            self.record(value, known)
+        array = self.array(old)
+        if array is not None and self.array(value) is None:
+            self.record(value, array)
 
     def agree(self, one: Value, other: Value) -> bool:
         """Whether two Values can be the same, for all that is known of them."""
         a, b = self.array(one), self.array(other)
         if a is None or b is None:
             return True
-        known = all(isinstance(i, Dim) or isinstance(j, Dim) or i == j for i, j in zip(a.shape, b.shape))
-        return a.dtype is b.dtype and a.rank == b.rank and known
+        compatible = all(isinstance(i, Dim) or isinstance(j, Dim) or i == j for i, j in zip(a.shape, b.shape))
+        return a.dtype is b.dtype and a.rank == b.rank and compatible
 
     def _of_tensor(self, tensor: Tensor) -> Array:
         with self.strings:
@@ -240,13 +240,13 @@ class Inference:
         environment: Environment = {}
         for value in node.inputs:
             if value is not None and (array := self.array(value)) is not None:
-                known = array.value is not None or array.sizes is not None
-                environment[value] = array if known else trace.input(array.dtype, array.shape)
+                has_elements = array.value is not None or array.sizes is not None
+                environment[value] = array if has_elements else trace.input(array.dtype, array.shape)
         with trace, np.errstate(all="ignore"):
             expand(node, environment)
-        found = (environment.get(value) for value in node.outputs)
+        items = (environment.get(value) for value in node.outputs)
         return [
-            Array(each.dtype, each.shape, each.value, each.sizes) if isinstance(each, Array) else None for each in found
+            Array(each.dtype, each.shape, each.value, each.sizes) if isinstance(each, Array) else None for each in items
         ]
 
     def _merge(self, cases: Sequence[Case]) -> Array | None:
@@ -263,9 +263,9 @@ class Inference:
         lists = [_listed(array) for array in arrays]
         if len({len(items) for items in lists}) > 1 or not lists[0]:
             return Array(first.dtype, shape)
-        known = np.empty(len(lists[0]), dtype=object)
-        known[:] = [self._agree(list(items), cases, True) for items in zip(*lists)]
-        return of_sizes(known.reshape(first.shape), first.dtype, shape)
+        elements = np.empty(len(lists[0]), dtype=object)
+        elements[:] = [self._agree(list(items), cases, True) for items in zip(*lists)]
+        return of_sizes(elements.reshape(first.shape), first.dtype, shape)
 
     def _agree(self, sizes: list[Size], cases: Sequence[Case], negative: bool = False) -> Size:
         """The one of these sizes that the others are equal to, each in its case; a new symbol if there is none."""
@@ -290,8 +290,8 @@ def _listed(array: Array) -> list[Size]:
     """The elements of sizes, where they are known and there are few."""
     if not array.dtype.is_int or array.rank > 1:
         return []
-    known = array.sizes if array.sizes is not None else array.value
-    return [] if known is None or known.size > 64 else list(known.reshape(-1).tolist())
+    elements = array.sizes if array.sizes is not None else array.value
+    return [] if elements is None or elements.size > 64 else list(elements.reshape(-1).tolist())
 
 
 class _Trace(Trace):

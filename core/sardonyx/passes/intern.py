@@ -66,13 +66,13 @@ class Constants:
     """One Value for each of the small constants that are equal."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, Value] = {}
+        self._representatives: dict[Value, Value] = {}
         self._by_key: dict[Hashable, Value] = {}
 
     def unique(self, value: Value) -> Value:
         """The first Value that was seen with this constant."""
         if value.constant is None:
             return value
-        if value not in self._known:
-            self._known[value] = self._by_key.setdefault(tensor_key(value.constant), value)
-        return self._known[value]
+        if value not in self._representatives:
+            self._representatives[value] = self._by_key.setdefault(tensor_key(value.constant), value)
+        return self._representatives[value]

@@ -45,12 +45,12 @@ class Journal:
     def allows(self, rule: str) -> bool:
         return not self.is_full and rule not in self.disabled
 
-    def record(self, rule: str, node: Node, values: Sequence[Value | None], made: Iterable[Node]) -> None:
+    def record(self, rule: str, node: Node, values: Sequence[Value | None], new_nodes: Iterable[Node]) -> None:
         """A rule replaced the outputs of a node by these Values, for which it made these nodes."""
         self.count += 1
         self.last = f"{rule} at {node.label}"
         if self.shown:
-            inner = set(made)
+            inner = set(new_nodes)
             after = ", ".join(expression(value, inner) for value in values if value is not None)
             print(f"{rule}: {expression(node.outputs[0], {node, *_matched(node)})} -> {after}", file=sys.stderr)
 

@@ -21,8 +21,8 @@ def refuse_unknown(model: Model) -> None:
 
 def undeclared(model: Model) -> list[tuple[Node, Mapping[str, int]]]:
     """The nodes whose operators are neither known nor functions of the model, with the imports that hold for them."""
-    found: list[tuple[Node, Mapping[str, int]]] = []
-    known: dict[tuple[str, str], bool] = {}
+    unresolved: list[tuple[Node, Mapping[str, int]]] = []
+    declared: dict[tuple[str, str], bool] = {}
     called: set[FunctionKey] = set()
     waiting = [(model.graph, model.opset_imports)]
     for graph, imports in waiting:
@@ -33,8 +33,8 @@ def undeclared(model: Model) -> list[tuple[Node, Mapping[str, int]]]:
                     called.add(key)
                     waiting.append((function.graph, function.opset_imports or model.opset_imports))
                 continue
-            if name not in known:
-                known[name] = ops.find(*name) is not None
-            if not known[name]:
-                found.append((node, imports))
-    return found
+            if name not in declared:
+                declared[name] = ops.find(*name) is not None
+            if not declared[name]:
+                unresolved.append((node, imports))
+    return unresolved

@@ -123,11 +123,11 @@ def reshape_to_known_sizes(x: Value, shape: Value, node: Node, facts: Inference)
     return None if sizes is None else op.Reshape(x, constant(np.array(sizes, np.int64)))
 
 
-def _spelled(given: Sequence[Size], wanted: Sequence[Size]) -> list[int] | None:
+def _spelled(shape: Sequence[Size], wanted: Sequence[Size]) -> list[int] | None:
     """The shape in numbers: 0 for a size that stays, -1 for the one that follows from the others."""
     sizes = []
     for axis, size in enumerate(wanted):
-        stays = not isinstance(size, int) and axis < len(given) and same(size, given[axis])
+        stays = not isinstance(size, int) and axis < len(shape) and same(size, shape[axis])
         sizes.append(0 if stays else size if isinstance(size, int) else -1)
     return sizes if sizes.count(-1) <= 1 else None
 

@@ -103,19 +103,19 @@ OPTIMIZERS: dict[str, tuple[str, ...]] = {
 _warned: set[str] = set()
 
 
-def disabled_rules(names: Iterable[str], known: Collection[str]) -> set[str]:
+def disabled_rules(names: Iterable[str], rules: Collection[str]) -> set[str]:
     """The rules that are meant by names of rules or of onnxruntime's optimizers; a name of neither is warned of once.
 
     >>> sorted(disabled_rules(["GeluFusion", "conv_mul"], ["conv_mul", "gelu"]))
     ['conv_mul', 'gelu']
     """
-    found: set[str] = set()
+    disabled: set[str] = set()
     for name in filter(None, map(str.strip, names)):
-        if name in known:
-            found.add(name)
+        if name in rules:
+            disabled.add(name)
         elif name in OPTIMIZERS:
-            found.update(OPTIMIZERS[name])
+            disabled.update(OPTIMIZERS[name])
         elif name not in _warned:
             _warned.add(name)
-            debug.warn(f"no optimizer is called {name!r}; the rules are {', '.join(sorted(known))}")
-    return found
+            debug.warn(f"no optimizer is called {name!r}; the rules are {', '.join(sorted(rules))}")
+    return disabled

@@ -33,14 +33,14 @@ class Narrowing:
         if kind not in KINDS:
             raise InvalidArgument(f"weights cannot be stored as {kind!r}, only as {', '.join(KINDS)}")
         self._kind = kind
-        self._made: dict[tuple[Tensor, int | None], list[Value]] = {}
+        self._stored: dict[tuple[Tensor, int | None], list[Value]] = {}
 
     def apply(self, graph: Graph) -> None:
         """Replace large constants of float32 that nodes read, here and in the graphs inside, in place."""
         if self._kind == KINDS[0]:
             return
         for each in [graph, *(inner for one in graph.all_nodes() for inner in one.subgraphs())]:
-            each.nodes = [made for one in each.nodes for made in (*self._before(one), one)]
+            each.nodes = [placed for one in each.nodes for placed in (*self._before(one), one)]
 
     def _before(self, user: Node) -> Iterator[Node]:
         """The nodes that widen what a node reads."""
@@ -49,18 +49,18 @@ class Narrowing:
             if tensor is None or tensor.dtype is not dtypes.float32 or len(tensor.shape) < 2 or tensor.size < FEWEST:
                 continue
             axis = _axis(user, number, len(tensor.shape)) if self._kind == "int8" else None
-            if (tensor, axis) not in self._made:
-                self._made[tensor, axis] = _stored(tensor, axis)
-            stored = self._made[tensor, axis]
+            if (tensor, axis) not in self._stored:
+                self._stored[tensor, axis] = _stored(tensor, axis)
+            stored = self._stored[tensor, axis]
             if len(stored) > 1:
-                made = node("DequantizeLinear", stored, attributes={"axis": axis})
+                widening = node("DequantizeLinear", stored, attributes={"axis": axis})
             elif stored:
-                made = node("Cast", stored, attributes={"to": dtypes.float32.number})
+                widening = node("Cast", stored, attributes={"to": dtypes.float32.number})
             else:
                 continue
-            made.outputs[0].type = TensorType(dtypes.float32, tensor.shape)
-            user.inputs[number] = made.outputs[0]
-            yield made
+            widening.outputs[0].type = TensorType(dtypes.float32, tensor.shape)
+            user.inputs[number] = widening.outputs[0]
+            yield widening
 
 
 def _axis(user: Node, number: int, rank: int) -> int | None:

@@ -56,8 +56,8 @@ def _normalized(op_type: str, x: Value, mean: Node, epsilon: Value) -> Value | N
     axis, number = _last_axes(x, mean), scalar(epsilon)
     if axis is None or number is None:
         return None
-    made: Value = getattr(op, op_type)(x, _ones(x, axis), axis=axis, epsilon=number)
-    return made
+    output: Value = getattr(op, op_type)(x, _ones(x, axis), axis=axis, epsilon=number)
+    return output
 
 
 _CENTRED = x - _mean(x)
@@ -78,8 +78,8 @@ def layer_normalization_of_products(
     x: Value, axes: Value, mean: Node, epsilon: Value, scale: Value, bias: Value
 ) -> Value | None:
     """x * factor + (bias - mean * factor) -> LayerNormalization(x, scale, bias), factor = scale / deviation"""
-    made = _normalized("LayerNormalization", x, mean, epsilon)
-    node = made.producer if made is not None else None
+    normalized = _normalized("LayerNormalization", x, mean, epsilon)
+    node = normalized.producer if normalized is not None else None
     if node is None or node.inputs[1] is None or not scale.type == bias.type == node.inputs[1].type:
         return None
     return changed(node, x, scale, bias)

@@ -24,7 +24,7 @@ from sardonyx import ops
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import node as new_node
 
-Found: TypeAlias = dict[str, Any]
+Bindings: TypeAlias = dict[str, Any]
 """What the names of a pattern stand for in one match."""
 
 Uses: TypeAlias = Mapping[Value, int]
@@ -36,14 +36,14 @@ def makers(node: Node) -> set[str]:
 
     What `Call.makers` asks for and a node lacks tells that a pattern does not match, before it is tried.
     """
-    found = set()
+    op_types = set()
     for value in node.inputs:
         if value is not None:
             if value.constant is not None:
-                found.add("")
+                op_types.add("")
             elif value.producer is not None:
-                found.add(value.producer.op_type)
-    return found
+                op_types.add(value.producer.op_type)
+    return op_types
 
 
 COMMUTATIVE = frozenset({"Add", "Mul", "Max", "Min", "Sum", "And", "Or", "Xor", "Equal"})
@@ -59,7 +59,7 @@ class Pattern:
         """Whether nothing but constants matches."""
         return False
 
-    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+    def match(self, value: Value | None, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
         """Every way in which the Value looks like this, given what names stand for already."""
         raise NotImplementedError
 
@@ -121,9 +121,9 @@ class Variable(Pattern):
     def may_match(self, value: Value | None) -> bool:
         return self.missing if value is None else not self.constant or value.constant is not None
 
-    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
-        if self.may_match(value) and (self.name not in found or found[self.name] is value):
-            yield {**found, self.name: value}
+    def match(self, value: Value | None, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
+        if self.may_match(value) and (self.name not in bindings or bindings[self.name] is value):
+            yield {**bindings, self.name: value}
 
     def names(self) -> set[str]:
         return {self.name}
@@ -149,10 +149,10 @@ class Literal(Pattern):
     def may_match(self, value: Value | None) -> bool:
         return value is not None and value.constant is not None
 
-    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+    def match(self, value: Value | None, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
         number = scalar(value)
         if number is not None and math.isclose(number, self.number, rel_tol=ROUNDING if self.number % 1 else 0.0):
-            yield found
+            yield bindings
 
 
 def scalar(value: Value | None) -> float | None:
@@ -178,10 +178,10 @@ class Either(Pattern):
     def may_match(self, value: Value | None) -> bool:
         return any(choice.may_match(value) for choice in self.choices)
 
-    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+    def match(self, value: Value | None, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
         for choice in self.choices:
             if choice.may_match(value):
-                yield from choice.match(value, found, uses)
+                yield from choice.match(value, bindings, uses)
 
 
 Condition: TypeAlias = "Callable[[Any], bool] | Any"
@@ -225,41 +225,41 @@ class Call(Pattern):
     def may_match(self, value: Value | None) -> bool:
         return value is not None and value.producer is not None and value.producer.op_type == self.op_type
 
-    def match(self, value: Value | None, found: Found, uses: Uses) -> Iterator[Found]:
+    def match(self, value: Value | None, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
         node = value.producer if value is not None else None
         if node is None or self.output >= len(node.outputs) or node.outputs[self.output] is not value:
             return
         if not self.single or uses[value] == 1:
-            yield from self.match_node(node, found, uses)
+            yield from self.match_node(node, bindings, uses)
 
-    def match_node(self, node: Node, found: Found, uses: Uses) -> Iterator[Found]:
+    def match_node(self, node: Node, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
         """Every way in which a node looks like this."""
         if node.op_type != self.op_type or node.domain != self.domain:
             return
         if self.name:
-            if found.get(self.name, node) is not node:
+            if bindings.get(self.name, node) is not node:
                 return
-            found = {**found, self.name: node}
+            bindings = {**bindings, self.name: node}
         if all(_holds(node, name, condition) for name, condition in self.conditions.items()):
-            yield from self._match_inputs(node.inputs, found, uses)
+            yield from self._match_inputs(node.inputs, bindings, uses)
             if self.op_type in COMMUTATIVE and len(self.inputs) == len(node.inputs) == 2 and not self._symmetric:
-                yield from self._match_inputs(node.inputs[::-1], found, uses)
+                yield from self._match_inputs(node.inputs[::-1], bindings, uses)
 
     @cached_property
     def _symmetric(self) -> bool:
         """Whether the other order of two operands says the same."""
         return self.inputs[0] is self.inputs[1]
 
-    def _match_inputs(self, values: Sequence[Value | None], found: Found, uses: Uses) -> Iterator[Found]:
+    def _match_inputs(self, values: Sequence[Value | None], bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
         count = len(self.inputs)
-        given = [*values[:count], *[None] * (count - len(values))]
-        for pattern, value in zip(self.inputs, given):
+        operands = [*values[:count], *[None] * (count - len(values))]
+        for pattern, value in zip(self.inputs, operands):
             if not pattern.may_match(value):
                 return
         if not self.rest and any(value is not None for value in values[count:]):
             return
-        matches = [found]
-        for pattern, value in zip(self.inputs, given):
+        matches = [bindings]
+        for pattern, value in zip(self.inputs, operands):
             matches = [more for match in matches for more in pattern.match(value, match, uses)]
         yield from matches
 
@@ -288,10 +288,10 @@ class Factory:
             rest = inputs[-1] is ...
             patterns = tuple(map(_pattern, inputs[:-1] if rest else inputs))
             return Call(self.op_type, self.domain, patterns, rest, attributes)
-        given = list(inputs)
-        while given and given[-1] is None:
-            given.pop()
-        return new_node(self.op_type, given, attributes=attributes, domain=self.domain).outputs[0]
+        operands = list(inputs)
+        while operands and operands[-1] is None:
+            operands.pop()
+        return new_node(self.op_type, operands, attributes=attributes, domain=self.domain).outputs[0]
 
 
 class Operators:
@@ -313,8 +313,8 @@ microsoft = Operators("com.microsoft")
 def changed(node: Node, *inputs: Value | None, factory: Factory | None = None, **attributes: Any) -> Value:
     """The first output of a new node like this one, with other inputs, some other attributes, or another operator."""
     make = factory or Factory(node.op_type, node.domain)
-    kept = {name: each for name, each in node.attributes.items() if name not in attributes}
+    inherited = {name: each for name, each in node.attributes.items() if name not in attributes}
     value = make(*inputs, **attributes)
     assert value.producer is not None
-    value.producer.attributes |= kept
+    value.producer.attributes |= inherited
     return value

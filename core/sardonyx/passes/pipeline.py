@@ -78,5 +78,5 @@ def _name_differentiated(graph: Graph) -> None:
 
 def _drop_fed(model: Model) -> None:
     """Leave initializers out of the inputs."""
-    known = set(model.graph.initializers)
-    model.graph.inputs = [value for value in model.graph.inputs if value not in known]
+    initializers = set(model.graph.initializers)
+    model.graph.inputs = [value for value in model.graph.inputs if value not in initializers]

@@ -120,27 +120,27 @@ def _groups(projections: Iterator[Projection]) -> Iterator[list[Projection]]:
 def _projections(graph: Graph, counts: Uses) -> Iterator[Projection]:
     users = {value: node for node in graph.nodes for value in node.inputs}
     for node in graph.nodes:
-        found = _read(node)
-        weights = node.inputs[1] if found is not None else None
-        if found is None or weights is None or counts[weights] > 1:
+        projection = _read(node)
+        weights = node.inputs[1] if projection is not None else None
+        if projection is None or weights is None or counts[weights] > 1:
             continue
         product = node.outputs[0]
         add = users.get(product) if counts[product] == 1 else None
         if add is not None and (add.op_type, add.domain) == ("Add", ""):
             bias = next((value for value in add.inputs if value is not product), None)
             tensor = bias and _constant(bias)
-            if tensor and tensor.shape == (found.columns,):
-                found = replace(found, add=add, bias=tensor)
-        yield found
+            if tensor and tensor.shape == (projection.columns,):
+                projection = replace(projection, add=add, bias=tensor)
+        yield projection
 
 
 def _read(node: Node) -> Projection | None:
     form = FORMS.get((node.domain, node.op_type))
-    given = {place: value for place, value in enumerate(node.inputs) if place and value is not None}
-    if form is None or 1 not in given or not given.keys() <= {*form.weights, form.bias}:
+    inputs = {place: value for place, value in enumerate(node.inputs) if place and value is not None}
+    if form is None or 1 not in inputs or not inputs.keys() <= {*form.weights, form.bias}:
         return None
-    parts = {place: tensor for place, value in given.items() if (tensor := _constant(value))}
-    if parts.keys() != given.keys() or not all(tensor.shape for tensor in parts.values()):
+    parts = {place: tensor for place, value in inputs.items() if (tensor := _constant(value))}
+    if parts.keys() != inputs.keys() or not all(tensor.shape for tensor in parts.values()):
         return None
     axes = dict.fromkeys(parts, 0)
     if node.op_type != "MatMulNBits":
@@ -168,9 +168,9 @@ def _product(group: Sequence[Projection]) -> list[Node]:
         inputs[place] = constant(np.concatenate([each.parts[place].array() for each in group], axis))
     more: dict[str, Any] = {"N": sum(columns)} if "N" in first.node.attributes else {}
     values = [changed(first.node, *inputs, **more)]
-    given = [each.bias for each in group if each.bias is not None]
-    if given:
-        kind = given[0].dtype.storage
+    biases = [each.bias for each in group if each.bias is not None]
+    if biases:
+        kind = biases[0].dtype.storage
         rows = [np.zeros(each.columns, kind) if each.bias is None else each.bias.array() for each in group]
         values.append(op.Add(values[0], constant(np.concatenate(rows))))
     shape = first.output.shape

@@ -168,9 +168,9 @@ def _parameters(node: Node, axis: int) -> tuple[Value, Value] | None:
         size = rank(source)
         if size is None or node.attribute("axis", 1) % size != axis % size or node.attribute("block_size", 0):
             return None
-    given = node.inputs[2] if len(node.inputs) > 2 else None
+    zero_point = node.inputs[2] if len(node.inputs) > 2 else None
     shape = () if scales.constant is None else scales.constant.shape
-    return scales, given or constant(np.zeros(shape, source.dtype.storage))
+    return scales, zero_point or constant(np.zeros(shape, source.dtype.storage))
 
 
 _X = op.DequantizeLinear(x, by_x, at_x.optional).named("left")

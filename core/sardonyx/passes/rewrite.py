@@ -64,7 +64,7 @@ class _Rewriter:
         self.constants = Constants()
         self.replaced: dict[Value, Value] = {}
         self.home: dict[Node, Graph] = {}
-        self.known: dict[Graph, dict[Hashable, Node]] = defaultdict(dict)
+        self.available: dict[Graph, dict[Hashable, Node]] = defaultdict(dict)
         self.dead: set[Node] = set()
         self.room = TOTAL
         self.near: dict[Value | None, int] = {}
@@ -86,15 +86,15 @@ class _Rewriter:
 
     def _prune(self, graph: Graph) -> None:
         """Drop the nodes whose outputs nobody uses, from the last to the first."""
-        kept = []
+        nodes = []
         for node in reversed(graph.nodes):
             if any(self.uses[value] for value in node.outputs):
-                kept.append(node)
+                nodes.append(node)
                 for inner in node.subgraphs():
                     self._prune(inner)
             else:
                 self.uses.subtract(self.used_by(node))
-        graph.nodes = kept[::-1]
+        graph.nodes = nodes[::-1]
 
     def release(self, node: Node) -> None:
         """Let go of what a node uses that was replaced; so do the nodes that nobody uses then."""
@@ -149,7 +149,7 @@ class _Sweep:
         self.state = state
         self.graph = graph
         self.outer = outer
-        self.known = state.known[graph]
+        self.available = state.available[graph]
         self.passed: set[Node] = set()
         self.outputs = {value for value in graph.outputs if value.producer is not None}
 
@@ -157,29 +157,29 @@ class _Sweep:
         state, graph = self.state, self.graph
         pending = graph.nodes[::-1]
         state.home.update(dict.fromkeys(pending, graph))
-        kept: list[Node] = []
+        nodes: list[Node] = []
         while pending:
             node = pending.pop()
             if node in state.dead:
                 continue
             node.inputs = [value and state.resolve(value) for value in node.inputs]
-            made = self.step(node) if self._is_near(node) else None
-            if made is None:
-                kept.append(node)
+            new_nodes = self.step(node) if self._is_near(node) else None
+            if new_nodes is None:
+                nodes.append(node)
                 self.passed.add(node)
             else:
-                pending += reversed(made)
-        graph.nodes = [node for node in kept if node not in state.dead]
+                pending += reversed(new_nodes)
+        graph.nodes = [node for node in nodes if node not in state.dead]
         graph.outputs = [value if value.constant is not None else state.resolve(value) for value in graph.outputs]
 
     def _is_near(self, node: Node) -> bool:
         """Whether a node is new, or something changed above it."""
         near = self.state.near
-        left = max([near.get(value, 0) for value in node.inputs], default=0) - 1 if near else -1
-        if left > 0:
+        reach = max([near.get(value, 0) for value in node.inputs], default=0) - 1 if near else -1
+        if reach > 0:
             for value in node.outputs:
-                near[value] = max(left, near.get(value, 0))
-        return left >= 0 or node not in self.state.inferred
+                near[value] = max(reach, near.get(value, 0))
+        return reach >= 0 or node not in self.state.inferred
 
     def around(self) -> Iterator[_Sweep]:
         """This sweep and those around it."""
@@ -196,16 +196,16 @@ class _Sweep:
             state.infer(node)
         key = node_key(node) if is_pure(node) else None
         for name, values in self.replacements(node, key):
-            made = self.commit(name, node, values)
-            if made is not None:
-                return made
+            new_nodes = self.commit(name, node, values)
+            if new_nodes is not None:
+                return new_nodes
         for inner in branches:
             state.facts.enter(inner, node)
             _Sweep(state, inner, self).run()
         if branches:
             state.facts.infer(node)
         if key is not None:
-            self.known[key] = node
+            self.available[key] = node
         return None
 
     def replacements(self, node: Node, key: Hashable) -> Iterator[tuple[str, Sequence[Value | None]]]:
@@ -218,7 +218,7 @@ class _Sweep:
             yield FOLD, folded
         if key is not None and state.journal.allows(MERGE):
             for sweep in self.around():
-                same = sweep.known.get(key)
+                same = sweep.available.get(key)
                 if same is not None and same in sweep.passed and same not in state.dead:
                     yield MERGE, same.outputs
         if (node.domain, node.op_type) not in state.rules or state.journal.is_full:
@@ -235,36 +235,36 @@ class _Sweep:
     def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
         """Let Values take the place of a node's outputs: the new nodes, or None if one lacks, or nothing is gained."""
         state = self.state
-        found = dict(zip(node.outputs, values))
-        if any(found.get(old) is None for old in node.outputs if state.uses[old]):
+        replacements = dict(zip(node.outputs, values))
+        if any(replacements.get(old) is None for old in node.outputs if state.uses[old]):
             return None
-        made = self._new_nodes([value for value in values if value is not None])
+        new_nodes = self._new_nodes([value for value in values if value is not None])
         pairs = []
-        for old, value in found.items():
+        for old, value in replacements.items():
             if value is None or not state.uses[old]:
                 continue
             value = state.resolve(value)
             if old in self.outputs:
-                output = self._as_output(old, value, made)
+                output = self._as_output(old, value, new_nodes)
                 if output is not value and node.op_type == "Identity" and value.constant is None:
                     return None
                 value = output
             pairs.append((old, value))
-        state.journal.record(name, node, [value for _, value in pairs], made)
+        state.journal.record(name, node, [value for _, value in pairs], new_nodes)
         if state.journal.count > state.most:
             raise Fail(f"optimizing does not come to an end; the last rule was {state.journal.last}")
-        for each in made:
+        for each in new_nodes:
             state.home[each] = self.graph
             state.uses.update(state.used_by(each))
             each.name = each.name or node.name
         for old, value in pairs:
-            if value.producer in made:
+            if value.producer in new_nodes:
                 value.name = old.name
             if not state.facts.agree(old, value):
                 raise Fail(f"optimizing: rule {state.journal.last} turns '{old.name}', {old.type}, into {value.type}")
             self._replace(old, value)
         state.release(node)
-        return made
+        return new_nodes
 
     def _replace(self, old: Value, value: Value) -> None:
         state = self.state
@@ -280,30 +280,30 @@ class _Sweep:
         """The nodes behind these Values that are not in this graph or those around it, in an order to run them in."""
         graphs = [sweep.graph for sweep in self.around()]
         entered: set[Node] = set()
-        found: dict[Node, None] = {}
+        ordered: dict[Node, None] = {}
         stack = [value.producer for value in reversed(values)]
         while stack:
             node = stack[-1]
-            if node is None or node in found or self.state.home.get(node) in graphs:
+            if node is None or node in ordered or self.state.home.get(node) in graphs:
                 stack.pop()
             elif node in entered:
-                found[node] = None
+                ordered[node] = None
             else:
                 entered.add(node)
                 captured = (value for inner in node.subgraphs() for value in inner.captures())
                 stack += (value.producer for value in (*node.inputs, *captured) if value is not None)
-        return list(found)
+        return list(ordered)
 
-    def _as_output(self, old: Value, value: Value, made: list[Node]) -> Value:
+    def _as_output(self, old: Value, value: Value, new_nodes: list[Node]) -> Value:
         """A Value that can be an output of the graph under the name that it had there."""
         if value.constant is not None:
             return constant_value(value.constant, old.name)
         producer = value.producer
-        here = producer is not None and (producer in made or self.state.home.get(producer) is self.graph)
+        here = producer is not None and (producer in new_nodes or self.state.home.get(producer) is self.graph)
         if here and value not in self.outputs:
             value.name = old.name
             return value
         copy = op.Identity(value)
         assert copy.producer is not None
-        made.append(copy.producer)
+        new_nodes.append(copy.producer)
         return copy

@@ -42,25 +42,25 @@ def _table(x: Value, table: Value, facts: Inference, pairs: int, interleaved: bo
         return None
     node = maker(table, "Unsqueeze")
     if len(table.shape) == 4 and node is not None and integers(node.inputs[1]) == [1] and node.inputs[0] is not None:
-        made = node.inputs[0]
+        cache = node.inputs[0]
     elif len(table.shape) == 4:
-        made = facts.made(op.Squeeze(table, constant(np.array([1], np.int64))))
+        cache = facts.inferred(op.Squeeze(table, constant(np.array([1], np.int64))))
     elif len(table.shape) == 2:
-        made = facts.made(op.Unsqueeze(table, constant(np.array([0], np.int64))))
+        cache = facts.inferred(op.Unsqueeze(table, constant(np.array([0], np.int64))))
     elif table.shape[0] == 1:
-        made = table
+        cache = table
     else:
         return None
-    if made.shape is None or made.shape[0] not in (1, batch):
+    if cache.shape is None or cache.shape[0] not in (1, batch):
         return None
-    if made.shape[-1] != pairs:
+    if cache.shape[-1] != pairs:
         start, end, step = ([0], [1 << 62], [2]) if interleaved else ([0], [pairs], [1])
         numbers = (constant(np.array(each, np.int64)) for each in (start, end, [2], step))
-        made = facts.made(op.Slice(made, *numbers))
-    if made.shape is not None and made.shape[0] != batch:
+        cache = facts.inferred(op.Slice(cache, *numbers))
+    if cache.shape is not None and cache.shape[0] != batch:
         rest = constant(np.ones(2, np.int64))
-        made = op.Expand(made, op.Concat(op.Shape(x, start=0, end=1), rest, axis=0))
-    return made
+        cache = op.Expand(cache, op.Concat(op.Shape(x, start=0, end=1), rest, axis=0))
+    return cache
 
 
 def _repeats(value: Value | None, same: Callable[[np.ndarray], bool], halves: bool) -> bool:

@@ -35,14 +35,14 @@ class Rule:
 
     def apply(self, node: Node, near: set[str], uses: Uses, facts: Inference) -> Sequence[Value | None] | None:
         """What replaces the outputs of a node, or None where the rule does not apply; `near` are the node's makers."""
-        known = {"facts": facts, "uses": uses}
-        more: dict[str, Any] = {name: known[name] for name in self.asks}
+        arguments = {"facts": facts, "uses": uses}
+        more: dict[str, Any] = {name: arguments[name] for name in self.asks}
         for pattern in self.patterns:
             if pattern.makers <= near:
-                for found in pattern.match_node(node, {}, uses):
-                    if len(found) < len(self.names):
-                        found = dict.fromkeys(self.names) | found
-                    result = self.function(**found, **more)
+                for bindings in pattern.match_node(node, {}, uses):
+                    if len(bindings) < len(self.names):
+                        bindings = dict.fromkeys(self.names) | bindings
+                    result = self.function(**bindings, **more)
                     if result is not None:
                         return [result] if isinstance(result, Value) else result
         return None

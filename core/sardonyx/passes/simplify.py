@@ -187,8 +187,8 @@ def where_decided(c: Value, y: Value, z: Value, node: Node) -> Value | None:
     array = array_of(c)
     if array is None or not array.size or array.any() != array.all():
         return None
-    kept = y if array.all() else z
-    return kept if same_type(kept, node.outputs[0]) else None
+    branch = y if array.all() else z
+    return branch if same_type(branch, node.outputs[0]) else None
 
 
 @rule(op.Shape(op.Cast(x)).named("node"))

@@ -38,11 +38,11 @@ def same_as_operand(node: Node, operands: Sequence[Array | None]) -> Array | Non
         return first if alike and first.value is None and first.sizes is None else None
     if node.op_type not in UNIFORM:
         return None
-    given = [array for array in operands if array is not None]
-    rank = max(array.rank for array in given)
-    for largest in given:
-        known = largest.value is not None or largest.sizes is not None
-        if largest.rank == rank and not known and all(_stretches(array, largest) for array in given):
+    arrays = [array for array in operands if array is not None]
+    rank = max(array.rank for array in arrays)
+    for largest in arrays:
+        has_elements = largest.value is not None or largest.sizes is not None
+        if largest.rank == rank and not has_elements and all(_stretches(array, largest) for array in arrays):
             return largest
     return None
 

@@ -28,7 +28,7 @@ def upgrade(model: Model) -> Model:
 
 def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
     """Lift these graphs and those inside them; the list grows. Gives the new imports."""
-    versions = _known(imports)
+    versions = _versions(imports)
     if any(version < NEWEST.get(domain, version) for domain, version in versions.items()):
         for graph in graphs:
             graph.nodes = [lifted for node in graph.nodes for lifted in _lift_node(graph, node, versions)]
@@ -38,10 +38,10 @@ def _lift(graphs: list[Graph], imports: Mapping[str, int]) -> dict[str, int]:
 
 def lift(graph: Graph, node: Node, imports: Mapping[str, int]) -> Iterator[Node]:
     """The nodes that stand in the newest operator sets for one of these; new constants become the graph's."""
-    return _lift_node(graph, node, _known(imports))
+    return _lift_node(graph, node, _versions(imports))
 
 
-def _known(imports: Mapping[str, int]) -> dict[str, int]:
+def _versions(imports: Mapping[str, int]) -> dict[str, int]:
     """The version of each domain; NotImplemented where one is too new."""
     versions = {"" if domain == "ai.onnx" else domain: version for domain, version in imports.items()}
     versions.setdefault("", 1)
@@ -75,12 +75,12 @@ def _lift_node(graph: Graph, node: Node, versions: Mapping[str, int]) -> Iterato
             _take_over(node, replacement, make)
             replaced = True
     lifted = make.nodes if replaced else [*make.nodes, node]
-    for made in make.nodes:
-        made.name = made.name or node.name
+    for each in make.nodes:
+        each.name = each.name or node.name
     graph.initializers += dict.fromkeys(
         value
-        for made in lifted
-        for value in made.inputs
+        for each in lifted
+        for value in each.inputs
         if value is not None and value.constant is not None and not value.name
     )
     yield from lifted
@@ -107,5 +107,5 @@ def _take_over(node: Node, replacement: Sequence[Value], make: Rewriter) -> None
             copy = new_node("Identity", [taken.get(new, new)])
             copy.outputs, old.producer = [old], copy
             make.nodes.append(copy)
-    for made in make.nodes:
-        made.inputs = [value if value is None else taken.get(value, value) for value in made.inputs]
+    for each in make.nodes:
+        each.inputs = [value if value is None else taken.get(value, value) for value in each.inputs]
