@@ -97,10 +97,10 @@ def _make_room(folder: Path) -> None:
     """Remove the entries that were not used for longest, and what processes that died left unfinished."""
     with os.scandir(folder) as listed:
         entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, PART))]
-    left = ROOM
+    room = ROOM
     for number, (stat, path) in enumerate(sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True)):
-        left -= stat.st_size
-        if left < 0 or number >= MOST:
+        room -= stat.st_size
+        if room < 0 or number >= MOST:
             Path(path).unlink(missing_ok=True)
 
 
@@ -121,14 +121,14 @@ def release(packages: Sequence[str]) -> str:
 
 
 def _sources(folder: str) -> list[tuple[str, int, int]]:
-    found: list[tuple[str, int, int]] = []
+    sources: list[tuple[str, int, int]] = []
     folders = [folder]
     while folders:
         with os.scandir(folders.pop()) as listed:
             for entry in listed:
                 if entry.name.endswith((".py", ".wgsl")):
                     stat = entry.stat()
-                    found.append((entry.path, stat.st_size, stat.st_mtime_ns))
+                    sources.append((entry.path, stat.st_size, stat.st_mtime_ns))
                 elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():
                     folders.append(entry.path)
-    return found
+    return sources

@@ -131,9 +131,9 @@ def of(dtype: np.dtype[np.generic]) -> DType:
     >>> of(np.dtype("int64"))
     int64
     """
-    found = _BY_STORAGE.get(dtype)
-    if found is not None:
-        return found
+    element_type = _BY_STORAGE.get(dtype)
+    if element_type is not None:
+        return element_type
     if dtype.kind in "OSUT":
         return string
     if dtype.name in _BY_NAME:

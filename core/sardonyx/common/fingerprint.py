@@ -34,11 +34,11 @@ def fingerprint(*parts: bytes | memoryview) -> Fingerprint:
     >>> fingerprint(b"on", b"nx").hexdigest() == fingerprint(b"onnx").hexdigest()
     True
     """
-    found: Fingerprint = blake2b(digest_size=SIZE)
+    hasher: Fingerprint = blake2b(digest_size=SIZE)
     if sum(map(len, parts)) >= LARGE:
         import hashlib
 
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
     for part in parts:
-        found.update(part)
-    return found
+        hasher.update(part)
+    return hasher

@@ -63,10 +63,10 @@ def _process() -> int:
 
 def owner(array: np.ndarray) -> Any:
     """What has the memory of an array: a mapped file, bytes, or None for an array of its own."""
-    found: Any = array
-    while isinstance(found, np.ndarray):
-        found = found.base
-    return found.obj if isinstance(found, memoryview) else found
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return base.obj if isinstance(base, memoryview) else base
 
 
 FOLIO = 1 << 21
@@ -146,5 +146,5 @@ def peak() -> int:
         from resource import RUSAGE_SELF, getrusage
     except ImportError:
         return 0
-    found = getrusage(RUSAGE_SELF).ru_maxrss
-    return found if sys.platform == "darwin" else found * 1024
+    resident = getrusage(RUSAGE_SELF).ru_maxrss
+    return resident if sys.platform == "darwin" else resident * 1024

@@ -105,9 +105,9 @@ class RunStrings(dict[str, int]):
         return np.array(numbers, np.int32).reshape(texts.shape)
 
     def decode(self, ids: np.ndarray) -> np.ndarray:
-        known, own = self._table.texts, self._texts
+        table, own = self._table.texts, self._texts
         try:
-            return _objects([known[k] if k >= 0 else own[~k] for k in ids.reshape(-1).tolist()], ids.shape)
+            return _objects([table[k] if k >= 0 else own[~k] for k in ids.reshape(-1).tolist()], ids.shape)
         except IndexError:
             raise RuntimeException("a result has strings that nothing gave: the bundle is wrong") from None
 

@@ -52,8 +52,8 @@ def blas() -> tuple[Setting, ...]:
     """The settings of the libraries that NumPy may take its products from; none where nothing tells them."""
     if sys.platform == "emscripten":
         return ()
-    found = next((setting for library in _libraries() for setting in _openblas(library)), None)
-    return (found,) if found else tuple(_any())
+    openblas = next((setting for library in _libraries() for setting in _openblas(library)), None)
+    return (openblas,) if openblas else tuple(_any())
 
 
 def check(count: int) -> None:
