@@ -44,10 +44,10 @@ _CALLS: WeakValueDictionary[tuple[str, Poly, Poly], Call] = WeakValueDictionary(
 
 def call(name: str, a: Poly, b: Poly) -> Poly:
     """A function of two polynomials as a polynomial, not simplified."""
-    found = _CALLS.get((name, a, b))
-    if found is None:
-        found = _CALLS.setdefault((name, a, b), Call(name, a, b))
-    return Poly((((found,), 1),))
+    atom = _CALLS.get((name, a, b))
+    if atom is None:
+        atom = _CALLS.setdefault((name, a, b), Call(name, a, b))
+    return Poly((((atom,), 1),))
 
 
 class Poly:
@@ -85,14 +85,14 @@ class Poly:
         return gcd(most, *(factor for _, factor in self.terms))
 
     def symbols(self) -> frozenset[str]:
-        found: set[str] = set()
+        names: set[str] = set()
         for monomial, _ in self.terms:
             for atom in monomial:
                 if isinstance(atom, str):
-                    found.add(atom)
+                    names.add(atom)
                 else:
-                    found |= atom.symbols
-        return frozenset(found)
+                    names |= atom.symbols
+        return frozenset(names)
 
     def __add__(self, other: Poly) -> Poly:
         if not other.terms:
@@ -147,15 +147,15 @@ class Poly:
         quotient: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
         for monomial, factor in self.terms:
-            left = list(monomial)
+            remaining = list(monomial)
             for atom in atoms:
-                if atom not in left:
+                if atom not in remaining:
                     break
-                left.remove(atom)
+                remaining.remove(atom)
             else:
                 whole = factor // number
                 if whole:
-                    quotient[tuple(left)] = whole
+                    quotient[tuple(remaining)] = whole
                 if factor - whole * number:
                     rest[monomial] = factor - whole * number
                 continue
@@ -169,9 +169,9 @@ class Poly:
             return quotient, rest
         lead = Poly(divisor.terms[:1])
         for term in self.terms:
-            multiple, left = Poly((term,))._split(lead)
+            multiple, remainder = Poly((term,))._split(lead)
             below = rest - multiple * divisor
-            if not left.terms and len(below.terms) + len(divisor.terms) <= len(rest.terms):
+            if not remainder.terms and len(below.terms) + len(divisor.terms) <= len(rest.terms):
                 quotient, rest = quotient + multiple, below
         return quotient, rest
 
@@ -207,20 +207,20 @@ class Poly:
             return self
         parts = []
         for monomial, factor in self.terms:
-            kept: list[Atom] = []
+            unchanged: list[Atom] = []
             changed: list[Poly] = []
             for atom in monomial:
                 if isinstance(atom, str):
                     if atom in values:
                         changed.append(values[atom])
                     else:
-                        kept.append(atom)
+                        unchanged.append(atom)
                 elif values.keys().isdisjoint(atom.symbols):
-                    kept.append(atom)
+                    unchanged.append(atom)
                 else:
                     a, b = atom.a.substitute(values, ranges), atom.b.substitute(values, ranges)
                     changed.append(apply(atom.name, a, b, ranges))
-            part = Poly(((tuple(kept), factor),))
+            part = Poly(((tuple(unchanged), factor),))
             for item in changed:
                 part = part * item
             parts.append(part)
@@ -260,10 +260,10 @@ def _rank(monomial: Monomial) -> tuple[int, list[str]]:
 
 
 def _normal(terms: dict[Monomial, int]) -> Poly:
-    kept = [term for term in terms.items() if term[1]]
-    if len(kept) > 1:
-        kept.sort(key=lambda term: _rank(term[0]))
-    return Poly(tuple(kept))
+    nonzero = [term for term in terms.items() if term[1]]
+    if len(nonzero) > 1:
+        nonzero.sort(key=lambda term: _rank(term[0]))
+    return Poly(tuple(nonzero))
 
 
 @lru_cache(1 << 14)
@@ -355,13 +355,13 @@ def joined(value: Poly) -> Poly:
 
 
 def _factor(value: Poly, atom: Atom) -> Poly:
-    found = ZERO
+    coefficient = ZERO
     for monomial, factor in value.terms:
         if atom in monomial:
             rest = list(monomial)
             rest.remove(atom)
-            found = found + Poly(((tuple(rest), factor),))
-    return found
+            coefficient = coefficient + Poly(((tuple(rest), factor),))
+    return coefficient
 
 
 def constant(number: int) -> Poly:
@@ -432,8 +432,8 @@ _OPERATORS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-def evaluate(expression: Any, symbols: Mapping[str, int], known: dict[int, int] | None = None) -> int:
-    """The value of an expression. Lists that stand in several are evaluated once, where `known` is given for them all.
+def evaluate(expression: Any, symbols: Mapping[str, int], computed: dict[int, int] | None = None) -> int:
+    """The value of an expression. `computed` holds values of lists: with it each list is evaluated once.
 
     >>> evaluate(["+", 1, ["*", 2, "s"]], {"s": 3})
     7
@@ -442,12 +442,12 @@ def evaluate(expression: Any, symbols: Mapping[str, int], known: dict[int, int] 
         return expression
     if isinstance(expression, str):
         return symbols[expression]
-    if known is not None and id(expression) in known:
-        return known[id(expression)]
+    if computed is not None and id(expression) in computed:
+        return computed[id(expression)]
     name, first, *rest = expression
-    result = evaluate(first, symbols, known)
+    result = evaluate(first, symbols, computed)
     for item in rest:
-        result = _OPERATORS[name](result, evaluate(item, symbols, known))
-    if known is not None:
-        known[id(expression)] = result
+        result = _OPERATORS[name](result, evaluate(item, symbols, computed))
+    if computed is not None:
+        computed[id(expression)] = result
     return result

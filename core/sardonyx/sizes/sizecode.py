@@ -14,17 +14,17 @@ def symbols_of(expression: Any) -> set[str]:
     """The symbols in an expression."""
     if isinstance(expression, int):
         return set()
-    found: set[str] = set()
+    symbols: set[str] = set()
     seen: set[int] = set()
     stack = [expression]
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            found.add(item)
+            symbols.add(item)
         elif isinstance(item, list) and id(item) not in seen:  # lists stand in several
             seen.add(id(item))
             stack += item[1:]
-    return found
+    return symbols
 
 
 def compile_all(expressions: Sequence[Any]) -> Evaluator:
@@ -42,8 +42,8 @@ def compile_all(expressions: Sequence[Any]) -> Evaluator:
     def evaluator(values: Mapping[str, int]) -> tuple[Any, ...]:
         if not seen:  # most plans are bound once, and a walk is less work than to compile
             seen.append(True)
-            known: dict[int, int] = {}
-            return tuple(evaluate(expression, values, known) for expression in expressions)
+            computed: dict[int, int] = {}
+            return tuple(evaluate(expression, values, computed) for expression in expressions)
         if not compiled:
             compiled.append(_compile(expressions))
         return compiled[0](values)
@@ -56,14 +56,14 @@ def _compile(expressions: Sequence[Any]) -> Evaluator:
     names = {symbol: f"x{k}" for k, symbol in enumerate(symbols)}
     lines = ["def evaluate(symbols):"]
     lines += [f"    {name} = symbols[{symbol!r}]" for symbol, name in names.items()]
-    known: dict[str, str] = {}
+    temporaries: dict[str, str] = {}
     items = []
     for expression in expressions:
         text = _rename(expression, names)
-        if isinstance(expression, list) and text not in known:
-            known[text] = f"t{len(known)}"
-            lines.append(f"    {known[text]} = {text}")
-        items.append(known.get(text, text))
+        if isinstance(expression, list) and text not in temporaries:
+            temporaries[text] = f"t{len(temporaries)}"
+            lines.append(f"    {temporaries[text]} = {text}")
+        items.append(temporaries.get(text, text))
     lines.append(f"    return ({', '.join(items)},)")
     scope: dict[str, Any] = {"div": _divide, "mod": _remainder}
     exec("\n".join(lines), scope)
