@@ -120,39 +120,39 @@ def type_name(kind: ValueType | None) -> str:
     return "?" if kind is None else str(kind)
 
 
-def arrange(name: str, kind: ValueType | None, given: Any, tensor: Callable[[str, TensorType, Any], T]) -> Nested[T]:
+def arrange(name: str, kind: ValueType | None, value: Any, tensor: Callable[[str, TensorType, Any], T]) -> Nested[T]:
     """What a caller gives for an input: a list for a sequence, a dict for a map, None for an optional without element.
 
     `tensor(name, type, array)` checks each tensor. InvalidArgument tells what is wanted.
     """
     if isinstance(kind, OptionalType):
-        return None if given is None else arrange(name, kind.element, given, tensor)
+        return None if value is None else arrange(name, kind.element, value, tensor)
     if isinstance(kind, SequenceType):
-        if not isinstance(given, (list, tuple)):
-            raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give a list, not {_kind_of(given)}")
+        if not isinstance(value, (list, tuple)):
+            raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give a list, not {_kind_of(value)}")
         element = _element(kind)
-        return tuple(arrange(f"{name}[{k}]", element, each, tensor) for k, each in enumerate(given))
+        return tuple(arrange(f"{name}[{k}]", element, each, tensor) for k, each in enumerate(value))
     if isinstance(kind, MapType):
-        return _arrange_map(name, kind, given, tensor)
+        return _arrange_map(name, kind, value, tensor)
     if kind is not None and not isinstance(kind, TensorType):
         raise NotImplemented(f"input {name!r} is a {type_name(kind)}, which cannot be fed here")
-    if given is None or isinstance(given, Mapping):
-        raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give an array, not {_kind_of(given)}")
-    return tensor(name, kind or TensorType(None), given)
+    if value is None or isinstance(value, Mapping):
+        raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give an array, not {_kind_of(value)}")
+    return tensor(name, kind or TensorType(None), value)
 
 
-def _arrange_map(name: str, kind: MapType, given: Any, tensor: Callable[[str, TensorType, Any], T]) -> Map[T]:
-    if not isinstance(given, Mapping):
-        raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give a dict, not {_kind_of(given)}")
+def _arrange_map(name: str, kind: MapType, mapping: Any, tensor: Callable[[str, TensorType, Any], T]) -> Map[T]:
+    if not isinstance(mapping, Mapping):
+        raise InvalidArgument(f"input {name!r} is a {type_name(kind)}: give a dict, not {_kind_of(mapping)}")
     wanted, plain = ((str,), str) if kind.key is dtypes.string else ((int, np.integer), int)
-    stranger = next((key for key in given if not isinstance(key, wanted) or isinstance(key, bool)), None)
+    stranger = next((key for key in mapping if not isinstance(key, wanted) or isinstance(key, bool)), None)
     if stranger is not None:
         linked = "std::string" if kind.key is dtypes.string else f"{kind.key.onnx_name}_t"
         raise InvalidValue(
             f"input {name!r} is a {type_name(kind)}: the key {stranger!r} is no {kind.key.onnx_name}. "
             f"Unexpected key type  {type(stranger)}, it cannot be linked to C type {linked}"
         )
-    pairs = sorted((plain(key), value) for key, value in given.items())
+    pairs = sorted((plain(key), value) for key, value in mapping.items())
     values = _values(kind, len(pairs))
     array = np.empty(len(pairs), dtype=object)
     array[:] = [value for _, value in pairs]
@@ -165,8 +165,8 @@ def _arrange_map(name: str, kind: MapType, given: Any, tensor: Callable[[str, Te
     return Map(tuple(key for key, _ in pairs), tensor(name, values, array))
 
 
-def _kind_of(given: Any) -> str:
-    return "nothing" if given is None else f"a {type(given).__name__}"
+def _kind_of(value: Any) -> str:
+    return "nothing" if value is None else f"a {type(value).__name__}"
 
 
 def present(item: Nested[np.ndarray]) -> Any:

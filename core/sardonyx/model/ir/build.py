@@ -35,8 +35,8 @@ def attribute(name: str, value: Any) -> Attribute:
         kinds = {item.kind for item in items} or {"int"}
         kind = "float" if kinds == {"int", "float"} else kinds.pop()
         return Attribute(name, f"{kind}s", [item.value for item in items])
-    for known, kind in _KINDS:
-        if isinstance(value, known):
+    for python_type, kind in _KINDS:
+        if isinstance(value, python_type):
             return Attribute(name, kind, value + 0 if isinstance(value, bool) else value)
     raise TypeError(f"attribute {name!r} cannot hold a {type(value).__name__}")
 
@@ -51,8 +51,8 @@ def node(
 ) -> Node:
     """A node with new output Values; attributes that are None are left out."""
     names = [f"{name or op_type}_{k}" for k in range(outputs)] if isinstance(outputs, int) else outputs
-    made = {key: attribute(key, value) for key, value in (attributes or {}).items() if value is not None}
-    return Node(op_type, list(inputs), [Value(out) for out in names], made, domain, name)
+    by_name = {key: attribute(key, value) for key, value in (attributes or {}).items() if value is not None}
+    return Node(op_type, list(inputs), [Value(out) for out in names], by_name, domain, name)
 
 
 def constant(array: np.ndarray, name: str = "") -> Value:

@@ -33,10 +33,10 @@ def check(model: Model) -> None:
     """
     if model.graph.nodes and not model.opset_imports:
         raise InvalidGraph("the model imports no operator set; opset_imports={'': 21} would import ai.onnx 21")
-    known = set(model.functions)
-    _Walk(model.opset_imports, known, None).graph(model.graph)
+    functions = set(model.functions)
+    _Walk(model.opset_imports, functions, None).graph(model.graph)
     for function in model.functions.values():
-        _Walk(function.opset_imports, known, function).graph(function.graph)
+        _Walk(function.opset_imports, functions, function).graph(function.graph)
         for attribute in function.defaults.values():
             _check_attribute(attribute, f"function '{function.name}'", None)
     chain = recursion(model.functions)
@@ -149,9 +149,9 @@ class _Walk:
                 f"{node.label}: input {position}, '{value.name}', {by}; nodes stand in the order of their use"
             )
         if node.domain not in self.imports and (node.domain, node.op_type, node.overload) not in self.functions:
-            known = ", ".join(f"'{domain or 'ai.onnx'}'" for domain in self.imports)
+            domains = ", ".join(f"'{domain or 'ai.onnx'}'" for domain in self.imports)
             raise InvalidGraph(
-                f"{node.label}: the domain '{node.domain or 'ai.onnx'}' is not among the opset imports ({known})"
+                f"{node.label}: the domain '{node.domain or 'ai.onnx'}' is not among the opset imports ({domains})"
             )
         for attribute in node.attributes.values():
             _check_attribute(attribute, node.label, self.inside)

@@ -27,12 +27,12 @@ def difference(one: Model | Graph, other: Model | Graph, *, names: bool = True, 
     """The first difference that `equal` sees, in words, or "" if there is none."""
     compare = _Comparison(names, docs)
     if isinstance(one, Model) and isinstance(other, Model):
-        found = compare.models(one, other)
+        differences = compare.models(one, other)
     elif isinstance(one, Graph) and isinstance(other, Graph):
-        found = compare.graphs(one, other, "graph")
+        differences = compare.graphs(one, other, "graph")
     else:
         return f"a {type(one).__name__} is no {type(other).__name__}"
-    return next(found, "")
+    return next(differences, "")
 
 
 class _Comparison:

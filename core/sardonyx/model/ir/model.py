@@ -51,8 +51,8 @@ class Tensor:
     @classmethod
     def of(cls, array: np.ndarray, dtype: DType, name: str = "") -> Tensor:
         """The constant that holds this array."""
-        kept = spilled(array)
-        return cls(dtype, tuple(array.shape), lambda: kept, name, _array=kept)
+        stored = spilled(array)
+        return cls(dtype, tuple(array.shape), lambda: stored, name, _array=stored)
 
     def scaled(self, factors: np.ndarray) -> Tensor:
         """This constant of floats times factors of the same type that broadcast to it, computed when it is needed."""
@@ -131,8 +131,8 @@ class Node:
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """The value of an attribute, or the default where the node does not have it."""
-        found = self.attributes.get(name)
-        return default if found is None else found.value
+        attribute = self.attributes.get(name)
+        return default if attribute is None else attribute.value
 
     def subgraphs(self) -> Iterator[Graph]:
         for attribute in self.attributes.values():
@@ -181,7 +181,7 @@ class Graph:
     def captures(self) -> list[Value]:
         """The Values of surrounding graphs that this one, or a graph inside it, uses: in order of first use."""
         own: set[Value] = set()
-        found: dict[Value, None] = {}
+        captured: dict[Value, None] = {}
         graphs: list[Graph] = [self]
         for graph in graphs:
             own.update((*graph.inputs, *graph.initializers))
@@ -193,8 +193,8 @@ class Graph:
             used: Iterable[Value | None] = (value for node in graph.nodes for value in node.inputs)
             for value in (*used, *graph.outputs):
                 if value is not None and value not in own:
-                    found.setdefault(value)
-        return list(found)
+                    captured.setdefault(value)
+        return list(captured)
 
 
 @dataclass(eq=False)

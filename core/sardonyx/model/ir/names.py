@@ -13,12 +13,12 @@ def new_names(graph: Graph) -> dict[Value, str]:
     Inputs and outputs choose first. An unused output with an empty name keeps it. Those of a graph that onnxruntime
     knows by their names keep them, unless the graph uses a Value around it that has the same.
     """
-    found: dict[Value, str] = {}
+    renamed: dict[Value, str] = {}
     seen: set[Value] = set()
     used: set[Value] | None = None
     counts: dict[str, int] = {}
     pending: list[tuple[Graph, tuple[set[str], ...], set[str]]] = [(graph, (), set())]
-    for current, outer, kept in pending:
+    for current, outer, fixed in pending:
         own: set[str] = set()
         sight = (*outer, own)
         unnamed: list[Value] = []
@@ -29,20 +29,20 @@ def new_names(graph: Graph) -> dict[Value, str]:
             if not value.name:
                 unnamed.append(value)
                 continue
-            if any(value.name in names for names in ((own,) if value.name in kept else sight)):
-                found[value] = _fresh(value.name, sight, counts)
-            own.add(found.get(value, value.name))
+            if any(value.name in names for names in ((own,) if value.name in fixed else sight)):
+                renamed[value] = _fresh(value.name, sight, counts)
+            own.add(renamed.get(value, value.name))
         for value in unnamed:
             if used is None:
                 used = _used(graph)
             if value in used or value.producer is None:
-                found[value] = _fresh("value", sight, counts)
-                own.add(found[value])
-        pending.extend((inner, sight, _kept(node, inner)) for node in current.nodes for inner in node.subgraphs())
-    return found
+                renamed[value] = _fresh("value", sight, counts)
+                own.add(renamed[value])
+        pending.extend((inner, sight, _fixed(node, inner)) for node in current.nodes for inner in node.subgraphs())
+    return renamed
 
 
-def _kept(node: Node, graph: Graph) -> set[str]:
+def _fixed(node: Node, graph: Graph) -> set[str]:
     """The names of inputs and outputs that a graph of this node keeps."""
     if node.domain != "com.microsoft":
         return set()
@@ -52,8 +52,8 @@ def _kept(node: Node, graph: Graph) -> set[str]:
 
 def _values(graph: Graph) -> chain[Value]:
     sparse = (value for value, _ in graph.sparse_initializers)
-    made = chain.from_iterable(node.outputs for node in graph.nodes)
-    return chain(graph.inputs, graph.outputs, graph.initializers, sparse, made)
+    outputs = chain.from_iterable(node.outputs for node in graph.nodes)
+    return chain(graph.inputs, graph.outputs, graph.initializers, sparse, outputs)
 
 
 def _used(graph: Graph) -> set[Value]:

@@ -12,7 +12,7 @@ from sardonyx.model.ir.model import Graph, Node, Value
 
 def is_sorted(graph: Graph) -> bool:
     """Whether every node, in subgraphs too, comes after those that make what it uses."""
-    made: set[Value] = set()
+    defined: set[Value] = set()
     stack: list[tuple[Iterator[Node], Node | None]] = [(iter(graph.nodes), None)]
     while stack:
         nodes, holder = stack[-1]
@@ -20,22 +20,22 @@ def is_sorted(graph: Graph) -> bool:
         if node is None:
             stack.pop()
             if holder is not None:
-                if not _all_made(chain.from_iterable(inner.outputs for inner in holder.subgraphs()), made):
+                if not _all_defined(chain.from_iterable(inner.outputs for inner in holder.subgraphs()), defined):
                     return False
-                made.update(holder.outputs)
+                defined.update(holder.outputs)
             continue
-        if not _all_made(node.inputs, made):
+        if not _all_defined(node.inputs, defined):
             return False
         inner_nodes = [inner.nodes for inner in node.subgraphs()]
         if inner_nodes:
             stack.append((chain.from_iterable(inner_nodes), node))
         else:
-            made.update(node.outputs)
+            defined.update(node.outputs)
     return True
 
 
-def _all_made(values: chain[Value] | list[Value | None], made: set[Value]) -> bool:
-    return all(value is None or value.producer is None or value in made for value in values)
+def _all_defined(values: chain[Value] | list[Value | None], defined: set[Value]) -> bool:
+    return all(value is None or value.producer is None or value in defined for value in values)
 
 
 def sort(graph: Graph) -> None:
@@ -56,17 +56,17 @@ def _sorted(nodes: list[Node]) -> list[Node]:
             users[maker].append(position)
     waiting = [len(needed) for needed in needs]
     ready = [position for position, count in enumerate(waiting) if not count]
-    found: list[Node] = []
+    ordered: list[Node] = []
     while ready:
         position = heapq.heappop(ready)
-        found.append(nodes[position])
+        ordered.append(nodes[position])
         for user in users[position]:
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(ready, user)
-    if len(found) < len(nodes):
+    if len(ordered) < len(nodes):
         raise InvalidGraph(f"nodes wait for each other: {' needs '.join(_cycle(nodes, needs, waiting))}")
-    return found
+    return ordered
 
 
 def _cycle(nodes: list[Node], needs: list[set[int]], waiting: list[int]) -> list[str]:

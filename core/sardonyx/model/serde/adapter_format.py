@@ -49,33 +49,33 @@ def read_adapter(data: Buffer) -> Adapter:
     if version != VERSION:
         raise NotImplemented(f"version {version} of adapters is unknown; {VERSION} is the only one known")
     tensors = [read_tensor(each, DataFiles(None)) for each in record.get("parameters", ())]
-    found = {tensor.name: (tensor.dtype, tensor.array()) for tensor in tensors}
-    return Adapter(record.get("adapter_version", 0), record.get("model_version", 0), found)
+    parameters = {tensor.name: (tensor.dtype, tensor.array()) for tensor in tensors}
+    return Adapter(record.get("adapter_version", 0), record.get("model_version", 0), parameters)
 
 
 def write_adapter(adapter: Adapter) -> bytes:
     """The bytes of a file that `read_adapter` reads."""
     count = len(adapter.parameters)
-    made = bytearray(struct.pack("<I4s", 24, MAGIC))
-    made += struct.pack("<6H", 12, 20, 4, 8, 12, 16) + bytes(4)  # a vtable, then its table, at byte 24
-    made += struct.pack("<i3iI", 16, VERSION, adapter.adapter_version, adapter.model_version, 4)
-    made += struct.pack("<I", count) + bytes(4 * count)
+    out = bytearray(struct.pack("<I4s", 24, MAGIC))
+    out += struct.pack("<6H", 12, 20, 4, 8, 12, 16) + bytes(4)  # a vtable, then its table, at byte 24
+    out += struct.pack("<i3iI", 16, VERSION, adapter.adapter_version, adapter.model_version, 4)
+    out += struct.pack("<I", count) + bytes(4 * count)
     for number, (name, (dtype, array)) in enumerate(sorted(adapter.parameters.items())):
-        _align(made, 0)
-        made += struct.pack("<6H", 12, 20, 4, 8, 12, 16) + bytes(4)
-        place = len(made)
-        struct.pack_into("<I", made, 48 + 4 * number, place - (48 + 4 * number))
-        made += struct.pack("<iIIiI", 16, 0, 0, dtype.number, 0)
+        _align(out, 0)
+        out += struct.pack("<6H", 12, 20, 4, 8, 12, 16) + bytes(4)
+        place = len(out)
+        struct.pack_into("<I", out, 48 + 4 * number, place - (48 + 4 * number))
+        out += struct.pack("<iIIiI", 16, 0, 0, dtype.number, 0)
         text = name.encode()
         dims = struct.pack(f"<{array.ndim}q", *array.shape)
         content = bytes(raw_bytes(Tensor.of(array, dtype)))
         for field, length, part in ((4, len(text), text + b"\0"), (8, array.ndim, dims), (16, len(content), content)):
-            _align(made, 4)
-            struct.pack_into("<I", made, place + field, len(made) - (place + field))
-            made += struct.pack("<I", length) + part
-    return bytes(made)
+            _align(out, 4)
+            struct.pack_into("<I", out, place + field, len(out) - (place + field))
+            out += struct.pack("<I", length) + part
+    return bytes(out)
 
 
-def _align(made: bytearray, offset: int) -> None:
+def _align(out: bytearray, offset: int) -> None:
     """Fill up to a multiple of 8 bytes, and so many."""
-    made += bytes((offset - len(made)) % 8)
+    out += bytes((offset - len(out)) % 8)

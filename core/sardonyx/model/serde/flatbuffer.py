@@ -68,7 +68,7 @@ class _Decoder:
     def __init__(self, data: Buffer, tables: dict[str, list[Slot | None]]) -> None:
         self.data = memoryview(data)
         self.tables = tables
-        self.left = len(self.data)
+        self.budget = len(self.data)
         """How many more tables and elements may be visited: each takes a byte at least, unless it is shared."""
 
     def root(self, name: str) -> Record:
@@ -87,8 +87,8 @@ class _Decoder:
         return place + offset
 
     def visit(self, count: int = 1) -> None:
-        self.left -= count
-        if self.left < 0:
+        self.budget -= count
+        if self.budget < 0:
             raise ValueError("its parts are more than it has bytes")
 
     def table(self, place: int, name: str, depth: int) -> Record:

@@ -29,30 +29,30 @@ def inline_functions(
     chain = recursion(model.functions)
     if chain:
         raise InvalidGraph(f"a function calls itself: {' -> '.join(chain)}")
-    known = newest or {}
+    versions = newest or {}
     inliner = _Inliner(model, limit)
     if lift and any(
-        version != model.opset_imports.get(domain, version) and domain in known
+        version != model.opset_imports.get(domain, version) and domain in versions
         for function in model.functions.values()
         for domain, version in function.opset_imports.items()
     ):
-        inliner.lift, inliner.newest = lift, known
+        inliner.lift, inliner.newest = lift, versions
     return inliner.run()
 
 
 @dataclass
 class _Frame:
-    """Nodes on their way into `target`. `values` says what became of the Values that they know.
+    """A graph or function whose nodes are copied into `target`. `values` maps its Values to their copies.
 
-    In a function, `given` are the attributes of the call. When the nodes are through, `results` pairs what they made
-    with the Values that wait for it.
+    In a function, `attributes` are those of the call. When all nodes are copied, `results` pairs the outputs of the
+    function with those of the call.
     """
 
     nodes: Iterator[Node]
     target: list[Node]
     values: dict[Value, Value | None]
     function: Function | None
-    given: dict[str, Attribute]
+    attributes: dict[str, Attribute]
     prefix: str
     graph: tuple[Graph, Graph] | None = None
     results: Sequence[tuple[Value, Value]] = ()
@@ -91,12 +91,12 @@ class _Inliner:
         graph: Graph,
         values: dict[Value, Value | None],
         function: Function | None,
-        given: dict[str, Attribute],
+        attributes: dict[str, Attribute],
         prefix: str,
     ) -> Graph:
         """An empty copy of a graph, whose nodes follow."""
         copy = replace(graph, nodes=[])
-        frame = _Frame(iter(graph.nodes), copy.nodes, values, function, given, prefix, (graph, copy))
+        frame = _Frame(iter(graph.nodes), copy.nodes, values, function, attributes, prefix, (graph, copy))
         copy.inputs = [self.define(value, frame) for value in graph.inputs]
         copy.initializers = [self.define(value, frame) for value in graph.initializers]
         copy.sparse_initializers = [(self.define(value, frame), data) for value, data in graph.sparse_initializers]
@@ -107,28 +107,28 @@ class _Inliner:
         if frame.graph:
             graph, copy = frame.graph
             copy.outputs = [frame.values.get(value) or value for value in graph.outputs]
-        for made, wanted in frame.results:
-            value = frame.values.get(made)
+        for result, wanted in frame.results:
+            value = frame.values.get(result)
             if value is not wanted and wanted.name:  # an output that is an input, or the same as another output
                 frame.target.append(Node("Identity", [value], [wanted]))
                 self.domains.add("")
 
     def define(self, value: Value, frame: _Frame) -> Value:
-        """What became of a Value that is defined here."""
-        known = frame.values.get(value)
-        if known is None:
+        """The copy of a Value that is defined here."""
+        copy = frame.values.get(value)
+        if copy is None:
             name = self.fresh(frame.prefix + value.name) if frame.prefix and value.name else value.name
-            known = replace(value, name=name, producer=None)
-            frame.values[value] = known
-        return known
+            copy = replace(value, name=name, producer=None)
+            frame.values[value] = copy
+        return copy
 
     def fresh(self, name: str) -> str:
-        found = name
-        while found in self.taken:
+        candidate = name
+        while candidate in self.taken:
             self.counts[name] = self.counts.get(name, 0) + 1
-            found = f"{name}_{self.counts[name]}"
-        self.taken.add(found)
-        return found
+            candidate = f"{name}_{self.counts[name]}"
+        self.taken.add(candidate)
+        return candidate
 
     def node(self, node: Node, frame: _Frame) -> None:
         if frame.function:
@@ -150,7 +150,7 @@ class _Inliner:
         for each in self.lifted(copy, frame.function):
             frame.target.append(each)
             for attribute in each.attributes.values():
-                scope = (frame.values, frame.function, frame.given, frame.prefix)
+                scope = (frame.values, frame.function, frame.attributes, frame.prefix)
                 if attribute.kind == "graph":
                     attribute.value = self.open(attribute.value, *scope)
                 elif attribute.kind == "graphs":
@@ -173,10 +173,10 @@ class _Inliner:
             raise errors.NotImplemented(f"{call.label}: a function that is given a graph cannot be inlined")
         values = dict.fromkeys(parameters) | dict(zip(parameters, call.inputs))
         results = list(zip(outputs, call.outputs))
-        for made, wanted in results:
+        for result, wanted in results:
             if wanted.name:
-                values.setdefault(made, wanted)
-                wanted.type = wanted.type or made.type
+                values.setdefault(result, wanted)
+                wanted.type = wanted.type or result.type
         name = call.name if call.name and len(call.name) < 100 else f"{frame.prefix[:100]}{call.op_type}"
         self.frames.append(
             _Frame(
@@ -210,5 +210,5 @@ def _bind(attribute: Attribute, frame: _Frame) -> Attribute | None:
     """A copy of an attribute, or what the call gives for the one that it refers to; None where it gives nothing."""
     if not attribute.reference or frame.function is None:
         return replace(attribute)
-    given = frame.given.get(attribute.reference)
-    return given and replace(given, name=attribute.name)
+    bound = frame.attributes.get(attribute.reference)
+    return bound and replace(bound, name=attribute.name)

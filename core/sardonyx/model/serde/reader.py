@@ -61,13 +61,13 @@ def read(
     else:
         opened = files.model if isinstance(files, DataFiles) else None
         name, data, folder = f"{os.fspath(source)}: ", opened or open_file(source), folder or source
-    known = files if isinstance(files, DataFiles) else DataFiles(folder, files)
-    known.model = data
+    data_files = files if isinstance(files, DataFiles) else DataFiles(folder, files)
+    data_files.model = data
     try:
         refuse_strangers(data)
         with _collector_at_rest():
             record = model_record(data) if is_ort(data) else _decode(data)
-            return _Reader(known).model(record)
+            return _Reader(data_files).model(record)
     except SardonyxError as error:
         error.args = (f"{name}{printable(error.args[0])}",)
         raise
@@ -119,8 +119,8 @@ class _Scope:
             raise InvalidGraph(f"{self.owner}: one of its inputs or initializers has no name")
         value = self.awaited.pop(name, None) or Value(name)
         if self.names.setdefault(name, value) is not value:
-            known = self.names[name]
-            by = f"by {known.producer.label}" if known.producer else "as an input or initializer"
+            earlier = self.names[name]
+            by = f"by {earlier.producer.label}" if earlier.producer else "as an input or initializer"
             raise InvalidGraph(f"{self.owner}: '{name}' is defined already, {by}; a name may be defined once")
         return value
 
@@ -221,9 +221,9 @@ class _Reader:
         if scope.awaited:
             raise InvalidGraph(_undefined(scope, graph))
         for info in record.get("value_info", ()):
-            known = scope.names.get(info.get("name", ""))
-            if known is not None:
-                _describe(known, info, keep=True)
+            declared = scope.names.get(info.get("name", ""))
+            if declared is not None:
+                _describe(declared, info, keep=True)
         graph.quantization = [
             (each.get("tensor_name", ""), pairs(each.get("quant_parameter_tensor_names", ())))
             for each in record.get("quantization_annotation", ())
@@ -340,7 +340,7 @@ def _domain(name: str) -> str:
 
 def _opset_imports(record: Record) -> dict[str, int]:
     """The version of each domain; of several the last one holds, as in onnxruntime."""
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for each in record.get("opset_import", ()):
-        found[_domain(each.get("domain", ""))] = each.get("version", 0)
-    return found
+        versions[_domain(each.get("domain", ""))] = each.get("version", 0)
+    return versions

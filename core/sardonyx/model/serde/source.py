@@ -84,11 +84,11 @@ class DataFiles:
     def __init__(
         self,
         path: str | os.PathLike[str] | None,
-        given: Mapping[str, Buffer] | None = None,
+        files: Mapping[str, Buffer] | None = None,
         replaced: Collection[str] = (),
     ) -> None:
         self._path = None if path is None else Path(path)
-        self.opened: dict[str, Buffer] = dict(given or {})
+        self.opened: dict[str, Buffer] = dict(files or {})
         self.replaced = replaced
         self.model: Buffer | None = None
 
@@ -121,8 +121,8 @@ class DataFiles:
         if not any(os.path.commonpath((home, real)) == home for home in homes if self._same_drive(home, real)):
             raise ValueError(f"external data must lie in the model's folder; '{location}' is a link to {real}")
         if not os.path.isfile(real):
-            known = "is a folder, a pipe or a device, not a file" if os.path.exists(real) else "does not exist"
-            raise NoSuchFile(f"the model's data file {path} {known}")
+            fault = "is a folder, a pipe or a device, not a file" if os.path.exists(real) else "does not exist"
+            raise NoSuchFile(f"the model's data file {path} {fault}")
         return real
 
     @staticmethod

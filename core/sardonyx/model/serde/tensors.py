@@ -136,8 +136,8 @@ def _strings(content: list[bytes], size: int) -> np.ndarray:
 
 def raw_bytes(tensor: Tensor) -> memoryview:
     """The bytes of `raw_data`, a view of the tensor's array where that is contiguous. Strings have none."""
-    known = tensor.load() if tensor._array is None else tensor._array  # what is decoded for this need not stay
-    array = np.ascontiguousarray(known).reshape(-1)
+    elements = tensor.load() if tensor._array is None else tensor._array  # what is decoded for this need not stay
+    array = np.ascontiguousarray(elements).reshape(-1)
     array = array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8)
     return (pack(array, tensor.dtype.bits) if tensor.dtype.bits < 8 else array).data
 

@@ -67,10 +67,10 @@ def _content(kind: ValueType) -> tuple[str, Record]:
 
 
 def _element(number: int) -> DType | None:
-    found = dtypes.by_number(number)
-    if number and found is None:
+    dtype = dtypes.by_number(number)
+    if number and dtype is None:
         raise errors.NotImplemented(f"element type {number} is unknown; {dtypes.ALL[-1].number} is the last one known")
-    return found
+    return dtype
 
 
 def _size(record: Record) -> DimLike:

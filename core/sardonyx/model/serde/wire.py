@@ -150,9 +150,9 @@ def _varint(data: Buffer, pos: int) -> tuple[int, int]:
 
 def _skip(data: Buffer, tag: int, pos: int, end: int, by_tag: Tags) -> int:
     wire, number = tag & 7, tag >> 3
-    known = next((field[0] for other, field in by_tag.items() if other >> 3 == number), "")
-    if known or not number:
-        raise ValueError(f"'{known}' has wire type {wire}" if known else "a field has the number 0")
+    name = next((field[0] for other, field in by_tag.items() if other >> 3 == number), "")
+    if name or not number:
+        raise ValueError(f"'{name}' has wire type {wire}" if name else "a field has the number 0")
     if wire == VARINT:
         return _varint(data, pos)[1]
     if wire == BYTES:
@@ -168,18 +168,18 @@ def _skip(data: Buffer, tag: int, pos: int, end: int, by_tag: Tags) -> int:
 
 def _extend(record: Record, name: str, kind: str, values: np.ndarray) -> None:
     """Appends many numbers to a repeated field, which becomes an `array.array` once it is long."""
-    known = record.setdefault(name, [])
-    if isinstance(known, list) and len(known) + len(values) > LONG:
-        known = record[name] = array(_ARRAY[kind], known)
-    if isinstance(known, list):
-        known.extend(values.tolist())
+    items = record.setdefault(name, [])
+    if isinstance(items, list) and len(items) + len(values) > LONG:
+        items = record[name] = array(_ARRAY[kind], items)
+    if isinstance(items, list):
+        items.extend(values.tolist())
     else:
-        known.frombytes(values.tobytes())
+        items.frombytes(values.tobytes())
 
 
 def _run(view: memoryview, pos: int, tag: int, kind: str) -> tuple[np.ndarray, int]:
     """The numbers of a list that is not packed (tag, number, tag, number ...) from here on, and where they end."""
-    found = [np.empty(0, _NUMPY[kind])]
+    blocks = [np.empty(0, _NUMPY[kind])]
     complete = tag < 128
     while complete and pos < len(view):
         block = np.frombuffer(view[pos : pos + (1 << 18)], np.uint8)
@@ -196,10 +196,10 @@ def _run(view: memoryview, pos: int, tag: int, kind: str) -> tuple[np.ndarray, i
         other = np.flatnonzero(tags != tag)
         count = int(other[0]) if len(other) else pairs
         complete = 0 < count == pairs
-        found.append(values[:count])
+        blocks.append(values[:count])
         if count:
             pos += int(ends[2 * count - 1]) + 1 if kind == "int" else count * width
-    return np.concatenate(found), pos
+    return np.concatenate(blocks), pos
 
 
 def _words(view: memoryview, pos: int, tag: int, before: list[bytes]) -> tuple[list[bytes], int]:
@@ -209,7 +209,7 @@ def _words(view: memoryview, pos: int, tag: int, before: list[bytes]) -> tuple[l
         return [], pos
     entries = [varint(tag) + varint(len(word)) + word for word in words]
     run = re.compile(b"(?:" + b"|".join(map(re.escape, entries)) + b")*+")
-    known, found = np.array(words, object), []
+    vocabulary, elements = np.array(words, object), []
     while (match := run.match(view, pos, pos + (1 << 20))) and match.end() > pos:
         text = match.group()
         for code, entry in enumerate(entries):
@@ -217,9 +217,9 @@ def _words(view: memoryview, pos: int, tag: int, before: list[bytes]) -> tuple[l
         codes = np.frombuffer(text, np.uint8)
         if codes.max() >= len(words):  # one word holds the entry of another
             break
-        found += known[codes].tolist()
+        elements += vocabulary[codes].tolist()
         pos = match.end()
-    return found, pos
+    return elements, pos
 
 
 def numbers(kind: str, packed: memoryview, storage: str = "<i8") -> np.ndarray:

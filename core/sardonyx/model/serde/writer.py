@@ -136,7 +136,7 @@ class _Writer:
             "opset_import": _opsets(function.opset_imports),
             "domain": function.domain,
             "attribute_proto": list(function.defaults.values()),
-            "value_info": _known([*graph.inputs, *_made(graph)], ()),
+            "value_info": _described([*graph.inputs, *_outputs(graph)], ()),
             "overload": function.overload or None,
             "metadata_props": _entries(function.metadata),
             UNREAD: function.unread,
@@ -151,7 +151,7 @@ class _Writer:
             "doc_string": graph.doc or None,
             "input": list(inputs),
             "output": graph.outputs,
-            "value_info": _known(_made(graph), graph.outputs),
+            "value_info": _described(_outputs(graph), graph.outputs),
             "quantization_annotation": [
                 {"tensor_name": name, "quant_parameter_tensor_names": _entries(parameters)}
                 for name, parameters in graph.quantization
@@ -188,8 +188,8 @@ class _Writer:
             UNREAD: attribute.unread,
         }
 
-    def tensor(self, given: Tensor | tuple[Tensor, str], inside: bool = False) -> Record:
-        tensor, name = given if isinstance(given, tuple) else (given, given.name)
+    def tensor(self, item: Tensor | tuple[Tensor, str], inside: bool = False) -> Record:
+        tensor, name = item if isinstance(item, tuple) else (item, item.name)
         record: Record = {
             "dims": tensor.shape,
             "data_type": tensor.dtype.number,
@@ -209,8 +209,8 @@ class _Writer:
         where = {"location": self.location, "offset": str(offset), "length": str(len(raw))}
         return record | {"external_data": _entries(where), "data_location": 1}
 
-    def sparse(self, given: SparseTensor | tuple[SparseTensor, str]) -> Record:
-        sparse, name = given if isinstance(given, tuple) else (given, given.values.name)
+    def sparse(self, item: SparseTensor | tuple[SparseTensor, str]) -> Record:
+        sparse, name = item if isinstance(item, tuple) else (item, item.values.name)
         values, indices = self.tensor((sparse.values, name), inside=True), self.tensor(sparse.indices, inside=True)
         return {"values": values, "indices": indices, "dims": sparse.shape}
 
@@ -230,13 +230,13 @@ def _constant(value: Value) -> Tensor:
     return value.constant
 
 
-def _made(graph: Graph) -> Iterator[Value]:
+def _outputs(graph: Graph) -> Iterator[Value]:
     return (value for node in graph.nodes for value in node.outputs)
 
 
-def _known(values: Iterable[Value], told: Sequence[Value]) -> list[Value]:
+def _described(values: Iterable[Value], elsewhere: Sequence[Value]) -> list[Value]:
     """The Values of which there is something to tell that was not told elsewhere."""
-    skip = set(told)
+    skip = set(elsewhere)
     return [value for value in values if (value.type or value.doc or value.metadata) and value not in skip]
 
 

@@ -63,16 +63,16 @@ def _left_out() -> np.ndarray:
 
 
 def _strings(scanner: Scanner, count: int = -1) -> np.ndarray:
-    found: list[str | bytes] = []
-    while len(found) != count and not scanner.at("}"):
+    texts: list[str | bytes] = []
+    while len(texts) != count and not scanner.at("}"):
         text = scanner.string_or_bytes()
         if text is None:
             scanner.fail("expected a string")
-        found.append(text)
+        texts.append(text)
         if not scanner.take(","):
             break
-    flat = np.empty(len(found), object)
-    flat[:] = found
+    flat = np.empty(len(texts), object)
+    flat[:] = texts
     return flat
 
 

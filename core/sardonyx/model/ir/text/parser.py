@@ -82,9 +82,9 @@ class _Scope(dict[str, Value]):
 class _Parser(TypeParser):
     def header(self, fields: dict[str, str]) -> dict[str, Any]:
         """The fields of a model or function that stand in angle brackets before it, if any do."""
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         if not self.take("<"):
-            return found
+            return values
         while not self.take(">"):
             start = self.pos
             key = self.word(IDENTIFIER, "a field")
@@ -92,33 +92,33 @@ class _Parser(TypeParser):
                 self.fail(f"'{key}' is none of {', '.join(fields)}", start)
             self.expect(":")
             if key in ("ir_version", "model_version"):
-                found[fields[key]] = self.integer("a version")
+                values[fields[key]] = self.integer("a version")
             elif key in ("opset_import", "metadata_props"):
-                found[fields[key]] = self.pairs(key)
+                values[fields[key]] = self.pairs(key)
             else:
-                found[fields[key]] = self.text_in_quotes()
+                values[fields[key]] = self.text_in_quotes()
             if not self.take(","):
                 self.expect(">")
                 break
-        return found
+        return values
 
     def pairs(self, key: str) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         self.expect("[")
         while not self.take("]"):
             name = self.text_in_quotes()
             self.expect(":")
-            found[name] = self.integer("a version") if key == "opset_import" else self.text_in_quotes()
+            entries[name] = self.integer("a version") if key == "opset_import" else self.text_in_quotes()
             if not self.take(","):
                 self.expect("]")
                 break
-        return found
+        return entries
 
     def text_in_quotes(self) -> str:
-        found = self.string()
-        if found is None:
+        text = self.string()
+        if text is None:
             self.fail("expected a string in quotes")
-        return found
+        return text
 
     def function(self) -> Function:
         header = self.header(_FUNCTION_HEADER)
@@ -179,15 +179,15 @@ class _Parser(TypeParser):
                 break
 
     def outputs(self) -> list[tuple[ValueType | None, str, int]]:
-        found = []
+        outputs = []
         self.expect("(")
         while not self.take(")"):
             kind, start = self.optional_type(), self.pos
-            found.append((kind, self.word(NAME, "an output"), start))
+            outputs.append((kind, self.word(NAME, "an output"), start))
             if not self.take(","):
                 self.expect(")")
                 break
-        return found
+        return outputs
 
     def declarations(self, graph: Graph, scope: _Scope) -> None:
         """ONNX's list of initializers and of the types of Values to come."""
@@ -217,8 +217,8 @@ class _Parser(TypeParser):
         self.expect("=")
         if len(targets) == 1 and targets[0][0] and not self.at_operator():
             kind, name, start = targets[0]
-            known = scope.get(name)
-            value = known if known in graph.inputs and known is not None else self.define(start, name, kind, scope)
+            prior = scope.get(name)
+            value = prior if prior in graph.inputs and prior is not None else self.define(start, name, kind, scope)
             self.initializer(graph, value, kind)
             return
         node = self.call(label, scope)
@@ -282,15 +282,15 @@ class _Parser(TypeParser):
         inputs.append(value)
 
     def attributes(self, scope: _Scope) -> dict[str, Attribute]:
-        found: dict[str, Attribute] = {}
+        attributes: dict[str, Attribute] = {}
         if self.take("<"):
             while not self.take(">"):
                 name = self.word(IDENTIFIER, "an attribute")
-                found[name] = self.attribute(name, scope)
+                attributes[name] = self.attribute(name, scope)
                 if not self.take(","):
                     self.expect(">")
                     break
-        return found
+        return attributes
 
     def attribute(self, name: str, scope: _Scope) -> Attribute:
         start, kind = self.pos, ""
@@ -305,7 +305,7 @@ class _Parser(TypeParser):
             return Attribute(name, kind, None, self.word(IDENTIFIER, "an attribute"))
         start = self.pos
         if not self.take("["):
-            found, value = self.element(scope)
+            actual, value = self.element(scope)
         else:
             elements = []
             while not self.take("]"):
@@ -321,13 +321,13 @@ class _Parser(TypeParser):
             single = "float" if kinds == {"int", "float"} else next(iter(kinds)) if len(kinds) == 1 else ""
             if kinds and not single:
                 self.fail(f"the elements of a list are of one kind, these are {', '.join(sorted(kinds))}", start)
-            found, value = (f"{single}s" if kinds else kind), [each for _, each in elements]
-        if found == "floats" or (found in ("int", "ints") and kind in ("float", "floats")):
-            value = float(value) if found == "int" else list(map(float, value))
-            found = kind or found
-        if kind and found != kind:
-            self.fail(f"attribute '{name}' is to be of kind {kind}, this is of kind {found}", start)
-        return Attribute(name, found, value)
+            actual, value = (f"{single}s" if kinds else kind), [each for _, each in elements]
+        if actual == "floats" or (actual in ("int", "ints") and kind in ("float", "floats")):
+            value = float(value) if actual == "int" else list(map(float, value))
+            actual = kind or actual
+        if kind and actual != kind:
+            self.fail(f"attribute '{name}' is to be of kind {kind}, this is of kind {actual}", start)
+        return Attribute(name, actual, value)
 
     def element(self, scope: _Scope) -> tuple[str, Any]:
         """The kind and the value of one element."""

@@ -67,13 +67,13 @@ class _Printer:
         inner = indent + "  "
         constants = set(graph.initializers)
         inputs = [self.input(value, value in constants) for value in graph.inputs]
-        given = set(graph.inputs)
-        lines = [self.initializer(value) for value in graph.initializers if value not in given]
+        graph_inputs = set(graph.inputs)
+        lines = [self.initializer(value) for value in graph.initializers if value not in graph_inputs]
         lines += [f"{self.value(value)} = {self.sparse(sparse)}" for value, sparse in graph.sparse_initializers]
-        made = {value for node in graph.nodes for value in node.outputs}
-        outputs = [self.value(value) if value in made else self.name(value) for value in graph.outputs]
-        told = set(graph.outputs)
-        lines += [self.node(node, inner, told) for node in graph.nodes]
+        produced = {value for node in graph.nodes for value in node.outputs}
+        outputs = [self.value(value) if value in produced else self.name(value) for value in graph.outputs]
+        typed = set(graph.outputs)
+        lines += [self.node(node, inner, typed) for node in graph.nodes]
         title = f" ({_wrapped(inputs, inner)}) => ({_wrapped(outputs, inner)}) {{"
         return "\n".join([title, *(inner + line for line in lines), indent + "}"])
 
@@ -92,10 +92,10 @@ class _Printer:
         kind = TensorType(value.constant.dtype, value.constant.shape)
         return f"{format_type(kind)} {self.name(value)} = {format_elements(value.constant, self.limit)}"
 
-    def node(self, node: Node, indent: str, told: set[Value]) -> str:
-        """A node in one line; the types of Values in `told` stand elsewhere."""
+    def node(self, node: Node, indent: str, typed: set[Value]) -> str:
+        """A node in one line; the types of Values in `typed` stand elsewhere."""
         label = f"[{named(node.name)}] " if node.name else ""
-        outputs = ", ".join(self.name(each) if each in told else self.value(each) for each in node.outputs)
+        outputs = ", ".join(self.name(each) if each in typed else self.value(each) for each in node.outputs)
         operator = ".".join([*map(_word, node.domain.split(".") if node.domain else ()), _word(node.op_type)])
         operator += f":{_word(node.overload)}" if node.overload else ""
         inputs = f"({', '.join(map(self.name, node.inputs))})"

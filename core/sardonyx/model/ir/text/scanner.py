@@ -43,8 +43,8 @@ class Scanner:
         self.skip()
 
     def skip(self) -> None:
-        found = _SPACE.match(self.text, self.pos)
-        self.pos = found.end() if found else self.pos
+        space = _SPACE.match(self.text, self.pos)
+        self.pos = space.end() if space else self.pos
 
     def at(self, symbol: str) -> bool:
         return self.text.startswith(symbol, self.pos)
@@ -62,16 +62,16 @@ class Scanner:
             self.fail(f"expected '{symbol}'")
 
     def match(self, pattern: re.Pattern[str]) -> str | None:
-        found = pattern.match(self.text, self.pos)
-        if found is None:
+        match = pattern.match(self.text, self.pos)
+        if match is None:
             return None
-        self.pos = found.end()
+        self.pos = match.end()
         self.skip()
-        return found.group()
+        return match.group()
 
     def peek(self, pattern: re.Pattern[str]) -> str:
-        found = pattern.match(self.text, self.pos)
-        return found.group() if found else ""
+        match = pattern.match(self.text, self.pos)
+        return match.group() if match else ""
 
     def string(self) -> str | None:
         start = self.pos
@@ -100,10 +100,10 @@ class Scanner:
 
     def word(self, pattern: re.Pattern[str], what: str) -> str:
         """What the pattern matches, or a quoted string."""
-        found = self.match(pattern) or self.string()
-        if found is None:
+        token = self.match(pattern) or self.string()
+        if token is None:
             self.fail(f"expected {what}")
-        return found
+        return token
 
     def integer(self, what: str) -> int:
         start = self.pos
@@ -117,8 +117,8 @@ class Scanner:
         """Raises InvalidGraph with line, column and the line itself."""
         at = self.pos if pos is None else pos
         if pos is None and message.startswith("expected"):
-            found = _WORD.match(self.text, at)
-            message += f", found '{found.group()[:20]}'" if found else ", found the end of the text"
+            word = _WORD.match(self.text, at)
+            message += f", found '{word.group()[:20]}'" if word else ", found the end of the text"
         start = self.text.rfind("\n", 0, at) + 1
         line = self.text[start:].partition("\n")[0]
         first = max(at - start - 60, 0)
