@@ -63,10 +63,10 @@ def code_of(data: dict[str, Any]) -> Any:
 def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:
     """The epochs of a plan, each with its share of buffers, steps and guards; `singly`, each launch is a segment."""
     epochs = []
-    known = _symbols_at_start(plan)
+    symbols = _symbols_at_start(plan)
     waiting = list(plan.guards)
     for number, items in enumerate(_items(plan, singly)):
-        guards = [guard for guard in waiting if symbols_of(guard[0]) <= known]
+        guards = [guard for guard in waiting if symbols_of(guard[0]) <= symbols]
         waiting = [guard for guard in waiting if guard not in guards]
         buffers = [k for k, buffer in enumerate(plan.buffers) if buffer.weight is None and buffer.epoch == number]
         launches = [launch for item in items if isinstance(item, Segment) for launch in item.launches]
@@ -81,7 +81,7 @@ def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:
             )
         )
         if halt := epochs[-1].halt:
-            known.update(halt.defines)
+            symbols.update(halt.defines)
     return epochs
 
 
@@ -117,8 +117,8 @@ class Layout:
         buffers = [plan.buffers[number] for number in numbers]
         self._elements = compile_all([buffer.elements for buffer in buffers])
         # Two negative sizes would make a positive product. What a nonzero finds is not known yet.
-        known = [(buffer.shape, symbols_of(buffer.elements)) for buffer in buffers]
-        sizes = {str(size): size for shape, names in known for size in shape if symbols_of(size) <= names}
+        shapes = [(buffer.shape, symbols_of(buffer.elements)) for buffer in buffers]
+        sizes = {str(size): size for shape, names in shapes for size in shape if symbols_of(size) <= names}
         self._sizes = compile_all(list(sizes.values()))
         self._widths = [dtypes.by_name(buffer.dtype).itemsize for buffer in buffers]
         self._devices = [buffer.device for buffer in buffers]

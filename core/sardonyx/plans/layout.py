@@ -54,6 +54,6 @@ def aligned(nbytes: int) -> int:
 
 def _immediate(k: int, below: list[list[int]]) -> list[int]:
     """Without those that lie beneath another one of the list anyway."""
-    known = set(below[k])
-    implied = {deep for other in below[k] for deep in below[other] if deep in known}
-    return sorted(known - implied)
+    lower = set(below[k])
+    implied = {deep for other in below[k] for deep in below[other] if deep in lower}
+    return sorted(lower - implied)

@@ -239,7 +239,7 @@ class Plan:
         for item in data["buffers"]:
             item["elements"] = terms.name(item["elements"])
         for name in ("steps", "setup"):
-            data[name] = [_told(step, terms) for step in data[name]]
+            data[name] = [_step_data(step, terms) for step in data[name]]
         data["guards"] = [[terms.name(size), *truth] for size, *truth in self.guards]
         data["sizes"] = terms.listed
         data["weights"] = {name: weight(array) for name, array in self.weights.items()}
@@ -254,33 +254,33 @@ class Plan:
         except ValueError as error:
             raise InvalidArgument(f"this is no plan: {error}") from error
         if not isinstance(data, dict) or data.get("version") != VERSION:
-            found = data.get("version") if isinstance(data, dict) else None
-            raise InvalidArgument(f"this plan has schema version {found}; this release reads {VERSION}: compile anew")
+            version = data.get("version") if isinstance(data, dict) else None
+            raise InvalidArgument(f"this plan has schema version {version}; this release reads {VERSION}: compile anew")
         return cls.of(data, data["strings"], lambda name, item: _decode(item))
 
     @classmethod
     def of(cls, data: dict[str, Any], strings: Sequence[str], weight: Callable[[str, Any], np.ndarray]) -> Plan:
         """The plan that `data` tells of; `weight` gives the constant of a name and what stands for it."""
-        kept = {name: data[name] for name in _STORED}
+        entries = {name: data[name] for name in _STORED}
         terms = resolved(data["sizes"])
         for name, kind in _SHAPED.items():
-            kept[name] = [kind(**item) for item in data[name]]
-            for item in kept[name]:
+            entries[name] = [kind(**item) for item in data[name]]
+            for item in entries[name]:
                 item.shape = [terms.get(size, size) for size in item.shape]
-        for buffer in kept["buffers"]:
+        for buffer in entries["buffers"]:
             buffer.elements = terms.get(buffer.elements, buffer.elements)
         for name in ("steps", "setup"):
-            kept[name] = list(map(step_of, data[name]))
-            for step in kept[name]:
+            entries[name] = list(map(step_of, data[name]))
+            for step in entries[name]:
                 if isinstance(step, Launch):
                     step.params = [terms.get(size, size) for size in step.params]
-        kept["guards"] = [[terms.get(size, size), *truth] for size, *truth in data["guards"]]
-        kept["weights"] = {name: weight(name, item) for name, item in data["weights"].items()}
-        kept["functions"] = [[cls.of(item, strings, weight) for item in plans] for plans in data["functions"]]
-        return cls(**kept, strings=strings, terms=terms)
+        entries["guards"] = [[terms.get(size, size), *truth] for size, *truth in data["guards"]]
+        entries["weights"] = {name: weight(name, item) for name, item in data["weights"].items()}
+        entries["functions"] = [[cls.of(item, strings, weight) for item in plans] for plans in data["functions"]]
+        return cls(**entries, strings=strings, terms=terms)
 
 
-def _told(step: Step, terms: Terms) -> dict[str, Any]:
+def _step_data(step: Step, terms: Terms) -> dict[str, Any]:
     """A step as JSON."""
     return vars(step) | {"params": terms.names(step.params)} if isinstance(step, Launch) else vars(step)
 

@@ -67,13 +67,13 @@ class Source:
 
     def __init__(
         self,
-        given: str | os.PathLike[str] | bytes | bytearray | memoryview,
+        model: str | os.PathLike[str] | bytes | bytearray | memoryview,
         changes: ModelChanges | None = None,
     ) -> None:
         changes = changes or ModelChanges()
-        self._given = given
-        self._data = memoryview(given).cast("B") if isinstance(given, (bytes, bytearray, memoryview)) else None
-        self._path = None if isinstance(given, (bytes, bytearray, memoryview)) else given
+        self._model = model
+        self._data = memoryview(model).cast("B") if isinstance(model, (bytes, bytearray, memoryview)) else None
+        self._path = None if isinstance(model, (bytes, bytearray, memoryview)) else model
         self._files = DataFiles(self._path, changes.files, changes.initializers)
         self._changed = bool(changes.files or changes.initializers)
         self.files: dict[str, list[int]] | None = None
@@ -81,7 +81,7 @@ class Source:
         the session gives other data."""
 
     def read(self) -> Model:
-        model = read(self._given, files=self._files)
+        model = read(self._model, files=self._files)
         self.files = None if self._changed else self._settled()
         return model
 
@@ -174,8 +174,8 @@ def _bytes(array: np.ndarray) -> memoryview:
 
 def _stat(path: str | os.PathLike[str]) -> list[int]:
     """What changes when a file is written or replaced; the time of its last change comes last."""
-    found = os.stat(path)
-    return [found.st_dev, found.st_ino, found.st_size, found.st_ctime_ns, found.st_mtime_ns]
+    stat = os.stat(path)
+    return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime_ns, stat.st_mtime_ns]
 
 
 class Settings(Protocol):
@@ -222,7 +222,7 @@ def key(
                     sorted(disabled),
                     changes,
                 ],
-                [[provider.name, sorted(given.items())] for provider, given in chosen],
+                [[provider.name, sorted(provider_options.items())] for provider, provider_options in chosen],
                 prints,
             ]
         ).encode()
@@ -385,9 +385,9 @@ def _start(length: int) -> int:
 
 def _constants(plans: Sequence[Plan]) -> dict[str, np.ndarray]:
     """The constants of plans and of those inside them."""
-    found: dict[str, np.ndarray] = {}
+    constants: dict[str, np.ndarray] = {}
     for plan in plans:
-        found |= plan.weights
+        constants |= plan.weights
         for function in plan.functions:
-            found |= _constants(function)
-    return found
+            constants |= _constants(function)
+    return constants

@@ -25,16 +25,16 @@ def reach(code: Any) -> list[list[Any]]:
     """Lists of extents, and last the steps: `[["p0", "p1"], ["p2", "p3"]]`; an integer is written as it is."""
     match code:
         case Kernel():
-            found = _kernel(code)
+            bounds = _kernel(code)
         case Rows():
-            found = [each for part in code.parts() for each in _kernel(part)]
+            bounds = [each for part in code.parts() for each in _kernel(part)]
         case Routine():
-            found = _routine(code)
+            bounds = _routine(code)
         case _:
             return [[]]
-    steps = sorted({size for kind, sizes in found if kind == "step" for size in sizes if isinstance(size, str)})
+    steps = sorted({size for kind, sizes in bounds if kind == "step" for size in sizes if isinstance(size, str)})
     extents: list[list[Any]] = []
-    for kind, sizes in found:
+    for kind, sizes in bounds:
         if kind == "extents" and any(isinstance(size, str) for size in sizes) and sizes not in extents:
             extents.append(sizes)
     return [*extents, steps]
@@ -48,20 +48,20 @@ def _kernel(kernel: Kernel) -> list[tuple[str, list[Any]]]:
     seen = {axis for _, walked, _ in indices for axis, _ in walked}
     covered = {axis for _, walked, extra in stored if not extra for axis, _ in walked}
     space = range(len(kernel.space))
-    found = [("extents", [axes[axis]]) for axis in sorted(seen)]
+    bounds = [("extents", [axes[axis]]) for axis in sorted(seen)]
     if covered.issuperset(space):
-        found.append(("extents", list(kernel.space)))
-    found += [("step", [offset, *(stride for _, stride in walked)]) for offset, walked, _ in indices]
-    return found
+        bounds.append(("extents", list(kernel.space)))
+    bounds += [("step", [offset, *(stride for _, stride in walked)]) for offset, walked, _ in indices]
+    return bounds
 
 
 def _routine(routine: Routine) -> list[tuple[str, list[Any]]]:
     shapes = (*routine.inputs, *routine.outputs)
     views = [*routine.views, *[None] * len(shapes)]
-    found = []
+    bounds = []
     for shape, view in zip(shapes, views):
-        found += [("extents", [size]) for size in shape] if view else [("extents", list(shape))]
-    return found
+        bounds += [("extents", [size]) for size in shape] if view else [("extents", list(shape))]
+    return bounds
 
 
 def check(code: Mapping[str, Any], addresses: Sequence[Address], params: Sequence[int]) -> None:

@@ -78,13 +78,13 @@ class _Check:
         self.buffers = plan.buffers
         self.steps: list[list[Any]] = [[]]
         """The steps of each epoch, the last of all but the last epoch being a halt."""
-        self.known: list[Set[str]] = [{*outer, *plan.symbols, *chain.from_iterable(p.symbols for p in plan.inputs)}]
+        self.symbols: list[Set[str]] = [{*outer, *plan.symbols, *chain.from_iterable(p.symbols for p in plan.inputs)}]
         """The symbols that each epoch knows."""
         for step in plan.steps:
             self.steps[-1].append(step)
             if halts(step):
                 self.steps.append([])
-                self.known.append(self.known[-1] | set(step.defines))
+                self.symbols.append(self.symbols[-1] | set(step.defines))
 
     def run(self) -> None:
         plan = self.plan
@@ -109,7 +109,7 @@ class _Check:
 
     def known_in(self, epoch: int, sizes: Iterable[Any]) -> None:
         """Whether these are sizes of symbols that an epoch knows."""
-        _sizes(sizes, self.known[epoch], self.is_alone)
+        _sizes(sizes, self.symbols[epoch], self.is_alone)
 
     def terms(self) -> None:
         """The sizes that are lists: operators with operands, over symbols that are known some time."""
@@ -118,7 +118,7 @@ class _Check:
         for name, count in set(heads):
             if name not in _OPERATORS or count < 2 or (name in _BINARY and count != 3):
                 raise UnsoundError(f"{name!r} of {count - 1} is no size")
-        _sizes(chain.from_iterable([term[1:] for term in terms]), self.known[-1], True)
+        _sizes(chain.from_iterable([term[1:] for term in terms]), self.symbols[-1], True)
 
     # ---- what is fed
 
@@ -161,7 +161,7 @@ class _Check:
         self.known_in(-1, chain(shapes, [buffer.elements for buffer in buffers]))
         if not self.is_alone:
             for k, buffer in enumerate(buffers):
-                missing = symbols_of(buffer.elements) - self.known[buffer.epoch]
+                missing = symbols_of(buffer.elements) - self.symbols[buffer.epoch]
                 require(not missing, f"the room of buffer {k} depends on {missing}, which is found later")
 
     def layout(self) -> None:
@@ -194,12 +194,16 @@ class _Check:
     def weights(self) -> None:
         """Constants are as large as they say; what has none is computed by the setup before it is read."""
         plan, buffers = self.plan, self.buffers
-        made = set(plan.weights)
+        ready = set(plan.weights)
         for launch, reads in zip(plan.setup, self.codes(plan.setup)):
             named = [buffers[k].weight for k in launch.buffers]
-            if None in named or not made.issuperset(named[:reads]) or not plan.weights.keys().isdisjoint(named[reads:]):
+            if (
+                None in named
+                or not ready.issuperset(named[:reads])
+                or not plan.weights.keys().isdisjoint(named[reads:])
+            ):
                 raise UnsoundError(f"the setup makes {named[reads:]} of {named[:reads]}")
-            made.update(named[reads:])  # type: ignore[arg-type]
+            ready.update(named[reads:])  # type: ignore[arg-type]
         _numbers(list(chain.from_iterable([launch.params for launch in plan.setup])))
         self.stage = [buffer.epoch if buffer.weight is None else _NEVER if buffer.once else 0 for buffer in buffers]
         for buffer in buffers:
@@ -207,7 +211,7 @@ class _Check:
                 continue
             array = plan.weights.get(buffer.weight)
             if array is None:
-                fits = buffer.weight in made and prod(buffer.shape) <= buffer.elements
+                fits = buffer.weight in ready and prod(buffer.shape) <= buffer.elements
             else:
                 fits = array.nbytes == buffer.elements * _DTYPES[buffer.dtype]
             if not fits:
@@ -274,10 +278,10 @@ class _Check:
                 self.tensors([buffer], epoch)
                 require(self.buffers[buffer].dtype == dtype, f"a loop is bounded by what is no {dtype}")
         require(len({step.trips, step.condition} - {-1}) > 0, "a loop has no end")
-        given = [*step.carried, *step.captured]
-        self.tensors(given, epoch)
+        operands = [*step.carried, *step.captured]
+        self.tensors(operands, epoch)
         require(len(step.carried) <= len(step.results), "a loop gives less than it carries")
-        fed = ["int64", "bool", *(self.buffers[k].dtype for k in given)]
+        fed = ["int64", "bool", *(self.buffers[k].dtype for k in operands)]
         self.function(step.function, fed, step.results, epoch, ["bool"])
         self.results(step.results, step.symbols, epoch + 1)
 
@@ -285,12 +289,12 @@ class _Check:
         self, number: int, fed: Sequence[str], results: Sequence[int], epoch: int, before: Sequence[str] = ()
     ) -> None:
         """A function takes these types, and gives those of the results behind those `before`."""
-        given = [*before, *(self.buffers[k].dtype for k in results)]
+        returned = [*before, *(self.buffers[k].dtype for k in results)]
         for plan in self.plan.functions[_count(number)]:
             require([port.dtype for port in plan.inputs] == list(fed), "a function takes something else")
-            require([port.dtype for port in plan.outputs] == given, "a function gives something else")
+            require([port.dtype for port in plan.outputs] == returned, "a function gives something else")
             require(plan.devices == self.plan.devices, "a function runs on other devices")
-            check(plan, self.known[epoch], self.depth + 1)
+            check(plan, self.symbols[epoch], self.depth + 1)
 
     def results(self, numbers: Sequence[int], symbols: Sequence[Any], epoch: int) -> None:
         """Buffers of an epoch, and symbols that their shapes define."""
@@ -318,7 +322,7 @@ class _Check:
             require(not buffer.once and (buffer.weight or buffer.epoch <= epoch), f"buffer {k} is not there yet")
 
 
-def _sizes(sizes: Iterable[Any], known: Set[str], is_alone: bool) -> None:
+def _sizes(sizes: Iterable[Any], symbols: Set[str], is_alone: bool) -> None:
     """Whether all of these are sizes of known symbols, where terms may have others if the plan `is_alone` an epoch."""
     level = list(sizes)
     kinds = set(map(type, level))
@@ -329,8 +333,8 @@ def _sizes(sizes: Iterable[Any], known: Set[str], is_alone: bool) -> None:
     names.difference_update(integers)
     if not is_alone and list in kinds:
         names.update(*map(symbols_of, level))
-    if names - known:
-        raise UnsoundError(f"nothing tells {', '.join(sorted(names - known)[:3])}")
+    if names - symbols:
+        raise UnsoundError(f"nothing tells {', '.join(sorted(names - symbols)[:3])}")
     if integers and not (min(integers) >= -LARGE and max(integers) < LARGE):
         raise UnsoundError("a size is too large")
 

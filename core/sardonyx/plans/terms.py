@@ -30,19 +30,19 @@ class Terms:
     def __init__(self) -> None:
         self.listed: list[list[Any]] = []
         self._places: dict[tuple[Any, ...], str] = {}
-        self._known: dict[int, tuple[str, Any]] = {}
+        self._by_id: dict[int, tuple[str, Any]] = {}
 
     def name(self, size: Any) -> Any:
         """How a stored plan says a size."""
         if not isinstance(size, list):
             return size
-        if id(size) not in self._known:  # compilers share them
+        if id(size) not in self._by_id:  # compilers share them
             term = (size[0], *map(self.name, size[1:]))
             if term not in self._places:
                 self._places[term] = f"@{len(self.listed)}"
                 self.listed.append(list(term))
-            self._known[id(size)] = self._places[term], size
-        return self._known[id(size)][0]
+            self._by_id[id(size)] = self._places[term], size
+        return self._by_id[id(size)][0]
 
     def names(self, sizes: Iterable[Any]) -> list[Any]:
         return list(map(self.name, sizes))
@@ -57,7 +57,7 @@ def resolved(listed: Sequence[list[Any]]) -> dict[Any, Any]:
     >>> resolved([["*", 2, "s0"], ["+", 1, "@0"]])
     {'@0': ['*', 2, 's0'], '@1': ['+', 1, ['*', 2, 's0']]}
     """
-    found: dict[Any, Any] = {}
+    terms: dict[Any, Any] = {}
     deep: dict[Any, int] = {}
     long: dict[Any, int] = {}
     for number, term in enumerate(listed):
@@ -67,6 +67,6 @@ def resolved(listed: Sequence[list[Any]]) -> dict[Any, Any]:
         long[name] = length = sum([long.get(size, 1) for size in sizes])
         if depth > DEEP or length > LONG:
             raise UnsoundError(f"the size {str(term)[:60]} nests too deep, or is too long")
-        term[1:] = [found.get(size, size) for size in sizes]
-        found[name] = term
-    return found
+        term[1:] = [terms.get(size, size) for size in sizes]
+        terms[name] = term
+    return terms

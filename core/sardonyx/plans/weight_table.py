@@ -12,21 +12,21 @@ from sardonyx.common.strings import StringTable
 class WeightTable:
     """Names for constants, and ids for strings; the same array has the same name in every plan of a session.
 
-    `known` are constants of plans that were read, by name. Arrays with the same elements take their names: `identify`
-    tells by what elements are known.
+    `constants` are those of plans that were read, by name. An array with the same elements takes the name of the
+    constant: `identify` gives a key that is equal for equal elements.
     """
 
     def __init__(
         self,
         strings: StringTable | None = None,
-        known: Mapping[str, np.ndarray] | None = None,
+        constants: Mapping[str, np.ndarray] | None = None,
         identify: Callable[[np.ndarray], Hashable] = id,
     ) -> None:
         self.strings = StringTable() if strings is None else strings
-        self.arrays: dict[str, np.ndarray] = dict(known or {})
+        self.arrays: dict[str, np.ndarray] = dict(constants or {})
         self._names = {id(array): name for name, array in self.arrays.items()}
         self._identify = identify
-        self._known: dict[Hashable, str] | None = None
+        self._by_elements: dict[Hashable, str] | None = None
         self._same: list[np.ndarray] = []  # keeps their ids
         self._count = max((int(name[1:]) + 1 for name in self.arrays), default=0)
 
@@ -39,9 +39,9 @@ class WeightTable:
         return name
 
     def _find(self, array: np.ndarray) -> str:
-        if self._known is None:
-            self._known = {self._identify(known): name for name, known in self.arrays.items()}
-        name = self._known.setdefault(self._identify(array), f"w{self._count}")
+        if self._by_elements is None:
+            self._by_elements = {self._identify(each): name for name, each in self.arrays.items()}
+        name = self._by_elements.setdefault(self._identify(array), f"w{self._count}")
         if name in self.arrays:
             self._same.append(array)
         else:

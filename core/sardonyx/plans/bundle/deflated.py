@@ -44,8 +44,8 @@ def inflate(data: bytes | memoryview, nbytes: int, width: int) -> np.ndarray:
         raise ValueError(str(error)) from None
     if len(planes) != nbytes or not engine.eof or engine.unused_data:
         raise ValueError(f"{len(planes)} bytes instead of {nbytes}")
-    found = np.empty(nbytes, np.uint8)
+    inflated = np.empty(nbytes, np.uint8)
     for start in range(0, nbytes, BLOCK):
         block = planes[start : start + BLOCK]
-        found[start : start + len(block)].reshape(-1, width)[:] = block.reshape(width, -1).T
-    return found
+        inflated[start : start + len(block)].reshape(-1, width)[:] = block.reshape(width, -1).T
+    return inflated

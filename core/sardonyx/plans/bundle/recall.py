@@ -31,26 +31,26 @@ _sound: deque[tuple[bytes, str]] = deque(maxlen=64)
 Chosen = tuple[Provider, Mapping[str, str]]
 
 
-def open_bundle(given: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle | None:
+def open_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview) -> Bundle | None:
     """The bundle at a path or in memory, None if it is something else."""
-    if isinstance(given, (bytes, bytearray, memoryview)):
-        data = memoryview(given).cast("B")
+    if isinstance(source, (bytes, bytearray, memoryview)):
+        data = memoryview(source).cast("B")
         return Bundle(data) if is_bundle(data) else None
-    if not os.path.isfile(given):  # opening a pipe would wait
+    if not os.path.isfile(source):  # opening a pipe would wait
         return None
     try:
-        with open(given, "rb") as file:
+        with open(source, "rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
                 return None
     except OSError:  # opening the model says it better
         return None
-    return Bundle(memoryview(open_file(given)), os.fspath(given))
+    return Bundle(memoryview(open_file(source)), os.fspath(source))
 
 
 def choose(bundle: Bundle, chosen: Sequence[Chosen]) -> tuple[Chosen, dict[str, Any]]:
     """The first of the providers that the bundle has code for, and what the manifest tells of it."""
     with reading(bundle.name):
-        targets = {told["provider"]: told for told in bundle.manifest["targets"].values()}
+        targets = {target["provider"]: target for target in bundle.manifest["targets"].values()}
     for provider, options in chosen:
         if provider.name in targets:
             return (provider, options), targets[provider.name]
@@ -60,11 +60,11 @@ def choose(bundle: Bundle, chosen: Sequence[Chosen]) -> tuple[Chosen, dict[str, 
     )
 
 
-def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remembered:
+def recall(bundle: Bundle, provider: Provider, target: Mapping[str, Any]) -> Remembered:
     """The facts and plans of a bundle for a provider. Raises InvalidArgument where it is damaged, or cannot be run."""
     with reading(bundle.name):
         manifest = bundle.manifest
-        listed = told["codes"]
+        listed = target["codes"]
         _check_codes(listed)
         codes = [
             {
@@ -75,15 +75,15 @@ def recall(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Remem
                 "bundled": code,
                 "reach": far,
             }
-            for (name, reads, writes, far), code in zip(listed, _codes(bundle, provider, told), strict=True)
+            for (name, reads, writes, far), code in zip(listed, _codes(bundle, provider, target), strict=True)
         ]
         texts = manifest["strings"]
         require(type(texts) is list and set(map(type, texts)) <= {str}, "its strings are none")
         arrays = {name: _array(bundle, name, *kind) for name, kind in manifest["weights"].items()}
         strings = StringTable(texts)
         facts = Facts.from_data(manifest["model"])
-        plans = [load(each, provider.name, codes, strings.texts, arrays.get) for each in told["plans"]]
-        require(plans and all(type(each["accepts"]) is str for each in told["plans"]), "it has no plan")
+        plans = [load(each, provider.name, codes, strings.texts, arrays.get) for each in target["plans"]]
+        require(plans and all(type(each["accepts"]) is str for each in target["plans"]), "it has no plan")
         if (bundle.fingerprint, provider.name) not in _sound:
             for plan in plans:
                 check(plan)
@@ -117,16 +117,16 @@ def _agree(values: Sequence[Value], ports: Sequence[Port], are_fed: bool) -> Non
             require(kind is None and not are_fed, f"{value.name!r} is {kind}")
 
 
-def accepts(told: Mapping[str, Any]) -> str:
+def accepts(target: Mapping[str, Any]) -> str:
     """What the plans of a bundle take, a line for each."""
-    return "".join(f"\n  {plan['accepts']}" for plan in told["plans"])
+    return "".join(f"\n  {plan['accepts']}" for plan in target["plans"])
 
 
-def _codes(bundle: Bundle, provider: Provider, told: Mapping[str, Any]) -> Sequence[Any]:
+def _codes(bundle: Bundle, provider: Provider, target: Mapping[str, Any]) -> Sequence[Any]:
     bundler = provider.bundler()
     if bundler is None:
         raise InvalidArgument(f"{bundle.name} has code for {provider.name}, which takes none from bundles")
-    return bundler.read(bundle, told)
+    return bundler.read(bundle, target)
 
 
 def _array(bundle: Bundle, name: str, dtype: str, shape: Sequence[int]) -> np.ndarray:

@@ -88,8 +88,8 @@ def load(
 
 def _weights(buffers: Sequence[Buffer], weight: Callable[[str], Any]) -> Mapping[str, np.ndarray]:
     names = dict.fromkeys(buffer.weight for buffer in buffers if buffer.weight is not None)
-    found = ((name, weight(name)) for name in names)
-    return {name: array for name, array in found if array is not None}
+    arrays = ((name, weight(name)) for name in names)
+    return {name: array for name, array in arrays if array is not None}
 
 
 def _port(port: Port, names: Sizes) -> list[Any]:
@@ -130,16 +130,16 @@ def _buffer_of(
 
 def _count(shape: Sequence[Any]) -> Any:
     """How many elements a shape has, as a polynomial says it that is one product."""
-    known = 1
+    product = 1
     others = []
     for size in shape:
         if type(size) is int:
-            known *= size
+            product *= size
         else:
             others.append(size)
     if not others:
-        return known
-    return ["*", known, *others] if known != 1 else ["*", *others] if len(others) > 1 else others[0]
+        return product
+    return ["*", product, *others] if product != 1 else ["*", *others] if len(others) > 1 else others[0]
 
 
 def _step_of(term: Term, item: Any) -> Step:
