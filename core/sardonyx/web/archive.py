@@ -73,7 +73,7 @@ def verified(data: bytes, sha256: str, what: str) -> bytes:
     Traceback (most recent call last):
     ValueError: letters: SHA-256 is ba7816bf..., expected 00...
     """
-    found = hashlib.sha256(data).hexdigest()
-    if found != sha256:
-        raise ValueError(f"{what}: SHA-256 is {found[:8]}..., expected {sha256[:8]}...")
+    actual = hashlib.sha256(data).hexdigest()
+    if actual != sha256:
+        raise ValueError(f"{what}: SHA-256 is {actual[:8]}..., expected {sha256[:8]}...")
     return data

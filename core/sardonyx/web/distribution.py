@@ -98,12 +98,12 @@ def needed(packages: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     >>> [*needed({"a": {"depends": ["b"]}, "b": {"depends": []}, "c": {"depends": []}}, ["a"])]
     ['a', 'b']
     """
-    found, waiting = {}, [*names]
+    entries, waiting = {}, [*names]
     while waiting:
-        if (name := waiting.pop()) not in found:
-            found[name] = packages[name]
+        if (name := waiting.pop()) not in entries:
+            entries[name] = packages[name]
             waiting += packages[name]["depends"]
-    return found
+    return entries
 
 
 def entry(

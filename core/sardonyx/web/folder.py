@@ -58,11 +58,11 @@ def _files(pyodide: Path | None, compiler: bool) -> Iterator[tuple[str, bytes]]:
         yield f"pyodide/{name}", data
     others = {each["file_name"] for each in lock["packages"].values()}
     others -= {each["file_name"] for each in needed(lock["packages"], ["sardonyx"]).values()}
-    told = {
+    engine = {
         "release": __version__,
         "digest": digest,
         "wheel": f"../pyodide/{wheel_name}",
         # without scripts, of which nobody sees how they come, and what a compiler does not load
         "bytes": sum(size for name, size in sizes.items() if not name.endswith("js") and name not in others),
     }
-    yield "sardonyx/engine.json", json.dumps(told).encode()
+    yield "sardonyx/engine.json", json.dumps(engine).encode()

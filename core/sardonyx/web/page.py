@@ -22,8 +22,8 @@ def compile(model: Any, targets: Any, shapes: Any) -> Any:
     if hasattr(model, "transfer"):
         model.transfer(0)  # before garbage collection would find it
     try:
-        given = shapes.to_py()
-        buckets = [_bucket(each) for each in (given if isinstance(given, list) else [given])]
+        requested = shapes.to_py()
+        buckets = [_bucket(each) for each in (requested if isinstance(requested, list) else [requested])]
         parts = list(bundle_of(Source(data), targets.to_py(), buckets or [{}]))
     except Exception as error:
         return _text(error)

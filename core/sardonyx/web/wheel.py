@@ -25,12 +25,12 @@ EPOCH = (1980, 1, 1, 0, 0, 0)
 def wheel() -> tuple[str, bytes]:
     """The name and the bytes of the wheel. Raises NoSuchFile where pip knows of no sardonyx."""
     try:
-        found = distribution("sardonyx")
+        installed = distribution("sardonyx")
     except PackageNotFoundError:
         raise NoSuchFile("pip knows of no sardonyx here, so its wheel cannot be made; install it") from None
-    stem = f"sardonyx-{found.version}"
+    stem = f"sardonyx-{installed.version}"
     files = dict(sorted(_sources()))
-    texts = ((name, found.read_text(name)) for name in METADATA)
+    texts = ((name, installed.read_text(name)) for name in METADATA)
     files |= {f"{stem}.dist-info/{name}": text.encode() for name, text in texts if text}
     record = f"{stem}.dist-info/RECORD"
     lines = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items()]
