@@ -28,9 +28,9 @@ def _wide(value: Value | None) -> Array | None:
 
 
 def _per_channel(value: Value, channels: int, rank: int) -> Array | None:
-    """The float64 [channels] that a constant is to each channel (axis 1) of a tensor of this rank.
+    """A constant as float64 [channels]: one number for each channel (axis 1) of a tensor of this rank.
 
-    None if it differs along another axis, or would change the tensor's shape.
+    None if the constant differs along another axis, or would change the tensor's shape.
     """
     array = _wide(value)
     if array is None or array.ndim > rank:
@@ -45,14 +45,14 @@ def _per_channel(value: Value, channels: int, rank: int) -> Array | None:
 
 
 def _channels(conv: Node, w: Value) -> int:
-    """How many channels a Conv or ConvTranspose gives."""
+    """The number of channels in the output of a Conv or ConvTranspose."""
     assert w.constant is not None
     shape = w.constant.shape
     return shape[0] if conv.op_type == "Conv" else shape[1] * int(conv.attribute("group", 1))
 
 
 def _scaled_weights(conv: Node, w: Value, factor: Array) -> Value:
-    """The weights that make each channel of the result so many times larger."""
+    """The weights times a factor for each channel of the result."""
     assert w.constant is not None
     ones = [1] * (len(w.constant.shape) - 2)
     if conv.op_type == "Conv":
@@ -130,7 +130,7 @@ def conv_of_pad(
 
 
 def _normal(norm: Node, *statistics: Value) -> tuple[Array, Array] | None:
-    """The factor and shift of each channel that a BatchNormalization amounts to."""
+    """The factor and the shift that a BatchNormalization applies to each channel."""
     scale, offset, mean, variance = map(_wide, statistics)
     if scale is None or offset is None or mean is None or variance is None or norm.attribute("training_mode", 0):
         return None

@@ -75,7 +75,7 @@ def attention(
 
 
 def _fused(parts: Scores, v: Value, wide: bool, facts: Inference) -> Value | None:
-    """The node, if the sizes provably are those that it asks for."""
+    """The output of an Attention node, if the sizes provably are those that Attention requires."""
     q, k = parts.q, parts.k
     if q.shape is None or k.shape is None or v.shape is None or {len(q.shape), len(k.shape), len(v.shape)} != {4}:
         return None
@@ -145,7 +145,7 @@ def _covers(mask: Value, parts: Scores, facts: Inference) -> bool:
 
 
 def _is_cut(size: Size, whole: Size) -> bool:
-    """Whether a size is the whole one, or the most that a table has, which is never stretched to be the whole."""
+    """Whether a size is the whole size, or `min(whole, n)` with n > 1: where that is smaller, it never broadcasts."""
     if same(size, whole):
         return True
     call = poly(size).terms[0][0][0] if len(poly(size).terms) == 1 and poly(size).terms[0][0] else None
@@ -156,7 +156,7 @@ def _is_cut(size: Size, whole: Size) -> bool:
 
 
 def _chosen(node: Node, guarded: bool, facts: Inference, uses: Uses) -> Scores | None:
-    """Where(condition, product, fill), or the other way round."""
+    """Read scores that are Where(condition, product, fill) or Where(condition, fill, product)."""
     condition, one, other = node.inputs
     for inner, outer, truth in ((one, other, True), (other, one, False)):
         number = fill_of(outer) if outer is not None and outer.constant and outer.constant.size == 1 else None
@@ -175,7 +175,7 @@ def _chosen(node: Node, guarded: bool, facts: Inference, uses: Uses) -> Scores |
 
 
 def _both(parts: Scores, inner: Value, mask: Value, facts: Inference) -> Scores | None:
-    """The bias that hides the future, plus another one."""
+    """Add a mask to the causal bias that `inner`, a Where, applies."""
     node = inner.producer
     assert node is not None
     numbers = [fill_of(value) for value in node.inputs[1:]]
@@ -188,7 +188,7 @@ def _both(parts: Scores, inner: Value, mask: Value, facts: Inference) -> Scores 
 
 
 def _is_finite(mask: Value) -> bool:
-    """Whether a mask has no -inf but where a number too large came in."""
+    """Whether a mask can hold -inf only where arithmetic on its inputs overflows."""
     pending, seen = [mask], set()
     while pending:
         value = pending.pop()
@@ -231,7 +231,7 @@ def _product(value: Value, facts: Inference, uses: Uses) -> Scores | None:
 
 
 def _scaling(value: Value) -> tuple[Value, float] | None:
-    """What a Value is a multiple of, and how many times."""
+    """The Value and the factor whose product a Value is."""
     node = maker(value, "Mul", "Div")
     if node is None or node.inputs[0] is None or node.inputs[1] is None:
         return None
@@ -250,7 +250,7 @@ def _unscaled(value: Value) -> tuple[Value, float]:
 
 
 def _untransposed(keys: Value, facts: Inference) -> Value:
-    """[B, H, T, D] for [B, H, D, T]."""
+    """Transpose keys from [B, H, D, T] to [B, H, T, D], undoing an earlier Transpose where there is one."""
     node = maker(keys, "Transpose")
     perm = list(node.attribute("perm") or ()) if node is not None else []
     if len(perm) != 4 or node is None:
@@ -264,7 +264,7 @@ def _untransposed(keys: Value, facts: Inference) -> Value:
 
 
 def _shared(value: Value) -> Value:
-    """[B, G, T, D] for [B, G * n, T, D] in which n neighbouring heads are one: Reshape(Expand(Unsqueeze(value)))."""
+    """The source [B, G, T, D] if a Value is Reshape(Expand(Unsqueeze(source))), each head repeated; else the Value."""
     reshape = maker(value, "Reshape")
     expand = maker(reshape.inputs[0], "Expand") if reshape is not None else None
     unsqueeze = maker(expand.inputs[0], "Unsqueeze") if expand is not None else None

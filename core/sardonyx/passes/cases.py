@@ -11,11 +11,11 @@ from sardonyx.sizes.polynomial import ZERO, Poly, apply
 from sardonyx.sizes.symbolic import Guards, Size, UndecidedSizeError, poly, size
 
 MOST_ANSWERS = 64
-"""Comparisons of sizes that are answered for one node."""
+"""The most comparisons of sizes that are answered for one node."""
 
 
 class Answers(Guards):
-    """Answers comparisons as it is told, and `yes` beyond that; the numbers of sizes are not to be had."""
+    """Answers comparisons from a list, and those after its end with True; `value` raises."""
 
     def __init__(self, answers: Sequence[bool]) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class Answers(Guards):
 
 
 def bound(sizes: Sequence[Size], cases: Sequence[Case]) -> Size | None:
-    """The larger, or the smaller, of two sizes, if that is what the one decision between them was about."""
+    """The max or min of two sizes, if the only comparison of the two cases decided which of them is larger."""
     if len(cases[0].facts) != 1:
         return None
     ((polynomial, relation, truth),) = cases[0].facts
@@ -53,7 +53,7 @@ def bound(sizes: Sequence[Size], cases: Sequence[Case]) -> Size | None:
 
 
 def _solved(polynomial: Poly) -> dict[str, Poly] | None:
-    """What one symbol is if the polynomial is 0."""
+    """Solve `polynomial == 0` for one of its symbols; None where no symbol stands alone."""
     for monomial, factor in polynomial.terms:
         if len(monomial) == 1 and isinstance(monomial[0], str) and factor in (1, -1):
             rest = polynomial - Poly(((monomial, factor),))
@@ -64,7 +64,7 @@ def _solved(polynomial: Poly) -> dict[str, Poly] | None:
 
 @dataclass
 class Case:
-    """An output as it is when certain comparisons came out in a certain way."""
+    """An output, inferred under the assumption that comparisons have the answers in `facts`."""
 
     array: Array | None
     facts: Sequence[tuple[Poly, str, bool]] = ()

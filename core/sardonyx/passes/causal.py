@@ -1,4 +1,4 @@
-"""What is provably the triangle of causal masks: true, or 0, where the column is not behind the row."""
+"""Proofs that a mask is causal: true, or 0, exactly where column <= row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LARGEST = 1 << 22
 """Elements up to which constant masks are looked at."""
 
 HIDDEN = -1e4
-"""What a score is at least lowered by where nothing shall be seen: exp(HIDDEN) is 0 in all types of floats."""
+"""A bias at most this hides a score: exp(HIDDEN) is 0 in all types of floats."""
 
 _ORDERS: Mapping[str, tuple[int, int]] = {
     "LessOrEqual": (1, 0),
@@ -25,7 +25,7 @@ _ORDERS: Mapping[str, tuple[int, int]] = {
     "GreaterOrEqual": (0, 0),
     "Greater": (0, 1),
 }
-"""Of a comparison: which operand is the larger one, and by how much at least."""
+"""For each comparison, the index of the larger operand, and the least difference to the other."""
 
 
 def is_triangle(value: Value, facts: Inference) -> bool:
@@ -90,7 +90,7 @@ def _shape_of_truth(value: Value, facts: Inference) -> bool | None:
 
 
 def _counted(value: Value, facts: Inference) -> tuple[int, int] | None:
-    """The axis, from behind, along which elements count upwards by 1, and the first of them."""
+    """The axis, counted from the last, along which elements increase by 1, and the first element."""
     array = _small(value)
     if array is not None:
         line = array.reshape(-1)
@@ -124,7 +124,7 @@ def _counted(value: Value, facts: Inference) -> tuple[int, int] | None:
 
 
 def _keeps_corner(node: Node, facts: Inference) -> bool:
-    """Whether the last two axes are those of the operand, from their first elements on."""
+    """Whether the last two axes start at the first row and column of the operand."""
     source, size = node.inputs[0], rank(node.outputs[0])
     before = rank(source)
     if node.op_type == "Cast":
@@ -150,7 +150,7 @@ def _keeps_corner(node: Node, facts: Inference) -> bool:
 
 
 def fill_of(value: Value | None) -> float | None:
-    """The number that all elements are, if that is known."""
+    """The number that all elements equal; None where they differ or are unknown."""
     array = _small(value)
     if array is not None:
         line = array.reshape(-1)
@@ -164,7 +164,7 @@ def fill_of(value: Value | None) -> float | None:
 
 
 def _number(inputs: list[Value | None], place: int) -> float | None:
-    """The number that an input is; 0 where it is left out."""
+    """The one element of a constant input; 0 where the input is missing."""
     value = inputs[place] if place < len(inputs) else None
     array = array_of(value)
     if value is None:

@@ -1,4 +1,4 @@
-"""What a session's options change in a model before anything else: sizes of dimensions, and initializers."""
+"""The changes that a session's options make to a model before any pass: sizes of dimensions, and initializers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ModelChanges:
     files: dict[str, Any] = field(default_factory=dict)
 
     def key(self) -> list[Any] | None:
-        """What tells these changes from others; None where that is not known."""
+        """A key that is equal for equal changes; None where arrays or files are among them."""
         if self.initializers or self.files:
             return None
         return [sorted(self.names.items()), sorted(self.denotations.items())]
@@ -82,7 +82,7 @@ def _values(graph: Graph) -> Iterator[Value]:
 
 
 def _replaced(value: Value, tensor: Tensor, replacement: Any) -> Tensor:
-    """The constant of an initializer that a session gives, by an array or an OrtValue."""
+    """The constant that replaces an initializer's: of an array or an OrtValue."""
     array = inward(np.asarray(replacement.numpy() if hasattr(replacement, "numpy") else replacement), tensor.dtype)
     stored = np.dtype(object) if tensor.dtype is dtypes.string else tensor.dtype.storage
     if array.dtype != stored or array.shape != tensor.shape:

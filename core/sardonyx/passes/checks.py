@@ -1,4 +1,4 @@
-"""Questions that rules ask about Values and nodes."""
+"""Predicates over Values and nodes, for rules."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def is_float(value: Value, kinds: Sequence[dtypes.DType] = FLOATS) -> bool:
 
 
 def range_of(node: Node, axis: int) -> tuple[int, int] | None:
-    """From where to where a Slice takes elements, one after another, along an axis that is the only one it cuts."""
+    """The start and end of a Slice that cuts this axis alone, with step 1; None for any other."""
     starts, ends, axes = (integers(node.inputs[place]) if place < len(node.inputs) else None for place in (1, 2, 3))
     shape = node.inputs[0].shape if node.inputs[0] is not None else None
     steps = node.inputs[4] if len(node.inputs) > 4 else None

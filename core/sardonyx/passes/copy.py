@@ -17,7 +17,7 @@ def copy_model(model: Model) -> Model:
 
 
 def copy_graph(graph: Graph, values: dict[Value, Value]) -> Graph:
-    """A copy of a graph and of those inside it. `values` pairs what surrounds it with its copies, and is extended."""
+    """A copy of a graph and of its subgraphs. `values` maps outer Values to copies; inner ones are added."""
 
     def own(value: Value) -> Value:
         if value not in values:
@@ -46,8 +46,10 @@ def _copy_attribute(attribute: Attribute, values: dict[Value, Value]) -> Attribu
 
 
 def densify(graph: Graph) -> None:
-    """Turn sparse initializers into Constant nodes, in place, for expansions know no others, and those that are inputs,
-    too, into dense initializers."""
+    """Replace sparse initializers by Constant nodes, in place, and those that are inputs too by dense initializers.
+
+    Expansions know no sparse constants.
+    """
     for node in graph.all_nodes():
         held = node.attributes.get("value") if node.op_type == "Constant" else None
         if held is not None and held.kind == "sparse_tensor":  # as onnxruntime has it before operator set 11

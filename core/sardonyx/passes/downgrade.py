@@ -63,7 +63,7 @@ def save_lowered(
 
 
 def _drop_unused(graph: Graph) -> None:
-    """Leave out the constants that attributes stand for now."""
+    """Remove constants that no node uses any more, since attributes hold them."""
     used = {value for node in _nodes(graph) for value in node.inputs if value is not None}
     used |= {*graph.inputs, *graph.outputs}
     for node in _nodes(graph):

@@ -29,7 +29,7 @@ HEAVY = words("""
     Attention Conv ConvInteger ConvTranspose DeformConv Det DFT Einsum GRU Gemm LSTM MatMul MatMulInteger
     NonMaxSuppression QLinearConv QLinearMatMul RNN STFT
 """)
-"""Operators that take more products than they have results."""
+"""Operators that multiply more often than they have results."""
 
 TOTAL = 1 << 30
 """Bytes up to which results of one model become constants, all together."""
@@ -88,7 +88,7 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
 
 
 def is_rearranged(node: Node) -> bool:
-    """Whether a node gives the elements of a small constant in another shape: that is cheaper done than inferred."""
+    """Whether a node only reshapes a small constant: computing that is cheaper than inferring its type."""
     if node.op_type not in ("Reshape", "Squeeze", "Unsqueeze") or node.domain:
         return False
     tensors = [value.constant for value in node.inputs if value is not None]
@@ -96,7 +96,7 @@ def is_rearranged(node: Node) -> bool:
 
 
 def _is_dequantized(node: Node) -> bool:
-    """Whether the operand is better kept than the result: kernels read quantized weights as they are."""
+    """Whether a node only widens quantized weights: folding it makes them larger, and kernels read them as they are."""
     source = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
     narrow = source is not None and source.bits <= 8 and source is not dtypes.bool_
     return node.op_type == "DequantizeLinear" or (node.op_type == "Cast" and narrow)
@@ -114,7 +114,7 @@ def _fits(array: Array, nbytes: int, room: int) -> bool:
 
 
 def _work(node: Node, wanted: Sequence[Value]) -> int:
-    """How many products the operators take that have more of them than results; an upper bound for rare ones."""
+    """How often an operator in HEAVY multiplies, for rare ones an upper bound; 0 for any other operator."""
     if node.op_type not in HEAVY:
         return 0
     shapes = [value.constant.shape for value in node.inputs if value is not None and value.constant is not None]

@@ -114,7 +114,7 @@ class Inference:
             self.record(value, array)
 
     def _results(self, node: Node, operands: Sequence[Array | None]) -> Sequence[Array | None]:
-        """The outputs of a node for operands of which this is known."""
+        """The Arrays of a node's outputs for the Arrays of its operands."""
         if (array := same_as_operand(node, operands)) is not None:
             return [array]
         key = call_key(node, tuple(operands))
@@ -127,11 +127,11 @@ class Inference:
         return self._expanded[key]
 
     def _one(self, array: Array | None) -> Array | None:
-        """The Array that stands for all of which the same is known."""
+        """The one Array that stands for all equal ones."""
         return None if array is None else self._unique.setdefault(_array_key(array), array)
 
     def inferred(self, value: Value) -> Value:
-        """A Value that a new node makes, with its type inferred."""
+        """Infer the type of a new node's output, and return the output."""
         if value.producer is not None:
             self.infer(value.producer)
         return value
@@ -164,19 +164,19 @@ class Inference:
             self.record(value, None if kind is None else self._of_type(kind))
 
     def _of_type(self, kind: TensorType) -> Array | None:
-        """What a type says of a Value."""
+        """The Array that a type describes; None where the type has no shape."""
         if kind.dtype is None or kind.shape is None:
             return None
         return Array(kind.dtype, tuple(map(self._size, kind.shape)))
 
     def adopt(self, value: Value, old: Value) -> None:
-        """Let a Value that replaces another be known at least as well."""
+        """Record for a Value the Array of the one that it replaces, unless it has its own."""
         array = self.array(old)
         if array is not None and self.array(value) is None:
             self.record(value, array)
 
     def agree(self, one: Value, other: Value) -> bool:
-        """Whether two Values can be the same, for all that is known of them."""
+        """Whether the inferred types and sizes of two Values allow them to be equal."""
         a, b = self.array(one), self.array(other)
         if a is None or b is None:
             return True
@@ -250,7 +250,7 @@ class Inference:
         ]
 
     def _merge(self, cases: Sequence[Case]) -> Array | None:
-        """What holds in every case."""
+        """The Array that is right in every case, with new symbols for sizes that differ."""
         arrays = [case.array for case in cases if case.array is not None]
         if not arrays or len(arrays) < len(cases):
             return None
@@ -277,7 +277,7 @@ class Inference:
 
 
 def _array_key(array: Array) -> Hashable:
-    """Equal for Arrays of which the same is known."""
+    """A key that is equal for Arrays with equal type, sizes and elements."""
     shape = tuple([item.poly if isinstance(item, Dim) else item for item in array.shape])
     if array.sizes is not None:
         return array.dtype, shape, tuple(map(poly, array.sizes.reshape(-1).tolist()))

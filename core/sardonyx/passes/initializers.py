@@ -49,7 +49,10 @@ def _common(one: Path, other: Path) -> Path:
 
 @contextmanager
 def fed_apart(graph: Graph) -> Iterator[None]:
-    """Initializers that are inputs too can be fed: meanwhile they are no constants, and afterwards the first ones."""
+    """Within the block, initializers that are inputs too hold no constants, since they can be fed.
+
+    Afterwards they hold them again, and come first.
+    """
     inputs = set(graph.inputs)
     fed = {value: value.constant for value in graph.initializers if value in inputs}
     for value in fed:

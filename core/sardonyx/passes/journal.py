@@ -1,4 +1,4 @@
-"""What rewrites did: counted, so that a wrong one can be bisected, and shown if asked for."""
+"""A record of rewrites: it counts them, so that a wrong one can be bisected, and prints them if asked to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def is_limited() -> bool:
 
 @dataclass
 class Journal:
-    """Which rewrites may be made, and those that were: rules switched off by name, and a limit to their number.
+    """Which rewrites are allowed, and how many were made: rules switched off by name, and a limit to their number.
 
     The environment says it: `SARDONYX_DEBUG=3` prints each rewrite to stderr as `rule: before -> after`;
     `SARDONYX_REWRITE_LIMIT=n` stops after the n-th rewrite of a session.

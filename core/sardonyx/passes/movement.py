@@ -82,7 +82,7 @@ def flatten_of_matrix(x: Value, node: Node) -> Value | None:
 
 
 def _reshaped(value: Value) -> Value | None:
-    """What a Value is a reshaped form of."""
+    """The Value that a node in RESHAPING made this one from."""
     node = value.producer
     return node.inputs[0] if node is not None and not node.domain and node.op_type in RESHAPING else None
 

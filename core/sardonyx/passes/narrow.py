@@ -64,7 +64,7 @@ class Narrowing:
 
 
 def _axis(user: Node, number: int, rank: int) -> int | None:
-    """The axis of what has a scale of its own, None where the operator has none that is known."""
+    """The axis along which each slice has a scale of its own; None for an operator without such an axis."""
     if user.domain not in _DOMAINS:
         return None
     if user.op_type == "Gemm" and number == 1:

@@ -35,7 +35,7 @@ RULES: dict[Level, list[Rule]] = {
 """The rules that each level adds to those below it. Constant folding and common subexpressions come with the first."""
 
 NAMES = frozenset({FOLD, MERGE, projections.NAME, *(rule.name for rules in RULES.values() for rule in rules)})
-"""What can be switched off."""
+"""The names of all rules and passes that can be switched off."""
 
 
 def optimize(

@@ -25,7 +25,7 @@ from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import node as new_node
 
 Bindings: TypeAlias = dict[str, Any]
-"""What the names of a pattern stand for in one match."""
+"""The Value or Node that each name of a pattern is bound to in one match."""
 
 Uses: TypeAlias = Mapping[Value, int]
 """How often each Value is used, as an input or as a graph's output."""
@@ -34,7 +34,7 @@ Uses: TypeAlias = Mapping[Value, int]
 def makers(node: Node) -> set[str]:
     """The operators that make the inputs of a node; an empty name stands for a constant.
 
-    What `Call.makers` asks for and a node lacks tells that a pattern does not match, before it is tried.
+    A pattern cannot match a node that lacks one of its `Call.makers`, so it need not be tried.
     """
     op_types = set()
     for value in node.inputs:
@@ -60,11 +60,11 @@ class Pattern:
         return False
 
     def match(self, value: Value | None, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
-        """Every way in which the Value looks like this, given what names stand for already."""
+        """Extend the bindings in every way in which the Value matches this pattern."""
         raise NotImplementedError
 
     def may_match(self, value: Value | None) -> bool:
-        """Whether it is worth trying."""
+        """Whether a quick look at the Value does not rule a match out."""
         return value is not None
 
     def names(self) -> set[str]:
@@ -165,7 +165,7 @@ def scalar(value: Value | None) -> float | None:
 
 @dataclass(frozen=True, eq=False)
 class Either(Pattern):
-    """What one of several patterns matches; names that only the others bind are None."""
+    """A Value that matches one of several patterns; names that only the other patterns bind are None."""
 
     choices: tuple[Pattern, ...]
 
@@ -233,7 +233,7 @@ class Call(Pattern):
             yield from self.match_node(node, bindings, uses)
 
     def match_node(self, node: Node, bindings: Bindings, uses: Uses) -> Iterator[Bindings]:
-        """Every way in which a node looks like this."""
+        """Extend the bindings in every way in which a node matches this pattern."""
         if node.op_type != self.op_type or node.domain != self.domain:
             return
         if self.name:
@@ -247,7 +247,7 @@ class Call(Pattern):
 
     @cached_property
     def _symmetric(self) -> bool:
-        """Whether the other order of two operands says the same."""
+        """Whether both operands are one pattern, so that their order does not matter."""
         return self.inputs[0] is self.inputs[1]
 
     def _match_inputs(self, values: Sequence[Value | None], bindings: Bindings, uses: Uses) -> Iterator[Bindings]:

@@ -24,7 +24,7 @@ CONSTANT_INITIALIZERS = 3
 
 
 class Settings(Protocol):
-    """What a session's options say of rewriting."""
+    """The session options that control rewriting."""
 
     graph_optimization_level: Level
 

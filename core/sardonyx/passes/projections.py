@@ -107,7 +107,7 @@ def _merge_in(graph: Graph, counts: Uses, journal: Journal) -> None:
 
 
 def _groups(projections: Iterator[Projection]) -> Iterator[list[Projection]]:
-    """Two or more that can be one, as many as are not too large together."""
+    """Groups of two or more projections with equal keys, whose weights together have at most LARGEST bytes."""
     groups: dict[Hashable, list[list[Projection]]] = defaultdict(lambda: [[]])
     for each in projections:
         alike = groups[each.key]
@@ -180,7 +180,7 @@ def _product(group: Sequence[Projection]) -> list[Node]:
 
 
 def _split(product: Value, group: Sequence[Projection]) -> Node:
-    """The node that makes what the nodes of a group made: the Values stay, with all that uses them."""
+    """A Split of the product whose outputs are the Values that a group's nodes made, so that their users stay."""
     sizes = constant(np.array([each.columns for each in group], np.int64))
     split = new_node("Split", [product, sizes], 0, {"axis": -1})
     split.outputs = [each.output for each in group]

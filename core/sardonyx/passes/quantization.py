@@ -21,7 +21,7 @@ MOVING = words("""
 """Operators that move the elements of their first input, or choose among them by their order."""
 
 RANGE = (1e-30, 1e30)
-"""Scales by which an integer is multiplied and divided without a loss that rounding does not make good."""
+"""Scales for which quantizing restores every integer that was dequantized."""
 
 TOLERANCE = 1e-4
 """How far, relatively, the scale of a bias may be from that of the products to which it is added."""
@@ -38,7 +38,7 @@ def _same(one: Value | None, other: Value | None) -> bool:
 
 
 def _same_parameters(one: Node, other: Node) -> bool:
-    """Whether two QuantizeLinear or DequantizeLinear nodes mean the same integers by the same numbers."""
+    """Whether two QuantizeLinear or DequantizeLinear nodes map the same numbers to the same integers."""
     sources = [node.outputs[0] if node.op_type == "QuantizeLinear" else node.inputs[0] for node in (one, other)]
     kinds = {value.dtype for value in sources if value is not None}
     if None in kinds or len(kinds) != 1 or not _same(one.inputs[1], other.inputs[1]) or not _is_usual(one):
@@ -119,7 +119,7 @@ def quantized_movement(y: Value, scale: Value, zero: Value | None, outer: Node, 
 
 
 def _saturated(outer: Node, number: float, up: bool) -> bool:
-    """Whether what is quantized to the end of the integers anyway begins at this number."""
+    """Whether this number, and all beyond it, are quantized to the largest integer, or the smallest if not `up`."""
     kind = outer.outputs[0].dtype
     scales, zeros = array_of(outer.inputs[1]), array_of(outer.inputs[2] if len(outer.inputs) > 2 else None)
     if kind is None or not kind.is_int or scales is None or not _is_usual(outer):
@@ -248,4 +248,4 @@ def quantized_matmul(
 
 
 INTEGER_RULES = [quantized_conv, quantized_matmul]
-"""What onnxruntime does to them at the extended level."""
+"""The rules for quantized products that onnxruntime applies at the extended level."""

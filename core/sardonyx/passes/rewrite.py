@@ -23,7 +23,7 @@ MOST_PER_NODE = 50
 """Rewrites for each node of a graph beyond which rules must be undoing each other."""
 
 REACH = 16
-"""How many nodes up from the one that it replaces a rule may ask whether a Value has other users."""
+"""The distance, in nodes above the one that it replaces, up to which a rule may ask for the users of a Value."""
 
 
 def rewrite(graph: Graph, rules: Iterable[Rule], journal: Journal | None = None) -> None:
@@ -97,7 +97,7 @@ class _Rewriter:
         graph.nodes = nodes[::-1]
 
     def release(self, node: Node) -> None:
-        """Let go of what a node uses that was replaced; so do the nodes that nobody uses then."""
+        """Remove a replaced node's uses, and with them the nodes whose outputs nobody uses any more."""
         stack = [node]
         while stack:
             node = stack.pop()
@@ -112,7 +112,7 @@ class _Rewriter:
                     stack.append(value.producer)
 
     def _bury(self, node: Node) -> None:
-        """A node is no more, nor are those inside it that did not move out."""
+        """Mark a node as dead, and those of its subgraphs that were not moved into another graph."""
         self.dead.add(node)
         for inner in node.subgraphs():
             for each in inner.nodes:
@@ -209,7 +209,7 @@ class _Sweep:
         return None
 
     def replacements(self, node: Node, key: Hashable) -> Iterator[tuple[str, Sequence[Value | None]]]:
-        """What the outputs of a node could be replaced by, and the name of the rule that says so."""
+        """Values that can replace the outputs of a node, each time with the name of the rule that gives them."""
         state = self.state
         if state.journal.allows(FOLD) and (folded := fold(node, state.uses, state.facts, state.room)):
             state.room -= sum(
@@ -233,7 +233,7 @@ class _Sweep:
                 yield rule.name, values
 
     def commit(self, name: str, node: Node, values: Sequence[Value | None]) -> list[Node] | None:
-        """Let Values take the place of a node's outputs: the new nodes, or None if one lacks, or nothing is gained."""
+        """Replace a node's outputs by Values: the new nodes, or None if a Value is missing or nothing would change."""
         state = self.state
         replacements = dict(zip(node.outputs, values))
         if any(replacements.get(old) is None for old in node.outputs if state.uses[old]):

@@ -20,7 +20,7 @@ LARGEST = 1 << 22
 """Elements up to which constant tables are compared with themselves."""
 
 SAME_ELEMENTS = frozenset({"Cos", "Sin", "Cast", "Unsqueeze", "Squeeze", "Identity", "Expand", "Neg"})
-"""Operators of whose result each element depends on one of the operand, in the same place of the last axis."""
+"""Operators whose result has, along the last axis, each element computed from the operand's element there."""
 
 
 def _turned(x: Value, cos: Value, sin: Value, facts: Inference, pairs: int, interleaved: bool) -> Value | None:
@@ -32,7 +32,7 @@ def _turned(x: Value, cos: Value, sin: Value, facts: Inference, pairs: int, inte
 
 
 def _table(x: Value, table: Value, facts: Inference, pairs: int, interleaved: bool) -> Value | None:
-    """[B, S, pairs] for what broadcasts to x [B, H, S, D] and is the same for each head."""
+    """A cache [B, S, pairs] from a table that broadcasts to x [B, H, S, D] and is the same for each head."""
     if x.shape is None or table.shape is None or len(x.shape) != 4 or not 2 <= len(table.shape) <= 4:
         return None
     batch, length = x.shape[0], x.shape[2]
@@ -83,7 +83,7 @@ def _repeats(value: Value | None, same: Callable[[np.ndarray], bool], halves: bo
 
 
 def _keeps_last(node: Node, size: int) -> bool:
-    """Whether the last axis is that of the operand, each of its elements changed in the same way."""
+    """Whether equal elements along the operand's last axis are equal in the result, in the same places."""
     source = rank(node.inputs[0])
     if node.op_type == "Gather":
         return source is not None and node.attribute("axis", 0) % source < source - 1
@@ -102,7 +102,7 @@ def _keeps_last(node: Node, size: int) -> bool:
 
 
 def _varying(node: Node) -> Value | None:
-    """The operand that is no single number, where the other one is."""
+    """The operand of a product or quotient whose other operand is a single number."""
     one, other = node.inputs
     for value, number in ((one, other), (other, one)) if node.op_type == "Mul" else ((one, other),):
         if number is not None and number.constant is not None and number.constant.size == 1:

@@ -1,4 +1,4 @@
-"""Rules: named functions that say what replaces what a pattern found.
+"""Rules: named functions from the bindings of a pattern to the Values that replace its match.
 
 @rule(op.MatMul(x, w).once + b)
 def matmul_add(x: Value, w: Value, b: Value) -> Value | None:

@@ -1,4 +1,4 @@
-"""What needs no expansion to be inferred: operators whose results are of the type of an operand."""
+"""Types inferred without expansion: operators whose result has the type of an operand."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NO_TENSORS = words("""
 
 
 def same_as_operand(node: Node, operands: Sequence[Array | None]) -> Array | None:
-    """The operand that says all of a result, without an expansion: it has the same type, and no known elements."""
+    """The operand that has the type of the result, if its elements are unknown; None where expansion must infer it."""
     first = operands[0] if operands else None
     if first is None or node.domain or len(node.outputs) > 1:
         return None

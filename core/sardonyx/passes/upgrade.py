@@ -94,7 +94,7 @@ def _next(node: Node, version: int) -> tuple[int, Upgrade] | None:
 
 
 def _take_over(node: Node, replacement: Sequence[Value], make: Rewriter) -> None:
-    """Let the nodes that make the replacement make the node's own outputs, which others know, instead."""
+    """Make the outputs of a node, which others use, the outputs of the nodes that replace it."""
     taken: dict[Value, Value] = {}
     for old, new in zip(node.outputs, replacement, strict=False):
         producer = new.producer
