@@ -43,7 +43,7 @@ class Map(Generic[T]):
 
 
 def form(item: Nested[Any]) -> Form:
-    """What an arrangement is but for its tensors."""
+    """The form of an arrangement: its structure without its tensors."""
     if isinstance(item, tuple):
         return list(map(form, item))
     if isinstance(item, Map):
@@ -121,7 +121,7 @@ def type_name(kind: ValueType | None) -> str:
 
 
 def arrange(name: str, kind: ValueType | None, value: Any, tensor: Callable[[str, TensorType, Any], T]) -> Nested[T]:
-    """What a caller gives for an input: a list for a sequence, a dict for a map, None for an optional without element.
+    """Arrange a caller's value for an input: a list for a sequence, a dict for a map, None for an empty optional.
 
     `tensor(name, type, array)` checks each tensor. InvalidArgument tells what is wanted.
     """

@@ -70,7 +70,7 @@ def recursion(functions: Mapping[FunctionKey, Function]) -> list[str]:
 
 @dataclass
 class _Frame:
-    """A graph on its way through the check: what it defined so far, the node in hand and its subgraphs to come."""
+    """A graph that is being checked: the Values defined so far, the current node, and its subgraphs yet to check."""
 
     graph: Graph
     own: set[Value]

@@ -39,7 +39,7 @@ def _all_defined(values: chain[Value] | list[Value | None], defined: set[Value])
 
 
 def sort(graph: Graph) -> None:
-    """Orders the nodes of a graph and of its subgraphs, in place; of two orders the one nearer to the present one.
+    """Sorts the nodes of a graph and of its subgraphs, in place; nodes that are ready stay in their present order.
 
     InvalidGraph names the nodes of a cycle.
     """

@@ -85,7 +85,7 @@ def _decode(data: Buffer) -> Record:
 
 @contextmanager
 def _collector_at_rest() -> Iterator[None]:
-    """Nothing that a reading makes is garbage, yet looking for some takes more than half of the time."""
+    """Pause the garbage collector: reading makes no garbage, and the search for it takes more than half of the time."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -274,7 +274,7 @@ class _Reader:
         return Attribute(name, kind, value, reference, record.get("doc_string", ""), _unread(record))
 
     def content(self, name: str, kind: str, field: str, record: Record, scope: _Scope) -> Any:
-        """The value of an attribute; where it is missing, what protobuf means by that."""
+        """The value of an attribute, or protobuf's default where the field is missing."""
         value = record.get(field)
         if value is None:
             others = [other for other, (_, held) in ATTRIBUTES.items() if held in record]
@@ -320,7 +320,7 @@ def _undefined(scope: _Scope, graph: Graph) -> str:
 
 
 def _describe(value: Value, info: Record, keep: bool = False) -> Value:
-    """Gives a Value what a ValueInfoProto says of it; what it has already stays if `keep`."""
+    """Sets type, doc and metadata of a Value from a ValueInfoProto; with `keep`, a type that it has stays."""
     if "type" in info and not (keep and value.type):
         value.type = read_type(info["type"])
     value.doc = value.doc or info.get("doc_string", "")

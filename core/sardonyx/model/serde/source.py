@@ -45,7 +45,7 @@ def refuse_strangers(data: Buffer) -> None:
 
 
 def stranger(data: Buffer) -> str:
-    """What bytes that turned out to be no model may be instead, in words that end an error, or ""."""
+    """The end of an error message, for bytes that are no model: what they may be instead, or ""."""
     start = bytes(data[:256]).decode("utf-8-sig", "ignore")
     if start and all(letter.isprintable() or letter in "\t\r\n" for letter in start):
         return f"; it is a text that begins with {start[:40]!r}"

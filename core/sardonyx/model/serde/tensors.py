@@ -61,7 +61,7 @@ def read_tensor(record: Record, files: DataFiles) -> Tensor:
 
 
 def _flat(record: Record, dtype: DType, shape: tuple[int, ...], files: DataFiles) -> Callable[[], np.ndarray]:
-    """What makes the flat array, once it is clear that the bytes are there."""
+    """A function that makes the flat array, returned once the bytes are known to be there."""
     size = math.prod(shape)
     needed = (size * dtype.bits + 7) // 8
     field = _FIELDS.get(dtype, "int32_data")

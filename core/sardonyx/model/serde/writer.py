@@ -63,7 +63,7 @@ def _encoded(writer: _Writer, model: Model) -> list[bytes | memoryview]:
 
 @contextmanager
 def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes the place of another in one step: that one may be mapped by the very model being written."""
+    """A file that replaces `target` in one step at the end: the model being written may have mapped the old file."""
     if not target.parent.is_dir():
         raise NoSuchFile(f"the folder {target.parent} does not exist")
     draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
@@ -76,7 +76,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
 
 
 class _Writer:
-    """Tells the encoder what stands in each message; tensors may go to a file of their own."""
+    """Makes the record of each message for the encoder; tensors may go to a file of their own."""
 
     def __init__(self, data: IO[bytes] | None = None, location: str = "", threshold: int = 0) -> None:
         self.data = data
@@ -235,7 +235,7 @@ def _outputs(graph: Graph) -> Iterator[Value]:
 
 
 def _described(values: Iterable[Value], elsewhere: Sequence[Value]) -> list[Value]:
-    """The Values of which there is something to tell that was not told elsewhere."""
+    """The Values with a type, documentation or metadata, but for those in `elsewhere`."""
     skip = set(elsewhere)
     return [value for value in values if (value.type or value.doc or value.metadata) and value not in skip]
 
