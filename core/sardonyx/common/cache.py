@@ -1,4 +1,4 @@
-"""What earlier processes made, on disk: $XDG_CACHE_HOME/sardonyx, or ~/.cache/sardonyx; SARDONYX_CACHE=0 turns it off.
+"""A cache on disk, shared by processes: $XDG_CACHE_HOME/sardonyx, or ~/.cache/sardonyx; SARDONYX_CACHE=0 turns it off.
 
 An entry is a file with a digest of its contents in front: what is damaged counts as not there, and is removed.
 """
@@ -23,9 +23,9 @@ IN_MEMORY = sys.platform == "emscripten"
 ROOM = (64 if IN_MEMORY else 1024) << 20
 """Bytes of all entries together; the least recently used go."""
 MOST = 4096
-"""Entries."""
+"""The most entries."""
 SELDOM = 16
-"""One write of so many looks through the folder, which takes 10 us for each entry."""
+"""One write in this many prunes the folder, which takes 10 us for each entry."""
 _SUFFIX = ".entry"
 
 
@@ -106,7 +106,7 @@ def _make_room(folder: Path) -> None:
 
 @cache
 def release(packages: Sequence[str]) -> str:
-    """What changes whenever a source file of these packages does, or the version; of a frozen program, the program."""
+    """A digest of the version and of the source files of these packages, or of a frozen program's own file."""
     digest = fingerprint(repr((__version__, sys.byteorder)).encode())
     if getattr(sys, "frozen", False):  # its sources, if there are any, may lie elsewhere each time
         stat = os.stat(sys.executable)

@@ -18,9 +18,9 @@ import numpy as np
 
 Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int], int]
 LATE = 1e-3
-"""Seconds by which no thread is behind the caller that had a processor all the time."""
+"""The most seconds that a thread finishes after the caller, if it had a processor all the time."""
 ALONE = 20
-"""How many times as long as it waited a crew leaves the caller alone."""
+"""After a wait of t seconds for late threads, callers work alone for ALONE * t seconds."""
 
 
 class Crew:
@@ -74,7 +74,7 @@ class Crew:
             self._busy.release()
 
     def _judge(self, worked: float, waited: float) -> None:
-        """Leave the caller alone for a while, if it waited longer than a share takes."""
+        """Have callers work alone for a while, if this one waited longer than a share takes."""
         if waited > worked + LATE:
             self._alone_until = perf_counter() + ALONE * waited
 

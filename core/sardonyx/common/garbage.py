@@ -1,4 +1,4 @@
-"""Cyclic garbage, which is not looked for while many objects are made that stay."""
+"""Pauses of the cyclic garbage collector, for code that makes many objects that stay."""
 
 from __future__ import annotations
 

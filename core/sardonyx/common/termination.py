@@ -47,7 +47,7 @@ class governed:  # noqa: N801  # a context manager without a generator, since ev
 
 @contextmanager
 def loading(options: Stoppable) -> Iterator[None]:
-    """Within the block, which makes a session, these options may end that: with ModelLoadCanceled."""
+    """Within the block, which makes a session, these options can end that: it raises ModelLoadCanceled."""
     with governed(options):
         try:
             poll()
