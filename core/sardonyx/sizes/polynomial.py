@@ -133,7 +133,7 @@ class Poly:
         return call("mod", rest, divisor)
 
     def _divide(self, divisor: Poly, ranges: Ranges) -> tuple[Poly, Poly]:
-        """What divides evenly, and the rest: over index variables at least 0 where the whole is, as after a flip."""
+        """Quotient and rest; with `ranges` the rest is provably at least 0, as after a flip, or the quotient is 0."""
         quotient, rest = self._split(divisor)
         if not ranges or not rest.terms or rest.is_nonnegative(ranges):
             return quotient, rest
@@ -163,7 +163,7 @@ class Poly:
         return _normal(quotient), _normal(rest)
 
     def _split_exactly(self, divisor: Poly) -> tuple[Poly, Poly]:
-        """The same for a sum: the multiples of it that are there with all of their terms."""
+        """`_split` by a sum: takes out the multiples of it of which all terms are there."""
         quotient, rest = ZERO, self
         if not divisor.terms or len(divisor.terms) > len(rest.terms):
             return quotient, rest
