@@ -53,7 +53,7 @@ _FORMS: dict[str, Any] = {"kernel": Kernel, "routine": Routine, "rows": Rows, "p
 
 
 def code_of(data: dict[str, Any]) -> Any:
-    """The Kernel, Routine, Rows or Program that a plan stores, or what stands for one in a bundle."""
+    """The Kernel, Routine, Rows or Program that a plan stores, or a provider's own code from a bundle."""
     if "bundled" in data:
         return data["bundled"]
     kind = data.get("kind", "program")

@@ -157,7 +157,7 @@ _STEPS: dict[str, type[Any]] = {step.do: step for step in (Launch, Copy, Read, H
 
 
 def step_of(data: dict[str, Any]) -> Step:
-    """The step that `vars` told of."""
+    """The step with these fields, as `vars` gives them."""
     step: Step = _STEPS[data["do"]](**data)
     return step
 
@@ -231,7 +231,7 @@ class Plan:
         return json.dumps({"version": VERSION, **self.data(_encode), "strings": list(self.strings)})
 
     def data(self, weight: Callable[[np.ndarray], Any]) -> dict[str, Any]:
-        """What JSON says of the plan, without its strings; `weight` says what stands for a constant."""
+        """The plan as JSON data, without its strings; `weight` gives the stored form of a constant."""
         data = {name: getattr(self, name) for name in _STORED}
         terms = Terms()
         for name in _SHAPED:
@@ -260,7 +260,7 @@ class Plan:
 
     @classmethod
     def of(cls, data: dict[str, Any], strings: Sequence[str], weight: Callable[[str, Any], np.ndarray]) -> Plan:
-        """The plan that `data` tells of; `weight` gives the constant of a name and what stands for it."""
+        """The plan that `data` describes; `weight` gives the constant for a name and its stored form."""
         entries = {name: data[name] for name in _STORED}
         terms = resolved(data["sizes"])
         for name, kind in _SHAPED.items():

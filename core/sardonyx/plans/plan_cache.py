@@ -63,7 +63,7 @@ class StalePlanError(Exception):
 
 
 class Source:
-    """A model as it was given, by its path or as bytes, and its files as they are now."""
+    """A model, given by its path or as bytes, and the files that its data lie in."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class Source:
         return model
 
     def key(self) -> Any:
-        """What tells the model from all others."""
+        """JSON data that are equal for equal models alone."""
         if self._path is not None:
             return [os.path.realpath(self._path), _stat(self._path)]
         assert self._data is not None
@@ -179,7 +179,7 @@ def _stat(path: str | os.PathLike[str]) -> list[int]:
 
 
 class Settings(Protocol):
-    """What of a session's options decides on plans."""
+    """The session options that plans depend on."""
 
     enable_profiling: bool
     graph_optimization_level: GraphOptimizationLevel
@@ -200,7 +200,7 @@ def key(
     chosen: Sequence[tuple[Provider, Mapping[str, str]]],
     disabled: Sequence[str],
 ) -> bytes | None:
-    """What a session's plans depend on; None if it is not to be remembered."""
+    """The key of a session's entry: all that its plans depend on; None if they are not to be stored."""
     changes = options.changes.key()
     if cache.directory() is None or ops.foreign() or is_limited() or changes is None:
         return None
@@ -235,7 +235,7 @@ def key(
 
 @dataclass(frozen=True)
 class Facts:
-    """What a session tells of its model. Of the Values only names and types count."""
+    """Inputs, outputs and metadata of a session's model. Of the Values only names and types are stored."""
 
     inputs: list[Value]
     outputs: list[Value]
@@ -298,7 +298,7 @@ def _type_of(data: Any) -> ValueType | None:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What an entry says; the plan that was made last comes first."""
+    """The contents of an entry; the plan that was made last comes first."""
 
     facts: Facts
     plans: list[Plan]
@@ -306,7 +306,7 @@ class Remembered:
 
 
 def recall(key: bytes | None, source: Source) -> Remembered | None:
-    """What earlier sessions of this key left, None if there is nothing that can be used."""
+    """The entry that earlier sessions stored under this key; None if there is none that can be used."""
     stored = cache.read(key) if key else None
     if key is None or stored is None:
         return None
@@ -336,7 +336,7 @@ def _decode(stored: memoryview, source: Source) -> Remembered:
 
 
 def _close(plan: Plan) -> None:
-    """Have the functions of a plan say that they cannot be compiled here."""
+    """Make the functions of a plan raise StalePlanError where one would have to be compiled."""
     plan.compilers = [_stale] * len(plan.functions)
     for function in plan.functions:
         for inner in function:

@@ -1,4 +1,4 @@
-"""How far a launch goes: which of its parameters are extents and steps, which the bytes that it works on must have.
+"""How far a launch reaches: which of its parameters are extents and steps, to be compared with its bytes.
 
 A bundle's code is binary, or a shader, and its parameters come from the manifest. What a Kernel or a Routine says of
 its parameters is stored with the code: lists of extents, the product of each of which is not more than the launch has
@@ -17,7 +17,7 @@ from sardonyx.errors import UnsoundError
 from sardonyx.providers.contract import Address
 
 SLACK = 1 << 16
-"""Bytes beyond those of a launch: small ones take no time, and steps reach over borders."""
+"""Bytes by which a launch may exceed its buffers: small launches take no time, and steps cross borders."""
 Reach = Sequence[Sequence[Any]]
 
 

@@ -1,4 +1,4 @@
-"""What depends on weights alone is taken out of a plan's steps: it is computed once for all runs of a session.
+"""Launches that depend on weights alone are taken out of a plan's steps: a session runs them once for all runs.
 
 Folding does the same while a model is traced, but only for what is small, since it works on the host and its results
 are part of the plan. Unpacked weights of a quantized model are the large case.

@@ -21,7 +21,7 @@ from sardonyx.plans.plan import Branch, Copy, Host, Launch, Loop, Plan, Port, Re
 from sardonyx.sizes.sizecode import symbols_of
 
 LARGE = 1 << 63
-"""What a number in a size is smaller than."""
+"""Every number in a size is smaller than this."""
 NESTED = 32
 """How deep functions nest at most."""
 _NEVER = 1 << 30
@@ -30,7 +30,7 @@ _OPERATORS = frozenset({"+", "*", "floordiv", "mod", "min", "max"})
 _BINARY = frozenset({"floordiv", "mod"})
 _DTYPES = {dtype.name: dtype.itemsize for dtype in dtypes.ALL}
 _READABLE = frozenset(dtype.name for dtype in dtypes.ALL if dtype.is_int or dtype is dtypes.bool_)
-"""What sizes, and conditions, are read from."""
+"""The element types from which sizes and conditions can be read."""
 _EXPECTED = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError)
 """What Python raises where data have another form than the code that takes them."""
 
@@ -108,7 +108,7 @@ class _Check:
         self.known_in(-1, [guard[0] for guard in plan.guards])
 
     def known_in(self, epoch: int, sizes: Iterable[Any]) -> None:
-        """Whether these are sizes of symbols that an epoch knows."""
+        """Raise UnsoundError unless these are sizes over the symbols that an epoch knows."""
         _sizes(sizes, self.symbols[epoch], self.is_alone)
 
     def terms(self) -> None:
@@ -194,16 +194,12 @@ class _Check:
     def weights(self) -> None:
         """Constants are as large as they say; what has none is computed by the setup before it is read."""
         plan, buffers = self.plan, self.buffers
-        ready = set(plan.weights)
+        held = set(plan.weights)
         for launch, reads in zip(plan.setup, self.codes(plan.setup)):
             named = [buffers[k].weight for k in launch.buffers]
-            if (
-                None in named
-                or not ready.issuperset(named[:reads])
-                or not plan.weights.keys().isdisjoint(named[reads:])
-            ):
+            if None in named or not held.issuperset(named[:reads]) or not plan.weights.keys().isdisjoint(named[reads:]):
                 raise UnsoundError(f"the setup makes {named[reads:]} of {named[:reads]}")
-            ready.update(named[reads:])  # type: ignore[arg-type]
+            held.update(named[reads:])  # type: ignore[arg-type]
         _numbers(list(chain.from_iterable([launch.params for launch in plan.setup])))
         self.stage = [buffer.epoch if buffer.weight is None else _NEVER if buffer.once else 0 for buffer in buffers]
         for buffer in buffers:
@@ -211,7 +207,7 @@ class _Check:
                 continue
             array = plan.weights.get(buffer.weight)
             if array is None:
-                fits = buffer.weight in ready and prod(buffer.shape) <= buffer.elements
+                fits = buffer.weight in held and prod(buffer.shape) <= buffer.elements
             else:
                 fits = array.nbytes == buffer.elements * _DTYPES[buffer.dtype]
             if not fits:
@@ -323,7 +319,7 @@ class _Check:
 
 
 def _sizes(sizes: Iterable[Any], symbols: Set[str], is_alone: bool) -> None:
-    """Whether all of these are sizes of known symbols, where terms may have others if the plan `is_alone` an epoch."""
+    """Raise UnsoundError unless these are sizes over `symbols`; symbols inside terms count unless `is_alone`."""
     level = list(sizes)
     kinds = set(map(type, level))
     if kinds - _SIZES:
@@ -340,13 +336,13 @@ def _sizes(sizes: Iterable[Any], symbols: Set[str], is_alone: bool) -> None:
 
 
 def _numbers(values: Sequence[Any]) -> None:
-    """Whether all of these are integers that a processor has."""
+    """Raise UnsoundError unless all values are integers of 64 bits."""
     if values and (set(map(type, values)) != {int} or min(values) < -LARGE or max(values) >= LARGE):
         raise UnsoundError("what should be an integer is none, or too large")
 
 
 def _within(values: Sequence[Any], count: int, noun: str) -> None:
-    """Whether these number things of which there are so many."""
+    """Raise UnsoundError unless all values are indices into a list of `count` things, which `noun` names."""
     if values and (set(map(type, values)) != {int} or min(values) < 0 or max(values) >= count):
         raise UnsoundError(f"there are {count} {noun}s, and one is asked for that is not among them")
 

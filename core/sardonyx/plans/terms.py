@@ -12,9 +12,9 @@ from typing import Any
 from sardonyx.errors import UnsoundError
 
 DEEP = 64
-"""How deep sizes nest at most: they are walked, and compiled, by functions that call themselves."""
+"""The most levels of a size: the functions that walk and compile sizes recurse."""
 LONG = 10_000
-"""Of how many integers and symbols a size consists at most, those of the terms that it names counted each time."""
+"""The most integers and symbols in a size; those of a term count each time that the term is named."""
 
 
 class Terms:
@@ -33,7 +33,7 @@ class Terms:
         self._by_id: dict[int, tuple[str, Any]] = {}
 
     def name(self, size: Any) -> Any:
-        """How a stored plan says a size."""
+        """The stored form of a size: an integer, a symbol, or the name of a term."""
         if not isinstance(size, list):
             return size
         if id(size) not in self._by_id:  # compilers share them
@@ -49,7 +49,7 @@ class Terms:
 
 
 def resolved(listed: Sequence[list[Any]]) -> dict[Any, Any]:
-    """The terms by their names, as sizes, of which those that name others share them; it takes the lists.
+    """The sizes of terms by name; a size that names a term holds that term's list. Changes `listed` in place.
 
     Raises UnsoundError where sizes would nest too deep, or be too long. What they consist of is checked by
     `sardonyx.plans.soundness`; a name that is not known yet stays a symbol, which nothing tells.

@@ -1,4 +1,4 @@
-"""What a person calls the sizes of a plan."""
+"""Symbols, guards and inputs of a plan in words for people."""
 
 from __future__ import annotations
 

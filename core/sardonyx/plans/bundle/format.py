@@ -19,11 +19,11 @@ VERSION = 3
 """Raised whenever a reader of the old format would go wrong."""
 ALIGNMENT = 64
 SMALLEST = 1 << 12
-"""What is smaller is not deflated."""
+"""Sections of fewer bytes are not deflated."""
 WORTH = 0.97
-"""What becomes no smaller than by this factor is not either."""
+"""A section stays as it is unless deflating reduces its size to this fraction."""
 DENSEST = 1100
-"""How many bytes one of a deflated section becomes at most."""
+"""The most bytes that one byte of a deflated section can become."""
 _HEAD = struct.Struct("<8s4I")
 
 
@@ -38,7 +38,7 @@ class Section(NamedTuple):
 
 
 class Content(NamedTuple):
-    """What a section is made of; see `Section`."""
+    """The title and bytes of a section to be written; `size` and `width` as in `Section`."""
 
     title: str
     data: bytes | memoryview
@@ -46,7 +46,7 @@ class Content(NamedTuple):
     width: int = 0
 
     def deflated(self, width: int) -> Content:
-        """The same in fewer bytes, if they are markedly fewer."""
+        """The content deflated, or as it is where that saves too little."""
         if len(self.data) < SMALLEST:
             return self
         data = deflate(self.data, width)
@@ -136,7 +136,7 @@ class Bundle:
 
 
 def _sound(listed: Any) -> Iterator[tuple[str, int, int, int, int]]:
-    """What a manifest says of sections, where they can be ones: nothing is deflated to less than a thousandth."""
+    """The sections that a manifest lists; UnsoundError where one claims more than its bytes can hold."""
     numbers = list(chain.from_iterable([row[1:] for row in listed]))
     if {*map(type, numbers)} - {int} or min(numbers, default=0) < 0 or {type(row[0]) for row in listed} - {str}:
         raise UnsoundError("a section has no name, or no size")

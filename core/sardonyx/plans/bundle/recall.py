@@ -1,4 +1,4 @@
-"""What a session takes from a bundle instead of compiling."""
+"""Facts and plans that a session reads from a bundle instead of compiling."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def open_bundle(source: str | os.PathLike[str] | bytes | bytearray | memoryview)
 
 
 def choose(bundle: Bundle, chosen: Sequence[Chosen]) -> tuple[Chosen, dict[str, Any]]:
-    """The first of the providers that the bundle has code for, and what the manifest tells of it."""
+    """The first of the providers that the bundle has code for, and its target in the manifest."""
     with reading(bundle.name):
         targets = {target["provider"]: target for target in bundle.manifest["targets"].values()}
     for provider, options in chosen:
@@ -118,7 +118,7 @@ def _agree(values: Sequence[Value], ports: Sequence[Port], are_fed: bool) -> Non
 
 
 def accepts(target: Mapping[str, Any]) -> str:
-    """What the plans of a bundle take, a line for each."""
+    """The inputs that each plan of a target accepts, a line for each."""
     return "".join(f"\n  {plan['accepts']}" for plan in target["plans"])
 
 

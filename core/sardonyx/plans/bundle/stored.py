@@ -64,7 +64,7 @@ def foreign(plan: Plan) -> list[str]:
 def load(
     data: Data, device: str, codes: Sequence[dict[str, Any]], strings: Sequence[str], weight: Callable[[str], Any]
 ) -> Plan:
-    """The plan that `store` told of, on a device; `weight` gives the constant of a name, or None."""
+    """The plan that `store` described, on a device; `weight` gives the constant of a name, or None."""
     terms = resolved(data.get("sizes", ()))
     buffers = [_buffer_of(terms.get, *item) for item in data.get("buffers", ())]
     plan = Plan(
