@@ -31,7 +31,7 @@ INSTALLER = {
 """What PyScript and JupyterLite install packages with, which the carrier lacks: versions, digests, what each needs."""
 WANTED = ("numpy", "micropip")
 GLUE = ("pyodide.asm.js", "pyodide.asm.mjs")
-"""What newer releases call the same file."""
+"""The name of Pyodide's glue script in VERSION, and in newer releases."""
 
 
 def download() -> Iterator[tuple[str, bytes]]:

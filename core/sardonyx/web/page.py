@@ -47,7 +47,7 @@ def _bucket(shapes: dict[str, Any]) -> dict[str, Typical]:
 
 
 def _text(error: Exception) -> str:
-    """What is wrong, without where."""
+    """The message of an error, without a traceback."""
     text = " ".join(str(error).split())
     if isinstance(error, SardonyxError) and text:
         return text
