@@ -2,7 +2,7 @@
 
 import pytest
 
-from sardonyx.passes.pattern import Call, constants, makers, op, variables
+from sardonyx.passes.pattern import NodePattern, constants, makers, op, variables
 from sardonyx.passes.rule import rule
 from tests.passes.checking import graph_of
 
@@ -11,7 +11,7 @@ x, y, z = variables("x y z")
 INPUTS = "float32[4] a, float32[4] b"
 
 
-def matches(pattern: Call, body: str) -> list[dict[str, str]]:
+def matches(pattern: NodePattern, body: str) -> list[dict[str, str]]:
     """What the names are bound to, in every match of the last node."""
     graph = graph_of(INPUTS, body)
     used = [value for node in graph.nodes for value in node.inputs if value] + graph.outputs

@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx.model.ir import Attribute, Graph, Node, Value
 from sardonyx.passes.checks import is_float, same_type
-from sardonyx.passes.pattern import Call, changed, constants, microsoft, op, scalar, variables
+from sardonyx.passes.pattern import NodePattern, changed, constants, microsoft, op, scalar, variables
 from sardonyx.passes.rule import rule
 
 x, w, b, z, low, high = variables("x w b z low high")
@@ -38,7 +38,7 @@ def hard_swish(x: Value) -> Value:
     return op.HardSwish(x)
 
 
-def _halves(x: Any, factor: Call) -> list[Call]:
+def _halves(x: Any, factor: NodePattern) -> list[NodePattern]:
     """x * factor / 2, in every order."""
     return [x * factor * 0.5, x * (factor * 0.5), x * 0.5 * factor]
 

@@ -236,7 +236,7 @@ class Inference:
         return [self._merge(column) for column in zip(*cases, strict=True)]
 
     def _run(self, node: Node, guards: Guards) -> list[Array | None]:
-        trace = _Trace(guards, self)
+        trace = _InferenceTrace(guards, self)
         environment: Environment = {}
         for value in node.inputs:
             if value is not None and (array := self.array(value)) is not None:
@@ -294,7 +294,7 @@ def _listed(array: Array) -> list[Size]:
     return [] if elements is None or elements.size > 64 else list(elements.reshape(-1).tolist())
 
 
-class _Trace(Trace):
+class _InferenceTrace(Trace):
     """A trace whose new symbols are those of an Inference, for it is not the only one there."""
 
     def __init__(self, guards: Guards, facts: Inference) -> None:

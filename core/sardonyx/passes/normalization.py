@@ -10,7 +10,7 @@ from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, axes_of, is_float, rank
-from sardonyx.passes.pattern import Call, Pattern, changed, constants, op, scalar, variables
+from sardonyx.passes.pattern import NodePattern, Pattern, changed, constants, op, scalar, variables
 from sardonyx.passes.rule import rule
 
 x, scale, bias = variables("x scale bias")
@@ -23,11 +23,11 @@ LARGEST = 1 << 16
 """Elements up to which a scale of ones is made, so that the true one can take its place."""
 
 
-def _mean(value: Pattern) -> Call:
+def _mean(value: Pattern) -> NodePattern:
     return op.ReduceMean(value, axes, keepdims=1)
 
 
-def _divided(value: Pattern, square: Pattern) -> list[Call]:
+def _divided(value: Pattern, square: Pattern) -> list[NodePattern]:
     """A Value divided by the root of what `square` is plus epsilon."""
     biased = square + epsilon
     root = op.Sqrt(biased)

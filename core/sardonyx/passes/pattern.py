@@ -34,7 +34,7 @@ Uses: TypeAlias = Mapping[Value, int]
 def makers(node: Node) -> set[str]:
     """The operators that make the inputs of a node; an empty name stands for a constant.
 
-    A pattern cannot match a node that lacks one of its `Call.makers`, so it need not be tried.
+    A pattern cannot match a node that lacks one of its `NodePattern.makers`, so it need not be tried.
     """
     op_types = set()
     for value in node.inputs:
@@ -73,25 +73,25 @@ class Pattern:
     def __or__(self, other: Pattern) -> Either:
         return Either((self, other))
 
-    def __add__(self, other: Operand) -> Call:
+    def __add__(self, other: Operand) -> NodePattern:
         return op.Add(self, _pattern(other))
 
-    def __sub__(self, other: Operand) -> Call:
+    def __sub__(self, other: Operand) -> NodePattern:
         return op.Sub(self, _pattern(other))
 
-    def __mul__(self, other: Operand) -> Call:
+    def __mul__(self, other: Operand) -> NodePattern:
         return op.Mul(self, _pattern(other))
 
-    def __truediv__(self, other: Operand) -> Call:
+    def __truediv__(self, other: Operand) -> NodePattern:
         return op.Div(self, _pattern(other))
 
-    def __pow__(self, other: Operand) -> Call:
+    def __pow__(self, other: Operand) -> NodePattern:
         return op.Pow(self, _pattern(other))
 
     __radd__ = __add__
     __rmul__ = __mul__
 
-    def __rtruediv__(self, other: float) -> Call:
+    def __rtruediv__(self, other: float) -> NodePattern:
         return op.Div(_pattern(other), self)
 
 
@@ -188,7 +188,7 @@ Condition: TypeAlias = "Callable[[Any], bool] | Any"
 
 
 @dataclass(frozen=True, eq=False)
-class Call(Pattern):
+class NodePattern(Pattern):
     """A node of an operator, or rather its first output; `rest` stands for any further inputs."""
 
     op_type: str
@@ -201,15 +201,15 @@ class Call(Pattern):
     single: bool = False
 
     @property
-    def once(self) -> Call:
+    def once(self) -> NodePattern:
         """Only where nothing else uses the Value."""
         return replace(self, single=True)
 
-    def named(self, name: str) -> Call:
+    def named(self, name: str) -> NodePattern:
         """Bind the Node to a name."""
         return replace(self, name=name)
 
-    def __getitem__(self, output: int) -> Call:
+    def __getitem__(self, output: int) -> NodePattern:
         """Another output of the node."""
         return replace(self, output=output)
 
@@ -219,8 +219,8 @@ class Call(Pattern):
     @cached_property
     def makers(self) -> frozenset[str]:
         """The operators that make inputs of every node that matches; an empty name stands for a constant."""
-        calls = {pattern.op_type for pattern in self.inputs if isinstance(pattern, Call)}
-        return frozenset(calls | {""} if any(each.is_constant for each in self.inputs) else calls)
+        op_types = {pattern.op_type for pattern in self.inputs if isinstance(pattern, NodePattern)}
+        return frozenset(op_types | {""} if any(each.is_constant for each in self.inputs) else op_types)
 
     def may_match(self, value: Value | None) -> bool:
         return value is not None and value.producer is not None and value.producer.op_type == self.op_type
@@ -282,12 +282,12 @@ class Factory:
     @overload
     def __call__(self, *inputs: Value | None, **attributes: Any) -> Value: ...
     @overload
-    def __call__(self, *inputs: Operand | EllipsisType, **attributes: Any) -> Call: ...
+    def __call__(self, *inputs: Operand | EllipsisType, **attributes: Any) -> NodePattern: ...
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         if any(isinstance(item, (Pattern, EllipsisType)) for item in inputs):
             rest = inputs[-1] is ...
             patterns = tuple(map(_pattern, inputs[:-1] if rest else inputs))
-            return Call(self.op_type, self.domain, patterns, rest, attributes)
+            return NodePattern(self.op_type, self.domain, patterns, rest, attributes)
         operands = list(inputs)
         while operands and operands[-1] is None:
             operands.pop()

@@ -23,7 +23,7 @@ CONSTANT_INITIALIZERS = 3
 """The IR version up to which an initializer is an input only because it has to be: it cannot be fed."""
 
 
-class Settings(Protocol):
+class RewriteOptions(Protocol):
     """The session options that control rewriting."""
 
     graph_optimization_level: Level
@@ -33,7 +33,7 @@ class Settings(Protocol):
         ...
 
 
-def prepare(model: Model, options: Settings, disabled: Collection[str] = (), integers: bool = True) -> Model:
+def prepare(model: Model, options: RewriteOptions, disabled: Collection[str] = (), integers: bool = True) -> Model:
     """The model with functions inlined, in the newest operator set, rewritten as the options' level says.
 
     The given model stays as it is. Rules, or optimizers of onnxruntime, named in `disabled`, or in the options' entry

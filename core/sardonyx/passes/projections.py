@@ -25,18 +25,18 @@ LARGEST = 64 << 20
 
 
 @dataclass(frozen=True)
-class Form:
+class WeightInputs:
     """The inputs of an operator that hold its weights, the matrix first, and the one that holds a bias [N]."""
 
     weights: tuple[int, ...]
     bias: int | None = None
 
 
-FORMS = {
-    ("", "MatMul"): Form((1,)),
-    ("", "Gemm"): Form((1,), 2),
-    ("com.microsoft", "FusedGemm"): Form((1,), 2),
-    ("com.microsoft", "MatMulNBits"): Form((1, 2, 3), 5),
+WEIGHT_INPUTS = {
+    ("", "MatMul"): WeightInputs((1,)),
+    ("", "Gemm"): WeightInputs((1,), 2),
+    ("com.microsoft", "FusedGemm"): WeightInputs((1,), 2),
+    ("com.microsoft", "MatMulNBits"): WeightInputs((1, 2, 3), 5),
 }
 
 
@@ -135,9 +135,9 @@ def _projections(graph: Graph, counts: Uses) -> Iterator[Projection]:
 
 
 def _read(node: Node) -> Projection | None:
-    form = FORMS.get((node.domain, node.op_type))
+    slots = WEIGHT_INPUTS.get((node.domain, node.op_type))
     inputs = {place: value for place, value in enumerate(node.inputs) if place and value is not None}
-    if form is None or 1 not in inputs or not inputs.keys() <= {*form.weights, form.bias}:
+    if slots is None or 1 not in inputs or not inputs.keys() <= {*slots.weights, slots.bias}:
         return None
     parts = {place: tensor for place, value in inputs.items() if (tensor := _constant(value))}
     if parts.keys() != inputs.keys() or not all(tensor.shape for tensor in parts.values()):
@@ -150,7 +150,7 @@ def _read(node: Node) -> Projection | None:
     columns = parts[1].shape[axes[1]]
     if node.attribute("N", columns) != columns:
         return None
-    if form.bias in parts and parts[form.bias].shape != (columns,):
+    if slots.bias in parts and parts[slots.bias].shape != (columns,):
         return None
     return Projection(node, columns, parts, axes)
 

@@ -34,12 +34,12 @@ def rewrite(graph: Graph, rules: Iterable[Rule], journal: Journal | None = None)
     """
     types = [value.type for value in graph.outputs]
     with fed_apart(graph):
-        _Rewriter(graph, rules, journal or Journal()).run()
+        _GraphRewriter(graph, rules, journal or Journal()).run()
     for value, kind in zip(graph.outputs, types, strict=True):
         value.type = kind or value.type
 
 
-class _Rewriter:
+class _GraphRewriter:
     """Goes through the nodes in their order; new nodes come next.
 
     `replaced` leads from a Value to the one that took its place: whoever uses it comes later, and follows the lead.
@@ -145,7 +145,7 @@ class _Rewriter:
 class _Sweep:
     """One pass over the nodes of a graph, inside the pass over the graph around it."""
 
-    def __init__(self, state: _Rewriter, graph: Graph, outer: _Sweep | None) -> None:
+    def __init__(self, state: _GraphRewriter, graph: Graph, outer: _Sweep | None) -> None:
         self.state = state
         self.graph = graph
         self.outer = outer

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from sardonyx.model.ir import Node, Value
 from sardonyx.passes.infer import Inference
-from sardonyx.passes.pattern import Call, Uses
+from sardonyx.passes.pattern import NodePattern, Uses
 
 Replacement: TypeAlias = "Value | Sequence[Value | None] | None"
 """What replaces the first output of the node, or each of its outputs; None leaves the node as it is."""
@@ -28,7 +28,7 @@ class Rule:
     """A function over what its patterns bind; the first line of its docstring is `before -> after`."""
 
     name: str
-    patterns: tuple[Call, ...]
+    patterns: tuple[NodePattern, ...]
     function: Callable[..., Replacement]
     names: frozenset[str]
     asks: frozenset[str]
@@ -48,7 +48,7 @@ class Rule:
         return None
 
 
-def rule(*patterns: Call) -> Callable[[Callable[..., Replacement]], Rule]:
+def rule(*patterns: NodePattern) -> Callable[[Callable[..., Replacement]], Rule]:
     """Make a rule of a function: its parameters are the names in each of the patterns.
 
     A parameter `facts` is given the Inference, which knows more of sizes than types can say, and `uses` how often each
