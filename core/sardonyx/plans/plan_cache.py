@@ -37,7 +37,7 @@ from sardonyx.model.ir import (
 from sardonyx.model.metadata import ModelMetadata
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.source import DataFiles, open_file
-from sardonyx.model.serde.wire import Buffer
+from sardonyx.model.serde.wire import BytesLike
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.journal import is_limited
 from sardonyx.passes.levels import GraphOptimizationLevel
@@ -121,7 +121,7 @@ class Source:
         if self._path is None:
             self._files.model = self._data
 
-    def _buffers(self) -> dict[str, Buffer]:
+    def _buffers(self) -> dict[str, BytesLike]:
         own = {} if self._files.model is None else {"": self._files.model}
         return own | self._files.opened
 
@@ -130,7 +130,7 @@ class Source:
         for buffer in self._buffers().values():
             memory.forget(np.frombuffer(buffer, np.uint8))
 
-    def buffer(self, location: str) -> Buffer:
+    def buffer(self, location: str) -> BytesLike:
         """The bytes of an open file."""
         return self._buffers()[location]
 
@@ -178,7 +178,7 @@ def _stat(path: str | os.PathLike[str]) -> list[int]:
     return [stat.st_dev, stat.st_ino, stat.st_size, stat.st_ctime_ns, stat.st_mtime_ns]
 
 
-class Settings(Protocol):
+class PlanOptions(Protocol):
     """The session options that plans depend on."""
 
     enable_profiling: bool
@@ -196,7 +196,7 @@ class Settings(Protocol):
 
 def key(
     source: Source,
-    options: Settings,
+    options: PlanOptions,
     chosen: Sequence[tuple[Provider, Mapping[str, str]]],
     disabled: Sequence[str],
 ) -> bytes | None:

@@ -69,7 +69,7 @@ def recursion(functions: Mapping[FunctionKey, Function]) -> list[str]:
 
 
 @dataclass
-class _Frame:
+class _Visit:
     """A graph that is being checked: the Values defined so far, the current node, and its subgraphs yet to check."""
 
     graph: Graph
@@ -92,12 +92,12 @@ class _Walk:
         self.defined: set[Value] = set()
 
     def graph(self, graph: Graph) -> None:
-        frames = [_Frame(graph, self.enter(graph))]
+        frames = [_Visit(graph, self.enter(graph))]
         while frames:
             frame = frames[-1]
             inner = next(frame.subgraphs, None)
             if inner is not None:
-                frames.append(_Frame(inner, self.enter(inner)))
+                frames.append(_Visit(inner, self.enter(inner)))
                 continue
             for value in frame.node.outputs if frame.node else ():
                 self.define(value, frame.own, frame.node)
@@ -122,7 +122,7 @@ class _Walk:
                 self.define(value, own, None)
         return own
 
-    def leave(self, frame: _Frame) -> None:
+    def leave(self, frame: _Visit) -> None:
         for value in frame.graph.outputs:
             if value not in self.sight:
                 raise InvalidGraph(f"graph '{frame.graph.name}': its output '{value.name}' is not defined in it")

@@ -13,7 +13,7 @@ from sardonyx.model.ir import Tensor
 from sardonyx.model.serde.flatbuffer import decode, parse
 from sardonyx.model.serde.source import DataFiles
 from sardonyx.model.serde.tensors import raw_bytes, read_tensor
-from sardonyx.model.serde.wire import Buffer
+from sardonyx.model.serde.wire import BytesLike
 
 MAGIC = b"TORT"
 VERSION = 1
@@ -40,7 +40,7 @@ class Adapter(NamedTuple):
     parameters: dict[str, tuple[DType, np.ndarray]]
 
 
-def read_adapter(data: Buffer) -> Adapter:
+def read_adapter(data: BytesLike) -> Adapter:
     """The adapter in these bytes, of which its tensors are views; InvalidProtobuf where they make no sense."""
     if bytes(data[4:8]) != MAGIC:
         raise InvalidProtobuf("this is no adapter in onnxruntime's format (.onnx_adapter)")

@@ -11,7 +11,7 @@ import struct
 from typing import Any, NamedTuple
 
 from sardonyx.errors import InvalidProtobuf
-from sardonyx.model.serde.wire import Buffer, Record
+from sardonyx.model.serde.wire import BytesLike, Record
 
 DEPTH = 100
 """How deeply tables may nest; a subgraph takes three levels."""
@@ -56,7 +56,7 @@ def _slots(words: list[str]) -> list[Slot | None]:
     return [Slot(name, kind.strip("[]"), kind[0] == "[")]
 
 
-def decode(data: Buffer, tables: dict[str, list[Slot | None]], root: str, what: str) -> Record:
+def decode(data: BytesLike, tables: dict[str, list[Slot | None]], root: str, what: str) -> Record:
     """The record of the file's root table; InvalidProtobuf says what it is, where the bytes make no sense."""
     try:
         return _Decoder(data, tables).root(root)
@@ -65,7 +65,7 @@ def decode(data: Buffer, tables: dict[str, list[Slot | None]], root: str, what: 
 
 
 class _Decoder:
-    def __init__(self, data: Buffer, tables: dict[str, list[Slot | None]]) -> None:
+    def __init__(self, data: BytesLike, tables: dict[str, list[Slot | None]]) -> None:
         self.data = memoryview(data)
         self.tables = tables
         self.budget = len(self.data)

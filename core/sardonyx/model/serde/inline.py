@@ -41,7 +41,7 @@ def inline_functions(
 
 
 @dataclass
-class _Frame:
+class _Expansion:
     """A graph or function whose nodes are copied into `target`. `values` maps its Values to their copies.
 
     In a function, `attributes` are those of the call. When all nodes are copied, `results` pairs the outputs of the
@@ -68,7 +68,7 @@ class _Inliner:
         self.counts: dict[str, int] = {}
         self.taken = {value.name for node in model.graph.all_nodes() for value in node.outputs}
         self.taken |= {value.name for value in (*model.graph.inputs, *model.graph.initializers)}
-        self.frames: list[_Frame] = []
+        self.frames: list[_Expansion] = []
         self.lift: Lift | None = None
         self.newest: Mapping[str, int] = {}
 
@@ -96,14 +96,14 @@ class _Inliner:
     ) -> Graph:
         """An empty copy of a graph, whose nodes follow."""
         copy = replace(graph, nodes=[])
-        frame = _Frame(iter(graph.nodes), copy.nodes, values, function, attributes, prefix, (graph, copy))
+        frame = _Expansion(iter(graph.nodes), copy.nodes, values, function, attributes, prefix, (graph, copy))
         copy.inputs = [self.define(value, frame) for value in graph.inputs]
         copy.initializers = [self.define(value, frame) for value in graph.initializers]
         copy.sparse_initializers = [(self.define(value, frame), data) for value, data in graph.sparse_initializers]
         self.frames.append(frame)
         return copy
 
-    def close(self, frame: _Frame) -> None:
+    def close(self, frame: _Expansion) -> None:
         if frame.graph:
             graph, copy = frame.graph
             copy.outputs = [frame.values.get(value) or value for value in graph.outputs]
@@ -113,7 +113,7 @@ class _Inliner:
                 frame.target.append(Node("Identity", [value], [wanted]))
                 self.domains.add("")
 
-    def define(self, value: Value, frame: _Frame) -> Value:
+    def define(self, value: Value, frame: _Expansion) -> Value:
         """The copy of a Value that is defined here."""
         copy = frame.values.get(value)
         if copy is None:
@@ -130,7 +130,7 @@ class _Inliner:
         self.taken.add(candidate)
         return candidate
 
-    def node(self, node: Node, frame: _Frame) -> None:
+    def node(self, node: Node, frame: _Expansion) -> None:
         if frame.function:
             self.arisen += 1
             if self.arisen > self.limit:
@@ -162,7 +162,7 @@ class _Inliner:
             return [node]
         return self.lift(self.graph, node, self.model.opset_imports | (function.opset_imports if function else {}))
 
-    def call(self, call: Node, function: Function, frame: _Frame) -> None:
+    def call(self, call: Node, function: Function, frame: _Expansion) -> None:
         parameters, outputs = function.graph.inputs, function.graph.outputs
         if len(call.inputs) > len(parameters) or len(call.outputs) > len(outputs):
             raise InvalidGraph(
@@ -179,7 +179,7 @@ class _Inliner:
                 wanted.type = wanted.type or result.type
         name = call.name if call.name and len(call.name) < 100 else f"{frame.prefix[:100]}{call.op_type}"
         self.frames.append(
-            _Frame(
+            _Expansion(
                 iter(function.graph.nodes),
                 frame.target,
                 values,
@@ -206,7 +206,7 @@ class _Inliner:
             )
 
 
-def _bind(attribute: Attribute, frame: _Frame) -> Attribute | None:
+def _bind(attribute: Attribute, frame: _Expansion) -> Attribute | None:
     """A copy of an attribute, or what the call gives for the one that it refers to; None where it gives nothing."""
     if not attribute.reference or frame.function is None:
         return replace(attribute)

@@ -10,7 +10,7 @@ from typing import Any
 
 from sardonyx.errors import InvalidGraph, InvalidProtobuf, NotImplemented
 from sardonyx.model.serde.flatbuffer import decode, parse
-from sardonyx.model.serde.wire import Buffer, Record
+from sardonyx.model.serde.wire import BytesLike, Record
 
 MAGIC = b"ORTM"
 NEWEST = 6
@@ -131,12 +131,12 @@ _FUSED = 1
 """A node that an execution provider has compiled."""
 
 
-def is_ort(data: Buffer) -> bool:
+def is_ort(data: BytesLike) -> bool:
     """Whether bytes say of themselves that they are in this format."""
     return bytes(data[4:8]) == MAGIC
 
 
-def model_record(data: Buffer) -> Record:
+def model_record(data: BytesLike) -> Record:
     """The ModelProto, as a record, of a model in this format; InvalidProtobuf where the bytes make no sense."""
     session = decode(data, _TABLES, "InferenceSession", "model in onnxruntime's own format")
     version = session.get("ort_version", "")

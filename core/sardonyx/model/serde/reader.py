@@ -17,7 +17,7 @@ from sardonyx.model.serde.schema import MESSAGES, UNREAD
 from sardonyx.model.serde.source import DataFiles, open_file, refuse_strangers, stranger
 from sardonyx.model.serde.tensors import as_text, pairs, read_tensor
 from sardonyx.model.serde.types import read_type
-from sardonyx.model.serde.wire import Buffer, Record, decode
+from sardonyx.model.serde.wire import BytesLike, Record, decode
 
 ATTRIBUTES: dict[str, tuple[int, str]] = {
     "float": (1, "f"),
@@ -45,7 +45,7 @@ def read(
     source: str | os.PathLike[str] | bytes | bytearray | memoryview,
     *,
     folder: str | os.PathLike[str] | None = None,
-    files: Mapping[str, Buffer] | DataFiles | None = None,
+    files: Mapping[str, BytesLike] | DataFiles | None = None,
 ) -> Model:
     """The model in a file, or in these bytes, in ONNX's format or in onnxruntime's own (.ort). Tensors are views of
     them: a file is mapped, never copied.
@@ -56,7 +56,7 @@ def read(
     two) say where.
     """
     if isinstance(source, (bytes, bytearray, memoryview)):
-        data: Buffer
+        data: BytesLike
         name, data = "", source if isinstance(source, bytes) else memoryview(source).cast("B")
     else:
         opened = files.model if isinstance(files, DataFiles) else None
@@ -73,7 +73,7 @@ def read(
         raise
 
 
-def _decode(data: Buffer) -> Record:
+def _decode(data: BytesLike) -> Record:
     try:
         record = decode(data, MESSAGES["ModelProto"])
     except InvalidProtobuf as error:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path, PurePosixPath
 
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
-from sardonyx.model.serde.wire import Buffer
+from sardonyx.model.serde.wire import BytesLike
 
 _PAGE = "a page of HTML, not an ONNX model; the download gave something else than the file"
 STRANGERS: tuple[tuple[int, bytes, str], ...] = (
@@ -34,7 +34,7 @@ STRANGERS: tuple[tuple[int, bytes, str], ...] = (
 )
 
 
-def refuse_strangers(data: Buffer) -> None:
+def refuse_strangers(data: BytesLike) -> None:
     """Raises InvalidProtobuf where there are no bytes, and where the first of them say that this is something else."""
     if not len(data):
         raise InvalidProtobuf("no bytes at all, so no ONNX model")
@@ -44,7 +44,7 @@ def refuse_strangers(data: Buffer) -> None:
             raise InvalidProtobuf(f"this is {what}")
 
 
-def stranger(data: Buffer) -> str:
+def stranger(data: BytesLike) -> str:
     """The end of an error message, for bytes that are no model: what they may be instead, or ""."""
     start = bytes(data[:256]).decode("utf-8-sig", "ignore")
     if start and all(letter.isprintable() or letter in "\t\r\n" for letter in start):
@@ -52,7 +52,7 @@ def stranger(data: Buffer) -> str:
     return ""
 
 
-def open_file(path: str | os.PathLike[str]) -> Buffer:
+def open_file(path: str | os.PathLike[str]) -> BytesLike:
     """The bytes of a file, mapped where the system can do that; NoSuchFile names the path."""
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):  # opening a pipe would wait
         raise NoSuchFile(f"{os.fspath(path)} is a pipe or a device, not a file; read it, and give its bytes")
@@ -84,13 +84,13 @@ class DataFiles:
     def __init__(
         self,
         path: str | os.PathLike[str] | None,
-        files: Mapping[str, Buffer] | None = None,
+        files: Mapping[str, BytesLike] | None = None,
         replaced: Collection[str] = (),
     ) -> None:
         self._path = None if path is None else Path(path)
-        self.opened: dict[str, Buffer] = dict(files or {})
+        self.opened: dict[str, BytesLike] = dict(files or {})
         self.replaced = replaced
-        self.model: Buffer | None = None
+        self.model: BytesLike | None = None
 
     def view(self, location: str, offset: int, length: int) -> memoryview:
         """`length` bytes of a file; ValueError says which are missing, or why the file is out of bounds."""

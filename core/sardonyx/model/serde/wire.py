@@ -19,7 +19,7 @@ from sardonyx.errors import InvalidGraph, InvalidProtobuf
 from sardonyx.model.serde.schema import BYTES, FIXED32, FIXED64, UNREAD, VARINT, Field, Message, Tags
 
 Record: TypeAlias = dict[str, Any]
-Buffer: TypeAlias = bytes | memoryview | mmap.mmap
+BytesLike: TypeAlias = bytes | memoryview | mmap.mmap
 
 DEPTH = 200
 """How deeply messages may nest; a subgraph takes three levels."""
@@ -32,7 +32,7 @@ _NUMPY = {"int": "<i8", "float": "<f4", "double": "<f8"}
 _ARRAY = {"int": "q", "float": "f", "double": "d"}
 
 
-def decode(data: Buffer, message: Message) -> Record:
+def decode(data: BytesLike, message: Message) -> Record:
     """The record in these bytes; InvalidProtobuf names the message and the byte at which they make no sense."""
     view = memoryview(data)
     root: Record = {}
@@ -137,7 +137,7 @@ def _place(message: Message, stack: list[tuple[Record, Tags, int, str]]) -> str:
     return place
 
 
-def _varint(data: Buffer, pos: int) -> tuple[int, int]:
+def _varint(data: BytesLike, pos: int) -> tuple[int, int]:
     value = 0
     for shift in range(0, 70, 7):
         byte = data[pos]
@@ -148,7 +148,7 @@ def _varint(data: Buffer, pos: int) -> tuple[int, int]:
     raise ValueError("a number has more than ten bytes")
 
 
-def _skip(data: Buffer, tag: int, pos: int, end: int, by_tag: Tags) -> int:
+def _skip(data: BytesLike, tag: int, pos: int, end: int, by_tag: Tags) -> int:
     wire, number = tag & 7, tag >> 3
     name = next((field[0] for other, field in by_tag.items() if other >> 3 == number), "")
     if name or not number:
