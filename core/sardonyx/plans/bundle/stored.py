@@ -26,8 +26,8 @@ from sardonyx.plans.plan import Buffer, Host, Launch, Plan, Port, Step, step_of
 from sardonyx.plans.terms import Terms, resolved
 
 Data = dict[str, Any]
-Sizes = Callable[[Sequence[Any]], list[Any]]
-Term = Callable[[Any, Any], Any]
+NameSizes = Callable[[Sequence[Any]], list[Any]]
+TermOf = Callable[[Any, Any], Any]
 """Gives the term of a name, or else the second operand."""
 
 
@@ -92,13 +92,13 @@ def _weights(buffers: Sequence[Buffer], weight: Callable[[str], Any]) -> Mapping
     return {name: array for name, array in arrays if array is not None}
 
 
-def _port(port: Port, names: Sizes) -> list[Any]:
+def _port(port: Port, names: NameSizes) -> list[Any]:
     item: list[Any] = [port.name, port.dtype, names(port.shape), port.buffers[0] if port.buffers else None]
     return [*item, port.symbols] if port.symbols else item
 
 
 def _port_of(
-    term: Term, name: str, dtype: str, shape: list[Any], buffer: int | None, symbols: Sequence[str] = ()
+    term: TermOf, name: str, dtype: str, shape: list[Any], buffer: int | None, symbols: Sequence[str] = ()
 ) -> Port:
     return Port(name, dtype, [term(size, size) for size in shape], [] if buffer is None else [buffer], list(symbols))
 
@@ -114,7 +114,7 @@ def _buffer(buffer: Buffer, terms: Terms) -> list[Any]:
 
 
 def _buffer_of(
-    term: Term,
+    term: TermOf,
     dtype: str,
     shape: list[Any],
     epoch: int = 0,
@@ -142,7 +142,7 @@ def _count(shape: Sequence[Any]) -> Any:
     return ["*", product, *others] if product != 1 else ["*", *others] if len(others) > 1 else others[0]
 
 
-def _step_of(term: Term, item: Any) -> Step:
+def _step_of(term: TermOf, item: Any) -> Step:
     if type(item) is not list:
         return step_of(item)
     code, buffers, params = item
