@@ -24,7 +24,7 @@ class TensorType(_Said):
 
     `dim_denotations` is empty, or says of each dimension what it means (`DATA_BATCH`, `DATA_CHANNEL` ...).
 
-    >>> from sardonyx import dtypes
+    >>> from sardonyx.common import dtypes
     >>> print(TensorType(dtypes.float32, ("N", 3, None)))
     float32[N,3,?]
     """
