@@ -67,16 +67,16 @@ def call(
     results: Sequence[DType],
     strings: Strings,
 ) -> list[np.ndarray]:
-    """The results, as arrays of these types in the engine's storage, for operands in that storage.
+    """Call a host function; operands and results are arrays of these types in the engine's storage.
 
-    Raises ValueError where the function gives another number of them.
+    Raises ValueError if the function returns another number of results.
     """
     arrays = [strings.decode(array) if dtype is dtypes.string else array for array, dtype in operands]
-    found = find(name)(*arrays, **attributes)
-    found = [found] if isinstance(found, np.ndarray) else found
-    if len(found) != len(results):
-        raise ValueError(f"{name} gives {len(found)} results, {len(results)} are wanted")
+    outputs = find(name)(*arrays, **attributes)
+    outputs = [outputs] if isinstance(outputs, np.ndarray) else outputs
+    if len(outputs) != len(results):
+        raise ValueError(f"{name} gives {len(outputs)} results, {len(results)} are wanted")
     return [
         strings.encode(np.asarray(array)) if dtype is dtypes.string else np.asarray(array, dtype.storage, order="C")
-        for array, dtype in zip(found, results, strict=True)
+        for array, dtype in zip(outputs, results, strict=True)
     ]

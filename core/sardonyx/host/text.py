@@ -105,15 +105,15 @@ def normalize(x: np.ndarray, *, case: str, exact: bool, without: Sequence[str]) 
     change: Callable[[str], str] = {"LOWER": str.lower, "UPPER": str.upper}.get(case, str)
     compared: Callable[[str], str] = str if exact else str.lower
     items, stop = x.reshape(-1).tolist(), set(map(compared, without))
-    kept = list(map(change, [item for item in items if compared(item) not in stop] if stop else items))
-    return _rows([kept or [""]], x.shape[:-1], "")
+    words = list(map(change, [item for item in items if compared(item) not in stop] if stop else items))
+    return _rows([words or [""]], x.shape[:-1], "")
 
 
 @host_function("text.matches")
 def matches(x: np.ndarray, *, pattern: str) -> np.ndarray:
     """Whether the whole of each string matches; classes such as `\\w` are those of ASCII, as in RE2."""
-    known = compiled(pattern)
-    return _each(lambda item: known.fullmatch(item) is not None, x, bool)
+    regex = compiled(pattern)
+    return _each(lambda item: regex.fullmatch(item) is not None, x, bool)
 
 
 @host_function("text.tokenize")
@@ -134,10 +134,10 @@ def tokenize(
 
 @cache
 def _cut(separators: tuple[str, ...], token: str) -> Callable[[str], list[str]]:
-    """What takes a string apart."""
+    """The function that splits a string into tokens."""
     if token:
-        found = compiled(token)
-        return (lambda text: [match.group() for match in found.finditer(text)]) if found.groups else found.findall
+        regex = compiled(token)
+        return (lambda text: [match.group() for match in regex.finditer(text)]) if regex.groups else regex.findall
     if "" in separators:
         return list
     patterns = list(map(compiled, separators))
