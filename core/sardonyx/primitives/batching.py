@@ -18,13 +18,13 @@ MOST = 1 << 24
 
 
 def batched(inner: Trace, start: Sequence[Array], turns: Size) -> list[Array] | None:
-    """What `turns` turns of a body give that starts with these carried values, recorded in the active trace.
+    """The results of a loop of `turns` turns from these carried values, recorded in the active trace without a loop.
 
-    None where a turn needs what another one made, or a primitive has no rule here, or it would be too much at once.
+    None where a turn needs another one's results, a primitive has no rule here, or all turns at once are too much.
     """
     last = 1 + len(start)
-    kept = all(after is before for before, after in zip(inner.inputs[2:], inner.outputs[1:last]))
-    if not kept or inner.fresh or inner.input_reads:
+    is_unchanged = all(after is before for before, after in zip(inner.inputs[2:], inner.outputs[1:last]))
+    if not is_unchanged or inner.fresh or inner.input_reads:
         return None
     equations = _needed(inner)
     varying = {inner.inputs[0]}
@@ -40,10 +40,10 @@ def batched(inner: Trace, start: Sequence[Array], turns: Size) -> list[Array] | 
     if work * count((turns,)) > MOST:
         return None
     batch = _Batch(turns, varying)
-    batch.known[inner.inputs[0]] = iota([turns], 0, dtypes.int64)
-    batch.known[inner.inputs[1]] = constant(True)
-    batch.known.update((array, given) for array, given in zip(inner.inputs[2:], start))
-    batch.known.update((array, outer) for array, outer in inner.lifted.values())
+    batch.arrays[inner.inputs[0]] = iota([turns], 0, dtypes.int64)
+    batch.arrays[inner.inputs[1]] = constant(True)
+    batch.arrays.update((array, initial) for array, initial in zip(inner.inputs[2:], start))
+    batch.arrays.update((array, outer) for array, outer in inner.lifted.values())
     for equation in equations:
         batch.take(equation)
     return [*start, *map(batch.of_all, inner.outputs[last:])]
@@ -51,30 +51,30 @@ def batched(inner: Trace, start: Sequence[Array], turns: Size) -> list[Array] | 
 
 def _needed(inner: Trace) -> list[Equation]:
     needed = set(inner.outputs[1:])
-    kept = []
+    equations = []
     for equation in reversed(inner.equations):
         if not needed.isdisjoint(equation.outputs):
             needed.update(equation.inputs)
-            kept.append(equation)
-    return kept[::-1]
+            equations.append(equation)
+    return equations[::-1]
 
 
 class _Batch:
-    """The Arrays of a body for all turns: those in `varying` have an axis for these in front of their own."""
+    """The Arrays of a body for all turns: those in `varying` have the axis of the turns before their own axes."""
 
     def __init__(self, turns: Size, varying: set[Array]) -> None:
         self.turns = turns
-        self.known: dict[Array, Array] = {}
+        self.arrays: dict[Array, Array] = {}
         self._varying = varying
 
     def varies(self, array: Array) -> bool:
         return array in self._varying
 
     def here(self, array: Array) -> Array:
-        return array if array.value is not None else self.known[array]
+        return array if array.value is not None else self.arrays[array]
 
     def of_all(self, array: Array) -> Array:
-        """With the axis of the turns in any case."""
+        """The Array with the axis of the turns, broadcast along it if it does not vary."""
         here = self.here(array)
         return here if self.varies(array) else broadcast_to(here, (self.turns, *array.shape))
 
@@ -83,7 +83,7 @@ class _Batch:
             results: Sequence[Array] = [RULES[equation.primitive.name](self, equation, **equation.params)]
         else:
             results = bind(equation.primitive, *map(self.here, equation.inputs), **equation.params)
-        self.known.update((old, new) for old, new in zip(equation.outputs, results, strict=True))
+        self.arrays.update((old, new) for old, new in zip(equation.outputs, results, strict=True))
 
 
 def _to_front(x: Array, axis: int) -> Array:
@@ -156,11 +156,11 @@ def _dot_general(b: _Batch, equation: Equation, contract: Any, batch: Any, dtype
     if left and right:
         sides = [(some, (0, *common)) for some, common in sides]
     (a, c), (d, e) = sides
-    made = bind(equation.primitive, b.here(x), b.here(y), contract=(a, d), batch=(c, e), dtype=dtype)[0]
+    product = bind(equation.primitive, b.here(x), b.here(y), contract=(a, d), batch=(c, e), dtype=dtype)[0]
     if left and right:
-        return made
+        return product
     free = x.rank - len(contract[0]) - len(batch[0])
-    return _to_front(made, len(batch[0]) + (0 if left else free))
+    return _to_front(product, len(batch[0]) + (0 if left else free))
 
 
 RULES: dict[str, Callable[..., Array]] = {

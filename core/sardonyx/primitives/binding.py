@@ -35,8 +35,8 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
         is_kept = trace is not None and trace.narrow and _widens(prim, inputs, types)
         if trace is None or (not is_kept and all(is_small(shape) for _, shape in types)):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
-            kept = map(spilled, map(np.asarray, values))
-            return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, kept, strict=True))
+            arrays = map(spilled, map(np.asarray, values))
+            return tuple(Array(dtype, tuple(v.shape), v) for (dtype, _), v in zip(types, arrays, strict=True))
     elif prim.takes_sizes(params) and all(array.value is not None or array.sizes is not None for array in inputs):
         types = prim.infer(*inputs, **params)
         if all(dtype.kind in ("int", "uint", "bool") and is_small(shape) for dtype, shape in types):
@@ -60,8 +60,8 @@ def _on_sizes(
     objects = [array.sizes if array.sizes is not None else as_objects(array) for array in inputs]
     outputs = []
     for (dtype, shape), result in zip(types, prim.numpy(*objects, **params), strict=True):
-        known = np.asarray(result)
-        outputs.append(of_sizes(known if known.dtype == object else known.astype(object), dtype, shape))
+        elements = np.asarray(result)
+        outputs.append(of_sizes(elements if elements.dtype == object else elements.astype(object), dtype, shape))
     return tuple(outputs)
 
 
@@ -89,6 +89,6 @@ def of_tensor(tensor: Tensor) -> Array:
 
 def sizes(items: Sequence[Size], dtype: DType = dtypes.int64) -> Array:
     """A vector of sizes, as ONNX's Shape gives it."""
-    known = np.empty(len(items), dtype=object)
-    known[:] = items
-    return of_sizes(known, dtype, (len(items),))
+    elements = np.empty(len(items), dtype=object)
+    elements[:] = items
+    return of_sizes(elements, dtype, (len(items),))

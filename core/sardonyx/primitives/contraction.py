@@ -25,10 +25,10 @@ class DotGeneral(Primitive):
     name = "dot_general"
 
     def infer(self, a: Array, b: Array, contract: Any, batch: Any, dtype: DType) -> Types:
-        kept = [a.shape[axis] for axis in batch[0]]
-        kept += [size for axis, size in enumerate(a.shape) if axis not in (*contract[0], *batch[0])]
-        kept += [size for axis, size in enumerate(b.shape) if axis not in (*contract[1], *batch[1])]
-        return [(dtype, tuple(kept))]
+        shape = [a.shape[axis] for axis in batch[0]]
+        shape += [size for axis, size in enumerate(a.shape) if axis not in (*contract[0], *batch[0])]
+        shape += [size for axis, size in enumerate(b.shape) if axis not in (*contract[1], *batch[1])]
+        return [(dtype, tuple(shape))]
 
     def numpy(self, a: np.ndarray, b: np.ndarray, contract: Any, batch: Any, dtype: DType) -> Values:
         free_a = [axis for axis in range(a.ndim) if axis not in (*contract[0], *batch[0])]

@@ -155,7 +155,7 @@ def loop(
     if trace is None:
         return _run_now(trips, condition, carried, body)
     start = [trace.materialise(array) for array in carried]
-    made, inner = _trace_loop(trace, body, start)
+    traced, inner = _trace_loop(trace, body, start)
     rows: list[list[Array]] = []
     likely = 4 * len(trace.guards.hints)  # grows with what earlier attempts at this run found
     while any(after.rank != before.rank for before, after in zip(start, inner.outputs[1:])):
@@ -171,10 +171,10 @@ def loop(
         condition, *results = body(constant(np.int64(len(rows))), constant(True), *start)
         start = [trace.materialise(array) for array in results[: len(start)]]
         rows.append(results[len(start) :])
-        made, inner = _trace_loop(trace, partial(_later, body, len(rows)), start)
+        traced, inner = _trace_loop(trace, partial(_later, body, len(rows)), start)
     if rows and trips is not None:
         trips = trips - len(rows)
-    ends = _loop(trace, trips, condition, start, made, inner)
+    ends = _loop(trace, trips, condition, start, traced, inner)
     return [*ends[: len(start)], *_joined([*rows, ends[len(start) :]])]
 
 
@@ -183,9 +183,9 @@ def holds(condition: Array, likely: bool = False) -> bool:
     return bool(known_sizes(condition, guess=int(likely))[0] != 0)
 
 
-def _later(body: Callable[..., Outputs], turns: int, number: Array, *given: Array) -> Outputs:
-    """What a body gives some turns later."""
-    return body(number + turns, *given)
+def _later(body: Callable[..., Outputs], turns: int, number: Array, *carried: Array) -> Outputs:
+    """The results of a body whose turns are counted from `turns` on."""
+    return body(number + turns, *carried)
 
 
 def _joined(rows: Sequence[Sequence[Array]]) -> list[Array]:
@@ -198,18 +198,18 @@ def _joined(rows: Sequence[Sequence[Array]]) -> list[Array]:
 
 
 def _no_slices(trace: Trace, inner: Trace, array: Array) -> Array:
-    """A scan output of no turn; sizes that only a turn tells are 0."""
-    known = trace.guards.hints
-    return full((0, *(size if poly(size).symbols() <= known.keys() else 0 for size in array.shape)), 0, array.dtype)
+    """The scan output of a loop without turns; sizes that only a turn determines are 0."""
+    hints = trace.guards.hints
+    return full((0, *(size if poly(size).symbols() <= hints.keys() else 0 for size in array.shape)), 0, array.dtype)
 
 
 def _loop(
-    trace: Trace, trips: Array | None, condition: Array | None, start: list[Array], made: Body, inner: Trace
+    trace: Trace, trips: Array | None, condition: Array | None, start: list[Array], traced: Body, inner: Trace
 ) -> list[Array]:
     """The loop whose body was traced, as an equation, or without one if all turns can be taken at once."""
     results = inner.outputs[1 : 1 + len(start)]
     scans = inner.outputs[1 + len(start) :]
-    own = set(made.symbols)
+    own = set(traced.symbols)
     _adopt_guards(trace, inner, own)
     if _goes_on(inner):
         condition = None if condition is None or _is_true(condition) else condition
@@ -221,7 +221,7 @@ def _loop(
     if exact and (at_once := batched(inner, start, count)) is not None:
         return at_once
     types: list[tuple[DType, Shape]] = []
-    for array, shape in zip(results, [shape for _, shape in made.arguments[2:]], strict=True):
+    for array, shape in zip(results, [shape for _, shape in traced.arguments[2:]], strict=True):
         types.append((array.dtype, tuple(_outer_size(trace, item, inner, own) for item in shape)))
     if scans and not exact:
         count = trace.fresh_symbol(3)
@@ -230,8 +230,8 @@ def _loop(
         types += [(array.dtype, (count, *slice_shape))]
     inputs = [array for array in (trips, condition) if array is not None]
     params = {"trips": trips is not None, "condition": condition is not None, "carried": len(start)}
-    outputs = trace.append(LOOP, (*inputs, *start, *made.captured), params, types)
-    trace.equations[-1].bodies = ((made, inner),)
+    outputs = trace.append(LOOP, (*inputs, *start, *traced.captured), params, types)
+    trace.equations[-1].bodies = ((traced, inner),)
     return list(outputs)
 
 
@@ -294,10 +294,10 @@ def _outer_size(trace: Trace, inner_size: Size, inner: Trace, own: set[str]) -> 
 
 
 def _adopt_guards(trace: Trace, inner: Trace, own: Collection[str] = ()) -> None:
-    """Let guards of a body on outer sizes be guards of the outer trace, too, whose shapes rest on them."""
-    known = trace.guards.hints.keys() - set(own) - inner.fresh
+    """Copy a body's guards on outer sizes to the outer trace, whose shapes rest on them."""
+    symbols = trace.guards.hints.keys() - set(own) - inner.fresh
     for polynomial, relation, truth in inner.guards:
-        if polynomial.symbols() <= known:
+        if polynomial.symbols() <= symbols:
             trace.guards.facts.setdefault((polynomial, relation), truth)
 
 
@@ -307,22 +307,22 @@ def _follows_data(inner: Trace) -> bool:
 
 
 def _common_shape(trace: Trace, inner: Trace, a: Shape, b: Shape, unsettled: bool) -> Shape:
-    known = trace.guards.hints.keys()
+    symbols = trace.guards.hints.keys()
     return tuple(
         x
-        if not unsettled and same(x, y) and poly(x).symbols() <= known
+        if not unsettled and same(x, y) and poly(x).symbols() <= symbols
         else trace.fresh_symbol(inner.guards.value(poly(x)))
         for x, y in zip(a, b, strict=True)
     )
 
 
 def _union(bodies: Sequence[Body]) -> list[Array]:
-    """What the bodies use, once each."""
-    found = {array: array for body in bodies for array in body.captured}
-    return list(found.values())
+    """The outer Arrays that the bodies use, once each."""
+    arrays = {array: array for body in bodies for array in body.captured}
+    return list(arrays.values())
 
 
-def known(array: Array) -> np.ndarray:
+def value_of(array: Array) -> np.ndarray:
     """The value of an Array outside a trace."""
     assert array.value is not None
     return array.value
@@ -339,6 +339,6 @@ def _run_now(
         results = body(constant(np.int64(count)), constant(np.bool_(going)), *values)
         going = bool(known_sizes(results[0])[0])
         values = list(results[1 : 1 + len(values)])
-        scans.append([known(array) for array in results[1 + len(values) :]])
+        scans.append([value_of(array) for array in results[1 + len(values) :]])
         count += 1
     return [*values, *(constant(np.stack(rows)) for rows in zip(*scans, strict=True))]

@@ -94,24 +94,24 @@ def _correlate(
     spatial, kernel = result.shape[2:], w.shape[2:]
     if not result.size:
         return
-    channels, made = w.shape[1], w.shape[0] // groups
+    channels, filters = w.shape[1], w.shape[0] // groups
     # With few sums the copying of columns takes long: they have one row of taps, and others see them from further on.
-    shared = strides[0] == 1 and len(kernel) > 1 and made <= min(channels, FEW_SUMS)
+    shared = strides[0] == 1 and len(kernel) > 1 and filters <= min(channels, FEW_SUMS)
     lines, seen = (kernel[0], (1, *kernel[1:])) if shared else (1, kernel)
     taps = prod(seen)
-    weights = w.reshape(groups, made, channels, lines, taps).transpose(3, 0, 1, 2, 4)
-    weights = weights.reshape(lines, groups, made, channels * taps)
+    weights = w.reshape(groups, filters, channels, lines, taps).transpose(3, 0, 1, 2, 4)
+    weights = weights.reshape(lines, groups, filters, channels * taps)
     if groups == 1:  # then the images are worked on together, as groups of equal weights
-        weights = np.broadcast_to(weights, (lines, len(x), made, channels * taps))
+        weights = np.broadcast_to(weights, (lines, len(x), filters, channels * taps))
         groups, x, result = len(x), x.reshape(1, -1, *x.shape[2:]), result.reshape(1, -1, *spatial)
     plain = lines == taps == 1 and all(s == 1 for s in strides) and not any(low) and x.shape[2:] == spatial
     line = prod(spatial[1:])
     for source, target in zip(x, result, strict=True):
-        planes, sums = source.reshape(groups, channels, *x.shape[2:]), target.reshape(groups, made, *spatial)
+        planes, sums = source.reshape(groups, channels, *x.shape[2:]), target.reshape(groups, filters, *spatial)
         if plain:
             places = prod(spatial)
             flat = planes.reshape(groups, channels, places)
-            products.matmul(weights[0], flat, out=sums.reshape(groups, made, places))
+            products.matmul(weights[0], flat, out=sums.reshape(groups, filters, places))
             continue
         for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize):
             span = spatial[0] if rows == slice(None) else rows.stop - rows.start
@@ -120,7 +120,7 @@ def _correlate(
             windows = [(count, strides[0], dilations[0], low[0] - (rows.start or 0) * strides[0])]
             windows += list(zip(spatial[1:], strides[1:], dilations[1:], low[1:], strict=True))
             columns = _columns(planes[part], seen, windows).reshape(len(block), channels * taps, count * line)
-            direct = block.reshape(len(block), made, span * line) if block.flags.c_contiguous else None
+            direct = block.reshape(len(block), filters, span * line) if block.flags.c_contiguous else None
             total = products.matmul(weights[0, part], columns[..., : span * line], out=direct)
             for k in range(1, lines):
                 start = k * dilations[0] * line

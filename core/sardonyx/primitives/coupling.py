@@ -31,16 +31,16 @@ class Coupling(Primitive):
     def numpy(self, q: np.ndarray) -> Values:
         rows, count = q.shape[:2]
         x = np.full((rows, count), 1.0 / max(1, count), q.dtype)
-        left = np.arange(rows if count else 0)
+        open_rows = np.arange(rows if count else 0)
         with np.errstate(all="ignore"):
             for _ in range(MOST_ROUNDS):
-                slope = (q[left] * x[left, None]).sum(2)
-                level = (x[left] * slope).sum(1)
+                slope = (q[open_rows] * x[open_rows, None]).sum(2)
+                level = (x[open_rows] * slope).sum(1)
                 is_open = np.abs(slope - level[:, None]).max(1, initial=0) >= tolerance(count)
-                left, level = left[is_open], level[is_open]
-                if not left.size:
+                open_rows, level = open_rows[is_open], level[is_open]
+                if not open_rows.size:
                     break
-                x[left] = _improved(q[left], x[left], level)
+                x[open_rows] = _improved(q[open_rows], x[open_rows], level)
         return [x]
 
 

@@ -114,23 +114,23 @@ def elementwise(function: str, *operands: Operand) -> Array:
     >>> elementwise("max", constant([1, 5, 3]), 2).value
     array([2, 5, 3])
     """
-    known = scalar.FUNCTIONS[function]
-    if len(operands) != known.arity:
-        raise TypeError(f"{function} takes {known.arity} operands, not {len(operands)}")
-    data = operands[1:] if known.result == "select" else operands
+    signature = scalar.FUNCTIONS[function]
+    if len(operands) != signature.arity:
+        raise TypeError(f"{function} takes {signature.arity} operands, not {len(operands)}")
+    data = operands[1:] if signature.result == "select" else operands
     arrays = _promote(function, data)
-    if arrays[0].dtype.kind not in known.kinds:
-        kinds = ", ".join(sorted(known.kinds))
+    if arrays[0].dtype.kind not in signature.kinds:
+        kinds = ", ".join(sorted(signature.kinds))
         raise TypeError(f"{function} takes elements of kind {kinds}, not {arrays[0].dtype}")
-    if known.result == "select":
+    if signature.result == "select":
         condition = operands[0]
         if not isinstance(condition, Array) or condition.dtype is not dtypes.bool_:
             raise TypeError(f"where takes a bool condition, not {getattr(condition, 'dtype', condition)}")
         arrays.insert(0, condition)
-    if known.result == "select":
+    if signature.result == "select":
         return bind(ELEMENTWISE, *arrays, function=function)[0]
     result = bind(ELEMENTWISE, *map(native, arrays), function=function)[0]
-    return result if known.result == "bool" else cast(result, arrays[0].dtype)
+    return result if signature.result == "bool" else cast(result, arrays[0].dtype)
 
 
 Array.arithmetic = staticmethod(elementwise)

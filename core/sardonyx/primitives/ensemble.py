@@ -45,17 +45,17 @@ class TreeEnsemble(Primitive):
         self, x: np.ndarray, roots: np.ndarray, *operands: np.ndarray, depth: int, targets: int, function: str
     ) -> Values:
         *tables, votes = operands
-        found = np.full((len(x), targets), NEUTRAL[function], x.dtype)
+        result = np.full((len(x), targets), NEUTRAL[function], x.dtype)
         groups = 1 if votes.ndim > 1 else targets
         for start in range(0, len(x), _ROWS):
-            block, line = x[start : start + _ROWS], found[start : start + _ROWS]
+            block, line = x[start : start + _ROWS], result[start : start + _ROWS]
             for group, trees in enumerate(np.split(roots, groups)):
                 scores = line if votes.ndim > 1 else line[:, group]
                 some = max(1, _NODES // len(block))
                 for first in range(0, len(trees), some):
-                    given = votes.take(_leaves(block, trees[first : first + some], tables, depth), axis=0)
-                    COMBINE[function](scores, COMBINE[function].reduce(given, 0), out=scores)
-        return [found]
+                    leaf_votes = votes.take(_leaves(block, trees[first : first + some], tables, depth), axis=0)
+                    COMBINE[function](scores, COMBINE[function].reduce(leaf_votes, 0), out=scores)
+        return [result]
 
     def expand(
         self, x: Array, roots: Array, *operands: Array, depth: int, targets: int, function: str

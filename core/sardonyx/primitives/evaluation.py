@@ -61,8 +61,8 @@ def as_objects(array: Array) -> np.ndarray:
     return array.value if array.dtype is dtypes.bool_ else array.value.astype(object)
 
 
-def of_sizes(known: np.ndarray, dtype: DType, shape: Shape) -> Array:
+def of_sizes(elements: np.ndarray, dtype: DType, shape: Shape) -> Array:
     """The Array of these integers, a plain value if none of them is symbolic."""
-    if any(isinstance(size, Dim) for size in known.reshape(-1).tolist()):
-        return Array(dtype, shape, sizes=known)
-    return Array(dtype, shape, value=known.astype(dtype.storage))
+    if any(isinstance(size, Dim) for size in elements.reshape(-1).tolist()):
+        return Array(dtype, shape, sizes=elements)
+    return Array(dtype, shape, value=elements.astype(dtype.storage))

@@ -141,8 +141,8 @@ def encode(x: Array, dtype: DType, saturate: bool = True, rounding: str = "up") 
 def _encode_integer(x: Array, dtype: DType) -> Array:
     storage = dtypes.of(dtype.storage)
     free = storage.bits - dtype.bits
-    known = cast(cast(x, dtypes.int32) if x.dtype.is_float else x, storage)
-    return bitcast(shift_right(shift_left(known, free), free), dtype)
+    integers = cast(cast(x, dtypes.int32) if x.dtype.is_float else x, storage)
+    return bitcast(shift_right(shift_left(integers, free), free), dtype)
 
 
 def _encode_exponent(x: Array, saturate: bool, rounding: str) -> Array:

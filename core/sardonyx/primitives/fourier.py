@@ -45,8 +45,8 @@ class Fourier(Primitive):
         numbers = x[..., 0] + 1j * x[..., 1] if x.shape[-1] == 2 else x[..., 0]
         # Of real numbers the first and the middle bin are real, which models that look at phases rely on.
         real = x.shape[-1] == 1 and not inverse and bins <= n // 2 + 1
-        found = (np.fft.rfft if real else np.fft.ifft if inverse else np.fft.fft)(numbers, n)[..., :bins]
-        return [np.stack([found.real, found.imag], -1).astype(x.dtype)]
+        spectrum = (np.fft.rfft if real else np.fft.ifft if inverse else np.fft.fft)(numbers, n)[..., :bins]
+        return [np.stack([spectrum.real, spectrum.imag], -1).astype(x.dtype)]
 
     def expand(self, x: Array, n: int, bins: int, inverse: bool) -> list[Array]:
         return [_spelled(x, n, bins, inverse)]

@@ -57,11 +57,16 @@ def host(
     Attributes are what JSON can hold. Where all inputs are known, a pure function is called at once.
     """
     trace = active_trace()
-    given, symbols = [dtype for dtype, _ in results], []
-    params = {"function": function, "attributes": attributes, "types": [x.dtype for x in inputs], "results": given}
+    result_types, symbols = [dtype for dtype, _ in results], []
+    params = {
+        "function": function,
+        "attributes": attributes,
+        "types": [x.dtype for x in inputs],
+        "results": result_types,
+    }
     if all(array.value is not None for array in inputs) and (trace is None or functions.is_pure(function)):
         values = HOST.numpy(*(array.value for array in inputs if array.value is not None), **params, symbols=())
-        return tuple(Array(dtype, value.shape, value) for value, dtype in zip(values, given, strict=True))
+        return tuple(Array(dtype, value.shape, value) for value, dtype in zip(values, result_types, strict=True))
     if trace is None:
         raise TypeError(f"host function {function} needs a trace: some of its inputs are not known")
     shapes: list[list[Size]] = []
@@ -73,7 +78,7 @@ def host(
                 symbols.append([str(shapes[k][axis]), k, axis])
             else:
                 shapes[k].append(size)
-    types = [(dtype, tuple(shape)) for dtype, shape in zip(given, shapes, strict=True)]
+    types = [(dtype, tuple(shape)) for dtype, shape in zip(result_types, shapes, strict=True)]
     return trace.append(HOST, inputs, {**params, "symbols": symbols}, types)
 
 

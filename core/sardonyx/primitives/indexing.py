@@ -24,8 +24,8 @@ class Gather(Primitive):
     on_strings = True
 
     def infer(self, x: Array, *indices: Array, axes: tuple[int, ...], place: int) -> Types:
-        kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
-        return [(x.dtype, (*kept[:place], *indices[0].shape, *kept[place:]))]
+        sizes = [size for axis, size in enumerate(x.shape) if axis not in axes]
+        return [(x.dtype, (*sizes[:place], *indices[0].shape, *sizes[place:]))]
 
     def numpy(self, x: np.ndarray, *indices: np.ndarray, axes: tuple[int, ...], place: int) -> Values:
         order = [*axes, *(axis for axis in range(x.ndim) if axis not in axes)]
@@ -85,8 +85,8 @@ class NonZero(Primitive):
         return [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))]
 
     def numpy(self, x: np.ndarray) -> Values:
-        found = np.stack(np.nonzero(x)) if x.ndim else np.zeros((0, int(x != 0)), np.int64)
-        return [np.array([found.shape[1]], np.int64), found.astype(np.int64)]
+        indices = np.stack(np.nonzero(x)) if x.ndim else np.zeros((0, int(x != 0)), np.int64)
+        return [np.array([indices.shape[1]], np.int64), indices.astype(np.int64)]
 
     def room(self, k: int, x: Array, *others: Array) -> Size:
         return product(x.shape) * x.rank if k else 1
@@ -138,8 +138,8 @@ def scatter(x: Array, updates: Array, indices: Sequence[Array], axes: Sequence[i
     if reduction not in REDUCTIONS:
         raise ValueError(f"reduction {reduction!r} is unknown; use one of {', '.join(REDUCTIONS)}")
     aligned = _aligned(indices)
-    kept = [size for axis, size in enumerate(x.shape) if axis not in axes]
-    want = (*aligned[0].shape, *kept)
+    sizes = [size for axis, size in enumerate(x.shape) if axis not in axes]
+    want = (*aligned[0].shape, *sizes)
     if len(want) != updates.rank or not all(a == b for a, b in zip(want, updates.shape, strict=True)):
         raise ValueError(f"scatter takes updates of shape {show(want)}, not {show(updates.shape)}")
     if reduction != "none":
@@ -158,6 +158,6 @@ def nonzero(x: Array) -> Array:
     x = trace.materialise(x)
     now = trace.value_in_this_call(x)
     count = trace.fresh_symbol(max(2, hint(product(x.shape)) // 2) if now is None else int(np.count_nonzero(now)))
-    found = trace.append(NONZERO, (x,), {}, [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))])
-    trace.append(READ, (found[0],), {"symbols": (str(count),)}, [])
-    return found[1]
+    outputs = trace.append(NONZERO, (x,), {}, [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))])
+    trace.append(READ, (outputs[0],), {"symbols": (str(count),)}, [])
+    return outputs[1]

@@ -195,8 +195,8 @@ def pad(x: Array, low: Sequence[Size], high: Sequence[Size], value: Scalar = 0) 
         return x
     if any(isinstance(width, int) and width < 0 for width in low + high):
         raise ValueError(f"pads {show(low)} before and {show(high)} behind {show(x.shape)}: a width is negative")
-    known = native(x) if value else x
-    return cast(bind(PAD, known, low=low, high=high, value=value)[0], x.dtype)
+    operand = native(x) if value else x
+    return cast(bind(PAD, operand, low=low, high=high, value=value)[0], x.dtype)
 
 
 def concat(arrays: Sequence[Array], axis: int) -> Array:

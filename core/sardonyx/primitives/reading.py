@@ -21,7 +21,7 @@ TOLD, TOLD_DEPTH = 8, 8
 def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
     """The elements of a traced integer Array, as symbols that the run reads from it.
 
-    `guess` stands for those that no earlier run told and that cannot be computed now.
+    `guess` is assumed for an element that no earlier run has read and that cannot be computed now.
     """
     array = trace.materialise(array)
     if array in trace.reads:
@@ -29,21 +29,21 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
     number = int(product(array.shape))
     if array.dtype.kind not in ("int", "uint", "bool") or number > 64:
         raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
-    known = evaluate(array)
-    if known is not None:
-        found: list[Size] = [int(item) for item in known.reshape(-1).tolist()]
+    value = evaluate(array)
+    if value is not None:
+        sizes: list[Size] = [int(item) for item in value.reshape(-1).tolist()]
     elif array.equation is not None and _is_told(trace, array):
-        found = known_sizes(_told(trace, array))
+        sizes = known_sizes(_symbolic(trace, array))
     else:
-        found_now = trace.value_in_this_call(array)
-        guesses = [guess] * number if found_now is None else [int(item) for item in found_now.reshape(-1).tolist()]
-        found = [trace.fresh_symbol(guess, "?n") for guess in guesses]
+        now = trace.value_in_this_call(array)
+        guesses = [guess] * number if now is None else [int(item) for item in now.reshape(-1).tolist()]
+        sizes = [trace.fresh_symbol(guess, "?n") for guess in guesses]
         if array.equation is None:
-            trace.input_reads[array] = found
+            trace.input_reads[array] = sizes
         else:
-            trace.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, found))}, [])
-    trace.reads[array] = found
-    return found
+            trace.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, sizes))}, [])
+    trace.reads[array] = sizes
+    return sizes
 
 
 def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:
@@ -62,16 +62,17 @@ def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:
     return moves and all(_is_told(trace, x, depth - 1) for x in equation.inputs)
 
 
-def _told(trace: Trace, array: Array) -> Array:
-    """The sizes that such an Array holds."""
+def _symbolic(trace: Trace, array: Array) -> Array:
+    """An Array that `_is_told` accepts, with its elements as sizes."""
     if array.value is not None:
         return array
-    if array.equation is None or array in trace.reads:
-        known = np.empty(int(array.size), dtype=object)
-        known[:] = read(trace, array)
+    equation = array.equation
+    if equation is None or array in trace.reads:
+        elements = np.empty(int(array.size), dtype=object)
+        elements[:] = read(trace, array)
         shape = tuple(map(int, array.shape))
-        return of_sizes(known.reshape(shape), array.dtype, shape)
-    return bind(array.equation.primitive, *(_told(trace, x) for x in array.equation.inputs), **array.equation.params)[0]
+        return of_sizes(elements.reshape(shape), array.dtype, shape)
+    return bind(equation.primitive, *(_symbolic(trace, x) for x in equation.inputs), **equation.params)[0]
 
 
 def known_sizes(array: Array, guess: int = 1) -> list[Size]:

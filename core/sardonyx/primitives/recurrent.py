@@ -66,6 +66,6 @@ def recurrent(layer: Layer, inputs: Array, weights: Array, others: Mapping[str, 
     >>> [round(float(row), 2) for row in rows.value.ravel()]  # tanh(1), then tanh(1 + tanh(1) / 2)
     [0.76, 0.88]
     """
-    given = {name: array for name, array in others.items() if array is not None}
-    params = {**vars(layer), "operands": tuple(given)}
-    return list(bind(RECURRENT, inputs, weights, *given.values(), **params))
+    operands = {name: array for name, array in others.items() if array is not None}
+    params = {**vars(layer), "operands": tuple(operands)}
+    return list(bind(RECURRENT, inputs, weights, *operands.values(), **params))

@@ -32,13 +32,13 @@ Step: TypeAlias = Callable[..., list[Array]]
 """`step(inputs, *states)`: the states after a step, from what the inputs give to the gates and the states before."""
 
 
-def spell(layer: Layer, inputs: Array, weights: Array, given: Mapping[str, Array]) -> list[Array]:
-    """The results of `recurrent`; `given` are its operands by name."""
+def spell(layer: Layer, inputs: Array, weights: Array, operands: Mapping[str, Array]) -> list[Array]:
+    """The results of `recurrent`; `operands` are its further operands by name."""
     _, count, batch, _ = inputs.shape
     shape = (count, batch, weights.shape[2])
-    start = [given[name] if name in given else full(shape, 0, inputs.dtype) for name in STATES[layer.cell]]
-    step = _STEPS[layer.cell](layer, weights, given)
-    return over_steps(step, start, inputs, layer.backwards, given.get("lengths"), "scale" in given)
+    start = [operands[name] if name in operands else full(shape, 0, inputs.dtype) for name in STATES[layer.cell]]
+    step = _STEPS[layer.cell](layer, weights, operands)
+    return over_steps(step, start, inputs, layer.backwards, operands.get("lengths"), "scale" in operands)
 
 
 def over_steps(
@@ -119,15 +119,15 @@ def _functions(layer: Layer) -> list[Function]:
     return [function(place) for place in range(len(layer.activations[0]))]
 
 
-def _rnn(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
+def _rnn(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
     (f,) = _functions(layer)
     return lambda inputs, h: [f(inputs + _product(h, weights))]
 
 
-def _gru(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
+def _gru(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
     f, g = _functions(layer)
     hidden = weights.shape[2]
-    own = given.get("bias")
+    own = operands.get("bias")
 
     def linear_before_reset(inputs: Array, h: Array) -> list[Array]:
         recurrent = _product(h, weights)
@@ -150,17 +150,17 @@ def _gru(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
     return reset_before_linear
 
 
-def lstm(layer: Layer, weights: Array, given: Mapping[str, Array]) -> Step:
+def lstm(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
     """A step of an LSTM, whose states are h and c."""
     f, g, last = _functions(layer)
     hidden = weights.shape[2]
-    peepholes = _split(unsqueeze(given["peephole"], [1]), hidden, 3) if "peephole" in given else None
+    peepholes = _split(unsqueeze(operands["peephole"], [1]), hidden, 3) if "peephole" in operands else None
 
     def of_state(h: Array) -> Array:
-        if "scale" not in given:
+        if "scale" not in operands:
             return _product(h, weights)
         whole, scale = rounded(h, [1, 2])
-        return _product(whole, weights) * (scale * unsqueeze(given["scale"], [1]))
+        return _product(whole, weights) * (scale * unsqueeze(operands["scale"], [1]))
 
     def step(inputs: Array, h: Array, c: Array) -> list[Array]:
         every = inputs + of_state(h)

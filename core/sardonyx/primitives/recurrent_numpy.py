@@ -36,10 +36,10 @@ class _Steps:
         x, weights, *others = inputs
         self.y, *self.last = outputs
         self.layer = layer
-        self.given = dict(zip(layer.operands, others, strict=True))
+        self.operands = dict(zip(layer.operands, others, strict=True))
         directions, batch, hidden = shape = self.last[0].shape
         # Without lengths a step changes the states where they are.
-        self.after = [np.empty_like(state) for state in self.last] if "lengths" in self.given else self.last
+        self.after = [np.empty_like(state) for state in self.last] if "lengths" in self.operands else self.last
         self.spare = np.empty(shape, x.dtype)
         self.gates = np.empty((sum(self.groups), *shape), x.dtype)
         self.products = [np.empty((directions, batch, count * hidden), x.dtype) for count in self.groups]
@@ -61,9 +61,9 @@ class _Steps:
 
     def __call__(self) -> None:
         for name, state in zip(STATES[self.layer.cell], self.last, strict=True):
-            np.copyto(state, self.given.get(name, 0))
-        if "lengths" in self.given:
-            self._with_lengths(self.given["lengths"][:, None])
+            np.copyto(state, self.operands.get(name, 0))
+        if "lengths" in self.operands:
+            self._with_lengths(self.operands["lengths"][:, None])
             return
         for rows, *sums in zip(self.rows, *self.sums, strict=True):
             self.step(*sums)
@@ -129,8 +129,8 @@ class _Gru(_Steps):
         product = self.products[1]
         if self.layer.linear_before_reset:
             np.matmul(h, self.weights[1], out=product)
-            if "bias" in self.given:
-                np.add(product, self.given["bias"][:, None], out=product)
+            if "bias" in self.operands:
+                np.add(product, self.operands["bias"][:, None], out=product)
             np.multiply(reset, product, out=product)
         else:
             np.multiply(reset, h, out=spare)
@@ -147,7 +147,7 @@ class _Lstm(_Steps):
 
     def __init__(self, layer: Layer, inputs: Sequence[np.ndarray], outputs: Sequence[np.ndarray]) -> None:
         super().__init__(layer, inputs, outputs)
-        peephole = self.given.get("peephole")
+        peephole = self.operands.get("peephole")
         self.peepholes = None if peephole is None else np.split(peephole[:, None], 3, axis=2)
 
     def step(self, *sums: Sums) -> None:
@@ -177,12 +177,12 @@ class _Lstm(_Steps):
 
     def _multiply(self) -> None:
         h, (weights,), (product,) = self.last[0], self.weights, self.products
-        if "scale" not in self.given:
+        if "scale" not in self.operands:
             np.matmul(h, weights, out=product)
             return
         whole, scale = _rounded(np.where(self.counted, h, 0) if self.counted else h)
         np.matmul(whole, weights, out=product)
-        np.multiply(product, scale * self.given["scale"][:, None], out=product)
+        np.multiply(product, scale * self.operands["scale"][:, None], out=product)
 
 
 def _rounded(h: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

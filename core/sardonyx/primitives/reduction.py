@@ -130,16 +130,18 @@ def arg(x: Array, function: str, axis: int, keepdims: bool = False, last: bool =
     """Where the largest (`argmax`) or smallest element is: the first such place, or the last."""
     axis = normalize_axis(axis, x.rank)
     if last:
-        found = cast(reduce(flip(x, [axis]), function, [axis], keepdims), dtypes.int64)
-        return elementwise("sub", x.shape[axis] - 1, found)
+        place = cast(reduce(flip(x, [axis]), function, [axis], keepdims), dtypes.int64)
+        return elementwise("sub", x.shape[axis] - 1, place)
     return reduce(x, function, [axis], keepdims)
 
 
 def cumulative(x: Array, function: str, axis: int, exclusive: bool = False, reverse: bool = False) -> Array:
     """Running `sum` or `prod` along an axis; `exclusive` leaves the element itself out."""
     axis = normalize_axis(axis, x.rank)
-    known = native(x)
-    return cast(bind(CUMULATIVE, known, function=function, axis=axis, exclusive=exclusive, reverse=reverse)[0], x.dtype)
+    operand = native(x)
+    return cast(
+        bind(CUMULATIVE, operand, function=function, axis=axis, exclusive=exclusive, reverse=reverse)[0], x.dtype
+    )
 
 
 def sort(x: Array, axis: int, descending: bool = False) -> tuple[Array, Array]:

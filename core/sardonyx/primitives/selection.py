@@ -31,8 +31,8 @@ class TopK(Primitive):
             order = order[..., :k]
         else:
             order = _first(lines.reshape(-1, lines.shape[-1]), k, largest).reshape(*lines.shape[:-1], k)
-        found = np.take_along_axis(lines, order, -1), order
-        return [np.moveaxis(item, -1, axis) for item in found]
+        outputs = np.take_along_axis(lines, order, -1), order
+        return [np.moveaxis(item, -1, axis) for item in outputs]
 
     def expand(self, x: Array, k: Size, axis: int, largest: bool) -> Sequence[Array]:
         """A slice of what is sorted."""

@@ -49,8 +49,8 @@ class Suppression(Primitive):
                 line = scores[image, kind]
                 places = np.flatnonzero(line > max(threshold, LOWEST))
                 places = places[np.argsort(-line[places], kind="stable")]
-                found = places[_survivors(sides[image][:, places], count, overlap)]
-                chosen[image, kind, : len(found)] = found
+                survivors = places[_survivors(sides[image][:, places], count, overlap)]
+                chosen[image, kind, : len(survivors)] = survivors
         return [chosen]
 
     def expand(
@@ -59,23 +59,25 @@ class Suppression(Primitive):
         """A loop that chooses one box of each image and class in every turn, among those that any class may choose."""
         good = scores > threshold
         numbers = squeeze(nonzero(reduce(good, "any", [0, 1])), [0])
-        left = gather(where(good, scores, LOWEST), [numbers], [2], 2)
-        chosen = self._turns(gather(sides, [numbers], [2], 2), left, elementwise("min", most, room), overlap, room)
-        found = gather(numbers, [maximum(chosen, 0)], [0])
-        return [where(chosen < 0, -1, cast(found, dtypes.int32))]
+        candidates = gather(where(good, scores, LOWEST), [numbers], [2], 2)
+        chosen = self._turns(
+            gather(sides, [numbers], [2], 2), candidates, elementwise("min", most, room), overlap, room
+        )
+        boxes = gather(numbers, [maximum(chosen, 0)], [0])
+        return [where(chosen < 0, -1, cast(boxes, dtypes.int32))]
 
     def _turns(self, sides: Array, scores: Array, most: Array, overlap: Array, room: Size) -> Array:
         """int32 [images, classes, room]: the best box at each turn, -1 where there was none."""
         images, places, turns = (iota(shape, 0) for shape in ((scores.shape[0], 1), (scores.shape[2],), (room,)))
         lines = [squeeze(slice_axis(sides, 1, k, 1), [1]) for k in range(4)]
 
-        def turn(number: Array, going: Array, left: Array, chosen: Array) -> list[Array]:
-            best = arg(left, "argmax", 2)
+        def turn(number: Array, going: Array, candidates: Array, chosen: Array) -> list[Array]:
+            best = arg(candidates, "argmax", 2)
             taken = [unsqueeze(gather(line, [images, best], [0, 1]), [2]) for line in lines]
             gone = _overlap(taken, [unsqueeze(line, [1]) for line in lines], overlap)
-            rest = where(gone | equal(places, unsqueeze(best, [2])), LOWEST, left)
-            found = where(_any_left(left), cast(best, dtypes.int32), -1)
-            now = where(equal(turns, number), unsqueeze(found, [2]), chosen)
+            rest = where(gone | equal(places, unsqueeze(best, [2])), LOWEST, candidates)
+            choice = where(_any_left(candidates), cast(best, dtypes.int32), -1)
+            now = where(equal(turns, number), unsqueeze(choice, [2]), chosen)
             return [reduce(_any_left(rest), "any"), rest, now]
 
         none = full((*scores.shape[:2], room), -1, dtypes.int32)
@@ -100,19 +102,19 @@ def _area(sides: list[Array]) -> Array:
 
 
 def _survivors(sides: np.ndarray, most: int, limit: np.ndarray) -> list[int]:
-    """The first boxes [4, count], at most as many, that none of those before them drives out."""
-    kept: list[int] = []
+    """The places of the first boxes [4, count], at most `most`, that no survivor before them drives out."""
+    survivors: list[int] = []
     for start in range(0, sides.shape[1], _BLOCK):
         block = sides[:, start : start + _BLOCK]
-        gone = np.asarray(_driven_out(sides[:, kept, None], block[:, None], limit).any(0))
+        gone = np.asarray(_driven_out(sides[:, survivors, None], block[:, None], limit).any(0))
         others = _driven_out(block[:, :, None], block[:, None], limit)
         for place in range(block.shape[1]):
-            if len(kept) == most:
-                return kept
+            if len(survivors) == most:
+                return survivors
             if not gone[place]:
-                kept.append(start + place)
+                survivors.append(start + place)
                 gone |= others[place]
-    return kept
+    return survivors
 
 
 def _driven_out(a: np.ndarray, b: np.ndarray, limit: np.ndarray) -> np.ndarray:
@@ -120,8 +122,8 @@ def _driven_out(a: np.ndarray, b: np.ndarray, limit: np.ndarray) -> np.ndarray:
     width = np.maximum(np.minimum(a[3], b[3]) - np.maximum(a[1], b[1]), 0)
     common = height * width
     union = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]) - common
-    found: np.ndarray = (union > 0) & (common / union > limit)
-    return found
+    exceeds: np.ndarray = (union > 0) & (common / union > limit)
+    return exceeds
 
 
 SUPPRESSION = primitive(Suppression)

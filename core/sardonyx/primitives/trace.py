@@ -63,7 +63,7 @@ class Trace:
     """Symbols that no run told yet, and the numbers that stand for them; kept by the root."""
     branched: int = 0
     """How many guards there were when a branch was last chosen; kept by the root."""
-    _known: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
+    _recorded: dict[Any, tuple[Array, ...]] = field(default_factory=dict)
     _own: set[Array] = field(default_factory=set)
     _counter: int = 0
 
@@ -123,8 +123,8 @@ class Trace:
     def record(self, prim: Primitive, inputs: tuple[Array, ...], params: dict[str, Any]) -> tuple[Array, ...]:
         inputs = tuple(map(self.materialise, inputs))
         key = (prim.name, inputs, freeze(params)) if prim.pure else None
-        if key is not None and key in self._known:
-            return self._known[key]
+        if key is not None and key in self._recorded:
+            return self._recorded[key]
         types = prim.infer(*inputs, **params)
         return self.append(prim, inputs, params, types, key)
 
@@ -144,7 +144,7 @@ class Trace:
             self._own.add(output)
         self.equations.append(equation)
         if key is not None:
-            self._known[key] = outputs
+            self._recorded[key] = outputs
         return outputs
 
     def value_in_this_call(self, array: Array) -> np.ndarray | None:
@@ -153,8 +153,8 @@ class Trace:
             return evaluate(array, self.feeds)
 
     def forget(self) -> None:
-        """Record what was recorded before once more when it is asked for: earlier equations may come later now."""
-        self._known.clear()
+        """Share no earlier equation with new ones that equal it: it may come later than they do now."""
+        self._recorded.clear()
 
     def dissolve(self) -> None:
         """Part equations from what they compute, which refer to each other: their memory is free at once."""

@@ -53,8 +53,8 @@ class ReduceWindow(Primitive):
             return [values.astype(x.dtype, copy=False)]
         places = np.zeros(values.shape, np.int64)
         for place, columns in reversed(list(enumerate(product(*steps)))):
-            found = padded[(..., *columns)]
-            np.copyto(places, place, where=(found == values) | (found != found))
+            elements = padded[(..., *columns)]
+            np.copyto(places, place, where=(elements == values) | (elements != elements))
         return [places]
 
 
@@ -77,10 +77,10 @@ def bordered(x: np.ndarray, low: Sequence[Size], high: Sequence[Size], value: Sc
     widths = [(0, 0)] * (x.ndim - len(low)) + [(int(a), int(b)) for a, b in zip(low, high, strict=True)]
     if all(width == (0, 0) for width in widths):
         return x
-    kept = x[tuple(slice(max(0, -a), size - max(0, -b)) for size, (a, b) in zip(x.shape, widths, strict=True))]
+    cropped = x[tuple(slice(max(0, -a), size - max(0, -b)) for size, (a, b) in zip(x.shape, widths, strict=True))]
     widths = [(max(0, a), max(0, b)) for a, b in widths]
-    result = np.full([a + size + b for size, (a, b) in zip(kept.shape, widths, strict=True)], value, x.dtype)
-    result[tuple(slice(a, a + size) for size, (a, _) in zip(kept.shape, widths, strict=True))] = kept
+    result = np.full([a + size + b for size, (a, b) in zip(cropped.shape, widths, strict=True)], value, x.dtype)
+    result[tuple(slice(a, a + size) for size, (a, _) in zip(cropped.shape, widths, strict=True))] = cropped
     return result
 
 
