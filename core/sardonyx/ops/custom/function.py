@@ -88,8 +88,8 @@ def declare(
     inputs = [each for each in parameters if each.kind is not each.KEYWORD_ONLY]
     attributes = {each.name: each for each in parameters if each.kind is each.KEYWORD_ONLY}
 
-    def expand_node(self: Operator, *given: Array | None) -> Any:
-        return expand(self, given, {each: _held(getattr(self, each)) for each in attributes})
+    def expand_node(self: Operator, *operands: Array | None) -> Any:
+        return expand(self, operands, {each: _held(getattr(self, each)) for each in attributes})
 
     own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
     expand_node.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
@@ -151,7 +151,7 @@ def host_expand(
 ) -> Callable[..., Any]:
     """The expansion of an operator whose function takes arrays and attributes: a call of the host."""
 
-    known = None if types is None else [parsed(text) for text in types]
+    declared = None if types is None else [parsed(text) for text in types]
 
     @host_function(key, pure=pure)
     def run(*arrays: Any, present: list[bool], taken: list[str], given: list[str], attributes: dict[str, Any]) -> Any:
@@ -165,20 +165,21 @@ def host_expand(
                     f"the attribute {each!r} cannot be given to a function of the host; use an input"
                 )
         present = [x for x in inputs if x is not None]
-        if wgsl is None or len(present) < len(inputs) or infer or known:
-            results = results_of(function, inputs, attributes, known, infer)
+        if wgsl is None or len(present) < len(inputs) or infer or declared:
+            results = results_of(function, inputs, attributes, declared, infer)
         else:
             results = [(present[0].dtype, ())]
-        given = {
+        arguments = {
             "present": [x is not None for x in inputs],
             "taken": [x.dtype.name for x in present],
             "given": [dtype.name for dtype, _ in results],
             "attributes": {each: list(v) if isinstance(v, tuple) else v for each, v in attributes.items()},
         }
         if wgsl is None or len(present) < len(inputs):
-            return call_host(key, *present, results=results, **given)
+            return call_host(key, *present, results=results, **arguments)
         names = list(inspect.signature(function).parameters)[: len(inputs)]
         values = {each: value for each, value in attributes.items() if isinstance(value, (bool, int, float))}
-        return shader_map(present, results[0][0], body=wgsl, names=names, values=values, function=key, attributes=given)
+        dtype = results[0][0]
+        return shader_map(present, dtype, body=wgsl, names=names, values=values, function=key, attributes=arguments)
 
     return expand

@@ -25,16 +25,16 @@ def results_of(
     function: Callable[..., Any],
     inputs: Sequence[Array | None],
     attributes: dict[str, Any],
-    known: Results | None,
+    results: Results | None,
     infer: Infer | None,
 ) -> Results:
-    """The types and shapes of what a function gives; sizes that only the run tells are None, or guesses."""
+    """The types and shapes of a function's results; sizes that only the run determines are None, or guesses."""
     if infer is not None:
-        found = infer(*inputs, **attributes)
-        pairs = [found] if isinstance(found, tuple) else found
-        known = [(as_dtype(dtype), tuple(shape)) for dtype, shape in pairs]
-    if known is not None:
-        return [(dtype, _guessed(shape, inputs)) for dtype, shape in known]
+        inferred = infer(*inputs, **attributes)
+        pairs = [inferred] if isinstance(inferred, tuple) else inferred
+        results = [(as_dtype(dtype), tuple(shape)) for dtype, shape in pairs]
+    if results is not None:
+        return [(dtype, _guessed(shape, inputs)) for dtype, shape in results]
     return _tried(function, inputs, attributes)
 
 
@@ -57,20 +57,20 @@ def parsed(text: str) -> tuple[DType, tuple[Size | Guess | None, ...]]:
 
 
 def _tried(function: Callable[..., Any], inputs: Sequence[Array | None], attributes: dict[str, Any]) -> Results:
-    """As the function gives for the elements of this call, or for zeros where they are not known yet."""
+    """The types and shapes that a trial gives, on the elements of this call, or on zeros where they are unknown."""
     trace = active_trace()
     if trace is not None and trace.early:
         raise TooEarlyError
     arrays = [None if x is None else outward(_elements(x), x.dtype, active_strings() or StringTable()) for x in inputs]
     try:
         with np.errstate(all="ignore"):
-            found = listed(function(*arrays, **attributes))
+            outputs = listed(function(*arrays, **attributes))
     except Exception as error:
         raise NotImplementedError(
             f"a trial on zeros, for the types of the results, ended with {type(error).__name__}: {error}; "
             "give custom_op their types=, or infer="
         ) from error
-    return [(dtypes.of(each.dtype), tuple(map(Guess, each.shape))) for each in found]
+    return [(dtypes.of(each.dtype), tuple(map(Guess, each.shape))) for each in outputs]
 
 
 def _elements(array: Array) -> np.ndarray:
@@ -82,31 +82,31 @@ def _elements(array: Array) -> np.ndarray:
     if array.dtype is dtypes.string:
         strings = active_strings() or StringTable()
         return strings.encode(np.full(shape, "", object))
-    known = trace.value_in_this_call(array) if trace is not None else None
-    return np.zeros(shape, array.dtype.storage) if known is None else known
+    value = trace.value_in_this_call(array) if trace is not None else None
+    return np.zeros(shape, array.dtype.storage) if value is None else value
 
 
-def as_dtype(given: Any) -> DType:
+def as_dtype(dtype: Any) -> DType:
     """An element type by its name, by NumPy's type or as it is."""
-    if isinstance(given, DType):
-        return given
-    return dtypes.by_name(given) if isinstance(given, str) else dtypes.of(np.dtype(given))
+    if isinstance(dtype, DType):
+        return dtype
+    return dtypes.by_name(dtype) if isinstance(dtype, str) else dtypes.of(np.dtype(dtype))
 
 
-def listed(found: Any) -> list[np.ndarray]:
-    """What a function gave, as a list of arrays."""
-    return [np.asarray(each) for each in (found if isinstance(found, (tuple, list)) else [found])]
+def listed(outputs: Any) -> list[np.ndarray]:
+    """A function's results as a list of arrays."""
+    return [np.asarray(each) for each in (outputs if isinstance(outputs, (tuple, list)) else [outputs])]
 
 
 def arrays_for(arrays: Sequence[np.ndarray], taken: Sequence[str], present: Sequence[bool]) -> list[np.ndarray | None]:
     """The arguments of a function, None for inputs that are left out; `ml_dtypes` where NumPy lacks a type."""
-    given = (
+    operands = (
         array if name == "string" else outward(array, dtypes.by_name(name), StringTable())
         for array, name in zip(arrays, taken, strict=True)
     )
-    return [next(given) if there else None for there in present]
+    return [next(operands) if there else None for there in present]
 
 
-def stored(found: Any, given: Sequence[str]) -> list[np.ndarray]:
-    """What a function gave, as the engine stores it."""
-    return [inward(array, dtypes.by_name(name)) for array, name in zip(listed(found), given, strict=False)]
+def stored(outputs: Any, names: Sequence[str]) -> list[np.ndarray]:
+    """A function's results in the engine's storage, as the element types of these names."""
+    return [inward(array, dtypes.by_name(name)) for array, name in zip(listed(outputs), names, strict=False)]

@@ -15,9 +15,9 @@ def unknown(node: Node, imports: Collection[str] | None = None) -> SardonyxError
     """The error for a node whose operator nobody declared: as in onnxruntime Fail, but InvalidGraph where the domain is
     ONNX's own, or is not among the imports, if these are given."""
     domain = node.domain or "ai.onnx"
-    told = f"{node.label}: no operator {node.op_type!r} is known in domain {domain!r}; {suggestion(node)}"
+    message = f"{node.label}: no operator {node.op_type!r} is known in domain {domain!r}; {suggestion(node)}"
     is_imported = imports is None or node.domain in imports
-    return InvalidGraph(told) if node.domain in _STANDARD or not is_imported else Fail(told)
+    return InvalidGraph(message) if node.domain in _STANDARD or not is_imported else Fail(message)
 
 
 def suggestion(node: Node) -> str:
@@ -33,8 +33,10 @@ def suggestion(node: Node) -> str:
     """
     needed = node.inputs.index(None) if None in node.inputs else len(node.inputs)
     inputs = [f"x{k}" if k < needed else f"x{k}=None" for k in range(len(node.inputs))]
-    given = [f"{name}={_text(attribute.value)}" for name, attribute in node.attributes.items() if name.isidentifier()]
-    parameters = ", ".join([*inputs, *(["*", *given] if given else [])])
+    attributes = [
+        f"{name}={_text(attribute.value)}" for name, attribute in node.attributes.items() if name.isidentifier()
+    ]
+    parameters = ", ".join([*inputs, *(["*", *attributes] if attributes else [])])
     snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W", "_", node.op_type).lower()
     return (
         "declare it before the session is made:\n\n"
