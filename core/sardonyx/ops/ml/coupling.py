@@ -23,8 +23,8 @@ def quadratic(chances: Array, pairs: Sequence[tuple[int, int]], count: int) -> A
         [numbers.get((min(i, j), max(i, j)), 0) for i in range(count) for j in range(count)], np.int64
     ).reshape(count, count)
     above, same = np.triu(np.ones((count, count), bool), 1), np.eye(count, dtype=bool)
-    given = p.gather(chances, [constant(places)], [1], 1)
-    against = p.where(constant(above), 1.0 - given, given)  # [i, j]: the chance of j against i
+    pairwise = p.gather(chances, [constant(places)], [1], 1)
+    against = p.where(constant(above), 1.0 - pairwise, pairwise)  # [i, j]: the chance of j against i
     square = p.where(constant(same), 0.0, against * against)
     diagonal = p.sum_(square, [2], keepdims=True)
-    return p.where(constant(same), diagonal, -given * (1.0 - given))
+    return p.where(constant(same), diagonal, -pairwise * (1.0 - pairwise))

@@ -108,14 +108,14 @@ class OneHotEncoder(Operator, since=1, domain="ai.onnx.ml"):
 
     def expand(self, x: Array) -> Array:
         strings = x.dtype is dtypes.string
-        found = self.cats_strings if strings else self.cats_int64s
-        if found is None:
+        values = self.cats_strings if strings else self.cats_int64s
+        if values is None:
             raise ValueError(f"x is {x.dtype}; the attribute {'cats_strings' if strings else 'cats_int64s'} is missing")
-        categories = constant(np.array(found, object if strings else np.int64))
+        categories = constant(np.array(values, object if strings else np.int64))
         places = p.equal(p.unsqueeze(x if strings else p.cast(x, dtypes.int64), [x.rank]), categories)
         if not self.zeros:
-            (known,) = known_sizes(p.cast(_all_rows(places), dtypes.int64))
-            if known == 0:
+            (is_complete,) = known_sizes(p.cast(_all_rows(places), dtypes.int64))
+            if is_complete == 0:
                 raise ValueError("x has an element of no category; zeros=1 would give a row of zeros")
         return p.cast(places, dtypes.float32)
 
@@ -128,6 +128,6 @@ class OneHotEncoder(Operator, since=1, domain="ai.onnx.ml"):
 
 
 def _all_rows(places: Array) -> Array:
-    """Whether something is true along the last axis, wherever one looks."""
-    known = p.reduce(places, "any", [places.rank - 1])
-    return p.reduce(known, "all", range(known.rank))
+    """Whether every line along the last axis has an element that is true."""
+    lines = p.reduce(places, "any", [places.rank - 1])
+    return p.reduce(lines, "all", range(lines.rank))

@@ -172,28 +172,28 @@ def _reached(nodes: Nodes) -> np.ndarray:
 
 def _breadth_first(tree: np.ndarray, depth: np.ndarray) -> np.ndarray:
     """The nodes that a root leads to, in order of tree and depth."""
-    known = np.flatnonzero(tree >= 0)
-    key = tree[known] * (int(depth.max(initial=0)) + 1) + depth[known]
-    return known if (key[1:] >= key[:-1]).all() else known[np.argsort(key, kind="stable")]
+    nodes = np.flatnonzero(tree >= 0)
+    key = tree[nodes] * (int(depth.max(initial=0)) + 1) + depth[nodes]
+    return nodes if (key[1:] >= key[:-1]).all() else nodes[np.argsort(key, kind="stable")]
 
 
 def _at_most(nodes: Nodes, dtype: np.dtype[Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers with which `x <= number` (or `x == number`) answers each node, and whether yes then means no.
+    """Thresholds of the test `x <= threshold` (or `x == threshold`) at each node, and whether its answer is negated.
 
-    x < y is x <= the number before y. Numbers that dtype lacks are rounded down, which changes no answer.
+    x < y is x <= the number before y. Thresholds that dtype lacks are rounded down, which changes no answer.
     """
-    given = nodes.split.astype(np.promote_types(nodes.split.dtype, dtype), copy=False)
-    strict, down = (nodes.mode == LT) | (nodes.mode == GTE), given.dtype.type(-np.inf)
-    wide = given
+    thresholds = nodes.split.astype(np.promote_types(nodes.split.dtype, dtype), copy=False)
+    strict, down = (nodes.mode == LT) | (nodes.mode == GTE), thresholds.dtype.type(-np.inf)
+    wide = thresholds
     if strict.any():
-        wide = np.where(strict, np.where(given == down, np.nan, np.nextafter(given, down)), given)
+        wide = np.where(strict, np.where(thresholds == down, np.nan, np.nextafter(thresholds, down)), thresholds)
     with np.errstate(over="ignore"):
         split = wide.astype(dtype, copy=False)
     if split.dtype != wide.dtype:
         exact = (nodes.mode == EQ) | (nodes.mode == NEQ)
         split = np.where(split > wide, np.nextafter(split, split.dtype.type(-np.inf)), split)
         split = np.where(exact & (split != wide), split.dtype.type(np.nan), split)
-    above = ((nodes.mode == GT) | (nodes.mode == GTE)) & ~np.isnan(given)
+    above = ((nodes.mode == GT) | (nodes.mode == GTE)) & ~np.isnan(thresholds)
     return split, above | (nodes.mode == NEQ)
 
 

@@ -21,13 +21,13 @@ WHOLE = np.array([[1, 2, -3, 0], [4, -1, 0, 2]], np.int64)
 def product(x: Array, coefficients: Sequence[float], intercepts: Sequence[float], columns: int) -> Array:
     """x [rows, features] times coefficients [columns, features], plus intercepts, if there are any.
 
-    Coefficients beyond those are left over, as in onnxruntime: its own example has some.
+    Further coefficients are ignored, as in onnxruntime, whose own example has some.
     """
-    given = weights = floats(coefficients)
-    if columns and (given.size % columns or x.shape[1] != given.size // columns):
-        weights = given[: columns * int(x.shape[1])]
+    flat = weights = floats(coefficients)
+    if columns and (flat.size % columns or x.shape[1] != flat.size // columns):
+        weights = flat[: columns * int(x.shape[1])]
     if not columns or weights.size % columns or x.shape[1] != weights.size // columns:
-        raise ValueError(f"{given.size} coefficients do not fit {x.shape[1]} features and {columns} results")
+        raise ValueError(f"{flat.size} coefficients do not fit {x.shape[1]} features and {columns} results")
     result = p.matmul(x, constant(np.ascontiguousarray(weights.reshape(columns, -1).T)))
     return result + constant(floats(intercepts)) if len(intercepts) else result
 

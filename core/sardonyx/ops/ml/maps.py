@@ -82,9 +82,9 @@ def _fixed(x: Array) -> Array:
 
 
 def _placed(x: Map[Array], keys: Sequence[int | str], absent: int | str) -> Array:
-    """[1, key]: the values for these keys, and something for those that are absent."""
-    known = {key: place for place, key in enumerate(x.keys)}
-    places = [known.get(key, len(known)) for key in keys]
+    """The values [1, keys] of a map for these keys; `absent` for those that it lacks."""
+    by_key = {key: place for place, key in enumerate(x.keys)}
+    places = [by_key.get(key, len(by_key)) for key in keys]
     values = p.concat([x.values, constant(np.array([absent]), x.values.dtype)], 0)
     return p.unsqueeze(p.gather(values, [constant(np.array(places, np.int64))], [0]), [0])
 

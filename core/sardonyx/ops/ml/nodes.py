@@ -55,8 +55,8 @@ class Names:
         self.trees, self.nodes = trees, nodes
         number = np.repeat(np.arange(len(begins)), np.diff(np.append(begins, count)))
         self.plain = bool((nodes == np.arange(count) - begins[number]).all())  # numbered from 0 on in every tree
-        self.known, self.first = np.unique(trees[begins], return_inverse=True)
-        self.plain &= len(self.known) == len(begins)
+        self.tree_ids, self.first = np.unique(trees[begins], return_inverse=True)
+        self.plain &= len(self.tree_ids) == len(begins)
         if self.plain:
             self.begin = np.empty(len(begins) + 1, np.int64)
             self.begin[self.first] = begins
@@ -70,31 +70,31 @@ class Names:
             raise ValueError(f"node {nodes[again]} of tree {trees[again]} is there twice")
 
     def places(self, trees: np.ndarray, nodes: np.ndarray, name: str) -> np.ndarray:
-        """Where these nodes stand; ValueError names one that is not there."""
+        """The places of these nodes; raises ValueError for one that is not there."""
         if not len(nodes):
             return nodes
         places: np.ndarray
-        tree, found = _search(self.known, trees)
+        tree, present = _search(self.tree_ids, trees)
         if self.plain:
-            found &= (nodes >= 0) & (nodes < self.sizes[tree])
+            present &= (nodes >= 0) & (nodes < self.sizes[tree])
             places = self.begin[tree] + nodes
         else:
             node, there = _search(self.numbers, nodes)
-            key, known = _search(self.keys, tree * len(self.numbers) + node)
-            found &= there & known
+            key, paired = _search(self.keys, tree * len(self.numbers) + node)
+            present &= there & paired
             places = self.order[key]
-        if not found.all():
-            lost = int(np.flatnonzero(~found)[0])
+        if not present.all():
+            lost = int(np.flatnonzero(~present)[0])
             raise ValueError(f"{name} names node {nodes[lost]} of tree {trees[lost]}, which is not there")
         return places
 
 
 def _search(ordered: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Where values are in an ordered list, and whether they are."""
+    """The places of values in an ordered list, and whether each value is in it."""
     if len(ordered) and ordered[-1] - ordered[0] == len(ordered) - 1:
         places = values - ordered[0]
-        found = (places >= 0) & (places < len(ordered))
-        return np.where(found, places, 0), found
+        present = (places >= 0) & (places < len(ordered))
+        return np.where(present, places, 0), present
     places = np.minimum(np.searchsorted(ordered, values), len(ordered) - 1)
     return places, ordered[places] == values
 

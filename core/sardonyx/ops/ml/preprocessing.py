@@ -87,9 +87,9 @@ class Imputer(Operator, domain=ML):
         if not len(wanted):
             name = "imputed_value_floats" if x.dtype.is_float else "imputed_value_int64s"
             raise ValueError(f"{name} is missing, which inputs of {x.dtype} need")
-        known = np.asarray(wanted, x.dtype.storage)
+        imputed = np.asarray(wanted, x.dtype.storage)
         features = x.shape[1 if x.rank > 1 else 0]
-        new = of_features(known if features == len(known) else known[:1], x, "imputed values")
+        new = of_features(imputed if features == len(imputed) else imputed[:1], x, "imputed values")
         missing = p.isnan(x) if old != old else p.equal(x, old)
         return p.where(missing, new, x)
 
@@ -125,8 +125,8 @@ class ArrayFeatureExtractor(Operator, domain=ML):
         if not x.rank:
             raise ValueError("a scalar has no features")
         _check(places, x.shape[-1])
-        found = p.gather(x, [p.reshape(places, [places.size])], [x.rank - 1], x.rank - 1)
-        return p.unsqueeze(found, [0]) if x.rank == 1 else found
+        features = p.gather(x, [p.reshape(places, [places.size])], [x.rank - 1], x.rank - 1)
+        return p.unsqueeze(features, [0]) if x.rank == 1 else features
 
     samples = [
         sample((2, 5), np.array([0, 4, 1])),

@@ -29,8 +29,8 @@ class Tally:
     def __init__(self, forest: Forest, votes: Votes, targets: int, function: str) -> None:
         self.forest, self.targets, self.function = forest, targets, function
         place = forest.place[votes.node]
-        kept = np.flatnonzero((place >= 0) & forest.leaf[place])
-        place, target, weight = place[kept], votes.target[kept], votes.weight[kept]
+        at_leaf = np.flatnonzero((place >= 0) & forest.leaf[place])
+        place, target, weight = place[at_leaf], votes.target[at_leaf], votes.weight[at_leaf]
         nodes, neutral = len(forest.leaf), NEUTRAL[function]
         counts = occurrences(place, nodes)
         slots = None if targets == 1 else _slots(forest, place, target, counts, targets)
@@ -75,8 +75,8 @@ class Tally:
         operands = constant(self.roots), [*map(constant, forest.tables)], constant(self.table)
         return self._without_votes(tree_ensemble(x, *operands, forest.depth, self.targets, self.function))
 
-    def _without_votes(self, found: Array) -> Array:
-        return found if self.function == "sum" else p.where(p.isinf(found), 0.0, found)
+    def _without_votes(self, scores: Array) -> Array:
+        return scores if self.function == "sum" else p.where(p.isinf(scores), 0.0, scores)
 
 
 def _slots(
@@ -105,7 +105,7 @@ def _slots(
 
 
 class Voters:
-    """Which targets have votes: `sure` ones from every row, `never` ones from none; `told` says whether all are so.
+    """Which targets have votes: `sure` ones for every row, `never` ones for none; `settled` if each target is either.
 
     For the others there are `ballots`, whose scores are how many votes a target has.
     """
@@ -116,19 +116,19 @@ class Voters:
 
     @cached_property
     def sure(self) -> np.ndarray:
-        """All leaves of some tree vote for these."""
+        """Whether all leaves of some tree vote for a target."""
         forest, targets = self.forest, self.targets
         place = forest.place[self.votes.node]
-        kept = (place >= 0) & forest.leaf[place]
-        cells, _ = _counted(place[kept] * targets + self.votes.target[kept])
+        at_leaf = (place >= 0) & forest.leaf[place]
+        cells, _ = _counted(place[at_leaf] * targets + self.votes.target[at_leaf])
         keys, counts = _counted(forest.tree[cells // targets] * targets + cells % targets)
         leaves = occurrences(forest.tree[:-1][forest.leaf[:-1]], len(forest.roots))
-        found = np.zeros(targets, bool)
-        found[keys[counts == leaves[keys // targets]] % targets] = True
-        return found
+        mask = np.zeros(targets, bool)
+        mask[keys[counts == leaves[keys // targets]] % targets] = True
+        return mask
 
     @cached_property
-    def told(self) -> bool:
+    def settled(self) -> bool:
         return bool((self.sure | self.never).all())
 
     @cached_property

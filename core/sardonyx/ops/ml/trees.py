@@ -35,12 +35,12 @@ _planted: WeakKeyDictionary[Node, dict[Any, Any]] = WeakKeyDictionary()
 class Trees(Operator, abstract=True):
     """What the operators share: features in, scores out; tables are made once for a node and a type."""
 
-    def kept(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives, made once for the node."""
-        known = _planted.setdefault(self.node, {})
-        if key not in known:
-            known[key] = make()
-        return known[key]
+    def cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        """The result of `make`, computed once for each node and key."""
+        cache = _planted.setdefault(self.node, {})
+        if key not in cache:
+            cache[key] = make()
+        return cache[key]
 
     def score(self, x: Array, forest: Forest, tallies: Sequence[Tally]) -> list[Array]:
         """The scores [rows, targets] of each tally; all of them walk the same trees."""
@@ -58,11 +58,11 @@ class Trees(Operator, abstract=True):
         def agree(value: Array, number: Array, node: Array) -> Array:
             if forest.in_set is None:
                 return value <= number
-            found = member(forest, node, value) if len(forest.members) else p.equal(value, number)
-            return p.where(p.gather(constant(forest.in_set), [node], [0]), found, value <= number)
+            equals = member(forest, node, value) if len(forest.members) else p.equal(value, number)
+            return p.where(p.gather(constant(forest.in_set), [node], [0]), equals, value <= number)
 
-        found = by_rows(x, max(tally.elements for tally in tallies), of_block)
-        return [p.slice_axis(found, 1, k * targets, targets) for k in range(len(tallies))]
+        scores = by_rows(x, max(tally.elements for tally in tallies), of_block)
+        return [p.slice_axis(scores, 1, k * targets, targets) for k in range(len(tallies))]
 
 
 def member(forest: Forest, node: Array, value: Array) -> Array:
@@ -156,12 +156,12 @@ class TreeEnsembleRegressor(NamedTrees, domain=ML):
         x, base = matrix(x, wide=True), self.base()
         if len(base) not in (0, self.n_targets):
             raise ValueError(f"base_values has {len(base)} entries; it needs none, or one of {self.n_targets} targets")
-        forest, tally, voters = self.kept(x.dtype, lambda: self.tables(x.dtype))
-        counted = len(base) > 1 and not voters.told
+        forest, tally, voters = self.cached(x.dtype, lambda: self.tables(x.dtype))
+        counted = len(base) > 1 and not voters.settled
         score, *ballots = self.score(x, forest, [tally, voters.ballots] if counted else [tally])
         voted = ballots[0] > 0 if counted else None
-        found = aggregated(score, self.aggregate_function, len(forest.roots), base, self.post_transform, voted)
-        return p.cast(found, dtypes.float32)
+        result = aggregated(score, self.aggregate_function, len(forest.roots), base, self.post_transform, voted)
+        return p.cast(result, dtypes.float32)
 
     def tables(self, dtype: DType) -> tuple[Forest, Tally, Voters]:
         forest, votes = self.grow("target", self.n_targets, dtype)
@@ -197,24 +197,24 @@ class TreeEnsembleClassifier(NamedTrees, domain=ML):
         count = int(names.shape[0])
         if len(base) not in ((0, 1, 2) if count <= 2 else (0, count)):
             raise ValueError(f"base_values has {len(base)} entries for {count} classes")
-        made = self.kept(x.dtype, lambda: self.tables(x.dtype, count))
-        counted = not made.voters.told and (count == 2 or not (made.positive or len(base)))
-        scores, *ballots = self.score(x, made.forest, [made.tally, *[made.voters.ballots] * counted])
-        voted = ballots[0] > 0 if counted else constant(made.voters.sure.reshape(1, -1))
+        classes = self.cached(x.dtype, lambda: self.tables(x.dtype, count))
+        counted = not classes.voters.settled and (count == 2 or not (classes.positive or len(base)))
+        scores, *ballots = self.score(x, classes.forest, [classes.tally, *[classes.voters.ballots] * counted])
+        voted = ballots[0] > 0 if counted else constant(classes.voters.sure.reshape(1, -1))
         if count == 1:
             score = p.cast(scores + float(base[-1]) if len(base) else scores, dtypes.float32)
-            wins, found = column(score, 0) > 0, probit(score) if self.post_transform == "PROBIT" else score
+            wins, result = column(score, 0) > 0, probit(score) if self.post_transform == "PROBIT" else score
         elif count == 2:
-            wins, found = self.binary(scores, voted, base, made)
+            wins, result = self.binary(scores, voted, base, classes)
         else:
             if len(base):
                 scores = scores + constant(base.astype(scores.dtype.storage))
-            elif not made.positive:  # a class without votes is no choice, even if all others have fewer than none
+            elif not classes.positive:  # a class without votes is no choice, even if all others have fewer than none
                 voted = p.where(voted, scores, -np.inf)
                 return label(names, p.arg(voted, "argmax", 1)), transformed(scores, self.post_transform)
             return label(names, p.arg(scores, "argmax", 1)), transformed(scores, self.post_transform)
-        plain = not made.alone and not len(self.classlabels_strings)  # then onnxruntime gives 0 and 1, not labels
-        return label(constant(np.arange(2), dtypes.int64) if plain else names, wins), found
+        plain = not classes.alone and not len(self.classlabels_strings)  # then onnxruntime gives 0 and 1, not labels
+        return label(constant(np.arange(2), dtypes.int64) if plain else names, wins), result
 
     def tables(self, dtype: DType, count: int) -> Classes:
         forest, votes = self.grow("class", count, dtype)
@@ -222,7 +222,7 @@ class TreeEnsembleClassifier(NamedTrees, domain=ML):
         positive = bool((votes.weight > 0 if count > 2 else votes.weight >= 0).all())
         return Classes(forest, tally, voters, count == 2 and int(voters.never.sum()) == 1, positive)
 
-    def binary(self, scores: Array, voted: Array, base: np.ndarray, made: Classes) -> tuple[Array, Array]:
+    def binary(self, scores: Array, voted: Array, base: np.ndarray, classes: Classes) -> tuple[Array, Array]:
         """Whether the second class wins, and the scores, of two classes.
 
         Where the second one has no votes, the score of the first one decides and makes both; a score without votes is
@@ -230,17 +230,17 @@ class TreeEnsembleClassifier(NamedTrees, domain=ML):
         """
         first, second = p.slice_axis(scores, 1, 0, 1), p.slice_axis(scores, 1, 1, 1)
         voted_first, voted_second = p.slice_axis(voted, 1, 0, 1), p.slice_axis(voted, 1, 1, 1)
-        positive, alone = made.positive and made.alone, first + float(base[0]) if len(base) else first
+        positive, alone = classes.positive and classes.alone, first + float(base[0]) if len(base) else first
         if len(base) == 2:
             second = first + float(base[1])
             left, right = p.where(voted_second, -second, alone), p.where(voted_second, second, 0.0)
-            found = transformed(p.concat([p.where(voted_first, left, 0.0), right], 1), self.post_transform)
+            result = transformed(p.concat([p.where(voted_first, left, 0.0), right], 1), self.post_transform)
         else:
             left = p.where(voted_first, alone, 0.0)
             both = transformed(p.concat([left, second], 1), self.post_transform)
-            found = p.where(voted_second, both, pair(alone, self.post_transform, positive))
+            result = p.where(voted_second, both, pair(alone, self.post_transform, positive))
         decisive = p.where(voted_second, second, alone)
-        return column(decisive, 0) > (0.5 if positive else 0.0), found
+        return column(decisive, 0) > (0.5 if positive else 0.0), result
 
 
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
@@ -275,7 +275,7 @@ class TreeEnsemble(Trees, domain=ML, since=5):
             )
         aggregate = list(AGGREGATES)[self.aggregate_function]
         wide = matrix(x, wide=True)
-        forest, tally = self.kept(wide.dtype, lambda: self.tables(wide.dtype, AGGREGATES[aggregate]))
+        forest, tally = self.cached(wide.dtype, lambda: self.tables(wide.dtype, AGGREGATES[aggregate]))
         (score,) = self.score(wide, forest, [tally])
         transform = TRANSFORMS[self.post_transform]
         return p.cast(aggregated(score, aggregate, len(forest.roots), np.empty(0), transform), x.dtype)
