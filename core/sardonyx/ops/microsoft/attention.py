@@ -22,9 +22,9 @@ LOWEST = float(np.finfo(np.float32).min)
 """What onnxruntime adds to the score of a key that is behind its query."""
 
 
-def refuse(**found: Any) -> None:
-    """Raise for what is given, and named, but not supported."""
-    for name, value in found.items():
+def refuse(**features: Any) -> None:
+    """Raise for the first of these features that a node asks for; none of them is supported."""
+    for name, value in features.items():
         if value is not None and value != 0:
             raise NotImplementedError(f"{name} is not supported; export the model without it")
 
@@ -85,23 +85,26 @@ class _Masked(Operator, abstract=True):
         return heads_merged(p.cast(result, q.dtype)), p.cast(scores(2), q.dtype)
 
     def _padding(self, mask: Array, batch: Size, total: Size) -> Array | None:
-        """What a mask adds to the scores: counts of keys [B], ends and starts [2 B], counts and more [3 B + 2], or for
-        each key [B, T], or for each query and key [B, S, T], whether it is above 0."""
+        """The bias that a mask adds to the scores.
+
+        The mask holds counts of keys [B], ends and starts [2 B], counts and more [3 B + 2], or a number above 0 for
+        each key [B, T], or for each query and key [B, S, T], that takes part.
+        """
         if mask.rank == 1:
             key = p.iota((1, 1, 1, total), 3, mask.dtype)
             ends = p.reshape(_part(mask, 0, 0, batch), (batch, 1, 1, 1))
-            kept = key < ends
+            allowed = key < ends
             if mask.shape[0] == 2 * batch:
-                kept = kept & (key >= p.reshape(_part(mask, 0, batch, batch), (batch, 1, 1, 1)))
+                allowed = allowed & (key >= p.reshape(_part(mask, 0, batch, batch), (batch, 1, 1, 1)))
         elif mask.rank == 2:
             if mask.shape[1] == 1 and total != 1:
                 return None
-            kept = p.unsqueeze(mask > 0, [1, 2])
+            allowed = p.unsqueeze(mask > 0, [1, 2])
         elif mask.rank == 3:
-            kept = p.unsqueeze(mask > 0, [1])
+            allowed = p.unsqueeze(mask > 0, [1])
         else:
             raise NotImplementedError(f"a mask of shape {p.show(mask.shape)} is not supported; use one of three axes")
-        return p.where(kept, p.full((), 0.0, dtypes.float32), self.mask_filter_value)
+        return p.where(allowed, p.full((), 0.0, dtypes.float32), self.mask_filter_value)
 
 
 class SelfAttention(_Masked, abstract=True):
@@ -113,17 +116,17 @@ class SelfAttention(_Masked, abstract=True):
 
     def of_projections(
         self,
-        made: Array,
+        qkv: Array,
         mask: Array | None,
         past: Array | None,
         attention_bias: Array | None = None,
         past_length: Array | None = None,
     ) -> Sequence[Array]:
-        """The results for queries, keys and values [B, S, 3 * hidden], one behind the other."""
+        """The results for queries, keys and values that are concatenated to [B, S, 3 * hidden]."""
         refuse(do_rotary=self.do_rotary)
-        sizes: Sequence[Size] = self.qkv_hidden_sizes or [made.shape[2] // 3] * 3
+        sizes: Sequence[Size] = self.qkv_hidden_sizes or [qkv.shape[2] // 3] * 3
         starts = [0, sizes[0], sizes[0] + sizes[1]]
-        q, k, v = (heads_first(_part(made, 2, *place), self.num_heads) for place in zip(starts, sizes, strict=True))
+        q, k, v = (heads_first(_part(qkv, 2, *place), self.num_heads) for place in zip(starts, sizes, strict=True))
         caches = [None, None] if past is None else [p.squeeze(_part(past, 0, part, 1), [0]) for part in (0, 1)]
         shared = past_length if self.past_present_share_buffer else None
         (k, present_key, before), (v, present_value, _) = (
@@ -148,8 +151,8 @@ class Attention(SelfAttention, domain=MICROSOFT):
         attention_bias: Array | None = None,
         past_length: Array | None = None,
     ) -> Sequence[Array]:
-        made = p.matmul(x, weights)
-        return self.of_projections(made if bias is None else made + bias, mask, past, attention_bias, past_length)
+        qkv = p.matmul(x, weights)
+        return self.of_projections(qkv if bias is None else qkv + bias, mask, past, attention_bias, past_length)
 
     samples = [
         sample((2, 3, 6), (6, 24), (24,), num_heads=2),

@@ -55,8 +55,8 @@ class AttnLSTM(LongShortTermMemory, domain="com.microsoft"):
             values = p.where(p.unsqueeze(scored, [2]), values, 0)
         keys = p.transpose(p.dot_general(values, memory_weights, ([2], [1])), [2, 0, 1, 3])
         v = p.unsqueeze(v, [1, 2])
-        given = {} if peephole is None else {"peephole": peephole}
-        cell = lstm(self.layer(), spelled(r, (count, 4 * hidden, hidden)), given)
+        operands = {} if peephole is None else {"peephole": peephole}
+        cell = lstm(self.layer(), spelled(r, (count, 4 * hidden, hidden)), operands)
 
         def step(inputs: Array, h: Array, c: Array, attention: Array) -> list[Array]:
             shape = attention.shape

@@ -32,10 +32,10 @@ class _Beams(Generation, abstract=True):
         penalty: Array | None,
         silence: int | None = None,
     ) -> list[Array]:
-        """The sequences, their scores, those of all words [most - S, B, M, V] at each step, 0 where none was taken, if
-        they are asked for, and the probability [B] of the word `silence` behind the prompt, if there is such a word.
+        """The sequences and their scores for a prompt [B * M, S] that is repeated for each beam.
 
-        The prompt [B * M, S] stands there once for each beam.
+        Behind these come the scores of all words [most - S, B, M, V] at each step, 0 at steps that were not taken, if
+        the node has that output, and the probability [B] of the word `silence` behind the prompt, if there is one.
         """
         if not 0 < returned <= width:
             raise ValueError(f"num_return_sequences is {returned}, but there are {width} beams; use 1..{width}")
@@ -51,8 +51,8 @@ class _Beams(Generation, abstract=True):
             scores = scores + p.reshape(beams.scores, (prompt.shape[0], 1))
             extra = carried[7 if shows else 6 :]
             if silence is not None and first:
-                found = p.reshape(p.exp(p.slice_axis(likely, 1, silence, 1)), (batch, width))
-                extra = [p.squeeze(p.slice_axis(found, 1, 0, 1), [1])]
+                probabilities = p.reshape(p.exp(p.slice_axis(likely, 1, silence, 1)), (batch, width))
+                extra = [p.squeeze(p.slice_axis(probabilities, 1, 0, 1), [1])]
             if shows:
                 shape = (batch, width, scores.shape[1])
                 before = p.full((most - start, *shape), 0.0, dtypes.float32) if first else carried[6]
@@ -72,12 +72,12 @@ class _Beams(Generation, abstract=True):
             raise ValueError("generation of words for features needs decoder_input_ids or decoder_start_token_id")
         return p.full((features.shape[0], 1), self.decoder_start_token_id, dtypes.int32) if words is None else words
 
-    def pair(self, given: Sequence[Array], words: Array, most: Size, width: int) -> EncoderDecoder:
-        """The encoder, of what is given, perhaps a mask behind it, and the decoder of sequences that begin so."""
+    def pair(self, encoder_inputs: Sequence[Array], words: Array, most: Size, width: int) -> EncoderDecoder:
+        """The encoder of these inputs, with or without a mask, and the decoder that begins with these words."""
         if self.encoder is None:
             raise ValueError(f"model_type {self.model_type}, for an encoder and a decoder, needs an encoder")
-        masked = len(given) > 1
-        return EncoderDecoder(self.run, self.encoder, self.decoder, given, masked, words, most, width)
+        masked = len(encoder_inputs) > 1
+        return EncoderDecoder(self.run, self.encoder, self.decoder, encoder_inputs, masked, words, most, width)
 
 
 class BeamSearch(_Beams, domain=MICROSOFT):
@@ -115,15 +115,15 @@ class BeamSearch(_Beams, domain=MICROSOFT):
         if self.model_type == 2:
             if logits_processor is not None and known_sizes(logits_processor)[0] == 1:
                 raise ValueError("logits_processor is 1, which needs the tokens that WhisperBeamSearch is told")
-            start, given = self.begun(ids, decoder_ids), [ids]
+            start, encoder_inputs = self.begun(ids, decoder_ids), [ids]
         elif self.model_type == 1 and self.decoder_start_token_id >= 0:
             if mask is None:  # Only padding before the first word: the last one may be the same as padding.
                 counted = p.cast(p.not_equal(ids, self.pad_token_id), dtypes.int32)
                 mask = p.cast(p.cumulative(counted, "sum", 1) > 0, dtypes.int32)
-            start, given = p.full((ids.shape[0], 1), self.decoder_start_token_id, dtypes.int32), [ids, mask]
+            start, encoder_inputs = p.full((ids.shape[0], 1), self.decoder_start_token_id, dtypes.int32), [ids, mask]
         else:
             raise ValueError("model_type 1, for an encoder and a decoder, needs an encoder and decoder_start_token_id")
-        decoder = self.pair(given, start, most, width)
+        decoder = self.pair(encoder_inputs, start, most, width)
         return self.searched(decoder, repeated(start, width), most, width, returned, processors, length_penalty)
 
 

@@ -83,10 +83,10 @@ class Rules:
         following = places % words
         ends = p.equal(following, self.end)
         order = p.iota((batch, 2 * width), 1, dtypes.int32)
-        kept, _ = p.top_k(p.where(ends, order + 2 * width, order), width, 1, largest=False)
-        rows = p.iota((batch, 1), 0, kept.dtype)
+        chosen, _ = p.top_k(p.where(ends, order + 2 * width, order), width, 1, largest=False)
+        rows = p.iota((batch, 1), 0, chosen.dtype)
         values_kept, following, sources_kept = (
-            p.where(p.unsqueeze(beams.done, [1]), instead, p.gather(x, [rows, kept], [0, 1]))
+            p.where(p.unsqueeze(beams.done, [1]), instead, p.gather(x, [rows, chosen], [0, 1]))
             for x, instead in ((values, 0.0), (following, self.pad), (sources, own))
         )
         first = [p.slice_axis(x, 1, 0, width) for x in (values, sources, ends)]
@@ -103,8 +103,8 @@ class Rules:
         flat = (beams.tokens.shape[0],)
         rows = p.reshape(sources_kept, flat)
         tokens = p.gather(beams.tokens, [rows], [0])
-        known = Beams(tokens, values_kept, ended.ended, ended.ranks, ended.count, beams.done | done)
-        return known, p.reshape(following, flat), rows
+        updated = Beams(tokens, values_kept, ended.ended, ended.ranks, ended.count, beams.done | done)
+        return updated, p.reshape(following, flat), rows
 
     def finished(self, beams: Beams, returned: Size) -> tuple[Array, Array]:
         """The best sequences [B, returned, most] and their scores [B, returned]; beams end where prompts are not

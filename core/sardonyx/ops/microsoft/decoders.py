@@ -53,16 +53,16 @@ class Caches:
         """The state before the first word."""
         return self.of([_empty(value, rows) for value in self.values], 0)
 
-    def of(self, made: Sequence[Array], used: Size) -> list[Array]:
-        """The state in which these caches hold all words so far."""
+    def of(self, caches: Sequence[Array], used: Size) -> list[Array]:
+        """The state for caches that hold all words so far, of which there are `used`."""
         if not self.extras:
-            return list(made)
-        room = [p.pad(x, [0] * x.rank, [0] * (x.rank - 2) + [self.most - used, 0]) for x in made]
+            return list(caches)
+        room = [p.pad(x, [0] * x.rank, [0] * (x.rank - 2) + [self.most - used, 0]) for x in caches]
         state = [*room, _counted(used)]
-        return state if self.extras == 1 else [*state, self._own(made[0].shape[self.axis])]
+        return state if self.extras == 1 else [*state, self._own(caches[0].shape[self.axis])]
 
-    def told(self, state: Sequence[Array], used: Size) -> list[Array]:
-        """A state of which sizes tell how many words are in use, so that shapes may depend on it."""
+    def with_length(self, state: Sequence[Array], used: Size) -> list[Array]:
+        """The state with the number of words in use as a size, so that shapes may depend on it."""
         count = len(self.values)
         return [*state[:count], _counted(used), *state[count + 1 :]] if self.extras else list(state)
 
@@ -77,12 +77,12 @@ class Caches:
         return list(state[:count]), extras
 
     def after(self, state: Sequence[Array], caches: Sequence[Array], words: Array, whole: bool = False) -> list[Array]:
-        """The state after a call for these words [N, S], of which all are there or the last alone, that gave these."""
+        """The state after a call for words [N, S] that gave these caches; `whole` if the words are all so far."""
         if not self.extras:
             return list(caches)
         count = len(self.values)
-        given = _counted(words.shape[1])
-        return [*caches, given if whole else state[count] + given, *state[count + 1 :]]
+        added = _counted(words.shape[1])
+        return [*caches, added if whole else state[count] + added, *state[count + 1 :]]
 
     def taken(self, state: Sequence[Array], rows: Array) -> list[Array]:
         """The state when each row goes on from one of `rows` [N]."""
@@ -136,18 +136,18 @@ class Gpt(Decoder):
         return logits, [p.sum_(self.counted, [1], keepdims=True), _longer(self.mask), *state]
 
     def next(self, words: Array, state: Sequence[Array]) -> tuple[Array, list[Array]]:
-        told = self.caches.told(state[2:], state[1].shape[1] - words.shape[1])
-        logits, caches = self._call(self.graph, [words, *state[:2]], told)
+        sized = self.caches.with_length(state[2:], state[1].shape[1] - words.shape[1])
+        logits, caches = self._call(self.graph, [words, *state[:2]], sized)
         return logits, [state[0] + 1, _longer(state[1]), *caches]
 
     def taken(self, state: Sequence[Array], rows: Array) -> list[Array]:
         return [*state[:2], *self.caches.taken(state[2:], rows)]
 
-    def _call(self, graph: Graph, given: list[Array], state: Sequence[Array]) -> tuple[Array, list[Array]]:
+    def _call(self, graph: Graph, operands: list[Array], state: Sequence[Array]) -> tuple[Array, list[Array]]:
         caches, extras = self.caches.inputs(state)
-        inputs = [*given, *caches, *extras][: len(graph.inputs)]
+        inputs = [*operands, *caches, *extras][: len(graph.inputs)]
         logits, *caches = self.run(graph, inputs)
-        return logits, self.caches.after(state, caches, given[0])
+        return logits, self.caches.after(state, caches, operands[0])
 
 
 def _counted(words: Size) -> Array:
@@ -161,13 +161,13 @@ def _longer(mask: Array) -> Array:
 
 
 class EncoderDecoder(Decoder):
-    """A graph like T5's or Whisper's, of words, what is known of what is encoded, and caches [N, heads, T, size]: keys
-    and values of words for each layer, then those of what is encoded.
+    """A graph like T5's or Whisper's, of words, the encoder's results, and caches [N, heads, T, size].
 
-    Another graph makes the latter of `given`, a mask perhaps among it, which the decoder takes, too. If it also takes
-    `words`, with which sequences begin, it gives what comes after them, what is encoded, and both kinds of caches.
-    A decoder may take what is given as `encoder_input_ids`, and what is encoded as `encoder_hidden_states`. All that it
-    takes is repeated `width` times.
+    The caches are keys and values of words for each layer, then those of the encoder's results, which another graph
+    makes of `encoder_inputs`, perhaps with a mask, which the decoder takes, too. If that graph also takes `words`, with
+    which sequences begin, it gives the logits after them, its hidden states, and both kinds of caches. A decoder may
+    take the encoder's first input as `encoder_input_ids`, and its hidden states as `encoder_hidden_states`. All that
+    the decoder takes is repeated `width` times.
     """
 
     def __init__(
@@ -175,22 +175,22 @@ class EncoderDecoder(Decoder):
         run: Run,
         encoder: Graph,
         graph: Graph,
-        given: Sequence[Array],
+        encoder_inputs: Sequence[Array],
         masked: bool,
         words: Array,
         most: Size,
         width: int,
     ) -> None:
-        self.run, self.encoder, self.graph, self.given, self.words = run, encoder, graph, given, words
+        self.run, self.encoder, self.graph, self.encoder_inputs, self.words = run, encoder, graph, encoder_inputs, words
         self.width = width
         layers = (len(graph.outputs) - 1) // 2
-        whole = len(encoder.inputs) > len(given)
+        whole = len(encoder.inputs) > len(encoder_inputs)
         names = [value.name for value in graph.inputs[1:4]]
-        takes_given, self.takes_hidden = "encoder_input_ids" in names[:1], "encoder_hidden_states" in names
-        fixed = [given[0]] * takes_given + [given[-1]] * masked
+        takes_ids, self.takes_hidden = "encoder_input_ids" in names[:1], "encoder_hidden_states" in names
+        fixed = [encoder_inputs[0]] * takes_ids + [encoder_inputs[-1]] * masked
         before = 1 + len(fixed) + self.takes_hidden
         extras = len(graph.inputs) - before - 4 * layers
-        if len(encoder.inputs) - len(given) not in (0, 1) or extras not in EXTRAS or self.takes_hidden > whole:
+        if len(encoder.inputs) - len(encoder_inputs) not in (0, 1) or extras not in EXTRAS or self.takes_hidden > whole:
             raise NotImplementedError(
                 f"an encoder of {len(encoder.inputs)} inputs with a decoder of {len(graph.inputs)} inputs and "
                 f"{len(graph.outputs)} outputs is not supported"
@@ -206,11 +206,11 @@ class EncoderDecoder(Decoder):
 
     def first(self) -> tuple[Array, list[Array]]:
         if not self.starts:
-            self.crossed = [repeated(x, self.width) for x in self.run(self.encoder, self.given)]
+            self.crossed = [repeated(x, self.width) for x in self.run(self.encoder, self.encoder_inputs)]
             words = repeated(self.words, self.width)
             return self.next(words, self.caches.empty(words.shape[0]))
-        made = [repeated(x, self.width) for x in self.run(self.encoder, [*self.given, self.words])]
-        logits, hidden, *caches = made
+        outputs = [repeated(x, self.width) for x in self.run(self.encoder, [*self.encoder_inputs, self.words])]
+        logits, hidden, *caches = outputs
         self.fixed += [hidden] if self.takes_hidden else []
         self.crossed = caches[self.own :]
         return logits, self.caches.of(caches[: self.own], self.words.shape[1])

@@ -63,7 +63,7 @@ class BifurcationDetector(Operator, domain=MICROSOFT):
             tokens = p.concat([current, _agreed(source, previous, predicted)], 0)
         length, total = tokens.shape[0], source.shape[0]
         place = p.iota((total,), 0)
-        found = constant(np.int64(-1))
+        suffix_match = constant(np.int64(-1))
         for size in range(self.max_ngram_size, self.min_ngram_size - 1, -1):
             match = p.full((total,), True, dtypes.bool_)
             for k in range(size):
@@ -73,8 +73,8 @@ class BifurcationDetector(Operator, domain=MICROSOFT):
             match = match & (p.literal(length, dtypes.int64) >= size)
             count = p.sum_(p.cast(match, dtypes.int64))
             behind = p.max_(p.where(match, place + size, -1))
-            found = p.where(count > 1, found, behind)
-        return tokens, p.reshape(found, (1,))
+            suffix_match = p.where(count > 1, suffix_match, behind)
+        return tokens, p.reshape(suffix_match, (1,))
 
     samples = [
         sample(np.array([1, 5, 3, 4, 2]), np.array([2]), np.array([0]), np.array([1, 5, 9, 4, 2, 7]), outputs=2),

@@ -65,7 +65,7 @@ class _Mixture(Operator, abstract=True):
         layers: Sequence[tuple[Weights, Array | None]],
         floor: float = 0.0,
     ) -> Array:
-        """The sum of what the experts with the `k` highest scores [tokens, experts] make of each token.
+        """The weighted sum of the outputs of those experts with the `k` highest scores [tokens, experts] of each token.
 
         `weigh` gives the weights [tokens, k] of values and places of the highest scores; experts whose weight is not
         above `floor` are left out. `layers` are matrices and biases into the hidden layer, out of it, and of the gate
@@ -85,35 +85,35 @@ class _Mixture(Operator, abstract=True):
         if tokens.shape[0] * self.k <= experts:
             flat = p.reshape(places, (tokens.shape[0] * self.k,))
             repeated = p.broadcast_to(p.unsqueeze(tokens, [1]), (tokens.shape[0], self.k, hidden))
-            made = self._made(p.reshape(repeated, (flat.shape[0], 1, hidden)), layers, flat)
-            made, axis = p.reshape(made, repeated.shape), 1
+            outputs = self._of_experts(p.reshape(repeated, (flat.shape[0], 1, hidden)), layers, flat)
+            outputs, axis = p.reshape(outputs, repeated.shape), 1
         else:
-            made = self._made(p.broadcast_to(p.unsqueeze(tokens, [0]), (experts, *tokens.shape)), layers, None)
+            outputs = self._of_experts(p.broadcast_to(p.unsqueeze(tokens, [0]), (experts, *tokens.shape)), layers, None)
             index = p.iota((1, 1, experts), 2, places.dtype)
             shares = p.where(p.equal(p.unsqueeze(places, [2]), index), p.unsqueeze(weights, [2]), 0.0)
             weights, axis = p.transpose(p.sum_(shares, [1])), 0
         share = p.unsqueeze(weights, [2])
-        total = p.sum_(p.where(share > floor, made * share, 0.0), [axis])
+        total = p.sum_(p.where(share > floor, outputs * share, 0.0), [axis])
         return p.cast(p.reshape(total, x.shape), x.dtype)
 
-    def _made(self, x: Array, layers: Sequence[tuple[Weights, Array | None]], experts: Array | None) -> Array:
-        """What each expert makes of its tokens [experts, tokens, hidden]."""
+    def _of_experts(self, x: Array, layers: Sequence[tuple[Weights, Array | None]], experts: Array | None) -> Array:
+        """The outputs of the experts for their tokens [experts, tokens, hidden]."""
         inner, outer, *gates = (_Layer(*layer, experts) for layer in layers)
-        made = inner(x)
+        hidden = inner(x)
         if self.activation_type == "swiglu":
-            return outer(self._swiglu(made, gates[0](x) if gates else None))
-        made = ACTIVATIONS[self.activation_type](made)
-        return outer(made * gates[0](x) if gates else made)
+            return outer(self._swiglu(hidden, gates[0](x) if gates else None))
+        hidden = ACTIVATIONS[self.activation_type](hidden)
+        return outer(hidden * gates[0](x) if gates else hidden)
 
-    def _swiglu(self, made: Array, linear: Array | None) -> Array:
-        """gate * sigmoid(alpha * gate) * (linear + beta), of two halves of what was made, or of two tensors."""
-        gate = made
+    def _swiglu(self, hidden: Array, linear: Array | None) -> Array:
+        """gate * sigmoid(alpha * gate) * (linear + beta), of the two halves of `hidden`, or of two tensors."""
+        gate = hidden
         if linear is None:
-            count, tokens, width = made.shape
+            count, tokens, width = hidden.shape
             if self.swiglu_fusion not in (1, 2):
                 raise ValueError("swiglu needs fc3_experts_weights, or a swiglu_fusion of 1 or 2")
             axis = 3 if self.swiglu_fusion == 1 else 2
-            pairs = p.reshape(made, (count, tokens, *((width // 2, 2) if axis == 3 else (2, width // 2))))
+            pairs = p.reshape(hidden, (count, tokens, *((width // 2, 2) if axis == 3 else (2, width // 2))))
             gate, linear = (p.squeeze(p.slice_axis(pairs, axis, part, 1), [axis]) for part in (0, 1))
         if self.swiglu_limit is not None:
             gate = p.minimum(gate, self.swiglu_limit)
@@ -129,8 +129,8 @@ class _Layer:
         self.bias = None if bias is None else p.unsqueeze(p.widen(_chosen(bias, experts)), [1])
 
     def __call__(self, x: Array) -> Array:
-        made = p.dot_general(x, self.weights, ([2], [2]), ([0], [0]))
-        return made if self.bias is None else made + self.bias
+        product = p.dot_general(x, self.weights, ([2], [2]), ([0], [0]))
+        return product if self.bias is None else product + self.bias
 
 
 class MoE(_Mixture, domain=MICROSOFT):
@@ -222,11 +222,11 @@ class QMoE(_Mixture, domain=MICROSOFT):
             if shares is None:
                 return _softmax(values)
             rows = p.iota((places.shape[0], 1), 0, places.dtype)
-            found = p.gather(p.widen(shares), [rows, places], [0, 1])
+            weights = p.gather(p.widen(shares), [rows, places], [0, 1])
             if not self.normalize_routing_weights:
-                return found
-            total = p.sum_(found, [1], keepdims=True)
-            return p.where(p.equal(total, 0.0), 0.0, found / total)
+                return weights
+            total = p.sum_(weights, [1], keepdims=True)
+            return p.where(p.equal(total, 0.0), 0.0, weights / total)
 
         layers = [
             (self._weights(inner, inner_scales, inner_zeros, self.fc1_expert_weight_bits), inner_bias),
@@ -253,8 +253,8 @@ class QMoE(_Mixture, domain=MICROSOFT):
                 zero = p.slice_axis(zero, zero.rank - 1, 0, blocks if zero.rank == 3 else rows)
                 zero = p.reshape(p.cast(zero, scale.dtype), (count, rows, blocks, 1))
             split = p.reshape(p.cast(numbers, scale.dtype), (count, rows, blocks, width // blocks))
-            made = (split - zero) * p.reshape(scale, (count, rows, blocks, 1))
-            return p.reshape(made, (count, rows, width))
+            matrices = (split - zero) * p.reshape(scale, (count, rows, blocks, 1))
+            return p.reshape(matrices, (count, rows, width))
 
         return of
 

@@ -43,9 +43,9 @@ class Generation(ControlFlow, abstract=True):
     def generated(
         self, decoder: Decoder, prompt: Array, most: Size, choose: Choose, carried: Sequence[Array]
     ) -> list[Array]:
-        """What is carried once `most` words are there, the prompt's [N, S] among them, or once `choose` ends it.
+        """The carried values when there are `most` words, the prompt's [N, S] among them, or `choose` ends the loop.
 
-        The first time, `choose` may give more than it was given to carry.
+        At the first call `choose` may return more carried values than it was passed.
         """
         start = prompt.shape[1]
         if not most > start:
@@ -67,12 +67,12 @@ class Generation(ControlFlow, abstract=True):
         logits, state = decoder.first()
         going, begun, state = chosen(logits, p.literal(start, dtypes.int32), True, prompt, state, carried)
 
-        def body(turn: Array, _: Array, *given: Array) -> list[Array]:
-            words, *carried = given[: len(begun)]
-            logits, state = decoder.next(words, given[len(begun) :])
+        def body(turn: Array, _: Array, *values: Array) -> list[Array]:
+            words, *carried = values[: len(begun)]
+            logits, state = decoder.next(words, values[len(begun) :])
             length = p.cast(turn, dtypes.int32) + (start + 1)
-            going, kept, state = chosen(logits, length, False, words, state, carried)
-            return [going, *kept, *state]
+            going, continued, state = chosen(logits, length, False, words, state, carried)
+            return [going, *continued, *state]
 
         turns = p.literal(most - start - 1, dtypes.int64)
         return loop(turns, going, [*begun, *state], body)[1 : len(begun)]

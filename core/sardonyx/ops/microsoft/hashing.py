@@ -95,7 +95,7 @@ class _NGramHash(Operator, abstract=True):
     ) -> Array:
         """[..., (max_ngram_size - 1) * heads]; `earlier(k)` are the tokens k places before, `parted(k)` whether a
         border is between those and their successors."""
-        heads, found = self.n_head_per_ngram, []
+        heads, residues = self.n_head_per_ngram, []
         mixed, cut = tokens * _at(multipliers, 0), None
         for shift in range(1, self.max_ngram_size):
             before, border = earlier(shift), parted(shift)
@@ -109,8 +109,8 @@ class _NGramHash(Operator, abstract=True):
             mixed = mixed ^ (before * _at(multipliers, shift))
             size = p.slice_axis(sizes, 0, (shift - 1) * heads, heads)
             rest = p.unsqueeze(mixed, [mixed.rank]) % size
-            found.append(p.where(rest < 0, rest + size, rest))
-        hashed = p.concat(found, tokens.rank)
+            residues.append(p.where(rest < 0, rest + size, rest))
+        hashed = p.concat(residues, tokens.rank)
         return hashed if offsets is None else hashed + offsets
 
 
@@ -140,13 +140,13 @@ class NGramHashMapping(_NGramHash, domain=MICROSOFT):
         if ids.rank != 2:
             raise ValueError(f"input_ids {p.show(ids.shape)} is not [batch, length]")
         batch, length = ids.shape
-        kept = self.max_ngram_size - 1
+        context = self.max_ngram_size - 1
         if past is None:
-            past = p.broadcast_to(self.filler(ids.dtype, eos), (batch, kept))
+            past = p.broadcast_to(self.filler(ids.dtype, eos), (batch, context))
         line = p.concat([past, ids], 1)
 
         def earlier(shift: int) -> Array:
-            return p.slice_axis(line, 1, kept - shift, length)
+            return p.slice_axis(line, 1, context - shift, length)
 
         def parted(shift: int) -> Array | None:
             if segments is None:
@@ -156,7 +156,7 @@ class NGramHashMapping(_NGramHash, domain=MICROSOFT):
             return (place >= 0) & p.reshape(p.not_equal(here, after), (batch, length))
 
         hashed = self.hashes(ids, earlier, parted, multipliers, sizes, offsets, eos)
-        return hashed, p.slice_axis(line, 1, length, kept)
+        return hashed, p.slice_axis(line, 1, length, context)
 
     samples = [
         sample(
@@ -201,14 +201,14 @@ class VarlenNGramHashMapping(_NGramHash, domain=MICROSOFT):
             raise ValueError(f"input_ids {p.show(ids.shape)} is not [total]")
         if past_segments is not None and segments is None:
             raise ValueError("past_segment_ids is given without segment_ids; give both")
-        total, batch, kept = ids.shape[0], ends.shape[0] - 1, self.max_ngram_size - 1
+        total, batch, context = ids.shape[0], ends.shape[0] - 1, self.max_ngram_size - 1
         ends = p.cast(ends, dtypes.int64)
         starts, stops = p.slice_axis(ends, 0, 0, batch), p.slice_axis(ends, 0, 1, batch)
         places = p.iota((total,), 0)
         owner = p.sum_(p.cast(p.unsqueeze(places, [1]) >= p.reshape(stops, (1, batch)), dtypes.int64), [1])
         start = p.gather(starts, [owner], [0])
         if past is None:
-            past = p.broadcast_to(self.filler(ids.dtype, eos), (batch, kept))
+            past = p.broadcast_to(self.filler(ids.dtype, eos), (batch, context))
 
         def tokens(sequence: Array, first: Array, place: Array) -> Array:
             return _of_line(ids, past, sequence, first, place)
@@ -220,7 +220,7 @@ class VarlenNGramHashMapping(_NGramHash, domain=MICROSOFT):
             before = past_segments
             if before is None:
                 own = p.gather(segments, [starts], [0])
-                before = p.broadcast_to(p.unsqueeze(own, [1]), (batch, kept))
+                before = p.broadcast_to(p.unsqueeze(own, [1]), (batch, context))
             return _of_line(segments, before, sequence, first, place)
 
         def parted(shift: int) -> Array | None:
@@ -230,25 +230,25 @@ class VarlenNGramHashMapping(_NGramHash, domain=MICROSOFT):
         hashed = self.hashes(
             ids, lambda shift: tokens(owner, start, places - shift), parted, multipliers, sizes, offsets, eos
         )
-        back = p.iota((1, kept), 1) - kept
+        back = p.iota((1, context), 1) - context
         sequence, first = p.iota((batch, 1), 0), p.unsqueeze(starts, [1])
         results = [hashed, tokens(sequence, first, p.unsqueeze(stops, [1]) + back)]
         last = kinds(sequence, first, p.unsqueeze(stops, [1]) + back)
         if last is None and captured is None:
             return results
-        results.append(p.full((batch, kept), 0, dtypes.int32) if last is None else last)
+        results.append(p.full((batch, context), 0, dtypes.int32) if last is None else last)
         return results if captured is None else [*results, self._states(tokens, starts, stops, captured, ids.dtype)]
 
     def _states(
         self, tokens: Callable[..., Array], starts: Array, stops: Array, captured: Array, dtype: DType
     ) -> Array:
-        batch, room, kept = starts.shape[0], self.state_update_capacity, self.max_ngram_size - 1
+        batch, room, context = starts.shape[0], self.state_update_capacity, self.max_ngram_size - 1
         sequence, first, last = (p.reshape(x, (batch, 1, 1)) for x in (p.iota((batch,), 0), starts, stops))
         turn = p.iota((1, room, 1), 1)
         after = first + turn + 1
-        found = tokens(sequence, first, after + (p.iota((1, 1, kept), 2) - kept))
+        windows = tokens(sequence, first, after + (p.iota((1, 1, context), 2) - context))
         count = p.reshape(p.cast(captured, dtypes.int64), (batch, 1, 1))
-        return p.where((turn < count) & (after <= last), found, constant(self.pad_id, dtype))
+        return p.where((turn < count) & (after <= last), windows, constant(self.pad_id, dtype))
 
     samples = [
         sample(
@@ -267,7 +267,7 @@ class VarlenNGramHashMapping(_NGramHash, domain=MICROSOFT):
 
 def _of_line(x: Array, past: Array, sequence: Array, first: Array, place: Array) -> Array:
     """x [total] at places, or, before the first one of their sequence, the end of `past` [batch, kept]."""
-    kept: Size = past.shape[1]
+    context: Size = past.shape[1]
     at, own, place = p.broadcast_to(sequence, p.broadcast_shapes(sequence.shape, place.shape)), place - first, place
-    earlier = p.gather(past, [at, p.minimum(p.maximum(own + kept, 0), kept - 1)], [0, 1])
+    earlier = p.gather(past, [at, p.minimum(p.maximum(own + context, 0), context - 1)], [0, 1])
     return p.where(own < 0, earlier, p.gather(x, [p.maximum(place, 0)], [0]))

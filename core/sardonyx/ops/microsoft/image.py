@@ -115,10 +115,10 @@ class MaxpoolWithMask(Pool, domain=MICROSOFT):
         if mask.rank != x.rank or not all(a == b for a, b in zip(mask.shape[2:], x.shape[2:], strict=True)):
             raise ValueError(f"mask {p.show(mask.shape)} and x {p.show(x.shape)} differ in their spatial axes")
         windows, spatial, count = self.windows(x), x.shape[2:], product(x.shape[:2])
-        kept = p.reshape(p.not_equal(mask, 0), (product(mask.shape[:2]), *spatial))
+        unmasked = p.reshape(p.not_equal(mask, 0), (product(mask.shape[:2]), *spatial))
         if len(spatial) > 1:
-            kept = kept | p.equal(p.reshape(p.iota((product(spatial),), 0), (1, *spatial)), 0)
-        images = p.gather(kept, [p.iota((count,), 0) % kept.shape[0]], [0])
+            unmasked = unmasked | p.equal(p.reshape(p.iota((product(spatial),), 0), (1, *spatial)), 0)
+        images = p.gather(unmasked, [p.iota((count,), 0) % unmasked.shape[0]], [0])
         low, high = [0, *windows["low"]], [0, *windows["high"]]
         lines = p.pad(p.reshape(x, (count, *spatial)), low, high, LOWEST)
         marks = p.pad(p.cast(images, dtypes.uint8), low, high, 1)

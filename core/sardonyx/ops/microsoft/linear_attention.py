@@ -67,5 +67,5 @@ class MicrosoftCausalConvWithState(linear_attention.CausalConvWithState, domain=
         x = p.transpose(p.reshape(x, (batch, length, count)), [0, 2, 1])
         if past is not None:
             past = p.transpose(p.reshape(past, (batch, past.shape[1], count)), [0, 2, 1])
-        found = self.convolved(x, weight, bias, past, self.dilation)
-        return [p.reshape(p.transpose(y, [0, 2, 1]), (batch, y.shape[2], *channels)) for y in found]
+        results = self.convolved(x, weight, bias, past, self.dilation)
+        return [p.reshape(p.transpose(y, [0, 2, 1]), (batch, y.shape[2], *channels)) for y in results]

@@ -106,17 +106,17 @@ class Processors:
         return scores if self.times is None else self.times(scores, tokens, length)
 
     def _without_repeated(self, scores: Array, tokens: Array, length: Array) -> Array:
-        """Scores in which words are left out that would repeat what ends with them."""
+        """The scores, the lowest for words that would complete an n-gram which a sequence already has."""
         count, most = tokens.shape
         if self.ngram > most:
             return scores
         before, starts = self.ngram - 1, most - self.ngram + 1
-        found = p.broadcast_to(p.iota((1, starts), 1, dtypes.int32) <= length - self.ngram, (count, starts))
+        matches = p.broadcast_to(p.iota((1, starts), 1, dtypes.int32) <= length - self.ngram, (count, starts))
         rows = p.iota((count, 1), 0, dtypes.int32)
         for k in range(before):
             ending = p.gather(tokens, [rows, p.reshape(length - (before - k), (1, 1))], [0, 1])
-            found = found & p.equal(p.slice_axis(tokens, 1, k, starts), ending)
-        repeated = _words(p.slice_axis(tokens, 1, before, starts), found, scores)
+            matches = matches & p.equal(p.slice_axis(tokens, 1, k, starts), ending)
+        repeated = _words(p.slice_axis(tokens, 1, before, starts), matches, scores)
         return p.where(repeated, LOWEST, scores)
 
 
@@ -131,10 +131,10 @@ def _words(tokens: Array, counted: Array, scores: Array) -> Array:
 
 def _among(word: Array, numbers: tuple[int, ...]) -> Array:
     """Which words have one of these numbers."""
-    found = p.equal(word, numbers[0])
+    matches = p.equal(word, numbers[0])
     for number in numbers[1:]:
-        found = found | p.equal(word, number)
-    return found
+        matches = matches | p.equal(word, number)
+    return matches
 
 
 def log_softmax(x: Array) -> Array:

@@ -53,11 +53,11 @@ class Inverse(Operator, domain=MICROSOFT):
         unit = p.cast(p.equal(p.iota((1, size, 1), 1), p.iota((1, 1, size), 2)), matrices.dtype)
         both = p.concat([matrices, p.broadcast_to(unit, matrices.shape)], 2)
 
-        def eliminate(k: Array, going: Array, left: Array) -> list[Array]:
-            column = p.gather(left, [k], [2], 1)
+        def eliminate(k: Array, going: Array, reduced: Array) -> list[Array]:
+            column = p.gather(reduced, [k], [2], 1)
             pivot = p.unsqueeze(p.arg(p.where(places < k, -1, p.absolute(column)), "argmax", 1), [1])
             swapped = p.where(p.equal(places, pivot), k, p.where(p.equal(places, k), pivot, places))
-            rows = p.gather(left, [batch, swapped], [0, 1])
+            rows = p.gather(reduced, [batch, swapped], [0, 1])
             row, column = p.gather(rows, [k], [1], 1), p.gather(rows, [k], [2], 1)
             row = row / p.unsqueeze(p.gather(row, [k], [1], 1), [1])
             here = p.unsqueeze(p.equal(places, k), [2])

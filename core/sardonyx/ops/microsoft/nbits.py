@@ -100,21 +100,21 @@ class GatherBlockQuantized(Operator, domain=MICROSOFT):
             raise ValueError(f"gather_axis {axis} is the one along which numbers are packed; use another one")
         size = table.shape[axis]
         place = from_front(indices, size)
-        found = p.gather(table, [place], [axis], axis)
-        found = unpack_rows(found, self.bits) if packed else found
-        scale = self._spread(scales, place, axis, along, found)
+        numbers = p.gather(table, [place], [axis], axis)
+        numbers = unpack_rows(numbers, self.bits) if packed else numbers
+        scale = self._spread(scales, place, axis, along, numbers)
         zero: Array | float | None = float(2 ** (self.bits - 1)) if packed else None
         if zero_points is not None:
             zero_points = unpack_rows(zero_points, self.bits) if packed else zero_points
             zero_points = p.slice_axis(zero_points, along, 0, scales.shape[along])
-            zero = p.cast(self._spread(zero_points, place, axis, along, found), scale.dtype)
-        number = p.cast(found, scale.dtype)
+            zero = p.cast(self._spread(zero_points, place, axis, along, numbers), scale.dtype)
+        number = p.cast(numbers, scale.dtype)
         result = (number if zero is None else number - zero) * scale
         inside = p.reshape((place >= 0) & (place < size), (*indices.shape, *[1] * (table.rank - 1 - axis)))
         return p.cast(p.where(inside, result, 0.0), scales.dtype)
 
-    def _spread(self, x: Array, place: Array, axis: int, along: int, found: Array) -> Array:
-        """Scales or zero points for each number that was found."""
+    def _spread(self, x: Array, place: Array, axis: int, along: int, numbers: Array) -> Array:
+        """Scales or zero points, repeated for each gathered number."""
         wide = p.widen(x)
         block: Size = self.block_size
         if axis == along:
@@ -124,6 +124,6 @@ class GatherBlockQuantized(Operator, domain=MICROSOFT):
         wide = p.gather(wide, [place], [axis], axis)
         along = along if along < axis else along + place.rank - 1
         before, count, behind = wide.shape[:along], wide.shape[along], wide.shape[along + 1 :]
-        block = block or found.shape[along]
+        block = block or numbers.shape[along]
         repeated = p.broadcast_to(p.unsqueeze(wide, [along + 1]), (*before, count, block, *behind))
-        return p.slice_axis(p.reshape(repeated, (*before, count * block, *behind)), along, 0, found.shape[along])
+        return p.slice_axis(p.reshape(repeated, (*before, count * block, *behind)), along, 0, numbers.shape[along])

@@ -90,10 +90,10 @@ class EmbedLayerNormalization(Operator, domain=MICROSOFT):
             placed = p.slice_axis(position_embedding, 0, 0, length)
         else:
             placed = p.gather(position_embedding, [positions], [0])
-        told = None
+        segment_vectors = None
         if segments is not None and segment_embedding is not None:
-            told = p.gather(segment_embedding, [segments], [0])
-        total = _sum(p.gather(word_embedding, [ids], [0]), placed, told)
+            segment_vectors = p.gather(segment_embedding, [segments], [0])
+        total = _sum(p.gather(word_embedding, [ids], [0]), placed, segment_vectors)
         normal, _, _ = standardize(total, [2], self.epsilon)
         result = _sum(normal * p.cast(gamma, normal.dtype), beta)
         if mask is None:

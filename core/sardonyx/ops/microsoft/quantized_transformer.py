@@ -60,9 +60,9 @@ class QEmbedLayerNormalization(Operator, domain=MICROSOFT):
         gamma_zero: Array,
         beta_zero: Array,
     ) -> Sequence[Array]:
-        told = None
+        segment_table = None
         if segment is not None and segment_scale is not None:
-            told = decoded(segment, segment_scale, segment_zero)
-        tables = decoded(word, word_scale, word_zero), decoded(position, position_scale, position_zero), told
+            segment_table = decoded(segment, segment_scale, segment_zero)
+        tables = decoded(word, word_scale, word_zero), decoded(position, position_scale, position_zero), segment_table
         factors = decoded(gamma, gamma_scale, gamma_zero), decoded(beta, beta_scale, beta_zero)
         return EmbedLayerNormalization(self.node).expand(ids, segments, *tables, *factors, mask)[:2]

@@ -26,11 +26,11 @@ class WordConvEmbedding(Operator, domain="com.microsoft"):
             raise ValueError(f"Sequence {p.show(words.shape)} is no matrix, or W {p.show(w.shape)} has not four axes")
         vectors = p.transpose(p.gather(characters, [words], [0]), [0, 2, 1])
         kernel = p.transpose(p.squeeze(w, [1]), [0, 2, 1])
-        found = p.tanh(p.conv_general(vectors, kernel, [1], [1], [0], [0]) + p.unsqueeze(b, [1]))
+        features = p.tanh(p.conv_general(vectors, kernel, [1], [1], [0], [0]) + p.unsqueeze(b, [1]))
         length = p.sum_(p.cumulative(p.cast(words > 0, dtypes.int32), "prod", 1), [1], keepdims=True)
         last = p.unsqueeze(p.maximum(length - w.shape[2], 0), [2])
-        place = p.iota((1, 1, found.shape[2]), 2, dtypes.int32)
-        largest = p.max_(p.where(place <= last, found, -1.0), [2])
+        place = p.iota((1, 1, features.shape[2]), 2, dtypes.int32)
+        largest = p.max_(p.where(place <= last, features, -1.0), [2])
         return p.where(length > 0, largest, 0.0)
 
     samples = [
