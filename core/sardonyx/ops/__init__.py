@@ -34,9 +34,9 @@ def load() -> dict[tuple[str, str], type[Operator]]:
 def find(domain: str, op_type: str) -> type[Operator] | None:
     """The class of an operator, or None; `ai.onnx` is the default domain's other name."""
     domain = "" if domain == "ai.onnx" else domain
-    found = REGISTRY.get((domain, op_type))
-    if found is not None or (domain and domain not in PACKAGES):
-        return found
+    operator = REGISTRY.get((domain, op_type))
+    if operator is not None or (domain and domain not in PACKAGES):
+        return operator
     packages = [PACKAGES[domain], ""] if domain else [""]
     for package in packages:
         for module in _families(package).get(op_type, ()):
@@ -61,15 +61,15 @@ def is_foreign(operator: type[Operator]) -> bool:
 @cache
 def _families(package: str) -> dict[str, list[str]]:
     """The modules of a package that define an operator of each name, by their text: to import all takes far longer."""
-    found: dict[str, list[str]] = {}
+    modules: dict[str, list[str]] = {}
     for module, path in _modules(package):
         try:
             text = path.read_text("utf-8")
         except OSError:  # installed without its sources
             continue
         for name in (name for pattern in _NAMES for name in pattern.findall(text)):
-            found.setdefault(name, []).append(module)
-    return found
+            modules.setdefault(name, []).append(module)
+    return modules
 
 
 @cache

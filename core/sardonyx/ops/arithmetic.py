@@ -13,7 +13,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import attribute
-from sardonyx.ops.lift import known
+from sardonyx.ops.lift import constant_array
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.primitives.array import Array
 
@@ -152,8 +152,8 @@ class Pow(Operator):
 
 def _number(array: Array) -> Any:
     """The element of an Array that is known and has only one."""
-    known = array.value is not None and array.value.size == 1 and array.dtype.is_native
-    return array.value.item() if known and array.value is not None else None
+    is_scalar = array.value is not None and array.value.size == 1 and array.dtype.is_native
+    return array.value.item() if is_scalar and array.value is not None else None
 
 
 class Neg(Operator):
@@ -288,9 +288,9 @@ def _bounds_to_inputs(node: Node, make: Rewriter) -> None:
 
 
 def _bounds_to_attributes(node: Node) -> bool:
-    bounds = [known(bound) for bound in node.inputs[1:]]
-    for name, given, bound in zip(("min", "max"), node.inputs[1:], bounds, strict=False):
-        if given is not None:
+    bounds = [constant_array(bound) for bound in node.inputs[1:]]
+    for name, value, bound in zip(("min", "max"), node.inputs[1:], bounds, strict=False):
+        if value is not None:
             if bound is None or bound.dtype != np.float32:
                 return False
             node.attributes[name] = attribute(name, float(bound.item()))

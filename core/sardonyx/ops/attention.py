@@ -67,9 +67,11 @@ def attend(
 def window(
     length: Size, total: Size, offset: Array | Size, causal: bool, left: int = -1, right: int = -1
 ) -> list[Array]:
-    """Conditions that broadcast to [B, H, length, total]: which keys the queries, the first of which has the place
-    `offset` among the keys, may see: none behind their own place if `causal`, and as many to the `left` and to the
-    `right` of it (all if -1)."""
+    """Conditions that broadcast to [B, H, length, total] and say which keys each query sees.
+
+    The first query has the place `offset` among the keys. A query sees no key behind its own place if `causal`, and at
+    most `left` keys before it and `right` keys behind it (all if -1).
+    """
     query = p.iota((1, 1, length, 1), 2, dtypes.int32) + offset
     key = p.iota((1, 1, 1, total), 3, dtypes.int32)
     conditions = []

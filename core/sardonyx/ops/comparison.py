@@ -75,12 +75,12 @@ class IsInf(Operator, since=10):
     def expand(self, x: Array) -> Array:
         if not self.detect_negative and not self.detect_positive:
             return p.full(x.shape, False, dtypes.bool_)
-        found = p.isinf(x)
+        result = p.isinf(x)
         if not self.detect_negative:
-            found = found & (x > 0)
+            result = result & (x > 0)
         if not self.detect_positive:
-            found = found & (x < 0)
-        return found
+            result = result & (x < 0)
+        return result
 
     samples = [
         sample(SPECIAL),

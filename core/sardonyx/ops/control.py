@@ -80,7 +80,7 @@ class Loop(ControlFlow):
 
     @classmethod
     def given(cls, graph: Graph) -> list[TensorType | None]:
-        """Those of the number of the turn and the condition: scalars, or of one element where an axis is declared."""
+        """Types of the turn's number and the condition: scalars, or of one element where the graph declares an axis."""
         own = zip((dtypes.int64, dtypes.bool_), graph.inputs)
         kinds: list[TensorType | None] = [TensorType(dtype, _of_one(value)) for dtype, value in own]
         return kinds + [None] * (len(graph.inputs) - len(kinds))

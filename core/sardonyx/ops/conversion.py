@@ -21,10 +21,10 @@ SPECIAL = np.array([0.0, -1.0, np.inf, -np.inf, np.nan], np.float32)
 
 def type_of(number: int) -> DType:
     """The element type with this number."""
-    found = dtypes.by_number(number)
-    if found is None:
+    dtype = dtypes.by_number(number)
+    if dtype is None:
         raise NotImplementedError(f"element type {number} is unknown; use one of 1..{dtypes.ALL[-1].number}")
-    return found
+    return dtype
 
 
 class Conversion(Operator, abstract=True):
@@ -38,8 +38,8 @@ class Conversion(Operator, abstract=True):
             return p.cast(x, dtype)
         if x.dtype is dtypes.string:
             x = p.cast(x, dtypes.float32)
-        known = x if x.dtype.is_native else decode(x)
-        return encode(known, dtype, bool(self.saturate), self.round_mode)
+        decoded = x if x.dtype.is_native else decode(x)
+        return encode(decoded, dtype, bool(self.saturate), self.round_mode)
 
 
 class Cast(Conversion):

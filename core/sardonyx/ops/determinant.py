@@ -24,11 +24,11 @@ class Det(Operator, since=11):
         batch = p.iota((matrices.shape[0], 1), 0)
         places = p.iota((1, size), 1)
 
-        def eliminate(k: Array, going: Array, left: Array, det: Array) -> list[Array]:
-            column = p.gather(left, [k], [2], 1)
+        def eliminate(k: Array, going: Array, reduced: Array, det: Array) -> list[Array]:
+            column = p.gather(reduced, [k], [2], 1)
             pivot = p.unsqueeze(p.arg(p.where(places < k, -1, p.absolute(column)), "argmax", 1), [1])
             swapped = p.where(p.equal(places, pivot), k, p.where(p.equal(places, k), pivot, places))
-            rows = p.gather(left, [batch, swapped], [0, 1])
+            rows = p.gather(reduced, [batch, swapped], [0, 1])
             row, column = p.gather(rows, [k], [1], 1), p.gather(rows, [k], [2], 1)
             divisor = p.gather(row, [k], [1], 1)
             factor = p.where(places > k, column / p.unsqueeze(p.where(p.equal(divisor, 0), 1, divisor), [1]), 0)

@@ -39,8 +39,8 @@ class Einsum(Operator, since=12):
         last = {label: k for k, term in enumerate(terms) for label in term.labels}
         total = _summed(terms[0], {*result, *(label for label in last if last[label] > 0)})
         for k, term in enumerate(terms[1:], 1):
-            kept = {*result, *(label for label in last if last[label] > k)}
-            total = _product(total, _summed(term, {*kept, *total.labels}), kept)
+            needed = {*result, *(label for label in last if last[label] > k)}
+            total = _product(total, _summed(term, {*needed, *total.labels}), needed)
         absent = [label for label in result if label not in total.labels]
         if absent:
             raise ValueError(f"equation {self.equation!r} has {absent[0]!r} in its result, but in no operand")
@@ -99,9 +99,9 @@ def _ellipsis_rank(terms: Sequence[Term]) -> int:
     return max(sum(len(label) > 1 for label in term.labels) for term in terms)
 
 
-def _implied_result(left: str) -> str:
+def _implied_result(subscripts: str) -> str:
     """The axes of the ellipsis, then the labels that occur once, in alphabetical order."""
-    return "..." + "".join(sorted(label for label in left if label.isalpha() and left.count(label) == 1))
+    return "..." + "".join(sorted(label for label in subscripts if label.isalpha() and subscripts.count(label) == 1))
 
 
 def _without_stretched(terms: Sequence[Term]) -> list[Term]:
@@ -110,8 +110,8 @@ def _without_stretched(terms: Sequence[Term]) -> list[Term]:
     for term in terms:
         stretched = [label for label in term.labels if _is_stretched(term, label, terms)]
         axes = [term.labels.index(label) for label in stretched]
-        kept = tuple(label for label in term.labels if label not in stretched)
-        result.append(Term(p.squeeze(term.array, axes), kept))
+        labels = tuple(label for label in term.labels if label not in stretched)
+        result.append(Term(p.squeeze(term.array, axes), labels))
     return result
 
 
@@ -127,16 +127,16 @@ def _is_stretched(term: Term, label: str, terms: Sequence[Term]) -> bool:
     return False
 
 
-def _summed(term: Term, kept: Collection[str]) -> Term:
-    gone = [axis for axis, label in enumerate(term.labels) if label not in kept]
-    return Term(p.sum_(term.array, gone), tuple(label for label in term.labels if label in kept))
+def _summed(term: Term, needed: Collection[str]) -> Term:
+    gone = [axis for axis, label in enumerate(term.labels) if label not in needed]
+    return Term(p.sum_(term.array, gone), tuple(label for label in term.labels if label in needed))
 
 
-def _product(a: Term, b: Term, kept: Collection[str]) -> Term:
+def _product(a: Term, b: Term, needed: Collection[str]) -> Term:
     """The product of two operands, summed over the labels that both have and nothing asks for any more."""
     common = [label for label in a.labels if label in b.labels]
-    batch = [label for label in common if label in kept]
-    contract = [label for label in common if label not in kept]
+    batch = [label for label in common if label in needed]
+    contract = [label for label in common if label not in needed]
     if not contract:
         return _elementwise_product(a, b)
     contracted, batched = (

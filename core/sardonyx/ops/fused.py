@@ -61,8 +61,8 @@ class FusedGemm(Gemm, domain="com.microsoft"):
     activation_gamma: float | None = None
 
     def expand(self, a: Array, b: Array, c: Array | None = None) -> Array:
-        given = (self.activation_alpha, self.activation_beta, self.activation_gamma)
-        return activate(super().expand(a, b, c), self.activation, [value for value in given if value is not None])
+        parameters = (self.activation_alpha, self.activation_beta, self.activation_gamma)
+        return activate(super().expand(a, b, c), self.activation, [value for value in parameters if value is not None])
 
     samples = [
         sample((3, 4), (4, 5), (5,), activation="Relu"),

@@ -48,9 +48,9 @@ class Constant(Operator):
         if self.sparse_value is not None:
             return dense(self.sparse_value)
         for name, dtype in _LITERALS.items():
-            found = getattr(self, name)
-            if found is not None:
-                return constant(found, dtype)
+            literal = getattr(self, name)
+            if literal is not None:
+                return constant(literal, dtype)
         raise ValueError(f"none of the attributes value, sparse_value, {', '.join(_LITERALS)} is given")
 
     samples = [

@@ -35,9 +35,9 @@ def _element_places(x: Array, indices: Array, axis: int) -> list[Array]:
     """Where each element of `indices` points: to itself along all axes of x but one, along which it is the place."""
     if indices.rank != x.rank:
         raise ValueError(f"data {p.show(x.shape)} and indices {p.show(indices.shape)} differ in rank")
-    found = _lines(indices.shape, indices.rank, indices.dtype)
-    found[axis] = from_front(indices, x.shape[axis])
-    return found
+    places = _lines(indices.shape, indices.rank, indices.dtype)
+    places[axis] = from_front(indices, x.shape[axis])
+    return places
 
 
 def _tuple_places(x: Array, indices: Array, first: int) -> list[Array]:
@@ -201,8 +201,8 @@ class Compress(Operator, since=9):
         if self.axis is None:
             x = p.reshape(x, (x.size,))
         axis = p.normalize_axis(self.axis or 0, x.rank)
-        found = p.squeeze(p.nonzero(condition), [0])
-        return p.gather(x, [found], [axis], axis)
+        indices = p.squeeze(p.nonzero(condition), [0])
+        return p.gather(x, [indices], [axis], axis)
 
     samples = [
         sample((3, 2), np.array([False, True, True]), axis=0),

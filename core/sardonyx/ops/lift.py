@@ -29,19 +29,19 @@ class to_input(Lift):
         self.single = single or not rank
 
     def __call__(self, node: Node, make: Rewriter) -> None:
-        found = node.attributes.pop(self.name, None)
-        if found is not None:
+        removed = node.attributes.pop(self.name, None)
+        if removed is not None:
             node.inputs += [None] * (self.place + 1 - len(node.inputs))
-            array = np.asarray(found.value, self.dtype)
+            array = np.asarray(removed.value, self.dtype)
             node.inputs[self.place] = make.constant(np.atleast_1d(array) if self.rank else array)
 
     def lower(self, node: Node) -> bool:
         if len(node.inputs) <= self.place or node.inputs[self.place] is None:
             return True
-        found = known(node.inputs[self.place])
-        if found is None:
+        array = constant_array(node.inputs[self.place])
+        if array is None:
             return False
-        values = found.reshape(-1).tolist()
+        values = array.reshape(-1).tolist()
         node.attributes[self.name] = attribute(self.name, values[0] if self.single else values)
         node.inputs[self.place] = None
         while node.inputs and node.inputs[-1] is None:
@@ -56,9 +56,9 @@ class renamed(Lift):
         self.old, self.new = old, new
 
     def __call__(self, node: Node, make: Rewriter) -> None:
-        found = node.attributes.pop(self.old, None)
-        if found is not None:
-            node.attributes[self.new] = attribute(self.new, found.value)
+        removed = node.attributes.pop(self.old, None)
+        if removed is not None:
+            node.attributes[self.new] = attribute(self.new, removed.value)
 
     def lower(self, node: Node) -> bool:
         renamed(self.new, self.old)(node, Rewriter())
@@ -105,7 +105,7 @@ class each(Lift):
         return all(lift.lower(node) for lift in reversed(self.lifts))
 
 
-def known(value: Value | None) -> np.ndarray | None:
+def constant_array(value: Value | None) -> np.ndarray | None:
     """The array that a Value holds, if it is a constant that no call can feed."""
     if value is None:
         return None
@@ -117,10 +117,10 @@ def known(value: Value | None) -> np.ndarray | None:
 
 
 def unset(name: str, default: Any) -> Downgrade:
-    """A way back for an attribute that is new: it may only be at its default, and is left out."""
+    """The downgrade of a new attribute: it is dropped if it has its default, else there is none."""
 
     def lower(node: Node) -> bool:
-        found = node.attributes.pop(name, None)
-        return found is None or bool(found.value == default)
+        removed = node.attributes.pop(name, None)
+        return removed is None or bool(removed.value == default)
 
     return lower

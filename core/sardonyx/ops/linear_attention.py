@@ -41,8 +41,8 @@ class LinearAttention(Operator, since=27):
     ) -> Sequence[Array]:
         if self.update_rule not in RULES:
             raise ValueError(f"update_rule {self.update_rule!r} is unknown; use one of {', '.join(RULES)}")
-        for name, given, needed in zip(("decay", "beta"), (decay, beta), RULES[self.update_rule], strict=True):
-            if (given is not None) != needed:
+        for name, operand, needed in zip(("decay", "beta"), (decay, beta), RULES[self.update_rule], strict=True):
+            if (operand is not None) != needed:
                 raise ValueError(f"update_rule {self.update_rule!r} {'needs' if needed else 'takes no'} {name}")
         groups = self.kv_num_heads
         dtype, (batch, length, _) = q.dtype, q.shape
@@ -99,9 +99,9 @@ class CausalConvWithState(Operator, since=27):
             raise ValueError(f"activation {self.activation!r} is unknown; use 'none', 'silu' or 'swish'")
         batch, channels, length = x.shape
         taps = int(weight.shape[2])
-        kept = (taps - 1) * dilation
+        state_length = (taps - 1) * dilation
         if past is None:
-            past = p.full((batch, channels, kept), 0.0, x.dtype)
+            past = p.full((batch, channels, state_length), 0.0, x.dtype)
         line = p.concat([past, x], 2)
         wide, kernel = p.widen(line), p.widen(weight)
         result = p.full((), 0.0, wide.dtype) if bias is None else p.reshape(p.widen(bias), (channels, 1))
@@ -110,4 +110,4 @@ class CausalConvWithState(Operator, since=27):
             result = result + p.slice_axis(wide, 2, tap * dilation, length) * factor
         if self.activation != "none":
             result = result * p.sigmoid(result)
-        return p.cast(result, x.dtype), p.slice_axis(line, 2, length, kept)
+        return p.cast(result, x.dtype), p.slice_axis(line, 2, length, state_length)

@@ -22,10 +22,10 @@ def lookup(x: Array, keys: Any, values: Any, default: Any, dtype: DType) -> Arra
     Of equal keys the last one counts. Keys, values and the default are NumPy arrays, lists or scalars.
     """
     other = constant(np.asarray(default).reshape(()), dtype)
-    known, items = _elements(keys, x.dtype), _elements(values, dtype)
+    keys, items = _elements(keys, x.dtype), _elements(values, dtype)
     if x.dtype is dtypes.string:
         x = p.bitcast(x, dtypes.int32)
-    ordered, place = np.unique(known[::-1], return_index=True)
+    ordered, place = np.unique(keys[::-1], return_index=True)
     items = items[::-1][place]
     if not len(ordered):
         return p.broadcast_to(other, x.shape)
@@ -38,9 +38,9 @@ def lookup(x: Array, keys: Any, values: Any, default: Any, dtype: DType) -> Arra
 
 
 def _elements(items: Any, dtype: DType) -> np.ndarray:
-    known = constant(np.asarray(items), dtype).value
-    assert known is not None
-    return known
+    elements = constant(np.asarray(items), dtype).value
+    assert elements is not None
+    return elements
 
 
 def _direct(x: Array, keys: np.ndarray, values: np.ndarray, other: Array) -> Array:
@@ -48,8 +48,8 @@ def _direct(x: Array, keys: np.ndarray, values: np.ndarray, other: Array) -> Arr
     assert other.value is not None
     line = np.full(high - low + 1, other.value)
     line[(keys - keys[0]).astype(np.int64)] = values
-    found = p.gather(Array(other.dtype, line.shape, line), [x - low], [0])
-    return p.where((x >= low) & (x <= high), found, other)
+    picked = p.gather(Array(other.dtype, line.shape, line), [x - low], [0])
+    return p.where((x >= low) & (x <= high), picked, other)
 
 
 def _bisect(x: Array, keys: np.ndarray, values: np.ndarray, other: Array) -> Array:
@@ -60,5 +60,5 @@ def _bisect(x: Array, keys: np.ndarray, values: np.ndarray, other: Array) -> Arr
     for bit in reversed(range(last.bit_length())):
         ahead = p.minimum(place + (1 << bit), last)
         place = p.where(p.gather(table, [ahead], [0]) <= x, ahead, place)
-    found = p.gather(Array(other.dtype, values.shape, values), [place], [0])
-    return p.where(p.equal(p.gather(table, [place], [0]), x), found, other)
+    picked = p.gather(Array(other.dtype, values.shape, values), [place], [0])
+    return p.where(p.equal(p.gather(table, [place], [0]), x), picked, other)

@@ -21,10 +21,10 @@ class Loss(Operator, abstract=True):
     def loss(self, log_probabilities: Array, labels: Array, weights: Array | None) -> Array:
         """The loss for float32 or float64 operands."""
         counted = None if self.ignore_index is None else p.not_equal(labels, self.ignore_index)
-        known = labels if counted is None else p.where(counted, labels, 0)
+        indices = labels if counted is None else p.where(counted, labels, 0)
         lines = [p.iota(labels.shape, axis, labels.dtype) for axis in range(labels.rank)]
-        picked = p.gather(log_probabilities, [lines[0], known, *lines[1:]], range(log_probabilities.rank))
-        weight = p.full(labels.shape, 1, picked.dtype) if weights is None else p.gather(weights, [known], [0])
+        picked = p.gather(log_probabilities, [lines[0], indices, *lines[1:]], range(log_probabilities.rank))
+        weight = p.full(labels.shape, 1, picked.dtype) if weights is None else p.gather(weights, [indices], [0])
         if counted is not None:
             weight = p.where(counted, weight, 0)
             picked = p.where(counted, picked, 0)

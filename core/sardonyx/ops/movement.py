@@ -10,7 +10,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node
 from sardonyx.model.ir.build import attribute
-from sardonyx.ops.lift import defaulted, each, known, renamed, to_input
+from sardonyx.ops.lift import constant_array, defaulted, each, renamed, to_input
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.ops.shape import known_axes
 from sardonyx.primitives.array import Array
@@ -161,7 +161,7 @@ _RANGES = each(to_input("starts", 1), to_input("ends", 2), to_input("axes", 3))
 
 
 def _no_steps(node: Node) -> bool:
-    steps = known(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
+    steps = constant_array(node.inputs[4]) if len(node.inputs) > 4 else np.ones(1)
     if steps is None or (steps != 1).any():
         return False
     node.inputs = node.inputs[:4]
@@ -246,7 +246,7 @@ def _to_attributes(node: Node) -> bool:
     if len(node.inputs) > 3 and node.inputs[3] is not None:
         return False
     if len(node.inputs) > 2 and node.inputs[2] is not None:
-        value = known(node.inputs[2])
+        value = constant_array(node.inputs[2])
         if value is None or value.dtype.kind not in "fiu":
             return False
         node.attributes["value"] = attribute("value", float(value.item()))

@@ -35,9 +35,9 @@ def levels_of(grams: Sequence[np.ndarray], columns: Sequence[np.ndarray], base: 
     prefixes = [np.zeros(len(each), np.int64) for each in grams]
     levels = []
     for k, own in enumerate(columns):
-        found = [prefix * base + each[:, k] for prefix, each in zip(prefixes[k:], grams[k:], strict=True)]
-        keys = np.unique(np.concatenate(found))
-        prefixes[k:] = [np.searchsorted(keys, each) for each in found]
+        codes = [prefix * base + each[:, k] for prefix, each in zip(prefixes[k:], grams[k:], strict=True)]
+        keys = np.unique(np.concatenate(codes))
+        prefixes[k:] = [np.searchsorted(keys, each) for each in codes]
         counted = np.full(len(keys), -1, np.int32)
         counted[prefixes[k]] = own
         levels.append(Level(keys, counted))
@@ -69,8 +69,8 @@ class TfIdfVectorizer(Operator, since=9):
         lines = p.reshape(x, (1, *x.shape)) if x.rank == 1 else x
         width = max(self.ngram_indexes, default=-1) + 1
         counts = p.full((lines.shape[0], width), 0.0, dtypes.float32)
-        if found := list(self._columns(lines)):
-            columns = p.concat(found, 1)
+        if parts := list(self._columns(lines)):
+            columns = p.concat(parts, 1)
             ones = p.full(columns.shape, 1.0, dtypes.float32)
             counts = p.scatter(counts, ones, [p.iota(columns.shape, 0, dtypes.int32), columns], [0, 1], "add")
         if self.mode != "TF":

@@ -10,7 +10,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Value
 from sardonyx.ops.arithmetic import number_like
-from sardonyx.ops.lift import known, to_input, unset, without
+from sardonyx.ops.lift import constant_array, to_input, unset, without
 from sardonyx.ops.operator import Operator, Rewriter, sample
 from sardonyx.primitives.array import Array, Shape
 from sardonyx.sizes.symbolic import Size
@@ -280,7 +280,7 @@ def _without_mask(node: Node) -> bool:
 
 
 def _only_inference(node: Node) -> bool:
-    training = known(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
+    training = constant_array(node.inputs[2]) if len(node.inputs) > 2 else np.zeros(1)
     if training is None or training.any() or _has_mask(node):
         return False
     node.attributes.pop("seed", None)
@@ -305,8 +305,8 @@ class Dropout(Operator):
         share = p.literal(0.5, wide.dtype) if ratio is None else p.cast(p.reshape(ratio, ()), wide.dtype)
         if training_mode is not None and training_mode.value is None:
             share = p.where(p.reshape(training_mode, ()), share, 0)
-        kept = p.cast(self._draws(x.shape), share.dtype) >= share
-        return p.cast(p.where(kept, wide / (1 - share), 0), x.dtype), kept
+        mask = p.cast(self._draws(x.shape), share.dtype) >= share
+        return p.cast(p.where(mask, wide / (1 - share), 0), x.dtype), mask
 
     def _draws(self, shape: Shape) -> Array:
         if self.seed is None:

@@ -92,9 +92,9 @@ class Rewriter:
         """A new node of ai.onnx in its newest form, and its outputs."""
         from sardonyx.model.ir.build import node
 
-        made = node(op_type, list(inputs), outputs, attributes)
-        self.nodes.append(made)
-        return made.outputs
+        emitted = node(op_type, list(inputs), outputs, attributes)
+        self.nodes.append(emitted)
+        return emitted.outputs
 
 
 class Lift:
@@ -173,16 +173,16 @@ class Operator:
                 raise InvalidGraph(f"{node.label}: the attribute {name!r} is {attribute.kind}, not {kinds[0]}")
 
     @classmethod
-    def operands(cls, given: Sequence[Value | None]) -> list[Value | None]:
-        """What `expand` is called for: the inputs of a node, and None for optional ones that it does not have."""
+    def operands(cls, inputs: Sequence[Value | None]) -> list[Value | None]:
+        """The arguments of `expand`: the inputs of a node, and None for optional ones that it does not have."""
         needed, most = _ARITIES.get(cls) or _ARITIES.setdefault(cls, _arity(cls))
-        if len(given) > most or (not given and most == MANY):
+        if len(inputs) > most or (not inputs and most == MANY):
             count = "at least one input" if most == MANY else f"at most {most:.0f} inputs"
-            raise ValueError(f"the operator takes {count}, and gets {len(given)}")
-        missing = [name for name, operand in zip_longest(needed, given[: len(needed)]) if name and operand is None]
+            raise ValueError(f"the operator takes {count}, and gets {len(inputs)}")
+        missing = [name for name, operand in zip_longest(needed, inputs[: len(needed)]) if name and operand is None]
         if missing:
             raise ValueError(f"the input {missing[0]!r} is missing, without which the operator makes no sense")
-        return [*given, *[None] * (len(needed) - len(given))]
+        return [*inputs, *[None] * (len(needed) - len(inputs))]
 
     @classmethod
     def given(cls, graph: Graph) -> Sequence[TensorType | None]:

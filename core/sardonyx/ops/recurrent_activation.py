@@ -36,17 +36,17 @@ def activations(
     if len(names) < count * directions:
         raise ValueError(f"there are {len(names)} activations; {count * directions} are needed")
     each_alpha, each_beta = iter(alphas), iter(betas)
-    made = [_activation(name, each_alpha, each_beta) for name in names[: count * directions]]
-    return tuple(tuple(made[k * count : (k + 1) * count]) for k in range(directions))
+    parsed = [_activation(name, each_alpha, each_beta) for name in names[: count * directions]]
+    return tuple(tuple(parsed[k * count : (k + 1) * count]) for k in range(directions))
 
 
 def _activation(name: str, alphas: Iterator[float], betas: Iterator[float]) -> Activation:
-    known = _NAMES.get(name.lower())
-    if known is None:
+    canonical = _NAMES.get(name.lower())
+    if canonical is None:
         raise ValueError(f"activation {name!r} is unknown; use {', '.join(ACTIVATIONS)}")
-    alpha, beta = ACTIVATIONS[known]
+    alpha, beta = ACTIVATIONS[canonical]
     return (
-        known.lower(),
+        canonical.lower(),
         0.0 if alpha is None else float(next(alphas, alpha)),
         0.0 if beta is None else float(next(betas, beta)),
     )

@@ -7,7 +7,7 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node
-from sardonyx.ops.lift import known, to_input
+from sardonyx.ops.lift import constant_array, to_input
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.shape import known_axes
 from sardonyx.primitives.array import Array
@@ -18,9 +18,9 @@ class _Axes(to_input):
     """Axes as an attribute, which reduce along all axes where there are none."""
 
     def lower(self, node: Node) -> bool:
-        kept = node.attributes.pop("noop_with_empty_axes", None)
-        axes = known(node.inputs[1]) if len(node.inputs) > 1 else np.empty(0)
-        if axes is None or (axes.size == 0 and kept is not None and kept.value):
+        noop = node.attributes.pop("noop_with_empty_axes", None)
+        axes = constant_array(node.inputs[1]) if len(node.inputs) > 1 else np.empty(0)
+        if axes is None or (axes.size == 0 and noop is not None and noop.value):
             return False
         if axes.size == 0:
             node.inputs = node.inputs[:1]

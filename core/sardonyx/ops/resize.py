@@ -43,11 +43,11 @@ class Line(NamedTuple):
         return self.target == self.size and (same(self.up, self.down) or self.up == self.down)
 
     def places(self) -> Array:
-        """0, 1, ... in the type that coordinates are computed in: the better one if that happens while tracing."""
-        known = isinstance(self.target, int) and isinstance(self.size, int) and not isinstance(self.up, Array)
+        """0, 1, ... in the type of coordinates: float64 if they are computed while tracing, else float32."""
+        is_static = isinstance(self.target, int) and isinstance(self.size, int) and not isinstance(self.up, Array)
         if self.crop is not None and any(side.value is None for side in self.crop):
-            known = False
-        return _counted(self.target, dtypes.float64 if known else dtypes.float32)
+            is_static = False
+        return _counted(self.target, dtypes.float64 if is_static else dtypes.float32)
 
     def reach(self, support: int) -> Size:
         """How far a filter reaches that is as wide as the factor is small."""
@@ -141,13 +141,13 @@ class Resize(Operator, since=10):
     def expand(
         self, x: Array, roi: Array | None = None, scales: Array | None = None, sizes: Array | None = None
     ) -> Array:
-        for name, value, known in (
+        for name, value, choices in (
             ("mode", self.mode, ("nearest", *SUPPORT)),
             ("nearest_mode", self.nearest_mode, NEAREST),
             ("coordinate_transformation_mode", self.coordinate_transformation_mode, COORDINATES),
         ):
-            if value not in known:
-                raise ValueError(f"{name} {value!r} is unknown; use {', '.join(known)}")
+            if value not in choices:
+                raise ValueError(f"{name} {value!r} is unknown; use {', '.join(choices)}")
         axes = [p.normalize_axis(axis, x.rank) for axis in (range(x.rank) if self.axes is None else self.axes)]
         lines = self._lines([x.shape[axis] for axis in axes], scales, sizes)
         if self.coordinate_transformation_mode == "tf_crop_and_resize":
@@ -181,9 +181,9 @@ class Resize(Operator, since=10):
         if scales is None or scales.shape == (0,):
             raise ValueError("neither scales nor sizes are given; one of the two must have elements")
         _check_count("scales", scales, old)
-        known = evaluate(scales)
-        if known is not None:
-            factors = [fraction(float(scale)) for scale in known.reshape(-1)]
+        values = evaluate(scales)
+        if values is not None:
+            factors = [fraction(float(scale)) for scale in values.reshape(-1)]
             ratios = [(factor.numerator, factor.denominator) for factor in factors]
             return [Line(size, size * up // down, up, down) for size, (up, down) in zip(old, ratios, strict=True)]
         targets = known_sizes(p.cast(p.floor(scales * p.cast(p.sizes(old), scales.dtype)), dtypes.int64))
@@ -341,9 +341,9 @@ def _along(x: Array, axis: int, rank: int) -> Array:
     return p.reshape(x, (*[1] * axis, *x.shape, *[1] * (rank - axis - x.rank)))
 
 
-def _check_count(name: str, given: Array, axes: list[Size]) -> None:
-    if given.size != len(axes):
-        raise ValueError(f"{name} has {given.size} elements; give one for each of {len(axes)} axes")
+def _check_count(name: str, operand: Array, axes: list[Size]) -> None:
+    if operand.size != len(axes):
+        raise ValueError(f"{name} has {operand.size} elements; give one for each of {len(axes)} axes")
 
 
 def _scales_attribute(node: Node, make: Rewriter) -> None:

@@ -25,16 +25,16 @@ class SequenceOperator(Operator, abstract=True):
 
 
 def place(position: Array | None, count: int, last: int) -> int:
-    """A position counted from the front; `last` is the one behind which there is none, and the default."""
+    """A position counted from the front; `last` is the greatest legal one, and the default."""
     if position is None and last >= 0:
         return last
     if position is None:
         raise ValueError("the sequence is empty; there is nothing to erase")
-    found = int(known_sizes(position, guess=0)[0])
-    if not -count <= found <= last:
+    index = int(known_sizes(position, guess=0)[0])
+    if not -count <= index <= last:
         legal = f"use {-count}..{last}" if last >= 0 else "it is empty"
-        raise ValueError(f"position {found} is out of range for a sequence of {count}; {legal}")
-    return found + count if found < 0 else found
+        raise ValueError(f"position {index} is out of range for a sequence of {count}; {legal}")
+    return index + count if index < 0 else index
 
 
 class SequenceEmpty(SequenceOperator, since=11):

@@ -55,7 +55,7 @@ class Reshape(Operator):
 
     def expand(self, x: Array, shape: Array) -> Array:
         wanted = known_sizes(shape)
-        left = list(x.shape)
+        sizes = list(x.shape)
         result: list[Size] = []
         for axis, size in enumerate(wanted):
             if not self.allowzero and _keeps(size):
@@ -67,7 +67,7 @@ class Reshape(Operator):
         if len(unknown) > 1:
             raise ValueError(f"shape {wanted} has more than one -1")
         if unknown:
-            result[unknown[0]] = _quotient(left, [size for axis, size in enumerate(result) if axis != unknown[0]])
+            result[unknown[0]] = _quotient(sizes, [size for axis, size in enumerate(result) if axis != unknown[0]])
         return p.reshape(x, result)
 
     upgrades = {5: to_input("shape", 1)}

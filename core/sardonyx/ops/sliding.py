@@ -22,9 +22,9 @@ class Sliding(Operator, abstract=True):
     def steps(self, rank: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Strides and dilations of all spatial axes."""
         ones = (1,) * rank
-        for name, given in (("strides", self.strides), ("dilations", self.dilations)):
-            if given and len(given) != rank:
-                raise ValueError(f"{name} {list(given)} has {len(given)} elements for {rank} spatial axes")
+        for name, values in (("strides", self.strides), ("dilations", self.dilations)):
+            if values and len(values) != rank:
+                raise ValueError(f"{name} {list(values)} has {len(values)} elements for {rank} spatial axes")
         return self.strides or ones, self.dilations or ones
 
     def border(self, x: Array, kernel: Sequence[Size]) -> Border:

@@ -76,11 +76,11 @@ class StringNormalizer(Operator, since=10):
             raise ValueError(f"case_change_action is {self.case_change_action!r}; use NONE, LOWER or UPPER")
         if x.rank not in (1, 2) or (x.rank == 2 and x.shape[0] != 1):
             raise ValueError(f"x is {p.show(x.shape)}, but [C] or [1,C] is needed")
-        left = x.shape[-1] if not self.stopwords and x.shape[-1] > 0 else None  # of nothing, an empty string is left
+        size = x.shape[-1] if not self.stopwords and x.shape[-1] > 0 else None  # of nothing, an empty string is left
         return p.host(
             "text.normalize",
             x,
-            results=[(dtypes.string, (*x.shape[:-1], left))],
+            results=[(dtypes.string, (*x.shape[:-1], size))],
             case=self.case_change_action,
             exact=bool(self.is_case_sensitive),
             without=list(self.stopwords),

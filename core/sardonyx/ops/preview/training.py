@@ -101,7 +101,7 @@ class Gradient(Operator, domain=DOMAIN):
     zs: tuple[str, ...] = ()
 
     def expand(self, *operands: Array) -> Sequence[Array]:
-        *given, y = operands
-        if len(given) != len(self.xs) + len(self.zs):
-            raise ValueError(f"xs and zs name {len(self.xs) + len(self.zs)} tensors, the inputs are {len(given)}")
-        return gradient(y, given[: len(self.xs)], given[len(self.xs) :])
+        *inputs, y = operands
+        if len(inputs) != len(self.xs) + len(self.zs):
+            raise ValueError(f"xs and zs name {len(self.xs) + len(self.zs)} tensors, the inputs are {len(inputs)}")
+        return gradient(y, inputs[: len(self.xs)], inputs[len(self.xs) :])
