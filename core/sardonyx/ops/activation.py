@@ -298,7 +298,7 @@ def flat_from_axis(node: Node, make: Rewriter) -> Sequence[Value] | None:
 
 
 def last_axis(node: Node) -> bool:
-    """Along the last axis the older form gives the same."""
+    """The downgrade for the last axis, written from the front: along it the older form has the same result."""
     x = node.inputs[0]
     axis = node.attribute("axis", -1)
     if x is None or x.shape is None or axis % len(x.shape) != len(x.shape) - 1:

@@ -86,7 +86,7 @@ class Loop(ControlFlow):
         return kinds + [None] * (len(graph.inputs) - len(kinds))
 
     def _turn(self, *arguments: Any) -> list[Any]:
-        """What the body gives for the number, the condition and what is carried; its condition as a scalar."""
+        """The body's results for the turn's number, the condition and the carried values; its condition as a scalar."""
         own = [p.reshape(x, _of_one(value)) for x, value in zip(arguments[:2], self.body.inputs)]
         going, *results = self.run(self.body, [*own, *arguments[2:]])
         return [p.reshape(going, ()), *results]

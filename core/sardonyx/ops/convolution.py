@@ -76,7 +76,7 @@ class ConvTranspose(Sliding):
         return with_bias(y, b)
 
     def _cut(self, x: Array, kernel: Sequence[Size]) -> Border:
-        """What of the full result is cut off below and above; a negative width above adds zeros."""
+        """The widths cut off the full result below and above; a negative width above adds zeros."""
         strides, dilations = self.steps(x.rank - 2)
         extra = self.output_padding or (0,) * len(kernel)
         full = [

@@ -50,14 +50,14 @@ class Line(NamedTuple):
         return _counted(self.target, dtypes.float64 if is_static else dtypes.float32)
 
     def reach(self, support: int) -> Size:
-        """How far a filter reaches that is as wide as the factor is small."""
+        """How far a filter reaches that is widened by the factor of shrinking, if there is one."""
         if isinstance(self.up, Array):
             wide = p.maximum(self.down / self.up, 1.0) * support
             return known_sizes(p.cast(p.ceil(wide), dtypes.int64))[0]
         return support if self.up >= self.down else (support * self.down + self.up - 1) // self.up
 
     def shrunk(self, distance: Array) -> Array:
-        """A distance as such a filter measures it."""
+        """A distance divided by the factor of shrinking, if there is one."""
         if isinstance(self.up, Array):
             return distance * p.minimum(self.up / self.down, 1.0)
         return distance if self.up >= self.down else distance * self.up / self.down

@@ -68,7 +68,7 @@ class DFT(Operator, since=17):
 
 
 def _is_part(rows: Size, n: Size) -> bool:
-    """Whether a transform of length n takes so many rows as they are."""
+    """Whether rows are known to be no more than the length n of a transform, which then needs no slice of them."""
     return isinstance(rows, int) and isinstance(n, int) and rows <= n
 
 

@@ -179,7 +179,7 @@ def loop(
 
 
 def holds(condition: Array, likely: bool = False) -> bool:
-    """Whether a condition holds in this run; what that is likely to be counts where nobody knows yet."""
+    """Whether a condition holds in this run; `likely` is assumed where that is not known yet."""
     return bool(known_sizes(condition, guess=int(likely))[0] != 0)
 
 
@@ -236,7 +236,7 @@ def _loop(
 
 
 def _goes_on(inner: Trace) -> bool:
-    """Whether what a body says of going on is what it was told, or that it does in any case."""
+    """Whether a body returns the condition that it was passed, or a constant true one."""
     going = inner.outputs[0]
     while going.equation is not None and going.equation.primitive.name == "reshape":
         (going,) = going.equation.inputs
@@ -302,7 +302,7 @@ def _adopt_guards(trace: Trace, inner: Trace, own: Collection[str] = ()) -> None
 
 
 def _follows_data(inner: Trace) -> bool:
-    """Whether a body took decisions by what the run tells it: for other data it may give other shapes."""
+    """Whether a body branched on sizes that only the run determines: for other data its shapes may differ."""
     return any(polynomial.symbols() & inner.fresh for polynomial, _, _ in inner.guards)
 
 

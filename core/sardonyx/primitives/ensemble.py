@@ -60,7 +60,7 @@ class TreeEnsemble(Primitive):
     def expand(
         self, x: Array, roots: Array, *operands: Array, depth: int, targets: int, function: str
     ) -> Sequence[Array]:
-        """All trees take a step at a time, for some rows."""
+        """A walk of all trees for a block of rows, one level of nodes at a time."""
         *tables, votes = operands
         trees = roots.shape[0]
 

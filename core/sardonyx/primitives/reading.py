@@ -47,7 +47,7 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
 
 
 def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:
-    """Whether an Array is a polynomial of numbers that were read, or that small inputs hold."""
+    """Whether an Array's elements are polynomials of numbers that were read before, or of small inputs' elements."""
     if array.value is not None:
         return array.value.size <= TOLD and bool((np.abs(array.value.astype(np.float64)) < 1 << 31).all())
     if array in trace.reads:

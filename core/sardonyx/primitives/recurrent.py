@@ -48,7 +48,7 @@ class Recurrent(Primitive):
         return outputs
 
     def expand(self, inputs: Array, weights: Array, *others: Array, **params: Any) -> Sequence[Array]:
-        """A loop, some steps in each turn of it."""
+        """A loop, each turn of which takes several steps."""
         layer = Layer(**params)
         return spell(layer, inputs, weights, dict(zip(layer.operands, others, strict=True)))
 

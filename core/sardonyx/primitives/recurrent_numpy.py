@@ -91,7 +91,7 @@ class _Steps:
         return list(zip(*lines, strict=True))
 
     def _function(self, place: int) -> Callable[[np.ndarray, np.ndarray], None]:
-        """What puts f, g or h of [..., directions, batch, hidden] into another array, or into the same."""
+        """The function that writes f, g or h of [..., directions, batch, hidden] into another array, or in place."""
         layer = self.layer
         clip = layer.clip if place < 2 else None
         if layer.alike and clip is None:

@@ -59,7 +59,7 @@ def shader_map(
     function: str,
     attributes: Mapping[str, Any],
 ) -> Array:
-    """What `ShaderMap` says."""
+    """The result of `ShaderMap`."""
     types = [x.dtype for x in operands]
     params = {"body": body, "names": list(names), "values": dict(values), "function": function}
     return bind(SHADER_MAP, *operands, result=result, **params, attributes=dict(attributes), types=types)[0]

@@ -110,7 +110,7 @@ class Trace:
         return array
 
     def fresh_symbol(self, guess: int, stem: str = "n") -> Dim:
-        """A size that only the run will tell; `guess` stands for it unless an earlier run told better."""
+        """A size that only the run determines; `guess` is assumed for it unless an earlier run has read it."""
         if self.early:
             raise TooEarlyError
         name = f"{stem}{self._counter}" if self.outer is None else f"{stem}{self._counter}_{self.depth}"
@@ -148,7 +148,7 @@ class Trace:
         return outputs
 
     def value_in_this_call(self, array: Array) -> np.ndarray | None:
-        """What an Array is for the feeds of the call at hand, if that is cheap to find out. Leaves no guard."""
+        """The value of an Array for the feeds of this call, if it is cheap to compute, else None. Leaves no guard."""
         with Guards(self.guards.hints):
             return evaluate(array, self.feeds)
 

@@ -46,5 +46,5 @@ def register(op: T, *, types: Sequence[str] | None = None, infer: Infer | None =
 
 
 def _without(infer: Infer) -> Infer:
-    """A function that tells results by the node's own attributes."""
+    """The inference function for the attributes of the node alone."""
     return lambda *inputs, outputs, node: infer(*inputs, **node)

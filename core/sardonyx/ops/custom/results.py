@@ -1,4 +1,4 @@
-"""What a function of the host gives: as it says, or as a trial tells; and its arrays at the engine's edge."""
+"""The results of host functions: their types and shapes, declared or found by a trial, and their conversion."""
 
 from __future__ import annotations
 

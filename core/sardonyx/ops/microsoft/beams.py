@@ -46,7 +46,7 @@ class Beams:
         return [self.tokens, self.scores, self.ended, self.ranks, self.count, self.done]
 
     def with_ended(self, tokens: Array, scores: Array, ends: Array) -> Beams:
-        """Those of the tokens [B, K, most] that end are among those that ended, where they are good enough."""
+        """The beams with those of the tokens [B, K, most] that end added to the ended ones, of which the best stay."""
         batch, width = self.ranks.shape
         ranks, places = p.top_k(p.concat([self.ranks, p.where(ends, scores, NEVER)], 1), width, 1)
         rows = p.iota((batch, 1), 0, places.dtype)

@@ -78,7 +78,7 @@ class Generation(ControlFlow, abstract=True):
         return loop(turns, going, [*begun, *state], body)[1 : len(begun)]
 
     def asks(self, k: int) -> bool:
-        """Whether output k is asked for."""
+        """Whether the node has output k."""
         return len(self.node.outputs) > k and bool(self.node.outputs[k].name)
 
     def line(self, prompt: Array, most: Size) -> Array:

@@ -80,7 +80,7 @@ class _NGramHash(Operator, abstract=True):
             )
 
     def filler(self, dtype: DType, eos: Array | None) -> Array:
-        """What stands for tokens that there are none of."""
+        """The token that stands for those before the first one."""
         return constant(self.pad_id, dtype) if eos is None else p.reshape(eos, ())
 
     def hashes(

@@ -18,7 +18,7 @@ IDS, SEGMENTS = np.array([[1, 4, 0], [2, 2, 3]], np.int32), np.array([[0, 1, 1],
 
 
 def _sum(*terms: Array | None) -> Array:
-    """What the terms that there are add up to, 16-bit floats in float32."""
+    """The sum of the terms that are not None; 16-bit floats are added in float32."""
     first, *others = (p.widen(term) for term in terms if term is not None)
     for other in others:
         first = first + other

@@ -61,7 +61,7 @@ class Forest:
 
     @property
     def tables(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What a walk needs of every node."""
+        """The tables that a walk reads for every node."""
         return self.feature, self.split, self.next
 
     @property
