@@ -30,7 +30,7 @@ def missing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
     webgpu = import_module("sardonyx_webgpu.provider")
     monkeypatch.setattr("sardonyx_wasm.hosts.library", lambda: None)
     monkeypatch.setattr("sardonyx_wasm.hosts._host", None)
-    monkeypatch.setattr(sardonyx_wasm, "_device", sardonyx_wasm._device.__wrapped__)
+    monkeypatch.setattr(sardonyx_wasm.provider, "_devices", {})
     monkeypatch.setattr(webgpu, "find_spec", lambda name: None)
     monkeypatch.setattr(webgpu.provider, "_devices", {})
     monkeypatch.setattr(debug, "_warned", set())

@@ -31,7 +31,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx_wasm import routines
 from sardonyx_wasm.assembler import Memory
 from sardonyx_wasm.code import SCRATCH
-from sardonyx_wasm.generator import Unit
+from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines.tile import panel_width
 from tests.benchmarks.report import table
@@ -100,9 +100,9 @@ def random(shape: Sequence[int]) -> np.ndarray[Any, Any]:
     return np.random.default_rng(0).standard_normal(tuple(shape), np.float32)
 
 
-def module(cases: Sequence[Case], target: str) -> tuple[Unit, list[Any]]:
+def module(cases: Sequence[Case], target: str) -> tuple[Generator, list[Any]]:
     """The module with a function of each case."""
-    unit = Unit([], FEATURES, target)
+    unit = Generator([], FEATURES, target)
     codes = [routines.write(unit, case.routine(f"case_{k}", target)) for k, case in enumerate(cases)]
     for code in codes:
         unit.module.export(code.function)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 
@@ -13,13 +11,12 @@ def no_cache_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=[["relaxed-simd", "simd", "threads"], ["simd", "threads"], []], ids="+".join)
-def features(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[frozenset[str]]:
+def features(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> frozenset[str]:
     """The features that the host seems to have, one step of the ladder after the other."""
-    from sardonyx_wasm import _device
+    from sardonyx_wasm import provider
     from sardonyx_wasm.hosts import host
 
     few = frozenset(request.param) & host().features
     monkeypatch.setattr(host(), "features", few)
-    _device.cache_clear()
-    yield few
-    _device.cache_clear()
+    monkeypatch.setattr(provider, "_devices", {})
+    return few

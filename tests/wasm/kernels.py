@@ -17,7 +17,7 @@ from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import Poly, evaluate
 from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_wasm import kernels
-from sardonyx_wasm.generator import Unit
+from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 
 Numbers = np.ndarray[Any, Any]
@@ -62,7 +62,7 @@ class Loaded:
         target: str = "wasmtime",
     ) -> None:
         self.host = host()
-        unit = Unit([kernel], self.host.features, target)
+        unit = Generator([kernel], self.host.features, target)
         self.code = kernels.write(unit, kernel)
         unit.module.export(self.code.function, "run")
         self.module = self.host.load(unit.module)

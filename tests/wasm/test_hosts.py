@@ -25,9 +25,10 @@ from sardonyx.errors import EngineError
 from sardonyx_wasm import hosts
 from sardonyx_wasm.assembler import Module, f32, f32x4, f64, i32, i64, op, v128
 from sardonyx_wasm.dylink import side_module
+from sardonyx_wasm.hosts import support
 from sardonyx_wasm.hosts.allocator import Allocator
 from sardonyx_wasm.hosts.engine import Code
-from sardonyx_wasm.hosts.features import PROBES
+from sardonyx_wasm.hosts.support import PROBES
 from sardonyx_wasm.hosts.wasmtime import WasmtimeHost
 
 
@@ -91,7 +92,7 @@ class TestSelection:
         assert {"wasmtime", "sardonyx_wasm.assembler", "sardonyx_wasm.opcodes"}.isdisjoint(modules)
 
     def test_without_wasmtime_the_error_says_what_installs_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(hosts, "find_spec", lambda name: None)
+        monkeypatch.setattr(support, "find_spec", lambda name: None)
         monkeypatch.setattr(hosts, "_host", None)
         assert not hosts.available()
         with pytest.raises(RuntimeError, match=r"wasmtime is not installed; pip install wasmtime threadpoolctl"):

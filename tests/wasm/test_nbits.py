@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 from sardonyx.code.kernel import Routine
 from sardonyx_wasm import routines
 from sardonyx_wasm.code import SCRATCH
-from sardonyx_wasm.generator import Unit
+from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines.nbits import DEEPEST
 from sardonyx_wasm.routines.tile import panel_width
@@ -61,7 +61,7 @@ def multiply(target: str, a: Array, w: Weights, splits: Any = None, symbolic: bo
     """The routine's result; what lies behind it must stay as it is."""
     nr, (depth, columns) = panel_width(target), w.numbers.shape
     operands = [a, *w.packed(nr)]
-    unit = Unit([], frozenset({"simd", "relaxed-simd"}), target)
+    unit = Generator([], frozenset({"simd", "relaxed-simd"}), target)
     outer: Sequence[Any] = ["p0", *a.shape[1:-1]] if symbolic else a.shape[:-1]
     shapes = [[*outer, depth], *([*x.shape] for x in operands[1:])]
     types = ("float32", "uint8", "float32", "int16")

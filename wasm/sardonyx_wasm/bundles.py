@@ -9,19 +9,15 @@ memory that it wants at a multiple of `align`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.errors import EPFail, UnsoundError
 from sardonyx.providers import contract
 
-from . import WasmProvider
 from .assembler import Callee, Memory, Module, i32
 from .generator import generate
-
-if TYPE_CHECKING:
-    from sardonyx.primitives.trace import Trace
 
 MODULES = (("wasm", frozenset({"simd", "relaxed-simd", "threads"})), ("wasm-simd", frozenset({"simd", "threads"})))
 """Sections, and the features for which the module in them is written. Atomic instructions work without threads, too."""
@@ -30,30 +26,26 @@ _MEMORY = b"\x03env\x06memory\x02"
 _EXPORTS = {"run": ("words", "thread", "threads"), "turns": ("words", "record", "count")}
 
 
-class PageProvider(WasmProvider):
-    """Compiles for browsers wherever it runs: for their registers, and without BLAS."""
-
-    def available(self) -> bool:
-        return True
-
-    def rewrite(self, trace: Trace, origins: Collection[int]) -> None:
-        self.legalize(trace, origins, "v8")
-
-
 class Bundler(contract.Bundler):
     """Puts modules into bundles."""
 
     target = "wasm"
-    provider: contract.Provider = PageProvider()
+
+    def __init__(self, provider: contract.Provider) -> None:
+        self.provider = provider
 
     def write(self, given: Sequence[tuple[Any, Sequence[int]]]) -> tuple[dict[str, Any], dict[str, bytes]]:
         codes = [code for code, _ in given]
         modules, sections = [], {}
         for section, features in MODULES if codes else ():
-            made = generate(codes, features, "v8")
-            binary = made.to_bytes(Memory(1, _PAGES, shared=True), names=False)
+            generated = generate(codes, features, "v8")
+            binary = generated.to_bytes(Memory(1, _PAGES, shared=True), names=False)
             flag = binary.index(_MEMORY) + len(_MEMORY)
-            wanted = {"table": len(made.pointers), "data": made.data_size, "align": made.data_align}
+            wanted = {
+                "table": len(generated.pointers),
+                "data": generated.data_size,
+                "align": generated.data_align,
+            }
             modules.append({"section": section, "features": sorted(features - {"threads"}), "memory": flag, **wanted})
             sections[section] = binary
         listed = [[code.name, len(code.reads), len(code.writes)] for code in codes]

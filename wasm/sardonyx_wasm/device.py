@@ -20,11 +20,13 @@ from sardonyx.common.threads import one_thread
 from sardonyx.errors import Fail
 from sardonyx.providers.contract import ALIGNMENT, Address, Body, Device, Executable, Launch, Turn
 
-from . import RELEASE, blas, target
+from . import blas
 from .driver import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
 from .hosts import Host, LoadedModule
 from .unpacked import Unpacked
 
+RELEASE = ("sardonyx", "sardonyx_wasm")
+"""The packages on whose sources generated code depends."""
 SMALL = 4096
 """Bytes up to which it is quicker to copy an array twice than to make a view of where it goes."""
 
@@ -115,8 +117,8 @@ class WasmDevice(Device):
             if module is None:
                 from .generator import generate  # which brings all that writes code with it
 
-                made = generate(codes, self.host.features, target(self.host.name), halves)
-                module = self.host.load(made, digest)
+                written = generate(codes, self.host.features, self.host.target, halves)
+                module = self.host.load(written, digest)
             self._loaded[digest] = module
         return module
 

@@ -21,8 +21,8 @@ from . import kernels, programs, routines, synchronize, turns
 from .assembler import Function, Module, Operand, i32, op
 from .code import Code
 from .driver import CONVOLUTIONS, COUNTERS, HEADER, HOSTED, LAUNCH, SCRATCH, STOP
-from .halves import HELPERS
 from .routines.frame import divided_up, least
+from .unit import Unit
 
 
 def generate(
@@ -36,37 +36,22 @@ def generate(
     `features` are those of the host, see `hosts.Host`; `target` says whose compiler it is, "wasmtime" or "v8". Of the
     codes in `halves` there is only what surrounds the product, which the host does.
     """
-    unit = Unit(codes, features, target)
-    unit.drivers(halves)
+    generator = Generator(codes, features, target)
+    generator.drivers(halves)
     for number in halves:
-        unit.convolution(number, codes[number])
-        unit.unpacking(number, codes[number])
-    return unit.module
+        generator.convolution(number, codes[number])
+        generator.unpacking(number, codes[number])
+    return generator.module
 
 
-class Unit:
-    """A module being written, with each function once."""
+class Generator(Unit):
+    """Writes the module for some codes."""
 
     def __init__(self, codes: Sequence[Any], features: frozenset[str], target: str) -> None:
-        self.module = Module("sardonyx")
-        self.features = features
-        self.target = target
+        super().__init__(features, target)
         self._codes = codes
-        self._known: dict[tuple[str, str], Any] = {}
-
-    def once(self, kind: str, name: str, write: Callable[[], Any]) -> Any:
-        """What `write` gives, called the first time that this is asked for."""
-        key = (kind, name)
-        if key not in self._known:
-            self._known[key] = write()
-        return self._known[key]
-
-    def helper(self, name: str) -> Function:
-        """A function of `halves`."""
-        return self.once("helper", name, lambda: HELPERS[name](self.module))  # type: ignore[no-any-return]
 
     def written(self, function: transcendental.Function) -> Function:
-        """A transcendental function of scalars."""
         return self.once("written", function.name, lambda: programs.write_function(self, function))  # type: ignore[no-any-return]
 
     def program(self, program: Program) -> Code:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code import transcendental
 from sardonyx.code.program import Program
@@ -12,10 +12,8 @@ from sardonyx.code.program import Program
 from . import functions, lanewise, values
 from .assembler import Expr, Function, Variable, i32
 from .code import Code, signature
+from .unit import Unit
 from .values import Kind, kind
-
-if TYPE_CHECKING:
-    from .generator import Unit
 
 _LOWEST = 1024
 """No buffer starts at a lower address, so constant parts of an index up to here can be offsets of the instruction."""

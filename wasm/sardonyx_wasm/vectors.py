@@ -6,16 +6,16 @@ a dtype (that of the last operand for `apply`). Results are those of `values` an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 from sardonyx.code import transcendental
 
 from . import functions
-from .assembler import Callee, Expr, Function, Module, Variable, i8x16, i16x8, i32, i32x4, v128
+from .assembler import Callee, Expr, Function, Variable, i8x16, i16x8, i32, i32x4, v128
 from .lane_conversion import bitcast, cast, from_bits, to_bits
 from .lanes import Constant, Vector, VectorScope, collect, element, lane, lanes, let, once, splat, types, words
 from .lanewise import apply, apply_each, is_fused, write_vector
+from .unit import Unit
 from .values import Kind, Literal, kind
 
 __all__ = [
@@ -38,19 +38,6 @@ __all__ = [
     "types",
     "write_vector",
 ]
-
-
-class Unit(Protocol):
-    """A module being written, with each function once."""
-
-    module: Module
-    features: frozenset[str]
-
-    def once(self, kind: str, name: str, write: Callable[[], Any]) -> Any: ...
-
-    def helper(self, name: str) -> Callee: ...
-
-    def written(self, function: transcendental.Function) -> Callee: ...
 
 
 class FunctionScope:

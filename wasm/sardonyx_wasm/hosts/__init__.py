@@ -7,15 +7,15 @@ there.
 
 from __future__ import annotations
 
-import platform
 import sys
 import threading
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sardonyx.common import extras
+
+from .support import has_code_generator, library
 
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
     import numpy.typing as npt
@@ -45,6 +45,8 @@ class Host(Protocol):
     name: str
     features: frozenset[str]
     """Of "simd", "relaxed-simd", and "threads": functions of one module may run at the same time."""
+    target: str
+    """Whose compiler it has, "wasmtime" or "v8", which decides on the shape of register tiles."""
 
     def allocate(self, nbytes: int, align: int = 64) -> int:
         """The address of `nbytes` of uninitialised memory; `align` is a power of two. Raises MemoryError."""
@@ -89,19 +91,7 @@ def available() -> bool:
     """Whether this platform has a host; imports nothing."""
     if _IN_PYODIDE:
         return find_spec("js") is not None
-    return _host is not None or (_has_code_generator() and library() is not None)
-
-
-def _has_code_generator() -> bool:
-    """Whether wasmtime can write code for this processor."""
-    return sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
-
-
-def library() -> Path | None:
-    """wasmtime's shared library, None where the package is not installed, or came without one for this platform."""
-    spec = find_spec("wasmtime")
-    folders = (spec and spec.submodule_search_locations) or ()
-    return next((path for folder in folders for path in Path(folder).glob("*-*/*wasmtime.*")), None)
+    return _host is not None or (has_code_generator() and library() is not None)
 
 
 def host() -> Host:
@@ -122,7 +112,7 @@ def _make_host() -> Host:
 
         return PyodideHost()
     if not available():
-        if not _has_code_generator():
+        if not has_code_generator():
             raise RuntimeError("WebAssembly needs a 64-bit x86 or Arm processor, for which wasmtime writes code")
         raise RuntimeError(f"WebAssembly needs wasmtime: {extras.missing('wasmtime')}")
     from .wasmtime import WasmtimeHost

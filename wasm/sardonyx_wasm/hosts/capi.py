@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from sardonyx.errors import EngineError
 
-from . import library
+from .support import library
 
 TESTED: Final = ("50",)
 """The releases for which the declarations were compared: tests/wasm/test_capi.py."""

@@ -20,8 +20,8 @@ from sardonyx.common import cache
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import EngineError
 
-from .features import PROBES
 from .interface import Interface
+from .support import PROBES
 
 if TYPE_CHECKING:
     from ..assembler import Module
@@ -43,6 +43,7 @@ class PyodideHost:
     """The interpreter's memory and WebAssembly engine."""
 
     name = "pyodide"
+    target = "v8"
 
     def __init__(self) -> None:
         self.features = frozenset(feature for feature, probe in PROBES.items() if _accepts(probe))

@@ -28,8 +28,8 @@ from sardonyx.errors import EngineError
 from .allocator import Allocator
 from .capi import WasmtimeError, api, check
 from .engine import Code, Engine, Instance, SharedMemory
-from .features import PROBES
 from .interface import Interface, Signature
+from .support import PROBES
 
 if TYPE_CHECKING:
     from ..assembler import Module
@@ -56,6 +56,7 @@ class WasmtimeHost:
     """The native host; `maximum` limits its memory, in pages of 64 KiB."""
 
     name = "wasmtime"
+    target = "wasmtime"
 
     def __init__(self, maximum: int = _MAXIMUM) -> None:
         self._process = os.getpid()

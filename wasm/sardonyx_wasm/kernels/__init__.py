@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sardonyx.code.kernel import Kernel
 
 from ..assembler import Function, Operand, ValueType, i32
 from ..code import Code, signature
+from ..unit import Unit
 from .border import Interior, interior
 from .elementwise import write_elementwise
 from .fold import write_fold
@@ -15,9 +14,6 @@ from .graph import Graph, Size
 from .loops import Loops
 from .scope import expr, minus, plus
 from .strategy import LANES, Strategy, choose
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 _ALIGN = 4 * LANES
 

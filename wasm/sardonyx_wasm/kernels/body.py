@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .. import functions, values, vectors
 from ..assembler import Expr, Function, Operand, i32x4
+from ..unit import Unit
 from ..values import kind
 from ..vectors import Vector
 from .graph import OUTSIDE, Graph, Size, index_of
@@ -14,9 +15,6 @@ from .lazy import Branch, branches
 from .memory import Copies, Memory, scaled
 from .scope import expr, plus, times
 from .strategy import Strategy
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 
 class Body(Memory):

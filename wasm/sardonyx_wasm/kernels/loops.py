@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ..assembler import Function, Operand, Variable, i32
+from ..unit import Unit
 from .body import Body
 from .graph import Graph
 from .scope import expr, minus, plus, times
 from .strategy import LANES, Strategy
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 Bounds: TypeAlias = tuple[Operand, Operand]
 

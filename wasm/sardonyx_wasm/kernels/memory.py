@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from .. import values, vectors
 from ..assembler import Expr, Function, Operand, Variable, i32x4
+from ..unit import Unit
 from ..values import Kind
 from ..vectors import Vector
 from .graph import Access, Graph, Size
 from .scope import Scope, expr, plus, times
 from .shuffled import load_strided, transpose
 from .strategy import LANES, Strategy, is_shuffled, is_transposed
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 Copies: TypeAlias = Sequence[int]
 Terms: TypeAlias = tuple[tuple[int, Size], ...]

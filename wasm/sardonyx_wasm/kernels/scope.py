@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from .. import functions, values, vectors
 from ..assembler import Expr, Function, Operand, Variable, i32
+from ..unit import Unit
 from ..values import Kind
 from ..vectors import Vector
 from .graph import Size
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 
 class Scope(vectors.FunctionScope):

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from sardonyx.code.kernel import Routine
 
 from ..code import Code
+from ..unit import Unit
 
-if TYPE_CHECKING:
-    from ..generator import Unit
-
-Writer: TypeAlias = "Callable[[Unit, Routine], Code]"
+Writer: TypeAlias = Callable[[Unit, Routine], Code]
 
 WRITERS = {
     "accumulate": "cumulative.accumulate",

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.kernel import Routine
 
@@ -18,11 +18,9 @@ from .. import vectors
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, op, v128
 from ..code import SCRATCH, Code
 from ..lanes import words
+from ..unit import Unit
 from ..values import kind
 from . import channels, frame, tile
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 LARGEST = 256
 """Elements of a query or a value at most."""

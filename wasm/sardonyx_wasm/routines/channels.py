@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
 
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32x4, i32
+from ..unit import Unit
 from . import frame
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 
 def steps(f: Function, shape: Sequence[int | str], pixel: Expr) -> list[Expr]:

@@ -7,16 +7,13 @@ addresses. Blocks of windows span lines of outputs. A unit is a line of outputs 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, i32
 from ..code import Code
+from ..unit import Unit
 from . import channels, frame, tile
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 # Places in the scratch memory: addresses of windows, a tile at the edge, offsets of segments.
 _EDGE = 4 * tile.BLOCK + 16

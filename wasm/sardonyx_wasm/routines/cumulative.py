@@ -4,7 +4,7 @@ before. Along other axes a unit is some neighbouring columns, whose totals are i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.folds import identity
 from sardonyx.code.kernel import Routine
@@ -13,11 +13,9 @@ from sardonyx.common import dtypes
 from .. import functions, values, vectors
 from ..assembler import Expr, Variable, i32
 from ..code import Code
+from ..unit import Unit
 from ..values import kind
 from . import frame
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 SIDE_BY_SIDE = 4
 COLUMNS = 256

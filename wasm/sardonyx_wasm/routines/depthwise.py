@@ -12,16 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, ValueType, Variable, f32, f32x4, i32
 from ..code import Code
+from ..unit import Unit
 from . import channels, frame
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 TAPS = 7
 """Taps along x that a tile has code for; more are a loop."""

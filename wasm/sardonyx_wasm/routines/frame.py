@@ -5,15 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, Operand, Variable, i32
 from ..code import signature
-
-if TYPE_CHECKING:
-    from ..generator import Unit
+from ..unit import Unit
 
 
 def function(unit: Unit, routine: Routine) -> Function:

@@ -8,17 +8,13 @@ four channels before the next are read.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Function, f32x4, i32
 from ..code import Code
+from ..unit import Unit
 from . import channels, frame
 from .depthwise import Window, add_taps
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 LANES = 4
 """Channels of outputs at once: a group has a multiple of it."""

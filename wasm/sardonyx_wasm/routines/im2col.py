@@ -8,17 +8,14 @@ taps is copied at once. With an attribute `groups` what a group sees is together
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
 
 from ..assembler import Function, i32, v128
 from ..code import Code
+from ..unit import Unit
 from . import channels, frame
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 
 def im2col(unit: Unit, routine: Routine) -> Code:

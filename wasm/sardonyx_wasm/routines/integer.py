@@ -8,16 +8,13 @@ the type that its numbers fit, int8, uint8 or int16, packed in panels of `WIDTH`
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Function, Variable, i16x8, i32, i32x4
 from ..code import Code
+from ..unit import Unit
 from . import frame, tile
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 _HEIGHT, _VECTORS, _UNROLL = 3, 3, 2  # of a register tile, the best of V8 and Cranelift alike
 WIDTH = 4 * _VECTORS

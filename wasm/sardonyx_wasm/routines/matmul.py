@@ -9,16 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Operand, Variable, i32, op, v128
 from ..code import SCRATCH, Code
+from ..unit import Unit
 from . import frame, tile
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 FEW = 16
 """With at most as many rows, known beforehand, a unit of `matmul_packed` is a panel."""

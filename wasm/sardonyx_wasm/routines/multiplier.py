@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from sardonyx.compiler.legalization.filtering import Matrix
 
 from ..assembler import Expr, Function, Variable, f32, f32x4
+from ..unit import Unit
 from .channels import multiply_add
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 Terms: TypeAlias = list[tuple[int, float]]
 """Elements of a line and their factors."""

@@ -12,17 +12,15 @@ the low half, lowest bits first, k = 1, 3, 5, 7 in the high half.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4
 from ..code import SCRATCH, Code
 from ..driver import FEW, HOSTED
+from ..unit import Unit
 from . import frame, tile
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 LONGEST = 256
 """Numbers in a block at most: sums of products of 15 and 8 bits stay below 2**31."""

@@ -6,17 +6,14 @@ All is one unit: where a place is written depends on all before it.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Variable, f32x4, f64x2, i8x16, i16x8, i32, i32x4, i64, i64x2
 from ..code import Code
+from ..unit import Unit
 from ..values import Kind, kind
 from . import frame, order
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 _INTEGERS = {8: i8x16, 16: i16x8, 32: i32x4, 64: i64x2}
 

@@ -6,13 +6,9 @@ upper half, below it their place in the line, so that no two are equal and the f
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..assembler import Expr, Function, ValueType, i32, i64
+from ..unit import Unit
 from ..values import Kind
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 
 def number(f: Function, k: Kind, address: Expr, falling: bool = False) -> Expr:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
@@ -22,11 +22,9 @@ from .. import vectors
 from ..assembler import Expr, Function, Operand, Variable, f32, f32x4, i16x8, i32, i32x4, op, v128
 from ..code import SCRATCH, Code
 from ..lanes import Constant
+from ..unit import Unit
 from ..values import kind
 from . import frame, integer, tile
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 _MOST_ROWS = 12
 """Sequences in a block: they share the weights that a step reads."""

@@ -11,17 +11,14 @@ unit is a row of the result, without a border a pixel.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
 
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4, op
 from ..code import Code
+from ..unit import Unit
 from . import frame
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 STEP = 16
 """Elements at once: the period of bias and scale is a multiple of it."""

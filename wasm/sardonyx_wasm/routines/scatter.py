@@ -7,18 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.code.kernel import Routine
 
 from .. import functions, values, vectors
 from ..assembler import Expr, Variable, i32, i64, op
 from ..code import Code
+from ..unit import Unit
 from ..values import kind
 from . import frame, order
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 COLUMNS = 1024
 """Elements along the last axis that a unit has at most."""

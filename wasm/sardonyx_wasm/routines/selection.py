@@ -5,18 +5,14 @@ An element that comes later is compared with the last one of those, four at a ti
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sardonyx.code.kernel import Routine
 
 from .. import values, vectors
 from ..assembler import Expr, Variable, i32, i32x4, i64
 from ..code import SCRATCH, Code
+from ..unit import Unit
 from ..values import kind
 from . import frame, order
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 MOST = SCRATCH // 8
 """Elements that fit the heap."""

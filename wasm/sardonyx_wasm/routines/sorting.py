@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 from sardonyx.sizes.symbolic import Size
 
 from ..assembler import Expr, Variable, i32, i64, op
 from ..code import SCRATCH, Code
+from ..unit import Unit
 from ..values import Kind, kind
 from . import frame, order
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 FEW = 40
 """Elements up to which insertion is quicker."""

@@ -5,18 +5,14 @@ Each is compared with those that were chosen before, four at a time: their sides
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from sardonyx.code.kernel import Routine
 from sardonyx.sizes.symbolic import Size
 
 from ..assembler import Expr, f32, f32x4, i32, i32x4, i64, op, v128
 from ..code import SCRATCH, Code
+from ..unit import Unit
 from ..values import kind
 from . import frame, order
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 _FLOAT = kind("float32")
 _ROWS = 5  # top, left, bottom, right, area

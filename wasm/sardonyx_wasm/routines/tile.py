@@ -11,12 +11,10 @@ All sizes and strides are in bytes, except counts. Elements are float32 or float
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from ..assembler import Expr, Function, Label, Operand, ValueType, f32, f32x4, f64, f64x2, i32
-
-if TYPE_CHECKING:
-    from ..generator import Unit
+from ..unit import Unit
 
 
 class Shape(NamedTuple):

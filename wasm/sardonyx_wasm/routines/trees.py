@@ -8,18 +8,15 @@ all in bytes. The number that the feature is compared with comes first, or, wher
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from sardonyx.code.kernel import Routine
 from sardonyx.numpy_backend.routines import decode
 
 from ..assembler import Expr, Variable, i32
 from ..code import Code
+from ..unit import Unit
 from ..values import kind
 from . import frame
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 SIDE_BY_SIDE = 8
 RECORD = 16

@@ -13,19 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import Filter, filters
 
 from ..assembler import Expr, Function, Operand, Variable, f32x4, i32
 from ..code import SCRATCH, Code
+from ..unit import Unit
 from . import frame, tile
 from .channels import channels
 from .multiplier import Multiplier
-
-if TYPE_CHECKING:
-    from ..generator import Unit
 
 _CHUNK = 64
 """Bytes of channels that go through both passes at once: a line of the cache in every plane."""
