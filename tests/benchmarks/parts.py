@@ -82,7 +82,7 @@ def all_codes(plan: Any) -> list[Mapping[str, Any]]:
 def kind(code: Mapping[str, Any]) -> str:
     """Return the part that a code belongs to."""
     from sardonyx.plans.epochs import code_of
-    from sardonyx_wasm import blas
+    from sardonyx_wasm.device import blas
 
     name = code.get("kind", "program")
     if name != "routine":

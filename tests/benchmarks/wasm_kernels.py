@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 
 from sardonyx.code.kernel import Routine
 from sardonyx_wasm import routines
+from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.assembler import Memory
-from sardonyx_wasm.code import SCRATCH
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines.tile import panel_width
@@ -102,7 +102,7 @@ def random(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 def module(cases: Sequence[Case], target: str) -> tuple[Generator, list[Any]]:
     """The module with a function of each case."""
-    unit = Generator([], FEATURES, target)
+    unit = Generator(FEATURES, target)
     codes = [routines.write(unit, case.routine(f"case_{k}", target)) for k, case in enumerate(cases)]
     for code in codes:
         unit.module.export(code.function)

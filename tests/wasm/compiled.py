@@ -11,8 +11,8 @@ from numpy.testing import assert_array_equal
 
 from sardonyx.code.kernel import Routine
 from sardonyx_wasm import programs, routines
+from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.assembler import i32
-from sardonyx_wasm.code import SCRATCH
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 
@@ -40,7 +40,7 @@ class Compiled:
         target: str = "v8",
         features: frozenset[str] = RELAXED,
     ) -> None:
-        unit = Generator([], features, target)
+        unit = Generator(features, target)
         read, written = (tuple(map(tuple, shapes)) for shapes in (inputs, outputs))
         reads, writes = map(tuple, dtypes)
         routine = Routine("routine", primitive, reads, writes, params, dict(attributes or {}), read, written)

@@ -11,7 +11,7 @@ from sardonyx.common import dtypes
 from sardonyx_wasm import hosts, vectors
 from sardonyx_wasm.assembler import i32
 from sardonyx_wasm.generator import Generator
-from sardonyx_wasm.values import kind
+from sardonyx_wasm.scalars.values import kind
 from sardonyx_wasm.vectors import FunctionScope, Vector
 from tests.support import interpreter
 from tests.wasm.compiled import PLAIN
@@ -23,7 +23,7 @@ class Case:
     """Functions of one module, each of which maps arrays element by element, 4 at a time."""
 
     def __init__(self, features: frozenset[str] = PLAIN) -> None:
-        self.unit = Generator([], features, "wasmtime")
+        self.unit = Generator(features, "wasmtime")
         self.types: dict[str, list[str]] = {}
 
     def add(self, name: str, reads: Sequence[str], to: str, rule: Callable[..., Vector]) -> None:

@@ -62,7 +62,7 @@ class Loaded:
         target: str = "wasmtime",
     ) -> None:
         self.host = host()
-        unit = Generator([kernel], self.host.features, target)
+        unit = Generator(self.host.features, target)
         self.code = kernels.write(unit, kernel)
         unit.module.export(self.code.function, "run")
         self.module = self.host.load(unit.module)

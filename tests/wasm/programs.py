@@ -10,7 +10,7 @@ import numpy as np
 import wasmtime
 
 from sardonyx_wasm.assembler import Memory, Module
-from sardonyx_wasm.expression import Expr
+from sardonyx_wasm.assembler.expression import Expr
 
 Array = np.ndarray[Any, Any]
 OWN_MEMORY = Memory(minimum=1, maximum=2, shared=True, import_from=None)

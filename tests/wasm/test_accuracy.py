@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sardonyx_wasm import vectors
-from sardonyx_wasm.values import kind
+from sardonyx_wasm.scalars.values import kind
 from tests.compiler.accuracy import ACCURACY, bound, samples, truth, ulps
 from tests.support import require
 from tests.wasm.compiled import PLAIN, RELAXED

@@ -14,8 +14,7 @@ from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array as Symbol
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm import attention
-from sardonyx_wasm.legalize import legalize, takes
+from sardonyx_wasm.legalization import attention, legalize, takes
 from sardonyx_wasm.routines import attention as routine
 from sardonyx_wasm.routines import tile
 from tests.support import require

@@ -10,7 +10,7 @@ import pytest
 
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import filters
-from sardonyx_wasm import blas
+from sardonyx_wasm.device import blas
 
 
 def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:

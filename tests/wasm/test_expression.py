@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx_wasm.expression import Expr, f32, f32x4, f64, i8x16, i16x8, i32, i32x4, i64, op, v128
+from sardonyx_wasm.assembler.expression import Expr, f32, f32x4, f64, i8x16, i16x8, i32, i32x4, i64, op, v128
 from tests.wasm.programs import evaluate, stored
 
 

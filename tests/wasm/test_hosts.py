@@ -24,7 +24,7 @@ from sardonyx.common import cache
 from sardonyx.errors import EngineError
 from sardonyx_wasm import hosts
 from sardonyx_wasm.assembler import Module, f32, f32x4, f64, i32, i64, op, v128
-from sardonyx_wasm.dylink import side_module
+from sardonyx_wasm.assembler.dylink import side_module
 from sardonyx_wasm.hosts import support
 from sardonyx_wasm.hosts.allocator import Allocator
 from sardonyx_wasm.hosts.engine import Code
@@ -89,7 +89,7 @@ class TestSelection:
         output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
         answer, *modules = output.split()
         assert answer == "True"
-        assert {"wasmtime", "sardonyx_wasm.assembler", "sardonyx_wasm.opcodes"}.isdisjoint(modules)
+        assert {"wasmtime", "sardonyx_wasm.assembler", "sardonyx_wasm.assembler.opcodes"}.isdisjoint(modules)
 
     def test_without_wasmtime_the_error_says_what_installs_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(support, "find_spec", lambda name: None)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx_wasm.routines.integer import WIDTH
+from sardonyx_wasm.routines.int8 import WIDTH
 from tests.support import require
 from tests.wasm.compiled import Array, Product, Shapes
 

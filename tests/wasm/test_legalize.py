@@ -17,7 +17,7 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm.legalize import legalize
+from sardonyx_wasm.legalization import legalize
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
 

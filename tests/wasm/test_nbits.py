@@ -12,10 +12,10 @@ from numpy.testing import assert_array_equal
 
 from sardonyx.code.kernel import Routine
 from sardonyx_wasm import routines
-from sardonyx_wasm.code import SCRATCH
+from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
-from sardonyx_wasm.routines.nbits import DEEPEST
+from sardonyx_wasm.primitives import MATMUL_NBITS
 from sardonyx_wasm.routines.tile import panel_width
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -61,7 +61,7 @@ def multiply(target: str, a: Array, w: Weights, splits: Any = None, symbolic: bo
     """The routine's result; what lies behind it must stay as it is."""
     nr, (depth, columns) = panel_width(target), w.numbers.shape
     operands = [a, *w.packed(nr)]
-    unit = Generator([], frozenset({"simd", "relaxed-simd"}), target)
+    unit = Generator(frozenset({"simd", "relaxed-simd"}), target)
     outer: Sequence[Any] = ["p0", *a.shape[1:-1]] if symbolic else a.shape[:-1]
     shapes = [[*outer, depth], *([*x.shape] for x in operands[1:])]
     types = ("float32", "uint8", "float32", "int16")
@@ -150,7 +150,7 @@ def test_infinities_and_nan(target: str) -> None:
 @BITS
 @TARGETS
 def test_the_deepest(bits: int, target: str) -> None:
-    a, w = random(4, DEEPEST), Weights(bits, DEEPEST, 13, 256)
+    a, w = random(4, MATMUL_NBITS.deepest), Weights(bits, MATMUL_NBITS.deepest, 13, 256)
     check(multiply(target, a, w), a, w)
-    a = random(6, DEEPEST)
+    a = random(6, MATMUL_NBITS.deepest)
     check(multiply(target, a, w), a, w)

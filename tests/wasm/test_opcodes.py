@@ -13,8 +13,8 @@ import wasmtime
 from numpy.testing import assert_array_equal
 
 from sardonyx_wasm.assembler import Module
-from sardonyx_wasm.expression import TYPES, i32, op
-from sardonyx_wasm.opcodes import INSTRUCTIONS, Instruction
+from sardonyx_wasm.assembler.expression import TYPES, i32, op
+from sardonyx_wasm.assembler.opcodes import INSTRUCTIONS, Instruction
 from tests.wasm.programs import Array, Program
 
 LANES = {"i8x16": "i1", "i16x8": "i2", "i32x4": "i4", "i64x2": "i8", "f32x4": "f4", "f64x2": "f8"}

@@ -14,9 +14,8 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm import blas
-
-from .traces import check
+from sardonyx_wasm.device import blas
+from tests.wasm.traces import check
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
 RNG = np.random.default_rng(0)

@@ -14,11 +14,11 @@ from sardonyx.code.kernel import Routine
 from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.recurrent import RECURRENT
 from sardonyx_wasm import routines
-from sardonyx_wasm.code import SCRATCH
+from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines import tile
-from sardonyx_wasm.routines.integer import WIDTH
+from sardonyx_wasm.routines.int8 import WIDTH
 from tests.support import require
 from tests.support.recurrent import FUNCTIONS, USUAL, layer_of, operands, reference
 
@@ -72,7 +72,7 @@ class Compiled:
         dtypes = tuple(str(array.dtype) for array in arrays)
         shapes = ((sizes[0], count, sizes[1], arrays[0].shape[3]), *(array.shape for array in given))
         written = ("float32",) * len(outputs)
-        unit = Generator([], RELAXED, target)
+        unit = Generator(RELAXED, target)
         attributes = vars(layer)
         routine = Routine("r", "recurrent", dtypes, written, 2 * symbolic, attributes, shapes, outputs)
         self.code = routines.write(unit, routine)

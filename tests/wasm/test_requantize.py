@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from sardonyx_wasm.routines.requantize import STEP
-
-from .compiled import PLAIN, RELAXED, Array, Compiled
+from tests.wasm.compiled import PLAIN, RELAXED, Array, Compiled
 
 SHAPES = [(1, 3, 5, 16), (2, 4, 3, 24), (1, 2, 7, 3), (3, 1, 1, 40), (0, 3, 3, 16)]
 BORDERS = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((2, 0), (0, 3)), ((0, 1), (0, 0))]

@@ -15,9 +15,8 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm.legalize import legalize
-
-from .traces import check
+from sardonyx_wasm.legalization import legalize
+from tests.wasm.traces import check
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
 RNG = np.random.default_rng(0)

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from sardonyx.compiler.legalization.filtering import Filter
-from sardonyx_wasm import blas
-from sardonyx_wasm.tiling import Way, Window, fastest
+from sardonyx_wasm.device import blas
+from sardonyx_wasm.legalization.tiling import Way, Window, fastest
 
 THREE, FIVE = Window((3, 3), (1, 1), (1, 1)), Window((5, 1), (1, 1), (1, 1))
 HALF = Window((3, 3), (2, 2), (1, 1))

@@ -10,8 +10,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from sardonyx import InferenceSession
-from sardonyx_wasm import blas
-from sardonyx_wasm.driver import HOSTED
+from sardonyx_wasm.abi import HOSTED
+from sardonyx_wasm.device import blas
 from tests.support import require
 
 require("wasm")

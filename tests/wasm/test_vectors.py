@@ -15,7 +15,7 @@ from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
 from sardonyx_wasm import hosts, vectors
 from sardonyx_wasm.assembler import Expr, i32
-from sardonyx_wasm.values import Kind, kind, literal
+from sardonyx_wasm.scalars.values import Kind, kind, literal
 from sardonyx_wasm.vectors import FunctionScope, Vector
 from tests.support import interpreter, require
 from tests.support.exact import reference

@@ -14,8 +14,8 @@ from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm.legalize import legalize
-from sardonyx_wasm.routines.integer import WIDTH
+from sardonyx_wasm.legalization import legalize
+from sardonyx_wasm.routines.int8 import WIDTH
 
 
 def matmul_int8(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Code of bundles: one module for pages and Python, in two forms, for engines with relaxed SIMD and for those without.
 
 What `targets.wasm` of a manifest says: `codes`, `[name, buffers read, buffers written]` for each, in the order of the
-numbers by which `run` knows them (see `generator`); `modules`, the first of which that an engine can run is to be
+numbers by which `run` knows them (see `drivers`); `modules`, the first of which that an engine can run is to be
 taken: the `features` that it must have, the `section` with the binary, `memory`, the place of the byte that says
 whether the imported memory is shared (3) or not (1), `table`, entries of the table for functions, and `data`, bytes of
 memory that it wants at a multiple of `align`.

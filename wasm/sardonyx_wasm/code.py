@@ -1,4 +1,4 @@
-"""What a launch runs: one function that does any range of the units of its work.
+"""What writers of code are given, the module being written, and what they give: a function and its units of work.
 
 The function's parameters are all i32: `begin, end, scratch`, the byte addresses of the buffers (those read, then those
 written), then the code's own parameters. It does the units `begin..end - 1`. Units are independent: any split into
@@ -7,17 +7,44 @@ ranges, in any order, on any number of threads gives the same bits. `scratch` is
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .assembler import Function, ValueType, i32
-from .driver import SCRATCH
+from sardonyx.code import transcendental
 
-__all__ = ["SCRATCH", "Code", "signature"]
+from .assembler import Function, Module, ValueType, i32
+from .scalars.halves import HELPERS
+
+
+class Unit(ABC):
+    """A module being written for a host with some `features` and the compiler `target`, with each function once."""
+
+    def __init__(self, features: frozenset[str], target: str) -> None:
+        self.module = Module("sardonyx")
+        self.features = features
+        self.target = target
+        self._once: dict[tuple[str, str], Any] = {}
+
+    def once(self, kind: str, name: str, write: Callable[[], Any]) -> Any:
+        """What `write` gives, called the first time that this is asked for."""
+        key = (kind, name)
+        if key not in self._once:
+            self._once[key] = write()
+        return self._once[key]
+
+    def helper(self, name: str) -> Function:
+        """A function of `halves`."""
+        return self.once("helper", name, lambda: HELPERS[name](self.module))  # type: ignore[no-any-return]
+
+    @abstractmethod
+    def written(self, function: transcendental.Function) -> Function:
+        """A transcendental function of scalars."""
 
 
 class Code(NamedTuple):
     """A function and how many units of work it has: an integer, "p3" for the fourth parameter, or an expression of
-    `compiler.program` over parameters. Ranges begin at multiples of `align`; `scratch` is in bytes."""
+    `sardonyx.code.program` over parameters. Ranges begin at multiples of `align`; `scratch` is in bytes."""
 
     function: Function
     units: Any = 1

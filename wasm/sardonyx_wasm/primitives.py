@@ -1,4 +1,5 @@
-"""The primitives that this provider brings in for convolutions and products: each is a routine, see `routines`."""
+"""The primitives that this provider brings in: each is a routine, see `routines`. What legalization must know of a
+routine stands here, so that it need not import what writes code."""
 
 from __future__ import annotations
 
@@ -38,9 +39,11 @@ class _ConvWinograd(Primitive):
 
 
 class _MatmulInt8(Primitive):
-    """a [..., K] of int16 x b [panels, K / 2, nr, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
+    """a [..., K] of int16 x b [panels, K / 2, width, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
 
     name = "matmul_int8"
+    width = 12
+    """The columns of a panel."""
 
 
 class _Requantize(Primitive):
@@ -70,6 +73,10 @@ class _MatmulNBits(Primitive):
     """a [M, K] x weights of `bits` bits in blocks of `block` along K, their scales and zero points, to [M, N]."""
 
     name = "matmul_nbits"
+    longest = 256
+    """Numbers in a block at most: sums of products of 15 and 8 bits stay below 2**31."""
+    deepest = 16384
+    """The greatest K: so few rows, and a panel of floats, fit the scratch memory."""
 
 
 class _ConvPacked(Primitive):
@@ -82,6 +89,8 @@ class _ConvGrouped(Primitive):
     """x as `conv_packed` takes it, x w [M / 4, lines of taps, C / groups, kw, 4] to [B, *sizes, M]."""
 
     name = "conv_grouped"
+    lanes = 4
+    """Channels of outputs at once: a group has a multiple of it."""
 
 
 class _Im2col(Primitive):
@@ -94,6 +103,8 @@ class _Depthwise(Primitive):
     """x [B, *spatial, C], border included, x w [taps, C] to [B, *sizes, C]."""
 
     name = "depthwise"
+    taps = 7
+    """Taps along x that a tile has code for; more are a loop."""
 
 
 MATMUL, MATMUL_PACKED = _Matmul(), _MatmulPacked()
@@ -140,7 +151,7 @@ class _ScatterUpdates(Primitive):
 
 
 class _WalkTrees(Primitive):
-    """The primitive `tree_ensemble` with its tables as records, see `trees`."""
+    """The primitive `tree_ensemble` with its tables as records, see `legalization.trees`."""
 
     name = "walk_trees"
 

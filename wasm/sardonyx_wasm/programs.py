@@ -1,4 +1,4 @@
-"""Programs as functions of scalars: what the language of `compiler.program` comes to, statement by statement."""
+"""Programs as functions of scalars: what the language of `sardonyx.code.program` comes to, statement by statement."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 from sardonyx.code import transcendental
 from sardonyx.code.program import Program
 
-from . import functions, lanewise, values
 from .assembler import Expr, Function, Variable, i32
-from .code import Code, signature
-from .unit import Unit
-from .values import Kind, kind
+from .code import Code, Unit, signature
+from .scalars import functions, values
+from .scalars.values import Kind, kind
+from .vectors import lanewise
 
 _LOWEST = 1024
 """No buffer starts at a lower address, so constant parts of an index up to here can be offsets of the instruction."""

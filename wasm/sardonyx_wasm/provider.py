@@ -86,7 +86,7 @@ class WasmProvider(Provider):
         """Have all be routines that there is one for, on a host with the compiler `target`, "" for no SIMD."""
         from sardonyx.compiler.rewriting import expand_composites
 
-        from .legalize import legalize, takes
+        from .legalization import legalize, takes
 
         expand_composites(
             trace, lambda equation: equation.origin not in origins or (target != "" and takes(equation, target))
@@ -112,7 +112,7 @@ class WasmProvider(Provider):
 
     def fingerprint(self) -> str:
         """What plans depend on besides the sources."""
-        from . import blas
+        from .device import blas
         from .hosts import host
 
         return f"{host().name} {sorted(host().features)} {blas.in_blocks()}"

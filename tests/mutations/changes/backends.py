@@ -68,7 +68,7 @@ WASM = [
     ),
     Mutation(
         "integers take tiles, too",
-        "wasm/sardonyx_wasm/tiling.py",
+        "wasm/sardonyx_wasm/legalization/tiling.py",
         "    if not exact:\n        ways +=",
         "    if True:\n        ways +=",
         ("tests/wasm/test_tiling.py",),

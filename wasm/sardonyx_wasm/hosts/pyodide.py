@@ -85,7 +85,7 @@ class PyodideHost:
         return address
 
     def load(self, module: Module, key: bytes = b"") -> PyodideModule:
-        from ..dylink import side_module
+        from ..assembler.dylink import side_module
 
         data = side_module(module)
         key = key or fingerprint(data).digest()

@@ -5,8 +5,7 @@ from __future__ import annotations
 from sardonyx.code.kernel import Kernel
 
 from ..assembler import Function, Operand, ValueType, i32
-from ..code import Code, signature
-from ..unit import Unit
+from ..code import Code, Unit, signature
 from .border import Interior, interior
 from .elementwise import write_elementwise
 from .fold import write_fold

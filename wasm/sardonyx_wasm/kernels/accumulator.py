@@ -12,9 +12,10 @@ from itertools import pairwise
 from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
 
-from .. import values, vectors
+from .. import vectors
 from ..assembler import Expr, Variable, f32
-from ..values import Kind, kind
+from ..scalars import values
+from ..scalars.values import Kind, kind
 from ..vectors import Vector
 from .scope import Scope
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import functions, values, vectors
+from .. import vectors
 from ..assembler import Expr, Function, Operand, i32x4
-from ..unit import Unit
-from ..values import kind
+from ..code import Unit
+from ..scalars import functions, values
+from ..scalars.values import kind
 from ..vectors import Vector
 from .graph import OUTSIDE, Graph, Size, index_of
 from .lazy import Branch, branches

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from .. import vectors
 from ..assembler import Expr, Operand, Variable, i32, i32x4
-from ..values import kind
+from ..scalars.values import kind
 from ..vectors import Vector
 from .accumulator import Accumulator, identity_of, rotate, together
 from .graph import OUTSIDE

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from sardonyx.code.kernel import Kernel
 
-from ..values import Kind, kind
+from ..scalars.values import Kind, kind
 
 Size: TypeAlias = int | str
 """An integer, or "p3" for the fourth parameter."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from ..assembler import Function, Operand, Variable, i32
-from ..unit import Unit
+from ..code import Unit
 from .body import Body
 from .graph import Graph
 from .scope import expr, minus, plus, times

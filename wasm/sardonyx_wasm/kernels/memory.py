@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
-from .. import values, vectors
+from .. import vectors
 from ..assembler import Expr, Function, Operand, Variable, i32x4
-from ..unit import Unit
-from ..values import Kind
+from ..code import Unit
+from ..scalars import values
+from ..scalars.values import Kind
 from ..vectors import Vector
 from .graph import Access, Graph, Size
 from .scope import Scope, expr, plus, times

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from .. import functions, values, vectors
+from .. import vectors
 from ..assembler import Expr, Function, Operand, Variable, i32
-from ..unit import Unit
-from ..values import Kind
+from ..code import Unit
+from ..scalars import functions, values
+from ..scalars.values import Kind
 from ..vectors import Vector
 from .graph import Size
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from .. import vectors
 from ..assembler import Expr
-from ..lanes import words
-from ..values import Kind
+from ..scalars.values import Kind
 from ..vectors import Vector, VectorScope
+from ..vectors.lanes import words
 
 _LOW, _HIGH, _FIRST, _LAST = (0, 4, 1, 5), (2, 6, 3, 7), (0, 1, 4, 5), (2, 3, 6, 7)
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from sardonyx.code.cost import cost
 
-from ..lanewise import WRITTEN
+from ..vectors.lanewise import WRITTEN
 from .border import interior
 from .graph import Access, Graph
 from .shuffled import STRIDES

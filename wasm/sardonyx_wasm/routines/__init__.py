@@ -12,8 +12,7 @@ from typing import TypeAlias
 
 from sardonyx.code.kernel import Routine
 
-from ..code import Code
-from ..unit import Unit
+from ..code import Code, Unit
 
 Writer: TypeAlias = Callable[[Unit, Routine], Code]
 
@@ -27,7 +26,7 @@ WRITERS = {
     "im2col": "im2col.im2col",
     "lookup": "requantize.lookup",
     "matmul": "matmul.matmul",
-    "matmul_int8": "integer.matmul_int8",
+    "matmul_int8": "int8.matmul_int8",
     "matmul_nbits": "nbits.matmul_nbits",
     "matmul_packed": "matmul.matmul_packed",
     "nonzero": "nonzero.nonzero",

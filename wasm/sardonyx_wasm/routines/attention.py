@@ -15,11 +15,11 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 
 from .. import vectors
+from ..abi import SCRATCH
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, op, v128
-from ..code import SCRATCH, Code
-from ..lanes import words
-from ..unit import Unit
-from ..values import kind
+from ..code import Code, Unit
+from ..scalars.values import kind
+from ..vectors.lanes import words
 from . import channels, frame, tile
 
 LARGEST = 256

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32x4, i32
-from ..unit import Unit
+from ..code import Unit
 from . import frame
 
 

@@ -11,8 +11,7 @@ from math import prod
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, i32
-from ..code import Code
-from ..unit import Unit
+from ..code import Code, Unit
 from . import channels, frame, tile
 
 # Places in the scratch memory: addresses of windows, a tile at the edge, offsets of segments.

@@ -10,11 +10,11 @@ from sardonyx.code.folds import identity
 from sardonyx.code.kernel import Routine
 from sardonyx.common import dtypes
 
-from .. import functions, values, vectors
+from .. import vectors
 from ..assembler import Expr, Variable, i32
-from ..code import Code
-from ..unit import Unit
-from ..values import kind
+from ..code import Code, Unit
+from ..scalars import functions, values
+from ..scalars.values import kind
 from . import frame
 
 SIDE_BY_SIDE = 4

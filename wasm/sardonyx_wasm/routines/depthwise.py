@@ -17,12 +17,11 @@ from typing import NamedTuple
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, ValueType, Variable, f32, f32x4, i32
-from ..code import Code
-from ..unit import Unit
+from ..code import Code, Unit
+from ..primitives import DEPTHWISE
 from . import channels, frame
 
-TAPS = 7
-"""Taps along x that a tile has code for; more are a loop."""
+_TAPS = DEPTHWISE.taps
 _ROWS = {"v8": 3, "wasmtime": 1}
 """Taps along y that a tile has code for. Cranelift moves sums behind all loads of a straight run of code."""
 _LINE = 64
@@ -86,7 +85,7 @@ def _row(unit: Unit, window: Window, lanes: ValueType) -> Function:
 
 def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
     wide, usual, single = (_write_tile(unit, window, lanes, count) for count in (7, 4, 1))
-    by_lines = unit.target == "wasmtime" and lanes is f32x4 and window.kernel[2] <= TAPS
+    by_lines = unit.target == "wasmtime" and lanes is f32x4 and window.kernel[2] <= _TAPS
     lines = _write_lines(unit, window, 4) if by_lines else None
     params = dict.fromkeys(("x", "w", "y", "across", *_STEPS), i32)
     with unit.module.function(f"depthwise_row_{window}", params) as f:
@@ -233,13 +232,13 @@ def _sums(unit: Unit, f: Function, window: Window, lanes: ValueType, count: int)
 
     def row(first: bool = False) -> None:
         f.set(column, line)
-        if width <= TAPS:
+        if width <= _TAPS:
             taps(width, first)
         else:
-            with f.loop(number, 0, width // TAPS):
-                taps(TAPS)
-                f.set(column, column + f.pixel * (TAPS * right))
-            taps(width % TAPS)
+            with f.loop(number, 0, width // _TAPS):
+                taps(_TAPS)
+                f.set(column, column + f.pixel * (_TAPS * right))
+            taps(width % _TAPS)
         f.set(line, line + f.line * down)
 
     def rows(first: bool) -> None:
@@ -250,7 +249,7 @@ def _sums(unit: Unit, f: Function, window: Window, lanes: ValueType, count: int)
             with f.loop(ky, 0, height):
                 row()
 
-    straight = width <= TAPS and height <= _ROWS[unit.target]
+    straight = width <= _TAPS and height <= _ROWS[unit.target]
     if deep > 1 or not straight:
         for total in sums:
             f.set(total, lanes.const(0.0))

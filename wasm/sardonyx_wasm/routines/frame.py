@@ -10,8 +10,7 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Function, Operand, Variable, i32
-from ..code import signature
-from ..unit import Unit
+from ..code import Unit, signature
 
 
 def function(unit: Unit, routine: Routine) -> Function:

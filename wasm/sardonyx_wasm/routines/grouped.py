@@ -11,13 +11,12 @@ from __future__ import annotations
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Function, f32x4, i32
-from ..code import Code
-from ..unit import Unit
+from ..code import Code, Unit
+from ..primitives import CONV_GROUPED
 from . import channels, frame
 from .depthwise import Window, add_taps
 
-LANES = 4
-"""Channels of outputs at once: a group has a multiple of it."""
+_LANES = CONV_GROUPED.lanes
 _PLACES = (8, 7, 4, 1)
 """Of tiles."""
 _ROW = ("x", "w", "y", "depth", "made", "pixel", "line", "plane")
@@ -33,9 +32,9 @@ def conv_grouped(unit: Unit, routine: Routine) -> Code:
         x, w, y = frame.buffers(f, routine)
         pixel, target = f.let(frame.size(f, depth) * 4), f.let(frame.size(f, made) * 4)
         steps = channels.steps(f, routine.inputs[0], pixel)
-        across, count = f.let(frame.size(f, columns) * target), f.let(i32.div_u(target, groups * 4 * LANES))
+        across, count = f.let(frame.size(f, columns) * target), f.let(i32.div_u(target, groups * 4 * _LANES))
         seen = f.let(i32.div_u(pixel, groups))
-        weights = f.let(seen * (window.kernel[0] * window.kernel[1] * window.kernel[2] * LANES))
+        weights = f.let(seen * (window.kernel[0] * window.kernel[1] * window.kernel[2] * _LANES))
         group, part, number = (f.local(i32) for _ in range(3))
         with f.if_(across), f.loop(group, 0, groups), f.loop(part, 0, count):
             with f.loop(number, f.begin, f.end):
@@ -43,7 +42,7 @@ def conv_grouped(unit: Unit, routine: Routine) -> Code:
                 operands = w, y + number * across, seen, target, pixel, steps[-2], steps[-3] if len(rows) > 1 else 0
                 f.call(row, source, *operands, frame.size(f, columns))
             f.set(w, w + weights)
-            f.set(y, y + 4 * LANES)
+            f.set(y, y + 4 * _LANES)
             with f.if_(part == count - 1):
                 f.set(x, x + seen)
     return Code(f, frame.units((batch, *rows)))

@@ -13,8 +13,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
 
 from ..assembler import Function, i32, v128
-from ..code import Code
-from ..unit import Unit
+from ..code import Code, Unit
 from . import channels, frame
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from sardonyx.code.kernel import Routine
 
+from ..abi import SCRATCH
 from ..assembler import Expr, Operand, Variable, i32, op, v128
-from ..code import SCRATCH, Code
-from ..unit import Unit
+from ..code import Code, Unit
 from . import frame, tile
 
 FEW = 16

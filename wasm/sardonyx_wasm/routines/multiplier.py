@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 from sardonyx.compiler.legalization.filtering import Matrix
 
 from ..assembler import Expr, Function, Variable, f32, f32x4
-from ..unit import Unit
+from ..code import Unit
 from .channels import multiply_add
 
 Terms: TypeAlias = list[tuple[int, float]]

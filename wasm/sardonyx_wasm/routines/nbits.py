@@ -3,7 +3,7 @@
 A few rows of A become integers themselves: in each block 30 bits of fixed point, as two int16, high and low. Their sums
 of products with the weights are exact, so the result is as good as that of floats, and `i32x4.dot_i16x8_s` does eight
 products at once. With more rows, or where A has an infinity or a NaN, panels of weights become floats in the scratch
-memory, natively for BLAS (`unpacked`). A unit is a panel.
+memory, natively for BLAS (`device.unpacked`). A unit is a panel.
 
 b of 8 bits is int8 [panels, K / 2, nr, 2]. That of 4 bits has words of 32 bits [panels, K / 8, nr]: k = 0, 2, 4, 6 in
 the low half, lowest bits first, k = 1, 3, 5, 7 in the high half.
@@ -16,16 +16,10 @@ from typing import NamedTuple
 
 from sardonyx.code.kernel import Routine
 
+from ..abi import FEW, HOSTED, SCRATCH
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4
-from ..code import SCRATCH, Code
-from ..driver import FEW, HOSTED
-from ..unit import Unit
+from ..code import Code, Unit
 from . import frame, tile
-
-LONGEST = 256
-"""Numbers in a block at most: sums of products of 15 and 8 bits stay below 2**31."""
-DEEPEST = 16384
-"""The greatest K: so few rows, and a panel of floats, fit the scratch memory."""
 
 _GROUP = 32  # bytes of 8 numbers of A: 8 high halves, 8 low halves
 _INFO = 16  # bytes about a block of A: its unit, minus the sums of its high and low halves

@@ -10,9 +10,8 @@ from collections.abc import Callable
 from sardonyx.code.kernel import Routine
 
 from ..assembler import Expr, Variable, f32x4, f64x2, i8x16, i16x8, i32, i32x4, i64, i64x2
-from ..code import Code
-from ..unit import Unit
-from ..values import Kind, kind
+from ..code import Code, Unit
+from ..scalars.values import Kind, kind
 from . import frame, order
 
 _INTEGERS = {8: i8x16, 16: i16x8, 32: i32x4, 64: i64x2}

@@ -7,8 +7,8 @@ upper half, below it their place in the line, so that no two are equal and the f
 from __future__ import annotations
 
 from ..assembler import Expr, Function, ValueType, i32, i64
-from ..unit import Unit
-from ..values import Kind
+from ..code import Unit
+from ..scalars.values import Kind
 
 
 def number(f: Function, k: Kind, address: Expr, falling: bool = False) -> Expr:

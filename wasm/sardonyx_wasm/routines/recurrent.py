@@ -19,12 +19,12 @@ from sardonyx.primitives.layer import GATES, STATES, Layer
 from sardonyx.primitives.recurrent_activation import ACTIVATIONS
 
 from .. import vectors
+from ..abi import SCRATCH
 from ..assembler import Expr, Function, Operand, Variable, f32, f32x4, i16x8, i32, i32x4, op, v128
-from ..code import SCRATCH, Code
-from ..lanes import Constant
-from ..unit import Unit
-from ..values import kind
-from . import frame, integer, tile
+from ..code import Code, Unit
+from ..scalars.values import kind
+from ..vectors.lanes import Constant
+from . import frame, int8, tile
 
 _MOST_ROWS = 12
 """Sequences in a block: they share the weights that a step reads."""
@@ -44,7 +44,7 @@ def rows_at_once(cell: str, hidden: int) -> int:
 
 
 def recurrent(unit: Unit, routine: Routine) -> Code:
-    """`recurrent` with weights in panels, see `sardonyx_wasm.recurrent`."""
+    """`recurrent` with weights in panels, see `legalization.recurrent`."""
     return _Recurrent(unit, routine).write()
 
 
@@ -62,7 +62,7 @@ class _Recurrent:
         self.even = self.hidden + self.hidden % 2  # integers of a state
         if self.whole:
             self.matrix = self.panels * self.even * self.nr * by_name(routine.reads[1]).itemsize
-            self.product = integer.product(unit, routine.reads[1])
+            self.product = int8.product(unit, routine.reads[1])
         else:
             self.matrix = self.panels * self.row * self.nr
             self.product = tile.product(unit)

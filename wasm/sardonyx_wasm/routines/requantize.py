@@ -16,8 +16,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx.common.dtypes import by_name
 
 from ..assembler import Expr, Function, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4, op
-from ..code import Code
-from ..unit import Unit
+from ..code import Code, Unit
 from . import frame
 
 STEP = 16

@@ -11,11 +11,11 @@ from typing import Any
 
 from sardonyx.code.kernel import Routine
 
-from .. import functions, values, vectors
+from .. import vectors
 from ..assembler import Expr, Variable, i32, i64, op
-from ..code import Code
-from ..unit import Unit
-from ..values import kind
+from ..code import Code, Unit
+from ..scalars import functions, values
+from ..scalars.values import kind
 from . import frame, order
 
 COLUMNS = 1024

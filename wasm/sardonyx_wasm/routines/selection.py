@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from sardonyx.code.kernel import Routine
 
-from .. import values, vectors
+from .. import vectors
+from ..abi import SCRATCH
 from ..assembler import Expr, Variable, i32, i32x4, i64
-from ..code import SCRATCH, Code
-from ..unit import Unit
-from ..values import kind
+from ..code import Code, Unit
+from ..scalars import values
+from ..scalars.values import kind
 from . import frame, order
 
 MOST = SCRATCH // 8

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from sardonyx.code.kernel import Routine
 from sardonyx.sizes.symbolic import Size
 
+from ..abi import SCRATCH
 from ..assembler import Expr, Variable, i32, i64, op
-from ..code import SCRATCH, Code
-from ..unit import Unit
-from ..values import Kind, kind
+from ..code import Code, Unit
+from ..scalars.values import Kind, kind
 from . import frame, order
 
 FEW = 40

@@ -8,10 +8,10 @@ from __future__ import annotations
 from sardonyx.code.kernel import Routine
 from sardonyx.sizes.symbolic import Size
 
+from ..abi import SCRATCH
 from ..assembler import Expr, f32, f32x4, i32, i32x4, i64, op, v128
-from ..code import SCRATCH, Code
-from ..unit import Unit
-from ..values import kind
+from ..code import Code, Unit
+from ..scalars.values import kind
 from . import frame, order
 
 _FLOAT = kind("float32")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from ..assembler import Expr, Function, Label, Operand, ValueType, f32, f32x4, f64, f64x2, i32
-from ..unit import Unit
+from ..code import Unit
 
 
 class Shape(NamedTuple):

@@ -13,9 +13,8 @@ from sardonyx.code.kernel import Routine
 from sardonyx.numpy_backend.routines import decode
 
 from ..assembler import Expr, Variable, i32
-from ..code import Code
-from ..unit import Unit
-from ..values import kind
+from ..code import Code, Unit
+from ..scalars.values import kind
 from . import frame
 
 SIDE_BY_SIDE = 8

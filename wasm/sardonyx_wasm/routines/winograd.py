@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import Filter, filters
 
+from ..abi import SCRATCH
 from ..assembler import Expr, Function, Operand, Variable, f32x4, i32
-from ..code import SCRATCH, Code
-from ..unit import Unit
+from ..code import Code, Unit
 from . import frame, tile
 from .channels import channels
 from .multiplier import Multiplier

@@ -1,0 +1,34 @@
+"""What host and module agree on: the memory that the drivers work with, and which products the host does."""
+
+from __future__ import annotations
+
+SCRATCH = 1 << 20
+"""Bytes of scratch memory that a code may ask for."""
+HEADER = 4
+"""Words before the first launch: scratch memory, state, counters, end."""
+LAUNCH = 2
+"""Words before the operands of a launch: the number of its code, and how many operands there are."""
+STATE = 16
+"""Bytes of the state of a run."""
+COUNTERS = 8
+"""Bytes for each launch, behind the words, by which threads share it: see `drivers.synchronize`."""
+STOP = 0
+"""Where in the state the host writes 1 to end the run."""
+CONVOLUTIONS = {
+    "conv_panels": {"before": "im2col"},
+    "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},
+}
+"""What the module does before and after the product of a convolution, where the host does that."""
+HOSTED = "panel"
+"""The attribute of `matmul_nbits` where the host multiplies: the columns of the panels of floats that it is given."""
+PANELS = 1 << 19
+"""Bytes of such panels at a time, if one is not more."""
+FEW = 4
+"""With so many rows at most, `matmul_nbits` makes integers of them, and the module does all of it."""
+
+COUNTER, NUMBER, GOING, CONDITION, SLICES_END, MOVES_END, COPIES = 0, 8, 12, 16, 20, 24, 28
+"""Where in the record of a loop are the number of the turn (int64), the addresses of what a turn is told and tells (or
+0), the ends of two lists, and the lists: for each copy `COPY` bytes, which are source, target and count of bytes."""
+COPY = 12
+DONE, ENDED, STOPPED = 0, 1, 2
+"""Why turns came to their end: all were taken, the condition does not hold, the host asked for it."""

@@ -1,0 +1,430 @@
+"""Products that NumPy's BLAS does natively: on wide registers, which WebAssembly's 128 bits cannot match.
+
+BLAS puts the operands of a large product into an order of its own each time, which takes half of it where rows are few.
+With AVX-512, OpenBLAS does small products in place and at full speed. So it is given a large one as stacks of small
+ones, each a call of NumPy: blocks of rows times panels of columns. The smaller side is read again and again, from the
+cache; the larger one comes from memory once: NumPy goes through a stack in the order of its axes if told to, else in
+one of its own. Constant matrices are stored in panels; where these are long, sums are made in pieces. What the windows
+of a convolution see is put side by side for some places at a time, and stays in the cache meanwhile.
+
+Blocks begin at multiples of four rows, which OpenBLAS takes together: others are slower, and summed in another order,
+so that results would depend on where threads divide the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
+from itertools import product as outer_product
+from math import gcd, prod
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from sardonyx.code.kernel import Routine
+from sardonyx.compiler.legalization.filtering import filters
+
+from ..abi import HOSTED
+
+FEWEST = 1 << 16
+"""Products of fewer multiplications are done sooner by WebAssembly than handed over."""
+SMALL = 10**6
+"""So many multiplications OpenBLAS does in place."""
+WIDTH = 64
+"""Columns of a panel: four registers. With two, OpenBLAS takes twelve rows together."""
+BAND = 1 << 19
+"""Bytes of left sides and results that are made at a time."""
+SCRATCH = 1 << 14
+"""Bytes of scratch memory of what makes and uses them."""
+READ = 8
+"""Multiplications that take as long as reading an element of a large matrix from memory."""
+SHARED = 1 << 21
+"""Multiplications from which on it is worth waking other threads."""
+
+_FEW = 16  # rows that a thread should have, and that a product probably has
+_ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
+_LANES = 16  # of AVX-512
+_HEIGHT, _HEIGHTS = 4, (12, 4)  # rows that OpenBLAS takes together, and better more of them
+_MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
+_HALVES = 1.03, 0.9  # what a column costs in a narrow one: there may be fewer zeros, and it alone may be near
+_AGAIN = 1 << 20  # bytes of left sides that are read for each panel
+_VECTOR = 9000  # multiplications by a vector that OpenBLAS does not divide among threads of its own
+_CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
+_AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
+_STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
+
+Numbers: TypeAlias = Sequence[int]
+Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+Step: TypeAlias = Callable[[], Any]
+ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
+"""Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
+
+
+@cache
+def in_blocks() -> bool:
+    """Whether NumPy's BLAS does small products in place and at full speed."""
+    try:
+        config: Any = np.show_config(mode="dicts")
+        name, found = config["Build Dependencies"]["blas"]["name"], config["SIMD Extensions"]["found"]
+    except (TypeError, KeyError):  # an old NumPy, or one that was built in another way
+        return False
+    return "openblas" in name and not _AVX512.isdisjoint(found)
+
+
+def panel_width(depth: int, columns: int, rows: int = 1) -> int:
+    """Columns of the panels in which to store a constant matrix, 0 for as it is; there are about so many rows.
+
+    >>> panel_width(4621, 1000)  # a prime number
+    0
+    """
+    depth //= pieces(depth)
+    half = _HALVES[rows >= _MANY and _NEAR // WIDTH < 4 * depth <= 2 * _NEAR // WIDTH]
+    costs = {width: cost for width, cost in ((WIDTH, 1.0), (WIDTH // 2, half)) if _ROWS * depth * width <= SMALL}
+    width = min(costs, key=lambda width: -(-columns // width) * min(width, columns) * costs[width], default=0)
+    return min(width, columns) if in_blocks() else 0
+
+
+def pieces(depth: int) -> int:
+    """The pieces in which long sums over stored panels are made: equal ones that are short enough.
+
+    >>> pieces(1024), pieces(4608)
+    (1, 3)
+    """
+    fewest = -(-_ROWS * depth * WIDTH // SMALL)
+    return next((count for count in range(fewest, 2 * fewest) if depth % count == 0), 1)
+
+
+def fewest_multiplications(repeated: bool) -> int:
+    """The multiplications of a product that BLAS should do; to leave a loop for it costs more than to leave a plan."""
+    return FEWEST << 4 if repeated else FEWEST
+
+
+def takes(code: Any, repeated: bool = False) -> bool:
+    """Whether a launch of this code is for BLAS: a product of floats, large as far as is known."""
+    fewest = fewest_multiplications(repeated)
+    if not isinstance(code, Routine) or code.primitive in _STORED or HOSTED in code.attributes:
+        return isinstance(code, Routine)
+    if code.primitive != "matmul" or set(code.reads) != {"float32"}:
+        return False
+    *rows, columns = code.outputs[0]
+    depth = code.inputs[0][-1]
+    known = prod(size for size in (depth, columns) if isinstance(size, int))
+    if isinstance(depth, int) and isinstance(columns, int) and any(isinstance(size, str) for size in rows):
+        return known >= fewest // _FEW
+    return any(isinstance(size, str) for size in (depth, columns)) or prod(rows) * known >= fewest
+
+
+def blocks(depth: int, columns: int) -> tuple[int, int]:
+    """The pieces of the sums over stored panels of so many columns, and the most rows of a block."""
+    number = pieces(depth) if in_blocks() else 1
+    return number, block_rows(depth // number, columns) if in_blocks() else 1 << 60
+
+
+def block_rows(depth: int, columns: int) -> int:
+    """The most rows of a block that OpenBLAS multiplies in place."""
+    return max(_ROWS, (SMALL if columns > 1 else _VECTOR) // max(1, depth * columns))
+
+
+class Rows(NamedTuple):
+    """Matrices in memory: the address of the first, the bytes from one to the next, and from row to row."""
+
+    address: int
+    between: int
+    row: int
+
+
+class Panels(NamedTuple):
+    """The same of right sides, with the bytes from panel to panel and the columns of one."""
+
+    address: int
+    between: int
+    row: int
+    panel: int
+    width: int
+
+    @property
+    def stored(self) -> bool:
+        """Whether panels lie one after another, the last one filled up with zeros."""
+        return self.row == 4 * self.width
+
+
+class Sharing(NamedTuple):
+    """Rows and columns of left sides, and of right sides: where there are fewer, the last one is for all the rest."""
+
+    left: Numbers
+    right: Numbers
+
+    def groups(self) -> Iterator[tuple[int, int, Numbers, Numbers]]:
+        """Rectangles of left sides: the first left and right side, the rows and columns, the steps on the right."""
+        axes = [
+            [(0, n, 1)] if n == known else [(0, known - 1, 1), (known - 1, n - known + 1, 0)]
+            for n, known in zip(self.left, self.right, strict=True)
+        ]
+        for (down, rows, y), (across, columns, x) in outer_product(*axes):
+            first, other = down * self.left[1] + across, down * self.right[1] + across
+            if rows * columns:
+                yield first, other, (rows, columns), (y * self.right[1], x)
+
+
+class Product:
+    """`count` products of [rows, depth] and [depth, columns]; `most` rows at a time, and `unit` belong together.
+
+    Sums are made in `pieces`.
+    """
+
+    def __init__(
+        self,
+        sizes: Numbers,
+        most: int,
+        a: Rows,
+        b: Panels,
+        c: Rows,
+        unit: int = 1,
+        pieces: int = 1,
+        shared: Sharing | None = None,
+    ) -> None:
+        self.count, self.rows, self.depth, self.columns = sizes
+        self.shared = shared or Sharing((1, self.count), (1, self.count))
+        self.most, self.unit, self.pieces = most, max(1, unit), pieces
+        self.work = prod(sizes)
+        self.a, self.b, self.c = a, b, c
+
+    def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
+        """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
+        units, panels = range(self.rows // self.unit), range(-(-self.columns // max(1, self.b.width)))
+        if threads == 1 or self.work < SHARED:
+            return units if thread == 0 else range(0), panels
+        if len(panels) >= threads and self.rows < _FEW * threads and not whole:
+            return units, _part(panels, thread, threads)
+        if (work := self.rows * self.depth * self.columns) > SMALL and self.most >= self.rows:
+            threads = max(1, min(threads, work // (2 * SMALL)))  # OpenBLAS sums small ones in another order
+        first, last = (self.cut(len(units) * min(number, threads) // threads) for number in (thread, thread + 1))
+        return range(first, last), panels
+
+    @property
+    def grain(self) -> int:
+        """So many units, and multiples of them, have rows that OpenBLAS takes together."""
+        return _HEIGHT // gcd(self.unit, _HEIGHT)
+
+    def cut(self, unit: int) -> int:
+        """Where rows may be divided at a unit or before: no sum depends on it."""
+        units = self.rows // self.unit
+        place = unit - unit % self.grain
+        if unit >= units:
+            return units
+        return place if (units - place) * self.unit >= _HEIGHT else max(0, place - self.grain)
+
+    def calls(
+        self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
+    ) -> Iterator[Operands]:
+        """What to call NumPy with; the left sides of these rows may be elsewhere, and the results may go elsewhere.
+
+        Both sides have one axis more than the results if sums are made in pieces.
+        """
+        a, b, c = self.a, self.b, self.c
+        pieces, depth = self.pieces, self.depth // self.pieces
+        source = a.address + rows.start * a.row if source is None else source
+        target = c.address + rows.start * c.row if target is None else target
+        lefts, results = ((x.between * self.shared.left[1], x.between) for x in (a, c))
+        by_panels = self._by_panels(len(rows))
+
+        def axes(blocks: int, panels: int) -> Numbers:
+            return (panels, blocks) if by_panels else (blocks, panels)
+
+        for (row, blocks, size), (column, wide, width) in self._rectangles(len(rows), panels):
+            for first, other, counts, steps in self.shared.groups():
+                outer = (pieces, *counts, *axes(blocks, wide))
+                kept = tuple(0 if number == 1 else slice(None) for number in outer)
+                place = source + first * a.between + row * a.row
+                strides = (4 * depth, *lefts, *axes(size * a.row, 0), a.row, 4)
+                left = array(place, (*outer, size, depth), strides)
+                place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+                strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
+                right = array(place, (*outer, depth, b.width), strides)
+                place = target + first * c.between + row * c.row + 4 * column
+                strides = (*results, *axes(size * c.row, 4 * b.width), c.row, 4)
+                yield left[kept], right[kept], array(place, (*outer[1:], size, width), strides)[kept[1:]]
+
+    def _by_panels(self, rows: int) -> bool:
+        """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
+        return rows < self.columns and self.b.width < self.columns
+
+    def _rectangles(self, rows: int, panels: range) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+        """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
+        in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
+        band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
+        for start, count, size in _runs(rows, band):
+            blocks = list(_runs(size, self.most))
+            for top in range(start, start + count * size, size):
+                for panel, (row, together, height) in outer_product(self._panels(panels, len(blocks) > 1), blocks):
+                    yield (top + row, together, height), panel
+
+    def _panels(self, panels: range, again: bool) -> Iterator[tuple[int, int, int]]:
+        """Panels side by side: the first column, how many panels, the columns of each that there are.
+
+        What is read `again` comes in so few panels that these stay in the cache until then.
+
+        BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
+        equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
+        """
+        whole, rest = divmod(self.columns, max(1, self.b.width))
+        last = min(panels.stop, whole)
+        most = max(1, _CACHED // max(1, 4 * self.depth * self.b.width) if again else len(panels))
+        for first in range(panels.start, last, most):
+            yield first * self.b.width, min(most, last - first), self.b.width
+        if rest and panels.stop > whole:
+            yield (whole * self.b.width, 1, rest) if self.b.stored else (self.columns - self.b.width, 1, self.b.width)
+
+
+def _part(whole: range, thread: int, threads: int) -> range:
+    return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
+
+
+def _runs(rows: int, most: int) -> Iterator[tuple[int, int, int]]:
+    """Blocks of equally many rows, and the rest: where they begin, how many there are, their rows."""
+    if not rows:
+        return
+    size = _height(rows, most)
+    count, rest = divmod(rows, size)
+    if rest and size + rest <= most:
+        count, rest = count - 1, rest + size
+    if count:
+        yield 0, count, size
+    if rest:
+        yield rows - rest, 1, rest
+
+
+def _height(rows: int, most: int) -> int:
+    """The rows of a block: many, but not much more than what is left for the last one."""
+    if rows <= most:
+        return rows
+    for height in _HEIGHTS:
+        for size in range(most - most % height, height - 1, -height):
+            rest = rows % size
+            if not rest or 2 * rest >= max(size, 2 * _HEIGHT) or size + rest <= most:
+                return size
+    return most
+
+
+def _whole(most: int) -> int:
+    """Rows that OpenBLAS takes together, at most so many."""
+    return most - most % min(most, _HEIGHT)
+
+
+class Stages(NamedTuple):
+    """What makes the left sides of some units of a product and uses its results, in memory that a thread has for that.
+
+    Both are called with the first unit, the end, the address of scratch memory, and where those rows are.
+    """
+
+    before: Callable[[int, int, int, int], Any]
+    after: Callable[[int, int, int, int], Any] | None = None
+
+
+class Call:
+    """A product that is bound to memory, as often as wanted; each thread does its share of it."""
+
+    def __init__(self, product: Product, array: ArrayAt, stages: Stages | None = None) -> None:
+        self.work = product.work
+        self._product, self._array, self._stages = product, array, stages
+        left, made = (4 * product.count * size for size in (product.depth, product.columns))
+        made = made if stages and stages.after else 0
+        most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
+        self._units = max(1, most // max(1, product.unit * (left + made)))
+        if product.unit == 1 and self._units > product.most:
+            self._units -= self._units % _whole(product.most)
+        self._units = max(self._units, 2 * product.grain)
+        self._left, self._made = (self._units * product.unit * size for size in (left, made))
+        self.room = SCRATCH + self._left + self._made if stages else 0
+        """Bytes that a thread needs."""
+        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+
+    def __call__(self, address: int, thread: int, threads: int) -> None:
+        """Do the share of a thread; at the address there is room for all of them."""
+        address += thread * self.room
+        bands = self._bound.get((thread, threads))
+        if bands is None:
+            bands = self._bound[thread, threads] = list(self._bands(address + SCRATCH, thread, threads))
+        for units, calls in bands:
+            if self._stages:
+                self._stages.before(units.start, units.stop, address, address + SCRATCH)
+            for call in calls:
+                call()
+            if self._stages and self._stages.after:
+                self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
+
+    def _bands(self, address: int, thread: int, threads: int) -> Iterator[tuple[range, list[Step]]]:
+        """Units that are done at a time, and how."""
+        product = self._product
+        units, panels = product.share(thread, threads, whole=self._made > 0)
+        spare: dict[Numbers, np.ndarray] = {}
+        source = address if self._stages else None
+        target = address + self._left if self._made else None
+        size = self._units if self._stages else max(1, len(units))
+        start = units.start
+        while start < units.stop:
+            end = units.stop if units.stop - start <= size else product.cut(start + size)
+            rows = range(start * product.unit, end * product.unit)
+            calls = product.calls(self._array, rows, panels, source, target)
+            made = (step for operands in calls for step in steps(*operands, spare))
+            yield range(start, end), list(made)
+            start = end
+
+
+_matmul = partial(np.matmul, order="C")
+
+
+def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.ndarray]) -> Iterator[Step]:
+    """What to call for a @ b, of which c may want the first columns alone, or the sum; `spare` is memory for the rest.
+
+    A vector's product with a matrix sums the columns behind the last 16 in another order than the rest, so these
+    overlap those before.
+    """
+    (rows, columns), width = c.shape[-2:], b.shape[-1]
+    if a.ndim > c.ndim:
+        shape = (*a.shape[:1], *c.shape[:-1], width)
+        sums = spare.setdefault(shape, np.empty(shape, np.float32))
+        yield partial(_matmul, a, b, out=sums)
+        first, *others = sums[..., :columns]
+        for other in others:
+            yield partial(np.add, first, other, out=c)
+            first = c
+    elif columns < width:
+        made = np.empty((*c.shape[:-1], width), np.float32)
+        yield partial(_matmul, a, b, out=made)
+        yield partial(np.copyto, c, made[..., :columns])
+    elif rows == 1 and columns > _LANES and (rest := columns % _LANES):
+        yield partial(_matmul, a, b[..., :-rest], out=c[..., :-rest])
+        yield partial(_matmul, a, b[..., -_LANES:], out=c[..., -_LANES:])
+    else:
+        yield partial(_matmul, a, b, out=c)
+
+
+def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
+    """The product that a launch of this code is, its operands being at these addresses."""
+    _, w, y = (
+        [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
+        for shape in (*code.inputs, *code.outputs)
+    )
+    groups = code.attributes.get("groups", 1)
+    columns, depth, most, number = y[-1] // groups, w[-2], 1 << 60, 1
+    width = stored = code.attributes.get("nr", 0)
+    if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
+        width = stored or (WIDTH if columns > 2 * WIDTH else columns)
+        number, most = blocks(depth, width) if stored else (1, block_rows(depth, width))
+    row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
+    b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
+    count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
+    rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
+    if code.primitive == "conv_winograd":
+        down, across = filters(code.attributes)
+        unit = across.tiles(y[2])
+        rows = y[0] * down.tiles(y[1]) * unit
+        shared = Sharing((down.places, across.places), (down.weights, across.weights))
+        count = prod(shared.left)
+    ends = (addresses[0], depth), (addresses[2], columns)
+    if shared or groups > 1:  # matrices whose rows alternate
+        a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
+    else:
+        a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
+    return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)

@@ -1,0 +1,75 @@
+"""Products with weights of few bits that NumPy's BLAS does natively: the module makes panels of floats of some columns,
+which stay in the cache until they are used. With few rows the module does it all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sardonyx.code.kernel import Routine
+
+from ..abi import FEW, HOSTED, PANELS, SCRATCH
+from . import blas
+
+Band: TypeAlias = tuple[int, int, list[blas.Step]]
+
+
+class Unpacked:
+    """A product that is bound to memory; each thread does its share of the panels, in scratch memory of its own."""
+
+    def __init__(
+        self,
+        code: Routine,
+        addresses: Sequence[int],
+        params: Sequence[int],
+        array: blas.ArrayAt,
+        widen: Callable[..., Any],
+        alone: Callable[..., Any],
+    ) -> None:
+        *outer, self._depth = code.inputs[0]
+        rows = int(np.prod([params[int(size[1:])] if isinstance(size, str) else size for size in outer]))
+        self._rows, self._columns = rows, int(code.outputs[0][-1])
+        self._panels, _, self._nr = code.inputs[2]
+        self._width: int = code.attributes[HOSTED]
+        self._addresses, self._params, self._array = addresses, params, array
+        self._widen, self._alone = widen, alone
+        self._bound: dict[tuple[int, int, int], list[Band]] = {}
+        self.work = rows * self._depth * self._columns
+
+    def __call__(self, scratch: int, thread: int, threads: int) -> None:
+        """Do the share of a thread, whose scratch memory is behind that of those before it."""
+        scratch += thread * SCRATCH
+        panels = -(-self._columns // self._width)
+        share = range(panels * thread // threads, panels * (thread + 1) // threads)
+        if self._rows <= FEW:
+            units = (min(share_end * self._width // self._nr, self._panels) for share_end in (share.start, share.stop))
+            self._alone(*units, scratch, *self._addresses, *self._params)
+            return
+        bands = self._bound.get((scratch, thread, threads))
+        if bands is None:
+            bands = self._bound[scratch, thread, threads] = list(self._bands(share, scratch))
+        with np.errstate(all="ignore"):  # of this thread; what lies behind the last column are any numbers
+            for begin, end, steps in bands:
+                self._widen(begin, end, scratch, *self._addresses[1:4], *self._params)
+                for step in steps:
+                    step()
+
+    def _bands(self, share: range, scratch: int) -> Iterator[Band]:
+        """Panels that are made at a time, in the module's numbers, and the products with them."""
+        depth, width = self._depth, self._width
+        together = max(1, PANELS // (4 * depth * width))
+        pieces, most = blas.blocks(depth, width)
+        a, _, _, _, c = self._addresses
+        for first in range(share.start, share.stop, together):
+            end = min(first + together, share.stop)
+            column = first * width
+            columns = min(end * width, self._columns) - column
+            right = blas.Panels(scratch, 0, 4 * width, 4 * width * depth, width)
+            results = blas.Rows(c + 4 * column, 0, 4 * self._columns)
+            sizes = (1, self._rows, depth, columns)
+            product = blas.Product(sizes, most, blas.Rows(a, 0, 4 * depth), right, results, pieces=pieces)
+            calls = product.calls(self._array, range(self._rows), range(end - first))
+            units = (column // self._nr, min(end * width // self._nr, self._panels))
+            yield *units, [step for operands in calls for step in blas.steps(*operands, spare={})]

@@ -1,0 +1,102 @@
+"""The functions by which a module runs itself: lists of launches, shared by threads, and loops of them.
+
+`run(words, thread, threads)` runs a list of launches one after another; any of the threads may call it. The words there
+are the header: the address of the scratch memory, that of the state, that of the counters by which threads share the
+launches, and the end of the list. Then for each launch: the number of its code, how many words follow, the addresses of
+its buffers and its parameters. It returns 1 if it stopped because it was asked to, else 0. So a module knows codes and
+no plan: any plans of these codes, and those of their loops, run on it.
+
+What the words mean is said in `abi`, for the host as well. What a launch computes belongs elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from .. import programs
+from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP
+from ..assembler import Function, Operand, i32, op
+from ..code import Code, Unit
+from ..routines.frame import divided_up, least
+from . import synchronize, turns
+
+_LAUNCH = ("words", "counter", "threads", "scratch", "state")
+"""What a launch is given: where its words and its counter are, and what the segment knows."""
+
+
+def write(unit: Unit, sources: Sequence[Any], code_of: Callable[[Any], Code]) -> None:
+    """The functions `run` and `turns` for launches of what these are the sources of, by their numbers."""
+    launchers = [_launcher(unit, source, code_of(source)) for source in sources]
+    if not launchers:
+        return
+    first = unit.module.table(launchers)
+    launch = unit.module.indirect(dict.fromkeys(_LAUNCH, i32), [i32])
+    with unit.module.function("run", {"words": i32, "thread": i32, "threads": i32}, [i32], export=True) as f:
+        scratch = f.let(i32.load(f.words) + f.thread * SCRATCH)
+        state, end = (f.let(i32.load(f.words, offset=4 * k)) for k in (1, 3))
+        counter = f.local(i32, init=i32.load(f.words, offset=8))
+        at = f.local(i32, init=f.words + 4 * HEADER)
+        with f.while_(i32.lt_u(at, end)):
+            pointer = first + i32.load(at)
+            with f.if_(launch(at + 4 * LAUNCH, counter, f.threads, scratch, state, pointer)):
+                f.return_(1)
+            f.set(at, at + 4 * LAUNCH + i32.load(at, offset=4) * 4)
+            f.set(counter, counter + COUNTERS)
+        f.return_(0)
+    turns.write(unit.module, f)
+
+
+def _launcher(unit: Unit, source: Any, code: Code) -> Function:
+    """The function that launches a code with the words at an address."""
+    count = len(code.function.signature) - 3
+    buffers = len(source.reads + source.writes)
+
+    def write() -> Function:
+        share = unit.once("helper", f"share {count}", lambda: _share(unit, count))
+        with unit.module.function(f"launch_{source.key}", dict.fromkeys(_LAUNCH, i32), [i32]) as f:
+            params = [i32.load(f.words, offset=4 * k) for k in range(buffers, count)]
+            units = programs.size(unit, f, code.units, params)
+            f.return_(share(*f.params, units, code.align, unit.module.pointer(code.function)))
+        return f
+
+    return unit.once("launcher", f"{type(source).__name__} {source.key}", write)  # type: ignore[no-any-return]
+
+
+def _share(unit: Unit, count: int) -> Function:
+    """The function that calls a code of `count` words for all of its units; returns whether the run is to end."""
+    operands = ["begin", "end", "scratch", *(f"word{k}" for k in range(count))]
+    code = unit.module.indirect(dict.fromkeys(operands, i32))
+    params = dict.fromkeys([*_LAUNCH, "units", "align", "pointer"], i32)
+    with unit.module.function(f"share_{count}", params, [i32]) as f:
+        words = [i32.load(f.words, offset=4 * k) for k in range(count)]
+
+        def call(begin: Operand, end: Operand) -> None:
+            f.call(code, begin, end, f.scratch, *words, f.pointer)
+
+        if "threads" in unit.features:
+            with f.if_(f.threads == 1):
+                call(0, f.units)
+            with f.else_():
+                _take_turns(unit, f, call)
+        else:
+            call(0, f.units)
+        f.return_(i32.load(f.state, offset=STOP))
+    return f
+
+
+def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
+    """Take ranges of units until none is left, and wait for those of others."""
+    sleeps = unit.target == "wasmtime"
+    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module, sleeps))
+    join = unit.once("helper", "join", lambda: synchronize.join(unit.module, sleeps))
+    size = f.let(divided_up(divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
+    begin, end = f.local(i32), f.local(i32)
+    with f.block() as done, f.repeat() as again:
+        f.set(begin, op("i32.atomic.rmw.add", f.counter, size))
+        f.br_if(done, i32.ge_u(begin, f.units))
+        f.set(end, least(f, begin + size, f.units))
+        call(begin, end)
+        f.call(finish, f.counter, end - begin, f.units)
+        f.br(again)
+    f.call(join, f.counter, f.units)

@@ -1,0 +1,57 @@
+"""Attention on its way to the routine: which ones it can do, and one bias for all that is added to the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.channels_last import are_floats
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.attention import NEVER
+from sardonyx.sizes.symbolic import Size, hint, same
+
+from .. import primitives as own
+from ..routines import attention as routine
+from ..routines.tile import panel_width
+from .legalizer import Legalizer
+
+LARGE = 1 << 28
+"""Bytes of scores that natively are not made, though BLAS would make them sooner."""
+
+
+def takes(equation: Equation, target: str) -> bool:
+    """Whether the routine can do it: known widths, a multiple of what it does at once. Natively BLAS does better where
+    many rows share keys, unless their scores are large."""
+    q, k, v = equation.inputs[:3]
+    widths = (q.shape[1], k.shape[1], q.shape[3], v.shape[3])
+    if not (are_floats(q, k, v) and q.dtype is dtypes.float32 and all(isinstance(size, int) for size in widths)):
+        return False
+    heads, groups, depth, width = map(int, widths)
+    whole = depth % 4 == 0 and width % panel_width(target) == 0
+    if not (whole and min(depth, width, groups) > 0 and max(depth, width) <= routine.LARGEST):
+        return False
+    rows = heads // groups * hint(q.shape[2])
+    return target == "v8" or rows < routine.FEW or 4 * prod(map(hint, (*q.shape[:3], k.shape[2]))) >= LARGE
+
+
+def attend(legalizer: Legalizer, equation: Equation) -> bool:
+    """attention -> attend"""
+    q, k, v, *others = equation.inputs
+    (output,) = equation.outputs
+    params = equation.params
+    operands = [q, p.cast(k, dtypes.float32), p.cast(v, dtypes.float32)]
+    if others:
+        added = p.cast(others[0], dtypes.float32) if params["biased"] else p.full((), 0.0, dtypes.float32)
+        if params["masked"]:
+            added = p.where(others[-1], added, NEVER)
+        operands.append(_fitted(added, (*q.shape[:3], k.shape[2])))
+    legalizer.define(output, own.ATTEND, operands, {"causal": params["causal"]})
+    return True
+
+
+def _fitted(bias: Array, shape: Sequence[Size]) -> Array:
+    """A bias with all axes of the scores, the last one whole, others whole or 1."""
+    sizes = [1] * (4 - bias.rank) + [1 if same(size, 1) or size == 1 else size for size in bias.shape]
+    return p.broadcast_to(p.reshape(bias, sizes), (*sizes[:3], shape[3]))

@@ -1,0 +1,320 @@
+"""Legalization of convolutions of floats, of images with their channels last.
+
+Borders are explicit, so that whoever makes an image writes its zeros. Weights are put into the order that routines read
+by movement: what depends on weights alone runs once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.beside import beside
+from sardonyx.compiler.legalization.channels_last import are_floats
+from sardonyx.compiler.legalization.filtering import Filter, weight_transform
+from sardonyx.compiler.legalization.phases import interleaved
+from sardonyx.compiler.legalization.volumes import is_plane, is_small, planes
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
+from sardonyx.sizes.symbolic import Size, hint, maximum, product
+
+from .. import primitives as own
+from ..device import blas
+from .legalizer import Legalizer
+from .products import in_panels, matmul, panel_width
+from .tiling import Way, Window, fastest
+
+
+def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
+    """conv_general of floats -> conv_packed, conv_panels, depthwise, Winograd's algorithm or a product"""
+    x, w = equation.inputs
+    (output,) = equation.outputs
+    params = equation.params
+    known = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
+    if not (known and are_floats(x) and x.rank in (3, 4, 5) and _plain(params)):
+        return False
+    image, kernel = p.cast(legalizer.last(x), dtypes.float32), p.cast(w, dtypes.float32)
+    lines = [params["strides"], params["dilations"], params["spread"], params["low"]]
+    if flat := x.rank == 3:  # an image of one column: units are rows
+        image = p.reshape(image, [*image.shape[:2], 1, image.shape[2]])
+        kernel = p.reshape(kernel, [*w.shape, 1])
+        lines = [[*line, fill] for fill, line in zip((1, 1, 1, 0), lines, strict=True)]
+    shape = [output.shape[0], *output.shape[2:], *([1] * flat), output.shape[1]]
+    strides, dilations, spread, low = lines
+    if all(step == 1 for step in spread):
+        made = convolve(legalizer, image, kernel, shape, params["groups"], strides, dilations, low)
+    else:
+        made = _transposed(legalizer, image, kernel, shape, params["groups"], spread, low)
+    made = p.cast(made, output.dtype)
+    if flat:
+        made = p.reshape(made, [*made.shape[:2], made.shape[3]])
+    legalizer.define_last(output, made)
+    return True
+
+
+def _transposed(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    groups: int,
+    spread: Sequence[int],
+    low: Sequence[int],
+) -> Array:
+    """A convolution of an image with zeros between its elements: one without zeros for each phase of the outputs.
+
+    Output s * j + r meets the taps t = low - r (mod s), every s-th, at the elements from j - (low - r - t) / s on.
+    """
+    sizes = [(size + step - 1) // step for size, step in zip(shape[1:-1], spread, strict=True)]
+    rank, ones = len(sizes), [1] * len(sizes)
+    phases = []
+    for phase in np.ndindex(*spread):
+        first = [(before - r) % step for before, r, step in zip(low, phase, spread, strict=True)]
+        starts = [(b - r - t) // step for b, r, t, step in zip(low, phase, first, spread, strict=True)]
+        counts = [max(0, (int(n) - t + s - 1) // s) for n, t, s in zip(w.shape[2:], first, spread, strict=True)]
+        if 0 in counts:
+            phases.append(p.full([shape[0], *sizes, shape[-1]], 0.0, dtypes.float32))
+            continue
+        part = p.slice_(w, [0, 0, *first], [*w.shape[:2], *counts], [1, 1, *spread])
+        phases.append(convolve(legalizer, image, part, [shape[0], *sizes, shape[-1]], groups, ones, ones, starts))
+    together = p.reshape(p.concat(phases, rank + 1), [shape[0], *sizes, *spread, shape[-1]])
+    return p.slice_(interleaved(together), [0] * (rank + 2), shape)
+
+
+def convolve(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    groups: int,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    low: Sequence[Size],
+    exact: bool = False,
+) -> Array:
+    """The convolution of an image [B, *spatial, C] with w [M, C / groups, *taps] to this shape [B, *sizes, M].
+
+    `low` are the zeros before the image, whose elements are left out where they are negative. An `exact` one of
+    integers has no other numbers on the way.
+    """
+    made, channels, *taps = map(int, w.shape)
+    window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
+    image, low = trimmed(image, low)
+    if len(taps) == 3 and _by_planes(legalizer, shape, channels, made, groups, window, low, exact):
+        depth = (shape[1] - 1) * strides[0] + (taps[0] - 1) * dilations[0] + 1
+        volume = bordered(image, [low[0], 0, 0], [depth, *image.shape[2:-1]])
+        image, w = planes(volume, w, shape[1], strides[0], dilations[0])
+        flat = [image.shape[0], *shape[2:]]
+        made_flat = convolve(legalizer, image, w, flat, groups, strides[1:], dilations[1:], low[1:], exact)
+        return p.reshape(made_flat, shape)
+    if channels == 1 and groups > 1:
+        padded = bordered(image, low, _seen(shape, window))
+        if made > groups:
+            every = (*padded.shape[:-1], groups, made // groups)
+            padded = p.reshape(p.broadcast_to(p.unsqueeze(padded, [padded.rank]), every), (*padded.shape[:-1], made))
+        taps_first = p.transpose(p.reshape(w, [made, prod(taps)]), [1, 0])
+        return legalizer.record(own.DEPTHWISE, [padded, taps_first], window, dtypes.float32, tuple(shape))
+    if groups > 1 or prod(taps) == 1 or len(taps) == 3 or not legalizer.is_constant(w):
+        return _direct(legalizer, image, w, shape, groups, window, low)
+    axis = 0 if isinstance(shape[2], int) and shape[2] == 1 else 1
+    plane = Window((taps[0], taps[1]), (strides[0], strides[1]), (dilations[0], dilations[1]))
+    way = _way(legalizer, shape, channels, made, plane, axis, exact)
+    return _convolved(legalizer, image, w, shape, plane, low, way, axis)
+
+
+def _way(
+    legalizer: Legalizer, shape: Sequence[Size], channels: int, made: int, window: Window, axis: int, exact: bool
+) -> Way:
+    """How to do a convolution of an image."""
+    places = (hint(shape[0]), hint(shape[1]), hint(shape[2]))
+    return fastest(legalizer.target, places, channels, made, window, axis, exact)
+
+
+def _seen(shape: Sequence[Size], window: dict[str, Any]) -> list[Size]:
+    """How much of an image windows see along each axis."""
+    return [
+        (size - 1) * stride + (n - 1) * step + 1
+        for size, n, stride, step in zip(shape[1:-1], *window.values(), strict=True)
+    ]
+
+
+def _direct(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    groups: int,
+    window: dict[str, Any],
+    low: Sequence[Size],
+) -> Array:
+    """One product, with all that the windows see, or one for each group."""
+    padded = bordered(image, low, _seen(shape, window))
+    made, channels, *taps = map(int, w.shape)
+    here = legalizer.target == "v8" and (prod(taps) > 1 or prod(window["strides"]) > 1)
+    if groups == 1 and not here:
+        return _by_columns(legalizer, padded, w, shape, window)
+    if groups > 1 and (found := _by_groups(legalizer, padded, w, shape, window, groups)) is not None:
+        return found
+    per_group = made // groups
+    weights = p.reshape(w, [groups, per_group, channels, prod(taps)])
+    weights = p.reshape(p.transpose(weights, [0, 3, 2, 1]), [groups, prod(taps) * channels, per_group])
+    packed = in_panels(weights, legalizer.width)
+    panels = p.reshape(packed, [product(packed.shape[:2]), *packed.shape[2:]])
+    params = {**window, "groups": groups, "m": made, "nr": legalizer.width}
+    return legalizer.record(own.CONV_PACKED, [padded, panels], params, dtypes.float32, tuple(shape))
+
+
+def _by_columns(legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any]) -> Array:
+    """One product with all that the windows see, side by side (im2col)."""
+    made, depth = int(w.shape[0]), prod(map(int, w.shape[1:]))
+    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [depth, made])
+    single = prod(window["kernel"]) == 1
+    if single and prod(window["strides"]) == 1:
+        return matmul(legalizer, p.slice_(padded, [0] * w.rank, [*shape[:-1], depth]), matrix, dtypes.float32)
+    if nr := panel_width(legalizer, shape[:-1], matrix):
+        params = {**window, "n": made, "nr": nr}
+        return legalizer.record(own.CONV_PANELS, [padded, in_panels(matrix, nr)], params, dtypes.float32, tuple(shape))
+    if single:
+        columns = p.slice_(padded, [0] * w.rank, [*shape[:-1], depth], [1, *window["strides"], 1])
+    else:
+        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.float32, (*shape[:-1], depth))
+    return matmul(legalizer, columns, matrix, dtypes.float32)
+
+
+def _by_groups(
+    legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any], groups: int
+) -> Array | None:
+    """Tiles of four channels where groups make no more; natively a product for each group, if that is large enough."""
+    made, channels, *taps = map(int, w.shape)
+    per_group, depth = made // groups, prod(taps) * channels
+    lanes = own.CONV_GROUPED.lanes
+    direct = per_group == lanes and taps[-1] <= own.DEPTHWISE.taps
+    natively = legalizer.target == "wasmtime" and hint(product(shape)) * depth >= blas.FEWEST
+    if natively and not (direct and channels <= lanes):
+        columns = p.reshape(p.transpose(w, [0, *range(2, w.rank), 1]), [groups, per_group, depth])
+        nr = blas.panel_width(depth, per_group, hint(product(shape[:-1]))) or per_group
+        panels = in_panels(p.transpose(columns, [0, 2, 1]), nr)
+        params = {**window, "groups": groups, "n": made, "nr": nr}
+        return legalizer.record(own.CONV_PANELS, [padded, panels], params, dtypes.float32, tuple(shape))
+    if direct:
+        lines = p.reshape(w, [made // lanes, lanes, channels, prod(taps[:-1]), taps[-1]])
+        lanes_last = p.transpose(lines, [0, 3, 2, 4, 1])
+        params = {**window, "groups": groups}
+        return legalizer.record(own.CONV_GROUPED, [padded, lanes_last], params, dtypes.float32, tuple(shape))
+    return None
+
+
+def _by_planes(
+    legalizer: Legalizer,
+    shape: Sequence[Size],
+    channels: int,
+    made: int,
+    groups: int,
+    window: dict[str, Any],
+    low: Sequence[Size],
+    exact: bool,
+) -> bool:
+    """Whether the planes of a volume are better images: where Winograd's algorithm pays for them, or one is seen."""
+    if prod(window["kernel"]) == 1:
+        return False
+    if is_plane(window["kernel"], window["strides"], low):
+        return True
+    channels *= window["kernel"][0]
+    if exact or groups > 1 or not is_small(shape, channels):
+        return False
+    inner = Window(**{name: axes[1:] for name, axes in window.items()})
+    return _way(legalizer, [product(shape[:2]), *shape[2:]], channels, made, inner, 1, exact).filters is not None
+
+
+def _convolved(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    window: Window,
+    low: Sequence[Size],
+    way: Way,
+    axis: int,
+) -> Array:
+    """Some outputs side by side, rows with all that their windows see, tiles: what of that is `fastest`."""
+    wide = [*shape]
+    if way.beside > 1:
+        w, window = beside(w, axis, way.beside, window.strides[axis]), window.beside(axis, way.beside)
+        wide[1 + axis] = (shape[1 + axis] + (way.beside - 1)) // way.beside
+        wide[3] = way.beside * shape[3]
+    if way.columns and way.filters:
+        rows = way.filters[0].seen(way.filters[0].tiles(shape[1]))
+        image, low = bordered(image, low, [rows, _seen(wide, window._asdict())[1]]), [0, 0]
+        image, w = _in_columns(legalizer, image, w, wide, window)
+    if way.filters:
+        made = _by_winograd(legalizer, image, w, wide, low, way.filters)
+    else:
+        made = _direct(legalizer, image, w, wide, 1, window._asdict(), low)
+    if way.beside == 1:
+        return made
+    wide[1 + axis], wide[3] = wide[1 + axis] * way.beside, shape[3]
+    return p.slice_(p.reshape(made, wide), [0] * 4, shape)
+
+
+def _in_columns(
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], window: Window
+) -> tuple[Array, Array]:
+    """The image, bordered, with what the windows see along a row as its channels, and weights for that."""
+    made, channels, high, wide = map(int, w.shape)
+    params = {"kernel": (1, wide), "strides": (1, window.strides[1]), "dilations": (1, window.dilations[1])}
+    sizes = (shape[0], image.shape[1], shape[2], wide * channels)
+    columns = legalizer.record(own.IM2COL, [image], params, dtypes.float32, sizes)
+    return columns, p.reshape(p.transpose(w, [0, 3, 1, 2]), [made, wide * channels, high, 1])
+
+
+def _by_winograd(
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], lines: Sequence[Filter]
+) -> Array:
+    """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015)."""
+    made, channels, *taps = map(int, w.shape)
+    down, across = lines
+    tiles = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
+    seen = [line.seen(count) for line, count in zip(lines, tiles, strict=True)]
+    padded = bordered(image, low, seen)
+    if all(isinstance(size, int) for size in (*seen, *padded.shape[1:3])):  # what no window sees may be large
+        padded = p.slice_(padded, [0] * 4, [padded.shape[0], *seen, channels])
+    names = ("tile", "kernel", "strides", "dilations")
+    params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
+    transform = constant(weight_transform(down, across).T, dtypes.float32)
+    u = matmul(legalizer, p.reshape(w, [made * channels, prod(taps)]), transform, dtypes.float32)
+    u = p.transpose(p.reshape(u, [made, channels, down.weights * across.weights]), [2, 1, 0])
+    nr = legalizer.width
+    if legalizer.target == "wasmtime":
+        nr = blas.panel_width(channels, made, hint(product([shape[0], *tiles]))) or made
+    params |= {"n": made, "nr": nr}
+    return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
+
+
+def _plain(params: dict[str, Any]) -> bool:
+    """Whether a convolution is one that `_transposed` or `convolve` can do."""
+    low, spread = params["low"], params["spread"]
+    if all(step == 1 for step in spread):
+        return True
+    ones = all(step == 1 for step in (*params["strides"], *params["dilations"]))
+    return ones and all(isinstance(before, int) for before in low)
+
+
+def trimmed(image: Array, low: Sequence[Size]) -> tuple[Array, list[Size]]:
+    """The image without what lies before the first window, and borders that are not negative."""
+    starts = [max(0, -before) if isinstance(before, int) else 0 for before in low]
+    if any(starts):
+        rest = [size - start for size, start in zip(image.shape[1:-1], starts, strict=True)]
+        image = p.slice_(image, [0, *starts, 0], [image.shape[0], *rest, image.shape[-1]])
+    return image, [before + start for before, start in zip(low, starts, strict=True)]
+
+
+def bordered(image: Array, low: Sequence[Size], seen: Sequence[Size]) -> Array:
+    """The image with zeros before it, and behind it as many as make it at least as large as what is `seen`."""
+    gaps = [total - size - before for total, size, before in zip(seen, image.shape[1:-1], low, strict=True)]
+    high = [max(0, gap) if isinstance(gap, int) else maximum(gap, 0) for gap in gaps]
+    return p.pad(image, [0, *low, 0], [0, *high, 0])

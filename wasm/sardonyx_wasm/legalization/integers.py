@@ -1,0 +1,253 @@
+"""Legalization of products and convolutions of integers: of how many bits are they, and which routine is exact?
+
+Zero points are subtracted before a product, so its operands are int32 that came from 8 bits. `bounds` follows them back
+to where their range is known: numbers that fit 16 bits are what `matmul_int8` multiplies. Where float32 holds all sums,
+products of floats are exact as well, natively by BLAS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.ranges import bounds, fits, integers, largest_sum, least
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
+from sardonyx.sizes.symbolic import Size, hint, product
+
+from .. import primitives as own
+from ..device import blas
+from . import products
+from .convolutions import bordered, convolve, trimmed
+from .legalizer import Legalizer
+
+FEWEST = 512
+"""Products of fewer multiplications stay generated kernels."""
+ROWS = 4
+"""From so many rows on it pays to pack a matrix that is not constant."""
+MANY = 24
+"""From so many rows on V8 is faster with a packed matrix of int16, however small its numbers are."""
+MOST = 4
+"""Products of floats that may take the place of one of integers, each of a part of the sums."""
+
+_EXACT = 1 << 24
+"""Integers up to here are numbers of float32."""
+
+
+def _is_small(dtype: dtypes.DType, *operands: Array) -> bool:
+    return dtype is dtypes.int32 and all(x.dtype.is_int and fits(bounds(x), dtypes.int16) for x in operands)
+
+
+def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
+    """dot_general of small integers -> matmul_int8 or, natively, products of floats"""
+    a, b = equation.inputs
+    return _is_small(equation.params["dtype"], a, b) and _dot_general(legalizer, equation, a, b)
+
+
+def dot_general_of_floats(legalizer: Legalizer, equation: Equation) -> bool:
+    """dot_general of floats that are small integers -> matmul_int8"""
+    a, b = equation.inputs
+    if equation.params["dtype"] is not dtypes.float32 or not legalizer.is_constant(b):
+        return False
+    if not all(least(integers(x)) for x in (a, b)):
+        return False
+    whole = [p.cast(x, dtypes.int32) for x in (a, b)]
+    if largest_sum(whole[0], whole[1], equation.params["contract"][1]) >= 1 << 31:
+        return False
+    return _dot_general(legalizer, equation, *whole)
+
+
+def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -> bool:
+    (output,) = equation.outputs
+    left, right = ([*sides] for sides in equation.params["batch"])
+    contract = equation.params["contract"]
+    rows = [axis for axis in range(a.rank) if axis not in (*left, *contract[0])]
+    columns = [axis for axis in range(b.rank) if axis not in (*right, *contract[1])]
+    batch, m, k = ([a.shape[axis] for axis in axes] for axes in (left, rows, contract[0]))
+    n = [b.shape[axis] for axis in columns]
+    work = hint(product([*batch, *m, *k, *n]))
+    if work < FEWEST or not (legalizer.is_constant(b) or hint(product(m)) >= ROWS) or hint(product(n)) == 1:
+        return False
+    first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, product(m), product(k)])
+    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, product(k), product(n)])
+    if parts := _parts(legalizer, work, a, b, contract[1], product(k)):
+        made = _by_floats(first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32))
+    else:
+        made = matmul(legalizer, first, second)
+    legalizer.define_reshaped(output, p.cast(made, output.dtype))
+    return True
+
+
+def _parts(legalizer: Legalizer, work: int, x: Array, w: Array, axes: Collection[int], size: Size) -> int:
+    """How many products of floats, each exact, BLAS does sooner than one of integers is done here; 0 for none.
+
+    Each has a part of an axis of this size, all of which are whole numbers of what sums along these axes of w take.
+    """
+    known = all(isinstance(w.shape[axis], int) for axis in axes)
+    if not known or legalizer.target != "wasmtime" or work < blas.FEWEST:
+        return 0
+    if largest_sum(x, w, axes) <= _EXACT:
+        return 1
+    depth = prod(int(w.shape[axis]) for axis in axes)
+    most = _EXACT // max(1, prod(max(map(abs, bounds(operand))) for operand in (x, w)))  # terms of a sum
+    each = most * int(size) // depth
+    return parts if each and (parts := -(-int(size) // each)) <= MOST else 0
+
+
+def _by_floats(
+    x: Array, w: Array, axes: tuple[int, int], parts: int, multiply: Callable[[Array, Array], Array]
+) -> Array:
+    """The int32 sum of products of float32, each of a part of these axes of x and w."""
+
+    def made(x: Array, w: Array) -> Array:
+        return p.cast(multiply(p.cast(x, dtypes.float32), p.cast(w, dtypes.float32)), dtypes.int32)
+
+    def part(x: Array, axis: int, begin: int, end: int) -> Array:
+        return p.slice_axis(x, axis % x.rank, begin, end - begin)
+
+    if parts == 1:
+        return made(x, w)
+    ends = [int(w.shape[axes[1]]) * k // parts for k in range(parts + 1)]
+    first, *others = (made(part(x, axes[0], *line), part(w, axes[1], *line)) for line in pairwise(ends))
+    return sum(others, first)
+
+
+def matmul(legalizer: Legalizer, a: Array, b: Array) -> Array:
+    """The product of matrices of small integers, or of stacks of them."""
+    *batch, k, n = b.shape
+    wide = p.pad(p.cast(a, dtypes.int16), [0] * a.rank, [0] * (a.rank - 1) + [k % 2])
+    often = legalizer.target == "v8" and hint(product(a.shape[len(batch) : -1])) >= MANY
+    dtype = dtypes.int16 if often else least(bounds(b))
+    assert dtype is not None
+    panels = in_pairs(p.cast(b, dtype))
+    return legalizer.record(own.MATMUL_INT8, [wide, panels], {}, dtypes.int32, (*a.shape[:-1], n))
+
+
+def in_pairs(b: Array) -> Array:
+    """Matrices [..., K, N] as `matmul_int8` wants them, [..., panels, K / 2, width, 2], filled up with zeros."""
+    (*batch, k, n), width = b.shape, own.MATMUL_INT8.width
+    half, panels, outer, zeros = (k + 1) // 2, (n + width - 1) // width, len(batch), [0] * len(batch)
+    wide = p.pad(b, [*zeros, 0, 0], [*zeros, 2 * half - k, panels * width - n])
+    pairs = p.reshape(wide, [*batch, half, 2, panels, width])
+    return p.transpose(pairs, [*range(outer), outer + 2, outer, outer + 3, outer + 1])
+
+
+def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
+    """conv_general of small integers -> matmul_int8 of columns; with groups, that of floats where it is exact"""
+    x, w = equation.inputs
+    (output,) = equation.outputs
+    params = equation.params
+    known = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
+    if not (known and x.rank in (3, 4) and _is_small(output.dtype, x, w) and set(params["spread"]) == {1}):
+        return False
+    image, kernel = legalizer.last(x), w
+    lines = [params["strides"], params["dilations"], params["low"]]
+    if flat := x.rank == 3:  # an image of one column: units are rows
+        image = p.reshape(image, [*image.shape[:2], 1, image.shape[2]])
+        kernel = p.reshape(kernel, [*w.shape, 1])
+        lines = [[*line, fill] for fill, line in zip((1, 1, 0), lines, strict=True)]
+    shape = [output.shape[0], *output.shape[2:], *([1] * flat), output.shape[1]]
+    axes, groups = range(1, w.rank), params["groups"]
+    work = hint(output.size) * prod(int(w.shape[axis]) for axis in axes)
+    largest = largest_sum(x, w, axes)
+    parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= _EXACT
+    if parts:
+        strides, dilations, low = lines
+
+        def multiply(x: Array, w: Array) -> Array:
+            return convolve(legalizer, x, w, shape, groups, strides, dilations, low, exact=True)
+
+        made = _by_floats(image, kernel, (3, 1), parts, multiply)
+        legalizer.largest[id(made)] = largest
+    elif groups > 1:
+        return False
+    elif _winograd_pays(x, w, params):
+        made = _by_winograd(legalizer, image, kernel, shape, params["low"])
+    else:
+        made = _by_columns(legalizer, image, kernel, shape, *lines)
+    legalizer.define_last(output, p.reshape(made, [*made.shape[:2], made.shape[3]]) if flat else made)
+    return True
+
+
+def _by_columns(
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], strides: Any, dilations: Any, low: Any
+) -> Array:
+    """One product with all that the windows of [B, H, W, C] see, side by side (im2col)."""
+    made, channels, *taps = map(int, w.shape)
+    odd = channels % 2
+    image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
+    seen = [
+        (size - 1) * stride + (n - 1) * step + 1
+        for size, n, stride, step in zip(shape[1:3], taps, strides, dilations, strict=True)
+    ]
+    padded = bordered(image, low, seen)
+    depth = prod(taps) * (channels + odd)
+    if prod(taps) == 1:
+        columns = p.slice_(padded, [0] * 4, [*shape[:3], depth], [1, *strides, 1])
+    else:
+        window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
+        columns = legalizer.record(own.IM2COL, [padded], window, dtypes.int16, (*shape[:3], depth))
+    kernel = p.pad(p.transpose(w, [2, 3, 1, 0]), [0] * 4, [0, 0, odd, 0])
+    return matmul(legalizer, columns, p.reshape(kernel, [depth, made]))
+
+
+# ---- Winograd's algorithm, on integers
+
+_TILE = ((0, 2, "sub"), (1, 2, "add"), (2, 1, "sub"), (1, 3, "sub"))
+"""The rows of B' of F(2x2, 3x3): an element of a tile, and another that is added or subtracted."""
+_WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+"""2 G, so that all is integers: four times the results."""
+_RESULTS = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
+"""A'."""
+CHANNELS = 16
+"""From so many channels on, on both sides, the algorithm pays."""
+
+
+def _winograd_pays(x: Array, w: Array, params: dict[str, Any]) -> bool:
+    """Whether this is a 3 x 3 convolution of enough channels, four times whose results fit 32 bits."""
+    made, channels, *taps = map(int, w.shape)
+    ones = {*params["strides"], *params["dilations"], params["groups"]} == {1}
+    if not ones or taps != [3, 3] or min(made, channels) < CHANNELS:
+        return False
+    largest = [max(map(abs, bounds(operand))) for operand in (x, w)]
+    return max(largest) <= 256 and 4 * 9 * channels * prod(largest) < 1 << 31
+
+
+def _by_winograd(legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size]) -> Array:
+    """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): tiles of 2 x 2, exact here."""
+    made, channels = int(w.shape[0]), int(w.shape[1])
+    tiles = [(size + 1) // 2 for size in shape[1:3]]
+    image, low = trimmed(p.cast(image, dtypes.int16), low)
+    padded = bordered(image, low, [2 * count + 2 for count in tiles])
+    sizes = [shape[0], *tiles, channels]
+
+    def combined(rows: Sequence[Any], row: tuple[int, int, str]) -> Any:
+        return p.elementwise(row[2], rows[row[0]], rows[row[1]])
+
+    seen = [[p.slice_(padded, [0, y, x, 0], sizes, [1, 2, 2, 1]) for x in range(4)] for y in range(4)]
+    across = [[combined(line, row) for row in _TILE] for line in seen]
+    count = product(sizes[:3])
+    places = [combined([line[x] for line in across], row) for row in _TILE for x in range(4)]
+    v = p.concat([p.reshape(place, [1, count, channels]) for place in places], 0)
+    transform = constant(np.kron(_WEIGHTS, _WEIGHTS).T, dtypes.int32)
+    flat = p.reshape(p.cast(w, dtypes.int32), [made * channels, 9])
+    u = p.reshape(p.cast(p.matmul(flat, transform), dtypes.int16), [made, channels, 16])
+    y = matmul(legalizer, v, p.transpose(u, [2, 1, 0]))
+    parts = []
+    for signs in np.kron(_RESULTS, _RESULTS).tolist():
+        total: Array | None = None
+        for k, sign in enumerate(signs):
+            if sign:
+                place = p.reshape(p.slice_axis(y, 0, k, 1), [*sizes[:3], made])
+                total = place if total is None else p.elementwise("add" if sign > 0 else "sub", total, place)
+        assert total is not None
+        parts.append(p.unsqueeze(p.shift_right(total, 2), [3]))
+    together = p.reshape(p.concat(parts, 3), [*sizes[:3], 2, 2, made])
+    wide = p.reshape(p.transpose(together, [0, 1, 3, 2, 4, 5]), [shape[0], 2 * tiles[0], 2 * tiles[1], made])
+    return p.slice_(wide, [0, 0, 0, 0], shape)

@@ -1,0 +1,65 @@
+"""Legalization of products of floats: constant matrices are put into panels, in the order in which tiles read them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.products import contraction
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import Size, hint, product
+
+from .. import primitives as own
+from ..device import blas
+from .legalizer import Legalizer
+
+FEWEST = 512
+"""Products of fewer multiplications stay generated kernels."""
+
+
+def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
+    """dot_general of floats -> matmul, matmul_packed or matmul_panels"""
+    (output,) = equation.outputs
+    found = contraction(equation)
+    if found is None or not found.work >= FEWEST:
+        return False
+    if found.is_sums and found.work < blas.FEWEST:
+        return False  # fusion joins them with what surrounds them
+    legalizer.define_reshaped(output, matmul(legalizer, *found.operands(found.batch), output.dtype))
+    return True
+
+
+def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: dtypes.DType) -> Array:
+    """The product of two matrices, or of stacks of them."""
+    a, b = p.cast(a, dtypes.float32), p.cast(b, dtypes.float32)
+    shape = (*a.shape[:-1], b.shape[-1])
+    if b.rank == 2 and (nr := panel_width(legalizer, a.shape[:-1], b)):
+        routine = own.MATMUL_PACKED if legalizer.target == "v8" else own.MATMUL_PANELS
+        if legalizer.trace.repeated and hint(product(shape)) * a.shape[-1] < blas.fewest_multiplications(True):
+            routine, nr = own.MATMUL_PACKED, legalizer.width
+        made = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, dtypes.float32, shape)
+    else:
+        made = legalizer.record(own.MATMUL, [a, b], {}, dtypes.float32, shape)
+    return p.cast(made, dtype)
+
+
+def panel_width(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> int:
+    """Columns of the panels in which a product wants its right side, 0 for as it is. BLAS wants those of large ones."""
+    depth, columns = b.shape
+    if not (isinstance(depth, int) and isinstance(columns, int) and legalizer.is_constant(b)):
+        return 0
+    if legalizer.target == "v8":
+        return legalizer.width
+    count = hint(product(rows))
+    return blas.panel_width(depth, columns, count) if count * depth * columns >= blas.FEWEST else 0
+
+
+def in_panels(b: Array, nr: int) -> Array:
+    """Matrices [..., K, N] as [..., ceil(N / nr), K, nr], the last panel filled up with zeros."""
+    *outer, k, n = b.shape
+    panels = -(-int(n) // nr)
+    zeros = [0] * len(outer)
+    wide = p.pad(b, [*zeros, 0, 0], [*zeros, 0, panels * nr - int(n)])
+    axes = [*range(len(outer)), len(outer) + 1, len(outer), len(outer) + 2]
+    return p.transpose(p.reshape(wide, [*outer, k, panels, nr]), axes)

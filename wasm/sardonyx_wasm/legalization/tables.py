@@ -1,0 +1,222 @@
+"""Legalization of what is computed with quantized tensors one by one: functions of 8 bits become tables.
+
+Whatever depends on one tensor of 8 bits and on numbers alone, such as an activation between dequantization and
+quantization, has 256 results at most. They are computed here, and the routine `lookup` copies them. Where that tensor
+comes from sums of products that were scaled, rounded and bounded, `requantize` does that as well. It is known before a
+trace is legalized which results come from tables; afterwards `narrow` has them take the type and the border that
+products want of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sardonyx.code import scalar
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
+from sardonyx.sizes.symbolic import Size, same_shape
+
+from .. import primitives as own
+from .legalizer import Legalizer
+from .requantization import Sums, Values, sums
+
+FEWEST = 6
+"""Equations from which on a table is faster than what they compute."""
+
+_TARGETS = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32, dtypes.float32)
+_ONE_BY_ONE = frozenset({"elementwise", "cast"})
+_PRODUCTS = frozenset({"conv_general", "dot_general"})
+
+
+class _Wanted(NamedTuple):
+    """What is to come from a table of these numbers: for all bytes of x, or for sums from low to high."""
+
+    x: Array
+    sums: Sums | None
+    values: Values
+
+
+class _Made(NamedTuple):
+    """A result of `requantize`, or else `lookup`: operands but the table, its numbers, the shape, its border."""
+
+    sums: bool
+    operands: tuple[Array, ...]
+    values: Values
+    shape: tuple[Size, ...]
+    border: tuple[int, int] = (0, 0)
+
+
+class Tables:
+    """Which results come from tables, of the equations of these ONNX nodes."""
+
+    def __init__(self, trace: Trace, origins: Collection[int]) -> None:
+        self._origins = origins
+        self._roots: dict[int, Array] = {}
+        self._cones: dict[int, list[Equation]] = {}
+        self._wanted: dict[int, _Wanted] = {}
+        self._made: dict[int, _Made] = {}
+        if not any(_is_bytes(x) for equation in trace.equations for x in equation.inputs):
+            return
+        for equation in trace.equations:
+            if equation.origin in origins and (root := self._root_of(equation)) is not None:
+                self._roots[id(equation.outputs[0])] = root
+                self._cones.setdefault(id(root), []).append(equation)
+        asked: dict[int, tuple[Array, dict[int, Array]]] = {}
+        for array in self._asked(trace):
+            root = self._roots.get(id(array), array)
+            asked.setdefault(id(root), (root, {}))[1][id(array)] = array
+        for root, arrays in asked.values():
+            if _is_bytes(root) and root.rank:
+                self._choose(root, [*arrays.values()])
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there are any, once a trace is legalized."""
+        return bool(self._made)
+
+    # ---- before
+
+    def _root_of(self, equation: Equation) -> Array | None:
+        """The tensor of 8 bits on which alone a result depends, element by element."""
+        if equation.primitive.name not in _ONE_BY_ONE or equation.outputs[0].dtype not in (*_TARGETS, dtypes.bool_):
+            return None
+        found: Array | None = None
+        for x in equation.inputs:
+            if _is_number(x):
+                continue
+            root = self._roots.get(id(x), x if _is_bytes(x) else None)
+            if root is None or not same_shape(x.shape, equation.outputs[0].shape) or found not in (None, root):
+                return None
+            found = root
+        return found
+
+    def _asked(self, trace: Trace) -> Iterator[Array]:
+        """The tensors that others read than such functions."""
+        for equation in trace.equations:
+            if not any(id(y) in self._roots for y in equation.outputs):
+                for x in equation.inputs:
+                    yield x if equation.primitive.name in _PRODUCTS else self._narrowest(x)
+        yield from trace.outputs
+
+    def _narrowest(self, x: Array) -> Array:
+        """The last tensor of 8 bits on the way to x, if x depends on it alone: whoever reads x does the rest."""
+        y = x
+        while id(y) in self._roots and not _is_bytes(y):
+            assert y.equation is not None
+            others = {id(operand): operand for operand in y.equation.inputs if not _is_number(operand)}
+            if len(others) > 1:
+                return x
+            (y,) = others.values()
+        return y
+
+    def _choose(self, root: Array, asked: Sequence[Array]) -> None:
+        """Have results come from tables, where that pays."""
+        equation = root.equation
+        found = sums(root) if equation is not None and equation.origin in self._origins else None
+        if found is not None:
+            together = asked if len(asked) == 1 else [root]
+            domain = np.arange(found.low, found.high + 1)
+            for array, values in zip(together, self._values(root, domain, together), strict=True):
+                self._wanted[id(array)] = _Wanted(found.x, found, values)
+        others = [y for y in asked if id(y) not in self._wanted and y is not root and self._cost(y, root) >= FEWEST]
+        for array, values in zip(others, self._values(root, np.arange(256, dtype=np.uint8), others), strict=True):
+            self._wanted[id(array)] = _Wanted(root, None, values)
+
+    def _cost(self, array: Array, root: Array) -> int:
+        """How many equations there are between the two."""
+        seen, stack = {id(root)}, [array]
+        while stack:
+            top = stack.pop()
+            if id(top) not in seen and top.equation is not None:
+                seen.add(id(top))
+                stack += top.equation.inputs
+        return len(seen) - 1
+
+    def _values(self, root: Array, domain: Values, arrays: Sequence[Array]) -> list[Values]:
+        """What arrays are where the root is each of these numbers, or has each of these bytes."""
+        storage = root.dtype.storage
+        known = {id(root): domain.view(storage) if domain.dtype == np.uint8 else domain.astype(storage)}
+        for equation in self._cones.get(id(root), []) if arrays else []:
+            operands = [known[id(x)] if x.value is None else x.value.reshape(()) for x in equation.inputs]
+            (known[id(equation.outputs[0])],) = equation.primitive.numpy(*operands, **equation.params)
+        return [known[id(array)] for array in arrays]
+
+    # ---- meanwhile
+
+    def write(self, legalizer: Legalizer, equation: Equation) -> bool:
+        """An equation that ends a function of 8 bits -> requantize or lookup"""
+        wanted = self._wanted.get(id(equation.outputs[0])) if len(equation.outputs) == 1 else None
+        if wanted is None:
+            return False
+        (output,), x = equation.outputs, wanted.x
+        image = legalizer.is_image(x)
+        if wanted.sums and wanted.sums.channel not in (None, 1 if image else x.rank - 1):
+            return False
+        source = legalizer.last(x) if image else x
+        operands = wanted.sums.operands(legalizer, source) if wanted.sums else (source,)
+        made = _Made(wanted.sums is not None, operands, wanted.values, source.shape)
+        array = self._record(legalizer, made, output.dtype, None if image else output)
+        if image:
+            legalizer.define_last(output, array)
+        return True
+
+    def _record(self, legalizer: Legalizer, made: _Made, dtype: DType, output: Array | None) -> Array:
+        """A new Array that is a result, or an old one that is one from now on."""
+        operands, values = made.operands, made.values
+        limits = operands[-1].value
+        if made.sums and limits is not None and (values == values[0] + np.arange(len(values))).all():
+            moved = np.array([*limits[:2], values[0]], np.float32)
+            operands = (*operands[:-1], constant(moved))
+        else:
+            table = np.zeros(256, values.dtype)
+            table[: len(values)] = values
+            operands = (*operands, constant(table, dtype))
+        array = legalizer.record(
+            own.REQUANTIZE if made.sums else own.LOOKUP, operands, {"border": made.border}, dtype, made.shape
+        )
+        if output is not None:
+            assert array.equation is not None
+            output.equation, array.equation.outputs = array.equation, (output,)
+            array = output
+        self._made[id(array)] = made
+        return array
+
+    # ---- afterwards
+
+    def narrow(self, legalizer: Legalizer, equation: Equation) -> bool:
+        """cast or pad of requantize or lookup -> requantize or lookup"""
+        made = self._made.get(id(equation.inputs[0])) if len(equation.inputs) == 1 else None
+        if made is None:
+            return False
+        (output,), params = equation.outputs, equation.params
+        if equation.primitive.name == "cast" and output.dtype in _TARGETS:
+            made = made._replace(values=scalar.cast(made.values, output.dtype.storage))
+        elif equation.primitive.name == "pad" and _is_border(params) and made.border == (0, 0):
+            made = made._replace(shape=output.shape, border=params["low"][1:3])
+        else:
+            return False
+        self._record(legalizer, made, output.dtype, output)
+        return True
+
+
+def _is_border(params: dict[str, Any]) -> bool:
+    """Whether a padding puts zeros around images with their channels last."""
+    low, high = params["low"], params["high"]
+    if len(low) != 4 or params["value"] != 0:
+        return False
+    return {low[0], high[0], low[3], high[3]} == {0} and all(isinstance(size, int) and size >= 0 for size in low[1:3])
+
+
+def _is_bytes(x: Array) -> bool:
+    """Whether this is a tensor of 8 bits that is not known."""
+    return (x.dtype is dtypes.uint8 or x.dtype is dtypes.int8) and x.value is None
+
+
+def _is_number(x: Array) -> bool:
+    return x.value is not None and x.value.size == 1
