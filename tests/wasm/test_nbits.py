@@ -1,156 +1,171 @@
-"""Products with weights in blocks of few bits, against float64 NumPy."""
+"""What becomes of products with dequantized weights before they are fused, evaluated with NumPy."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
 
-from sardonyx.code.kernel import Routine
-from sardonyx_wasm import routines
-from sardonyx_wasm.abi import SCRATCH
-from sardonyx_wasm.generator import Generator
-from sardonyx_wasm.hosts import host
-from sardonyx_wasm.primitives import MATMUL_NBITS
-from sardonyx_wasm.routines.tile import panel_width
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.ops.microsoft.nbits import unpack
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
+from sardonyx.sizes.symbolic import Guards
+from sardonyx_wasm.abi import HOSTED
+from sardonyx_wasm.legalization import legalize
 
-Array: TypeAlias = np.ndarray[Any, Any]
-TARGETS = pytest.mark.parametrize("target", ["v8", "wasmtime"])
-BITS = pytest.mark.parametrize("bits", [4, 8])
-
-
-class Weights:
-    """Random numbers, scales and zero points; `packed` as the routine wants them."""
-
-    def __init__(self, bits: int, depth: int, columns: int, block: int, seed: int = 0) -> None:
-        rng = np.random.default_rng(seed)
-        low, high = (0, 15) if bits == 4 else (-128, 127)
-        self.bits, self.block = bits, block
-        self.numbers = rng.integers(low, high, (depth, columns), endpoint=True)
-        self.zeros = rng.integers(low, high, (depth // block, columns), endpoint=True)
-        self.scales = rng.uniform(0.01, 0.1, (depth // block, columns)).astype(np.float32)
-
-    @property
-    def floats(self) -> Array:
-        """float64 [K, N]."""
-        scales, zeros = (np.repeat(x, self.block, 0).astype(float) for x in (self.scales, self.zeros))
-        return (self.numbers - zeros) * scales
-
-    def packed(self, nr: int) -> list[Array]:
-        numbers, scales, zeros = (self._panels(x, nr) for x in (self.numbers, self.scales, self.zeros))
-        panels, depth, _ = numbers.shape
-        if self.bits == 8:
-            pairs = numbers.reshape(panels, depth // 2, 2, nr).swapaxes(2, 3)
-            return [pairs.astype(np.int8).view(np.uint8), scales, zeros.astype(np.int16)]
-        shifts = np.array([0, 16, 4, 20, 8, 24, 12, 28])
-        words = (numbers.reshape(panels, depth // 8, 8, nr) << shifts[:, None]).sum(2)
-        return [words.astype(np.uint32).view(np.uint8), scales, zeros.astype(np.int16)]
-
-    def _panels(self, x: Array, nr: int) -> Array:
-        rows, columns = x.shape
-        filled = np.zeros((rows, -(-columns // nr) * nr), x.dtype)
-        filled[:, :columns] = x
-        return filled.reshape(rows, -1, nr).swapaxes(0, 1).copy()
+TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
+RNG = np.random.default_rng(0)
 
 
-def multiply(target: str, a: Array, w: Weights, splits: Any = None, symbolic: bool = False) -> Array:
-    """The routine's result; what lies behind it must stay as it is."""
-    nr, (depth, columns) = panel_width(target), w.numbers.shape
-    operands = [a, *w.packed(nr)]
-    unit = Generator(frozenset({"simd", "relaxed-simd"}), target)
-    outer: Sequence[Any] = ["p0", *a.shape[1:-1]] if symbolic else a.shape[:-1]
-    shapes = [[*outer, depth], *([*x.shape] for x in operands[1:])]
-    types = ("float32", "uint8", "float32", "int16")
-    attributes = {"bits": w.bits, "block": w.block}
-    routine = Routine(
-        "product", "matmul_nbits", types, ("float32",), symbolic, attributes, tuple(shapes), ([*outer, columns],)
-    )
-    code = routines.write(unit, routine)
-    assert code.units == -(-columns // nr)
-    unit.module.export(code.function)
-    function = host().load(unit.module).function("product")
-    memory, places, size = host(), [], math.prod(a.shape[:-1]) * columns
-    for array in (*operands, np.full(size + 64, 7, np.float32)):
-        places.append(memory.allocate(array.nbytes, 256))
-        memory.array(places[-1], array.shape, array.dtype)[...] = array
-    scratch = memory.allocate(SCRATCH, 256)
-    memory.array(scratch, (SCRATCH,), np.uint8)[:] = 0xFF
-    for begin, end in splits or [(0, code.units)]:
-        function(begin, end, scratch, *places, *a.shape[:symbolic])
-    result = memory.array(places[-1], (size + 64,), np.float32).copy()
-    for place in (*places, scratch):
-        memory.free(place)
-    assert_array_equal(result[size:], 7)
-    return result[:size].reshape(*a.shape[:-1], columns)
+def matmul_nbits(a: np.ndarray, b: np.ndarray, scales: np.ndarray, zeros: np.ndarray, bits: int, block: int) -> Any:
+    """float64 [M, panels * nr]."""
+    if bits == 4:
+        order = np.array([0, 16, 4, 20, 8, 24, 12, 28])
+        numbers = (b[:, :, None] >> order[:, None]) & 15
+    else:
+        numbers = b.swapaxes(2, 3)
+    panels, nr = b.shape[0], scales.shape[-1]
+    numbers = numbers.reshape(panels, -1, nr).astype(float)
+    spread = (np.repeat(x.astype(float), block, 1) for x in (zeros, scales))
+    weights = (numbers - next(spread)) * next(spread)
+    return a.astype(float) @ np.moveaxis(weights, 0, 1).reshape(-1, panels * nr)
 
 
-def random(*shape: int) -> Array:
-    return np.random.default_rng(math.prod(shape)).standard_normal(shape).astype(np.float32)
+def unpacked(b: np.ndarray) -> np.ndarray:
+    return b if b.ndim == 2 else np.moveaxis(b, 0, 1).reshape(b.shape[1], -1)
 
 
-def check(result: Array, a: Array, w: Weights) -> None:
-    numbers = np.abs(w.floats) + np.abs(np.repeat(w.zeros * w.scales, w.block, 0))
-    bound = np.abs(a).astype(float) @ numbers
-    assert (np.abs(result - a.astype(float) @ w.floats) <= 4e-7 * bound).all()
+def evaluate(trace: Trace, feed: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
+    """The trace's output, and the parameters of the primitives in use."""
+    known = {id(trace.inputs[0]): feed}
+    for equation in trace.equations:
+        (output,) = equation.outputs
+        operands = [known[id(x)] if x.value is None else x.value for x in equation.inputs]
+        name = equation.primitive.name
+        if name in ("matmul", "matmul_packed"):
+            known[id(output)] = np.matmul(operands[0], unpacked(operands[1])[:, : output.shape[1]])
+        elif name == "matmul_nbits":
+            assert operands[0].shape[1] == operands[2].shape[1] * equation.params["block"]
+            assert operands[2].shape == operands[3].shape
+            assert operands[3].dtype == np.int16
+            known[id(output)] = matmul_nbits(*operands, equation.params["bits"], equation.params["block"])[
+                :, : output.shape[1]
+            ]
+        else:
+            known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
+        assert known[id(output)].shape == output.shape, name
+    return known[id(trace.outputs[0])], {e.primitive.name: e.params for e in trace.equations}
 
 
-@BITS
-@TARGETS
-@pytest.mark.parametrize("m", [1, 2, 3, 4, 5, 70])
-@pytest.mark.parametrize(("k", "n", "block"), [(32, 8, 32), (48, 25, 16), (64, 1, 32), (24, 12, 8), (512, 33, 256)])
-def test_sizes(bits: int, target: str, m: int, k: int, n: int, block: int) -> None:
-    a, w = random(m, k), Weights(bits, k, n, block)
-    check(multiply(target, a, w), a, w)
+@pytest.fixture(autouse=True)
+def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights count as large, so that what depends on them is recorded."""
+    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
+
+
+def check(target: str, shape: tuple[int, ...], function: Callable[[Array], Array]) -> dict[str, Any]:
+    """Compare before and after; gives the primitives in use."""
+    trace = Trace(Guards())
+    with trace:
+        trace.give([function(trace.input(dtypes.float32, shape))])
+    feed = RNG.standard_normal(shape).astype(np.float32)
+    expected, _ = evaluate(trace, feed)
+    legalize(trace, {-1}, target)
+    found, used = evaluate(trace, feed)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+    return used
+
+
+def integers(dtype: Any, *shape: int, low: int | None = None, high: int | None = None) -> Array:
+    limits = np.iinfo(dtype)
+    found = RNG.integers(limits.min if low is None else low, limits.max if high is None else high, shape, endpoint=True)
+    return constant(found.astype(dtype))
+
+
+def scales(*shape: int) -> Array:
+    return constant(RNG.uniform(0.01, 0.1, shape).astype(np.float32))
+
+
+def linear(numbers: Array, scale: Array, zero: Array | None = None) -> Array:
+    """As DequantizeLinear spells it."""
+    wide = p.cast(numbers, dtypes.int32)
+    difference = wide if zero is None else wide - p.cast(zero, dtypes.int32)
+    return p.cast(difference, dtypes.float32) * scale
 
 
 @TARGETS
-def test_rows_known_at_last(target: str) -> None:
-    w = Weights(4, 64, 20, 32)
-    for m in (0, 1, 4, 5, 61):
-        a = random(m, 2, 64)
-        check(multiply(target, a, w, symbolic=True), a, w)
+@pytest.mark.parametrize("zeros", [False, True])
+def test_bytes_of_4_bits(target: str, zeros: bool) -> None:
+    """As MatMulNBits spells it: [N, blocks, bytes]."""
+    numbers, scale = integers(np.uint8, 40, 4, 16), scales(40, 4, 1, 1)
+    zero = integers(np.uint8, 40, 4, 1, 1, high=15)
+
+    def function(x: Array) -> Array:
+        offset = p.cast(zero, dtypes.float32) if zeros else 8.0
+        weights = (p.cast(unpack(numbers, 4), dtypes.float32) - offset) * scale
+        return p.dot_general(p.reshape(x, (2, 2, 4, 16, 2)), weights, ([2, 4, 3], [1, 2, 3]))
+
+    used = check(target, (2, 2, 128), function)
+    assert used["matmul_nbits"] == {"bits": 4, "block": 32}
+    assert "dot_general" not in used
 
 
-@BITS
-@TARGETS
-@pytest.mark.parametrize("m", [1, 4, 9])
-def test_any_split_gives_the_same_bits(bits: int, target: str, m: int) -> None:
-    a, w = random(m, 64), Weights(bits, 64, 70, 32)
-    whole, units = multiply(target, a, w), -(-70 // panel_width(target))
-    singly = [(k, k + 1) for k in range(units)][::-1]
-    for splits in (singly, [(2, 2), (0, 2), (2, units)]):
-        assert_array_equal(multiply(target, a, w, splits), whole)
-
-
-@TARGETS
-def test_blocks_of_any_magnitude(target: str) -> None:
-    a, w = random(2, 160), Weights(4, 160, 9, 32)
-    a *= np.repeat(np.array([1e-30, 1e30, 0, 1, 1e-3], np.float32), 32)
-    for row in range(5):
-        only = np.where(np.arange(160) // 32 == row, a, 0).astype(np.float32)
-        check(multiply(target, only, w), only, w)
+@pytest.mark.parametrize(
+    ("target", "rows", "panel"), [("wasmtime", 40, True), ("wasmtime", 4, False), ("v8", 40, False)]
+)
+def test_blas_takes_many_rows_natively(target: str, rows: int, panel: bool) -> None:
+    numbers, scale = integers(np.uint8, 4, 32, 50), scales(4, 1, 50)
+    function = lambda x: p.matmul(x, p.reshape(linear(numbers, scale), (128, 50)))  # noqa: E731
+    assert (HOSTED in check(target, (rows, 128), function)["matmul_nbits"]) == panel
 
 
 @TARGETS
-def test_infinities_and_nan(target: str) -> None:
-    a, w = random(3, 64), Weights(4, 64, 20, 32)
-    a[0, 5], a[2, 40] = np.inf, np.nan
-    with np.errstate(invalid="ignore"):
-        expected = a.astype(float) @ w.floats
-    result = multiply(target, a, w)
-    assert_array_equal(np.isnan(result), np.isnan(expected))
-    assert_array_equal(np.isinf(result), np.isinf(expected))
-    check(result[1:2], a[1:2], w)
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(("dtype", "high", "bits"), [(np.uint8, 15, 4), (np.uint8, 255, 8), (np.int8, 127, 8)])
+def test_blocks(target: str, transposed: bool, dtype: Any, high: int, bits: int) -> None:
+    """As DequantizeLinear spells blocks of either axis."""
+    numbers = integers(dtype, *((50, 3, 32) if transposed else (3, 32, 50)), high=high)
+    along = (50, 3, 1) if transposed else (3, 1, 50)
+    scale, zero = scales(*along), integers(dtype, *along, high=high)
+
+    def function(x: Array) -> Array:
+        masked = p.cast(numbers, dtypes.int32) & 15 if bits == 4 else numbers
+        weights = p.reshape(linear(masked, scale, zero), (50, 96) if transposed else (96, 50))
+        return p.matmul(x, p.transpose(weights, [1, 0]) if transposed else weights)
+
+    assert check(target, (7, 96), function)["matmul_nbits"] == {"bits": bits, "block": 32}
 
 
-@BITS
 @TARGETS
-def test_the_deepest(bits: int, target: str) -> None:
-    a, w = random(4, MATMUL_NBITS.deepest), Weights(bits, MATMUL_NBITS.deepest, 13, 256)
-    check(multiply(target, a, w), a, w)
-    a = random(6, MATMUL_NBITS.deepest)
-    check(multiply(target, a, w), a, w)
+@pytest.mark.parametrize(("depth", "block"), [(70, 64), (96, 96), (520, 104), (1024, 256)])
+@pytest.mark.parametrize("channels", [False, True])
+def test_scales_of_columns_and_tensors(target: str, depth: int, block: int, channels: bool) -> None:
+    numbers, scale, zero = integers(np.int8, depth, 60), scales(60) if channels else scales(), integers(np.int8, 60)
+    used = check(target, (2, depth), lambda x: p.matmul(x, linear(numbers, scale, zero)))
+    assert used["matmul_nbits"] == {"bits": 8, "block": block}
+
+
+@TARGETS
+@pytest.mark.parametrize(
+    ("dtype", "shape", "scale"),
+    [
+        (np.int8, (64, 70), (64, 1)),  # one for each row
+        (np.int8, (64, 70), (64, 70)),
+        (np.int16, (64, 70), (70,)),
+        (np.int8, (10, 7), (7,)),  # few
+        (np.int8, (12, 6, 70), (12, 1, 70)),  # blocks of 6
+    ],
+)
+def test_what_stays_floats(target: str, dtype: Any, shape: tuple[int, ...], scale: tuple[int, ...]) -> None:
+    numbers, factors = integers(dtype, *shape), scales(*scale)
+    depth = numbers.value.size // shape[-1] if numbers.value is not None else 0
+
+    def function(x: Array) -> Array:
+        return p.matmul(x, p.reshape(linear(numbers, factors), (depth, shape[-1])))
+
+    assert "matmul_nbits" not in check(target, (2, depth), function)

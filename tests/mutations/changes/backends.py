@@ -62,7 +62,7 @@ WASM = [
     Mutation(
         "the place of the largest element is that of the last NaN",
         "wasm/sardonyx_wasm/kernels/accumulator.py",
-        'call("and", _BOOL, [call("isnan", k, [element]), known])',
+        'call("and", _BOOL, [call("isnan", k, [element]), is_number])',
         'call("isnan", k, [element])',
         ("tests/engine/test_kernels.py",),
     ),

@@ -174,18 +174,17 @@ class WasmExecutable(Executable):
                 lists = [(self._numbers[code], len(a) + len(b), *a, *b) for code, a, b in mine]
                 words = list(chain.from_iterable(lists))
                 steps.append(_Call(self._device, self._run, words, len(part), touched.pop(0) >= SHARED))
-        chunks = {id(a.chunk): a.chunk for line in buffers for a in line}
-        kept = [self._module, *chunks.values()]
+        owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
         hosted = [step for step in steps if isinstance(step, _Hosted)]
         if most := max((step.room for step in hosted), default=0):  # one room for all of them stays in the cache
             room = Allocation(self._device.host, most)
-            kept.append(room)
+            owners.append(room)
             for step in hosted:
                 step.use(room.address)
         match steps:
             case [_Call(is_alone=True) as call] if self._turns:
-                return _Body(self._device, call, self._turns, kept)
-        return _Bound(self._device, steps, kept)
+                return _Body(self._device, call, self._turns, owners)
+        return _Bound(self._device, steps, owners)
 
     def _touched(self, segment: int, buffers: Sequence[Sequence[Address]]) -> list[int]:
         """The bytes of buffers that each call of the module binds."""
@@ -320,7 +319,7 @@ class _Shared:
 class _Bound:
     """The steps of a segment; keeps the memory that they work on."""
 
-    def __init__(self, device: WasmDevice, steps: Sequence[_Step], kept: Sequence[Any]) -> None:
+    def __init__(self, device: WasmDevice, steps: Sequence[_Step], owners: Sequence[Any]) -> None:
         self._device = device
         self._steps = steps
         self._users = [step for step in steps if not isinstance(step, _Hosted)]
@@ -328,7 +327,7 @@ class _Bound:
         self._is_pure = len(self._calls) == len(steps)
         self._scratch = 0
         self._stopped = False
-        self._kept = kept
+        self._owners = owners
 
     def __call__(self) -> None:
         scratch = self._begin()
@@ -375,8 +374,8 @@ class _Bound:
 class _Body(_Bound, Body):
     """The body of a loop."""
 
-    def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], kept: Sequence[Any]) -> None:
-        super().__init__(device, [call], kept)
+    def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:
+        super().__init__(device, [call], owners)
         self._words = call.words
         self._turns = turns
         self._record: Allocation | None = None

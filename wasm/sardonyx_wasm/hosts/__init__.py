@@ -2,7 +2,7 @@
 
 `host()` is the one of this platform: wasmtime natively, the interpreter's own WebAssembly engine in Pyodide. Weights
 and arenas are allocated in its memory once, as addresses that fit an i32; compiled functions get addresses and write
-there.
+there. A host knows nothing of plans and launches: `device` does.
 """
 
 from __future__ import annotations

@@ -141,9 +141,9 @@ def disagreements() -> list[str]:
     wrong = []
     for name, types in FUNCTIONS.items():
         arguments, result = types.split(":")
-        found = getattr(theirs, f"_{name}", None)
+        declared = getattr(theirs, f"_{name}", None)
         mine = [_SIMPLE[kind] for kind in [result, *arguments]]
-        other = [] if found is None else [found.restype, *found.argtypes]
+        other = [] if declared is None else [declared.restype, *declared.argtypes]
         if len(mine) != len(other) or not all(map(same, mine, other)):
             wrong.append(name)
     layouts = {

@@ -123,25 +123,25 @@ class Instance(Owned):
             api.wasmtime_linker_delete(linker)
 
     def _i32(self, value: int) -> Tagged:
-        number, made = Tagged(capi.I32), Tagged(capi.EXTERN_GLOBAL)
+        number, item = Tagged(capi.I32), Tagged(capi.EXTERN_GLOBAL)
         number.of[0] = value
         kind = api.wasm_globaltype_new(api.wasm_valtype_new(capi.I32), 0)
-        error = api.wasmtime_global_new(self.context, kind, byref(number), byref(made, Tagged.OF))
+        error = api.wasmtime_global_new(self.context, kind, byref(number), byref(item, Tagged.OF))
         api.wasm_globaltype_delete(kind)
         check(error)
-        return made
+        return item
 
     def _table(self, size: int) -> Tagged:
-        nothing, made = Tagged(capi.VAL_FUNCREF), Tagged(capi.EXTERN_TABLE)
+        nothing, item = Tagged(capi.VAL_FUNCREF), Tagged(capi.EXTERN_TABLE)
         kind = api.wasm_tabletype_new(api.wasm_valtype_new(capi.FUNCREF), byref(capi.Limits(size, _UNLIMITED)))
-        error = api.wasmtime_table_new(self.context, kind, byref(nothing), byref(made, Tagged.OF))
+        error = api.wasmtime_table_new(self.context, kind, byref(nothing), byref(item, Tagged.OF))
         api.wasm_tabletype_delete(kind)
         check(error)
-        return made
+        return item
 
     def function(self, name: str) -> Any:
         """A pointer to an exported function, for wasmtime_func_call_unchecked."""
-        found, key = Tagged(), name.encode()
-        is_there = api.wasmtime_instance_export_get(self.context, byref(self._instance), key, len(key), byref(found))
+        item, key = Tagged(), name.encode()
+        is_there = api.wasmtime_instance_export_get(self.context, byref(self._instance), key, len(key), byref(item))
         assert is_there, name
-        return byref(found, Tagged.OF)
+        return byref(item, Tagged.OF)

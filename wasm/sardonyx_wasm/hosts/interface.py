@@ -50,11 +50,11 @@ class Interface(NamedTuple):
 
     def callable(self, name: str) -> Signature:
         """The types of an exported function; raises EngineError if there is none that Python can call."""
-        found = self.exports.get(name)
-        if found is None or not found.is_callable:
+        signature = self.exports.get(name)
+        if signature is None or not signature.is_callable:
             names = sorted(name for name, types in self.exports.items() if types.is_callable)
             raise EngineError(f"module {self.name!r} has no function {name!r} for Python to call, only {names}")
-        return found
+        return signature
 
     def to_bytes(self) -> bytes:
         """What `from_bytes` reads; the code may follow."""

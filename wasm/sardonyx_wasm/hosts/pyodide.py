@@ -89,18 +89,18 @@ class PyodideHost:
 
         data = side_module(module)
         key = key or fingerprint(data).digest()
-        found = self._loaded.get(key)
-        if found is None:  # a library stays in the process, so it is opened once
+        loaded = self._loaded.get(key)
+        if loaded is None:  # a library stays in the process, so it is opened once
             interface = Interface.of(module)
-            found = self._loaded[key] = PyodideModule(interface, data)
+            loaded = self._loaded[key] = PyodideModule(interface, data)
             cache.write(_LIBRARY + key, interface.to_bytes(), data)
-        return found
+        return loaded
 
     def recall(self, key: bytes) -> PyodideModule | None:
-        found = self._loaded.get(key)
-        if found is None and (kept := cache.read(_LIBRARY + key)):
-            found = self._loaded[key] = PyodideModule(*Interface.from_bytes(kept))
-        return found
+        loaded = self._loaded.get(key)
+        if loaded is None and (artifact := cache.read(_LIBRARY + key)):
+            loaded = self._loaded[key] = PyodideModule(*Interface.from_bytes(artifact))
+        return loaded
 
     def synchronize(self) -> None:
         """Nothing to do: `load` compiles."""

@@ -127,27 +127,27 @@ class WasmtimeHost:
 
         data = module.to_bytes(Memory(1, self._maximum, shared=True))
         key = key or fingerprint(data).digest()
-        found = self.recall(key)
+        loaded = self.recall(key)
         with self._lock:
-            found = found or self._loaded.get(key)
-            if found is None:
+            loaded = loaded or self._loaded.get(key)
+            if loaded is None:
                 interface = Interface.of(module)
                 compilation = Compilation(partial(self._compile, data, interface, key))
-                found = self._loaded[key] = WasmtimeModule(self, interface, compilation.result)
-            return found
+                loaded = self._loaded[key] = WasmtimeModule(self, interface, compilation.result)
+            return loaded
 
     def recall(self, key: bytes) -> WasmtimeModule | None:
         with self._lock:
-            found = self._loaded.get(key)
-            artifact = None if found else cache.read(_LIBRARY + key)
+            loaded = self._loaded.get(key)
+            artifact = None if loaded else cache.read(_LIBRARY + key)
             if artifact is not None:
                 try:
                     interface, code = Interface.from_bytes(artifact)
                     compiled = Code.deserialize(self.engine, code)
                 except (WasmtimeError, ValueError):
                     return None  # made for another processor
-                found = self._loaded[key] = WasmtimeModule(self, interface, lambda: compiled)
-            return found
+                loaded = self._loaded[key] = WasmtimeModule(self, interface, lambda: compiled)
+            return loaded
 
     def synchronize(self) -> None:
         _wait_for_all()
@@ -171,7 +171,7 @@ class Compilation:
 
     def __init__(self, work: Callable[[], Code]) -> None:
         self._work = work
-        self._found: Code | None = None
+        self._code: Code | None = None
         self._is_new = True
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._do, name="sardonyx compiles")
@@ -185,10 +185,10 @@ class Compilation:
     def finish(self) -> Code:
         """Do the work, unless it is done."""
         with self._lock:
-            if self._found is None:
-                self._found = self._work()
+            if self._code is None:
+                self._code = self._work()
                 _trim_heap()
-            return self._found
+            return self._code
 
     def wait(self) -> None:
         """Return when the thread has ended."""
@@ -197,11 +197,11 @@ class Compilation:
     def result(self) -> Code:
         """What the work gave. When no other is at work, the compiler is not kept in memory."""
         self.wait()
-        found = self._found or self.finish()
+        code = self._code or self.finish()
         if self._is_new and not any(other._thread.is_alive() for other in list(_compilations)):
             _drop_code()
         self._is_new = False
-        return found
+        return code
 
 
 def _trim_heap() -> None:

@@ -1,4 +1,7 @@
-"""SIMD code for kernels: which axis becomes lanes, the loops around, reductions, transposition."""
+"""SIMD code for kernels, whatever was fused: which axis becomes lanes, the loops around, reductions, transposition.
+
+Code for one primitive belongs in `routines`, scalar functions in `scalars` and `vectors`.
+"""
 
 from __future__ import annotations
 
@@ -40,8 +43,8 @@ def _inside(unit: Unit, graph: Graph, strategy: Strategy) -> Interior | None:
         return None
     if (inside := interior(kernel, lanes)) or strategy.across is not None:
         return inside
-    found = (interior(kernel, axis) for axis in range(graph.rank) if axis != lanes)
-    return next((one for one in found if one and choose(Graph(one.kernel), unit.target).across == one.axis), None)
+    interiors = (interior(kernel, axis) for axis in range(graph.rank) if axis != lanes)
+    return next((one for one in interiors if one and choose(Graph(one.kernel), unit.target).across == one.axis), None)
 
 
 def _in_parts(unit: Unit, graph: Graph, inside: Interior, params: dict[str, ValueType]) -> Function:

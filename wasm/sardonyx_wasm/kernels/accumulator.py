@@ -71,8 +71,8 @@ class Accumulator:
         better = call("gt" if self.function == "argmax" else "lt", k, [element, self.value])
         if k.family != "float":
             return better
-        known = call("not", _BOOL, [call("isnan", k, [self.value])])
-        return call("or", _BOOL, [better, call("and", _BOOL, [call("isnan", k, [element]), known])])
+        is_number = call("not", _BOOL, [call("isnan", k, [self.value])])
+        return call("or", _BOOL, [better, call("and", _BOOL, [call("isnan", k, [element]), is_number])])
 
     def result(self) -> Vector:
         """The value of the fold, or the place that it found: 0 where no element beats the identity."""
@@ -81,8 +81,8 @@ class Accumulator:
             return call("where", self.kind, [self.nan, self.literal(self.kind, "nan"), self.value])
         if not self.finds:
             return self.value
-        found = call("ne", _PLACE, [self.place, self.literal(_PLACE, _NOWHERE)])
-        return call("where", _PLACE, [found, self.place, self.literal(_PLACE, 0)])
+        is_set = call("ne", _PLACE, [self.place, self.literal(_PLACE, _NOWHERE)])
+        return call("where", _PLACE, [is_set, self.place, self.literal(_PLACE, 0)])
 
     def found(self) -> Expr:
         """Of lanes that are parts of one result the place of the best, of equals the first."""

@@ -29,7 +29,7 @@ class Body(Memory):
         super().__init__(unit, f, graph, strategy)
         self.innermost = len(strategy.order)
         self.levels = self._count_loops()
-        self.found: list[dict[int, Vector]] = []
+        self.folded: list[dict[int, Vector]] = []
         self._lazy = branches(graph, self.levels, self.is_vector, self.is_spread)
 
     def _count_loops(self) -> list[int]:
@@ -57,10 +57,10 @@ class Body(Memory):
             if node in self._lazy:
                 self._branch(node, self._lazy[node], copies)
                 continue
-            known = self.nodes.setdefault(node, {})
-            new = [copy for copy in (copies if self.is_spread(node) else (0,)) if copy not in known]
+            computed = self.nodes.setdefault(node, {})
+            new = [copy for copy in (copies if self.is_spread(node) else (0,)) if copy not in computed]
             for copy, value in zip(new, self._values(node, new), strict=True):
-                known[copy] = value if self._stays(node) else self._keep(node, copy, value)
+                computed[copy] = value if self._stays(node) else self._keep(node, copy, value)
 
     def _stays(self, node: int) -> bool:
         """Whether a value may be evaluated where it is used."""
@@ -127,8 +127,8 @@ class Body(Memory):
         if function == "load":
             return self.load(node, copy)
         if function == "acc":
-            found = self.found[int(detail)]
-            return found[copy if self.is_spread(node) else 0]
+            results = self.folded[int(detail)]
+            return results[copy if self.is_spread(node) else 0]
         vector = self.is_vector(node)
         arguments = [self.operand(operand, copy, vector) for operand in operands]
         of = self.graph.kinds[operands[-1]]

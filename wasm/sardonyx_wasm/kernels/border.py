@@ -36,11 +36,11 @@ def interior(kernel: Kernel, axis: int) -> Interior | None:
     """What a kernel without folds is inside of its border along an axis, None if it has none there."""
     if any(at[2] for _, at, _ in kernel.stores):
         return None
-    known = _Known(kernel.nodes, axis)
-    return Interior(axis, known.simpler(kernel), known.first, known.last) if known.first or known.last else None
+    facts = _Facts(kernel.nodes, axis)
+    return Interior(axis, facts.simpler(kernel), facts.first, facts.last) if facts.first or facts.last else None
 
 
-class _Known:
+class _Facts:
     """What is known inside: `same` are nodes that others stand for, `true` hold, `offsets` are indices on the axis."""
 
     def __init__(self, nodes: Sequence[Any], axis: int) -> None:
@@ -57,8 +57,8 @@ class _Known:
                 self._test(number, function, *operands)
             elif function in ("max", "min"):
                 self._clamp(number, function, *operands)
-            elif function == "and" and (known := set(operands) & self.true):
-                self._stands_for(number, operands[operands[0] in known])
+            elif function == "and" and (certain := set(operands) & self.true):
+                self._stands_for(number, operands[operands[0] in certain])
             elif function == "where" and operands[0] in self.true:
                 self._stands_for(number, operands[1])
 
@@ -124,19 +124,19 @@ class _Known:
     def _moved(self, index: Any, sizes: dict[Size, int]) -> Any:
         """An Index without the nodes that are indices along the axis; -1 - k stands for the k-th of the sizes."""
         offset, axes, terms = index
-        kept = []
+        others = []
         for node, stride in terms:
             along = any(axis == self.axis for axis, _ in axes)
             if node not in self.offsets or along:
-                kept.append([self.same.get(node, node), stride])
+                others.append([self.same.get(node, node), stride])
                 continue
             axes = sorted([*axes, [self.axis, stride]])
             more = self.offsets[node]
             if isinstance(more, int) and isinstance(stride, int) and isinstance(offset, int):
                 offset += more * stride
             elif more != 0:
-                kept.append([-1 - sizes.setdefault(more, len(sizes)), stride])
-        return [offset, axes, kept]
+                others.append([-1 - sizes.setdefault(more, len(sizes)), stride])
+        return [offset, axes, others]
 
     def _needed(self, nodes: Sequence[Any], roots: Sequence[int]) -> set[int]:
         needed: set[int] = set()

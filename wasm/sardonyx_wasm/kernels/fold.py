@@ -79,7 +79,7 @@ class _Fold:
         vector = body.lanes is not None
         sums = [[Accumulator(body, function, dtype, vector) for _ in copies] for function, dtype, _ in self.folds]
         (self._run if self.graph.kernel.reduce else self._inside)(self.rank, sums, copies)
-        body.found = [dict(zip(copies, [one.result() for one in fold], strict=True)) for fold in sums]
+        body.folded = [dict(zip(copies, [one.result() for one in fold], strict=True)) for fold in sums]
         self._finish(copies)
 
     def _run(self, level: int, sums: Sums, copies: Copies) -> None:
@@ -166,7 +166,7 @@ class _Fold:
         count = 1 if finds else _PARTS
         sums = [[Accumulator(body, function, dtype, True) for _ in range(count)] for function, dtype, _ in self.folds]
         body.nested(self.order[self.rank : -1], self.rank, partial(self._along, sums))
-        body.found = [{0: (together(fold),)} for fold in sums]
+        body.folded = [{0: (together(fold),)} for fold in sums]
         self._finish()
 
     def _along(self, sums: Sums) -> None:

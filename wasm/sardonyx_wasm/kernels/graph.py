@@ -95,9 +95,9 @@ class Graph:
     def _collect(self) -> None:
         kernel, known = self.kernel, {}
         kinds = [kind(name) for name in (*kernel.reads, *kernel.writes)]
-        found = [(number, *detail) for number, (function, _, _, detail) in enumerate(self.nodes) if function == "load"]
-        found += [(number, *store[:2]) for number, store in zip(self.stores, kernel.stores, strict=True)]
-        for number, buffer, (offset, axes, extra) in found:
+        loads = [(number, *detail) for number, (function, _, _, detail) in enumerate(self.nodes) if function == "load"]
+        stores = [(number, *store[:2]) for number, store in zip(self.stores, kernel.stores, strict=True)]
+        for number, buffer, (offset, axes, extra) in [*loads, *stores]:
             start, literal = (offset, 0) if isinstance(offset, str) else (0, offset)
             key = (buffer, start, str(axes), str(extra), number in self.stores)
             if key not in known:

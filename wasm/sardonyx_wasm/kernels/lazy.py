@@ -40,11 +40,11 @@ def branches(graph: Graph, levels: list[int], is_vector: Test, is_spread: Test) 
 
 def alone(graph: Graph, levels: list[int], node: int, side: int) -> tuple[int, ...]:
     """What only this side of the node needs, of what is computed in the same loop."""
-    found: set[int] = set()
+    only: set[int] = set()
     for number in range(side, -1, -1):
         users = graph.users[number]
         if levels[number] != levels[node] or graph.nodes[number][0] == "const":
             continue
-        if users == [node] if number == side else users and all(user in found for user in users):
-            found.add(number)
-    return tuple(sorted(found))
+        if users == [node] if number == side else users and all(user in only for user in users):
+            only.add(number)
+    return tuple(sorted(only))

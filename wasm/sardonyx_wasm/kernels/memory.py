@@ -108,12 +108,12 @@ class Memory(Scope):
 
     def _settle(self, access: Access) -> None:
         pointer, terms = self.pointers[access]
-        known = [term for term in terms if not self.is_spread(term[0]) and term[0] in self.nodes]
-        for node, stride in known:
+        ready = [term for term in terms if not self.is_spread(term[0]) and term[0] in self.nodes]
+        for node, stride in ready:
             (value,) = self.operand(node, 0, False)
             pointer = pointer + times(value, self.product(stride, access.width))
-        if known:
-            self.pointers[access] = self.let(pointer), tuple(term for term in terms if term not in known)
+        if ready:
+            self.pointers[access] = self.let(pointer), tuple(term for term in terms if term not in ready)
 
     def _place(self, number: int, copy: int) -> tuple[Expr, int, Size, Terms]:
         """An address of the first lane and an offset from it, the stride between lanes, and the vectors to be added."""

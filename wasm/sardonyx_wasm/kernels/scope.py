@@ -55,8 +55,8 @@ class Scope(vectors.FunctionScope):
         """A size times a literal: a variable if `keep` was told of it."""
         if isinstance(size, int):
             return size * factor
-        kept = self._products.get((size, factor))
-        return times(self.size(size), factor) if kept is None else kept
+        computed = self._products.get((size, factor))
+        return times(self.size(size), factor) if computed is None else computed
 
     def keep(self, size: Size, factor: int) -> None:
         """Compute a product of a size here, for what follows."""

@@ -60,8 +60,8 @@ def _map(graph: Graph, ordered: bool) -> Strategy:
 
 def _inside(graph: Graph, axis: int) -> Graph:
     """The kernel inside of its border along an axis, where most of its elements are."""
-    found = interior(graph.kernel, axis)
-    return Graph(found.kernel) if found else graph
+    inside = interior(graph.kernel, axis)
+    return Graph(inside.kernel) if inside else graph
 
 
 def _fold(graph: Graph, ordered: bool) -> Strategy:

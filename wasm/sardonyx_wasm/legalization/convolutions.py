@@ -35,8 +35,8 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     x, w = equation.inputs
     (output,) = equation.outputs
     params = equation.params
-    known = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
-    if not (known and are_floats(x) and x.rank in (3, 4, 5) and _plain(params)):
+    is_sized = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
+    if not (is_sized and are_floats(x) and x.rank in (3, 4, 5) and _plain(params)):
         return False
     image, kernel = p.cast(legalizer.last(x), dtypes.float32), p.cast(w, dtypes.float32)
     lines = [params["strides"], params["dilations"], params["spread"], params["low"]]
@@ -47,13 +47,13 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     shape = [output.shape[0], *output.shape[2:], *([1] * flat), output.shape[1]]
     strides, dilations, spread, low = lines
     if all(step == 1 for step in spread):
-        made = convolve(legalizer, image, kernel, shape, params["groups"], strides, dilations, low)
+        result = convolve(legalizer, image, kernel, shape, params["groups"], strides, dilations, low)
     else:
-        made = _transposed(legalizer, image, kernel, shape, params["groups"], spread, low)
-    made = p.cast(made, output.dtype)
+        result = _transposed(legalizer, image, kernel, shape, params["groups"], spread, low)
+    result = p.cast(result, output.dtype)
     if flat:
-        made = p.reshape(made, [*made.shape[:2], made.shape[3]])
-    legalizer.define_last(output, made)
+        result = p.reshape(result, [*result.shape[:2], result.shape[3]])
+    legalizer.define_last(output, result)
     return True
 
 
@@ -102,10 +102,10 @@ def convolve(
     `low` are the zeros before the image, whose elements are left out where they are negative. An `exact` one of
     integers has no other numbers on the way.
     """
-    made, channels, *taps = map(int, w.shape)
+    features, channels, *taps = map(int, w.shape)
     window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
     image, low = trimmed(image, low)
-    if len(taps) == 3 and _by_planes(legalizer, shape, channels, made, groups, window, low, exact):
+    if len(taps) == 3 and _by_planes(legalizer, shape, channels, features, groups, window, low, exact):
         depth = (shape[1] - 1) * strides[0] + (taps[0] - 1) * dilations[0] + 1
         volume = bordered(image, [low[0], 0, 0], [depth, *image.shape[2:-1]])
         image, w = planes(volume, w, shape[1], strides[0], dilations[0])
@@ -114,25 +114,26 @@ def convolve(
         return p.reshape(made_flat, shape)
     if channels == 1 and groups > 1:
         padded = bordered(image, low, _seen(shape, window))
-        if made > groups:
-            every = (*padded.shape[:-1], groups, made // groups)
-            padded = p.reshape(p.broadcast_to(p.unsqueeze(padded, [padded.rank]), every), (*padded.shape[:-1], made))
-        taps_first = p.transpose(p.reshape(w, [made, prod(taps)]), [1, 0])
+        if features > groups:
+            every = (*padded.shape[:-1], groups, features // groups)
+            repeated = p.broadcast_to(p.unsqueeze(padded, [padded.rank]), every)
+            padded = p.reshape(repeated, (*padded.shape[:-1], features))
+        taps_first = p.transpose(p.reshape(w, [features, prod(taps)]), [1, 0])
         return legalizer.record(own.DEPTHWISE, [padded, taps_first], window, dtypes.float32, tuple(shape))
     if groups > 1 or prod(taps) == 1 or len(taps) == 3 or not legalizer.is_constant(w):
         return _direct(legalizer, image, w, shape, groups, window, low)
     axis = 0 if isinstance(shape[2], int) and shape[2] == 1 else 1
     plane = Window((taps[0], taps[1]), (strides[0], strides[1]), (dilations[0], dilations[1]))
-    way = _way(legalizer, shape, channels, made, plane, axis, exact)
+    way = _way(legalizer, shape, channels, features, plane, axis, exact)
     return _convolved(legalizer, image, w, shape, plane, low, way, axis)
 
 
 def _way(
-    legalizer: Legalizer, shape: Sequence[Size], channels: int, made: int, window: Window, axis: int, exact: bool
+    legalizer: Legalizer, shape: Sequence[Size], channels: int, features: int, window: Window, axis: int, exact: bool
 ) -> Way:
     """How to do a convolution of an image."""
     places = (hint(shape[0]), hint(shape[1]), hint(shape[2]))
-    return fastest(legalizer.target, places, channels, made, window, axis, exact)
+    return fastest(legalizer.target, places, channels, features, window, axis, exact)
 
 
 def _seen(shape: Sequence[Size], window: dict[str, Any]) -> list[Size]:
@@ -154,30 +155,30 @@ def _direct(
 ) -> Array:
     """One product, with all that the windows see, or one for each group."""
     padded = bordered(image, low, _seen(shape, window))
-    made, channels, *taps = map(int, w.shape)
+    features, channels, *taps = map(int, w.shape)
     here = legalizer.target == "v8" and (prod(taps) > 1 or prod(window["strides"]) > 1)
     if groups == 1 and not here:
         return _by_columns(legalizer, padded, w, shape, window)
-    if groups > 1 and (found := _by_groups(legalizer, padded, w, shape, window, groups)) is not None:
-        return found
-    per_group = made // groups
+    if groups > 1 and (result := _by_groups(legalizer, padded, w, shape, window, groups)) is not None:
+        return result
+    per_group = features // groups
     weights = p.reshape(w, [groups, per_group, channels, prod(taps)])
     weights = p.reshape(p.transpose(weights, [0, 3, 2, 1]), [groups, prod(taps) * channels, per_group])
     packed = in_panels(weights, legalizer.width)
     panels = p.reshape(packed, [product(packed.shape[:2]), *packed.shape[2:]])
-    params = {**window, "groups": groups, "m": made, "nr": legalizer.width}
+    params = {**window, "groups": groups, "m": features, "nr": legalizer.width}
     return legalizer.record(own.CONV_PACKED, [padded, panels], params, dtypes.float32, tuple(shape))
 
 
 def _by_columns(legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any]) -> Array:
     """One product with all that the windows see, side by side (im2col)."""
-    made, depth = int(w.shape[0]), prod(map(int, w.shape[1:]))
-    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [depth, made])
+    features, depth = int(w.shape[0]), prod(map(int, w.shape[1:]))
+    matrix = p.reshape(p.transpose(w, [*range(2, w.rank), 1, 0]), [depth, features])
     single = prod(window["kernel"]) == 1
     if single and prod(window["strides"]) == 1:
         return matmul(legalizer, p.slice_(padded, [0] * w.rank, [*shape[:-1], depth]), matrix, dtypes.float32)
     if nr := panel_width(legalizer, shape[:-1], matrix):
-        params = {**window, "n": made, "nr": nr}
+        params = {**window, "n": features, "nr": nr}
         return legalizer.record(own.CONV_PANELS, [padded, in_panels(matrix, nr)], params, dtypes.float32, tuple(shape))
     if single:
         columns = p.slice_(padded, [0] * w.rank, [*shape[:-1], depth], [1, *window["strides"], 1])
@@ -190,8 +191,8 @@ def _by_groups(
     legalizer: Legalizer, padded: Array, w: Array, shape: Sequence[Size], window: dict[str, Any], groups: int
 ) -> Array | None:
     """Tiles of four channels where groups make no more; natively a product for each group, if that is large enough."""
-    made, channels, *taps = map(int, w.shape)
-    per_group, depth = made // groups, prod(taps) * channels
+    features, channels, *taps = map(int, w.shape)
+    per_group, depth = features // groups, prod(taps) * channels
     lanes = own.CONV_GROUPED.lanes
     direct = per_group == lanes and taps[-1] <= own.DEPTHWISE.taps
     natively = legalizer.target == "wasmtime" and hint(product(shape)) * depth >= blas.FEWEST
@@ -199,10 +200,10 @@ def _by_groups(
         columns = p.reshape(p.transpose(w, [0, *range(2, w.rank), 1]), [groups, per_group, depth])
         nr = blas.panel_width(depth, per_group, hint(product(shape[:-1]))) or per_group
         panels = in_panels(p.transpose(columns, [0, 2, 1]), nr)
-        params = {**window, "groups": groups, "n": made, "nr": nr}
+        params = {**window, "groups": groups, "n": features, "nr": nr}
         return legalizer.record(own.CONV_PANELS, [padded, panels], params, dtypes.float32, tuple(shape))
     if direct:
-        lines = p.reshape(w, [made // lanes, lanes, channels, prod(taps[:-1]), taps[-1]])
+        lines = p.reshape(w, [features // lanes, lanes, channels, prod(taps[:-1]), taps[-1]])
         lanes_last = p.transpose(lines, [0, 3, 2, 4, 1])
         params = {**window, "groups": groups}
         return legalizer.record(own.CONV_GROUPED, [padded, lanes_last], params, dtypes.float32, tuple(shape))
@@ -213,7 +214,7 @@ def _by_planes(
     legalizer: Legalizer,
     shape: Sequence[Size],
     channels: int,
-    made: int,
+    features: int,
     groups: int,
     window: dict[str, Any],
     low: Sequence[Size],
@@ -228,7 +229,7 @@ def _by_planes(
     if exact or groups > 1 or not is_small(shape, channels):
         return False
     inner = Window(**{name: axes[1:] for name, axes in window.items()})
-    return _way(legalizer, [product(shape[:2]), *shape[2:]], channels, made, inner, 1, exact).filters is not None
+    return _way(legalizer, [product(shape[:2]), *shape[2:]], channels, features, inner, 1, exact).filters is not None
 
 
 def _convolved(
@@ -252,31 +253,31 @@ def _convolved(
         image, low = bordered(image, low, [rows, _seen(wide, window._asdict())[1]]), [0, 0]
         image, w = _in_columns(legalizer, image, w, wide, window)
     if way.filters:
-        made = _by_winograd(legalizer, image, w, wide, low, way.filters)
+        result = _by_winograd(legalizer, image, w, wide, low, way.filters)
     else:
-        made = _direct(legalizer, image, w, wide, 1, window._asdict(), low)
+        result = _direct(legalizer, image, w, wide, 1, window._asdict(), low)
     if way.beside == 1:
-        return made
+        return result
     wide[1 + axis], wide[3] = wide[1 + axis] * way.beside, shape[3]
-    return p.slice_(p.reshape(made, wide), [0] * 4, shape)
+    return p.slice_(p.reshape(result, wide), [0] * 4, shape)
 
 
 def _in_columns(
     legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], window: Window
 ) -> tuple[Array, Array]:
     """The image, bordered, with what the windows see along a row as its channels, and weights for that."""
-    made, channels, high, wide = map(int, w.shape)
+    features, channels, high, wide = map(int, w.shape)
     params = {"kernel": (1, wide), "strides": (1, window.strides[1]), "dilations": (1, window.dilations[1])}
     sizes = (shape[0], image.shape[1], shape[2], wide * channels)
     columns = legalizer.record(own.IM2COL, [image], params, dtypes.float32, sizes)
-    return columns, p.reshape(p.transpose(w, [0, 3, 1, 2]), [made, wide * channels, high, 1])
+    return columns, p.reshape(p.transpose(w, [0, 3, 1, 2]), [features, wide * channels, high, 1])
 
 
 def _by_winograd(
     legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], lines: Sequence[Filter]
 ) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015)."""
-    made, channels, *taps = map(int, w.shape)
+    features, channels, *taps = map(int, w.shape)
     down, across = lines
     tiles = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
     seen = [line.seen(count) for line, count in zip(lines, tiles, strict=True)]
@@ -286,12 +287,12 @@ def _by_winograd(
     names = ("tile", "kernel", "strides", "dilations")
     params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
     transform = constant(weight_transform(down, across).T, dtypes.float32)
-    u = matmul(legalizer, p.reshape(w, [made * channels, prod(taps)]), transform, dtypes.float32)
-    u = p.transpose(p.reshape(u, [made, channels, down.weights * across.weights]), [2, 1, 0])
+    u = matmul(legalizer, p.reshape(w, [features * channels, prod(taps)]), transform, dtypes.float32)
+    u = p.transpose(p.reshape(u, [features, channels, down.weights * across.weights]), [2, 1, 0])
     nr = legalizer.width
     if legalizer.target == "wasmtime":
-        nr = blas.panel_width(channels, made, hint(product([shape[0], *tiles]))) or made
-    params |= {"n": made, "nr": nr}
+        nr = blas.panel_width(channels, features, hint(product([shape[0], *tiles]))) or features
+    params |= {"n": features, "nr": nr}
     return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
 
 

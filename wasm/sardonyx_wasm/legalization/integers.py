@@ -77,10 +77,12 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -
     first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, product(m), product(k)])
     second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, product(k), product(n)])
     if parts := _parts(legalizer, work, a, b, contract[1], product(k)):
-        made = _by_floats(first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32))
+        result = _by_floats(
+            first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
+        )
     else:
-        made = matmul(legalizer, first, second)
-    legalizer.define_reshaped(output, p.cast(made, output.dtype))
+        result = matmul(legalizer, first, second)
+    legalizer.define_reshaped(output, p.cast(result, output.dtype))
     return True
 
 
@@ -89,8 +91,8 @@ def _parts(legalizer: Legalizer, work: int, x: Array, w: Array, axes: Collection
 
     Each has a part of an axis of this size, all of which are whole numbers of what sums along these axes of w take.
     """
-    known = all(isinstance(w.shape[axis], int) for axis in axes)
-    if not known or legalizer.target != "wasmtime" or work < blas.FEWEST:
+    is_sized = all(isinstance(w.shape[axis], int) for axis in axes)
+    if not is_sized or legalizer.target != "wasmtime" or work < blas.FEWEST:
         return 0
     if largest_sum(x, w, axes) <= _EXACT:
         return 1
@@ -105,16 +107,16 @@ def _by_floats(
 ) -> Array:
     """The int32 sum of products of float32, each of a part of these axes of x and w."""
 
-    def made(x: Array, w: Array) -> Array:
+    def multiplied(x: Array, w: Array) -> Array:
         return p.cast(multiply(p.cast(x, dtypes.float32), p.cast(w, dtypes.float32)), dtypes.int32)
 
     def part(x: Array, axis: int, begin: int, end: int) -> Array:
         return p.slice_axis(x, axis % x.rank, begin, end - begin)
 
     if parts == 1:
-        return made(x, w)
+        return multiplied(x, w)
     ends = [int(w.shape[axes[1]]) * k // parts for k in range(parts + 1)]
-    first, *others = (made(part(x, axes[0], *line), part(w, axes[1], *line)) for line in pairwise(ends))
+    first, *others = (multiplied(part(x, axes[0], *line), part(w, axes[1], *line)) for line in pairwise(ends))
     return sum(others, first)
 
 
@@ -143,8 +145,8 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     x, w = equation.inputs
     (output,) = equation.outputs
     params = equation.params
-    known = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
-    if not (known and x.rank in (3, 4) and _is_small(output.dtype, x, w) and set(params["spread"]) == {1}):
+    is_sized = all(isinstance(size, int) for size in w.shape) and hint(output.size) > 0
+    if not (is_sized and x.rank in (3, 4) and _is_small(output.dtype, x, w) and set(params["spread"]) == {1}):
         return False
     image, kernel = legalizer.last(x), w
     lines = [params["strides"], params["dilations"], params["low"]]
@@ -163,15 +165,15 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
         def multiply(x: Array, w: Array) -> Array:
             return convolve(legalizer, x, w, shape, groups, strides, dilations, low, exact=True)
 
-        made = _by_floats(image, kernel, (3, 1), parts, multiply)
-        legalizer.largest[id(made)] = largest
+        result = _by_floats(image, kernel, (3, 1), parts, multiply)
+        legalizer.largest[result] = largest
     elif groups > 1:
         return False
     elif _winograd_pays(x, w, params):
-        made = _by_winograd(legalizer, image, kernel, shape, params["low"])
+        result = _by_winograd(legalizer, image, kernel, shape, params["low"])
     else:
-        made = _by_columns(legalizer, image, kernel, shape, *lines)
-    legalizer.define_last(output, p.reshape(made, [*made.shape[:2], made.shape[3]]) if flat else made)
+        result = _by_columns(legalizer, image, kernel, shape, *lines)
+    legalizer.define_last(output, p.reshape(result, [*result.shape[:2], result.shape[3]]) if flat else result)
     return True
 
 
@@ -179,7 +181,7 @@ def _by_columns(
     legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], strides: Any, dilations: Any, low: Any
 ) -> Array:
     """One product with all that the windows of [B, H, W, C] see, side by side (im2col)."""
-    made, channels, *taps = map(int, w.shape)
+    features, channels, *taps = map(int, w.shape)
     odd = channels % 2
     image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
     seen = [
@@ -194,7 +196,7 @@ def _by_columns(
         window = {"kernel": tuple(taps), "strides": tuple(strides), "dilations": tuple(dilations)}
         columns = legalizer.record(own.IM2COL, [padded], window, dtypes.int16, (*shape[:3], depth))
     kernel = p.pad(p.transpose(w, [2, 3, 1, 0]), [0] * 4, [0, 0, odd, 0])
-    return matmul(legalizer, columns, p.reshape(kernel, [depth, made]))
+    return matmul(legalizer, columns, p.reshape(kernel, [depth, features]))
 
 
 # ---- Winograd's algorithm, on integers
@@ -211,9 +213,9 @@ CHANNELS = 16
 
 def _winograd_pays(x: Array, w: Array, params: dict[str, Any]) -> bool:
     """Whether this is a 3 x 3 convolution of enough channels, four times whose results fit 32 bits."""
-    made, channels, *taps = map(int, w.shape)
+    features, channels, *taps = map(int, w.shape)
     ones = {*params["strides"], *params["dilations"], params["groups"]} == {1}
-    if not ones or taps != [3, 3] or min(made, channels) < CHANNELS:
+    if not ones or taps != [3, 3] or min(features, channels) < CHANNELS:
         return False
     largest = [max(map(abs, bounds(operand))) for operand in (x, w)]
     return max(largest) <= 256 and 4 * 9 * channels * prod(largest) < 1 << 31
@@ -221,7 +223,7 @@ def _winograd_pays(x: Array, w: Array, params: dict[str, Any]) -> bool:
 
 def _by_winograd(legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size]) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): tiles of 2 x 2, exact here."""
-    made, channels = int(w.shape[0]), int(w.shape[1])
+    features, channels = int(w.shape[0]), int(w.shape[1])
     tiles = [(size + 1) // 2 for size in shape[1:3]]
     image, low = trimmed(p.cast(image, dtypes.int16), low)
     padded = bordered(image, low, [2 * count + 2 for count in tiles])
@@ -236,18 +238,18 @@ def _by_winograd(legalizer: Legalizer, image: Array, w: Array, shape: Sequence[S
     places = [combined([line[x] for line in across], row) for row in _TILE for x in range(4)]
     v = p.concat([p.reshape(place, [1, count, channels]) for place in places], 0)
     transform = constant(np.kron(_WEIGHTS, _WEIGHTS).T, dtypes.int32)
-    flat = p.reshape(p.cast(w, dtypes.int32), [made * channels, 9])
-    u = p.reshape(p.cast(p.matmul(flat, transform), dtypes.int16), [made, channels, 16])
+    flat = p.reshape(p.cast(w, dtypes.int32), [features * channels, 9])
+    u = p.reshape(p.cast(p.matmul(flat, transform), dtypes.int16), [features, channels, 16])
     y = matmul(legalizer, v, p.transpose(u, [2, 1, 0]))
     parts = []
     for signs in np.kron(_RESULTS, _RESULTS).tolist():
         total: Array | None = None
         for k, sign in enumerate(signs):
             if sign:
-                place = p.reshape(p.slice_axis(y, 0, k, 1), [*sizes[:3], made])
+                place = p.reshape(p.slice_axis(y, 0, k, 1), [*sizes[:3], features])
                 total = place if total is None else p.elementwise("add" if sign > 0 else "sub", total, place)
         assert total is not None
         parts.append(p.unsqueeze(p.shift_right(total, 2), [3]))
-    together = p.reshape(p.concat(parts, 3), [*sizes[:3], 2, 2, made])
-    wide = p.reshape(p.transpose(together, [0, 1, 3, 2, 4, 5]), [shape[0], 2 * tiles[0], 2 * tiles[1], made])
+    together = p.reshape(p.concat(parts, 3), [*sizes[:3], 2, 2, features])
+    wide = p.reshape(p.transpose(together, [0, 1, 3, 2, 4, 5]), [shape[0], 2 * tiles[0], 2 * tiles[1], features])
     return p.slice_(wide, [0, 0, 0, 0], shape)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
+from sardonyx.primitives.array import Array
 from sardonyx.primitives.trace import Trace
 
 from ..routines.tile import panel_width
@@ -15,5 +16,5 @@ class Legalizer(ChannelsLast):
         super().__init__(trace)
         self.target = target
         self.width = panel_width(target)
-        self.largest: dict[int, int] = {}
+        self.largest: dict[Array, int] = {}
         """How large the integers can be that an Array has from float32, which holds them."""

@@ -35,18 +35,18 @@ _SHIFTS = np.array([[0, 16], [4, 20], [8, 24], [12, 28]])
 def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
     """dot_general of floats and dequantized weights -> matmul_nbits"""
     (output,) = equation.outputs
-    found = multiplied(legalizer, equation)
-    if found is None or (made := matmul(legalizer, found)) is None:
+    product = multiplied(legalizer, equation)
+    if product is None or (result := matmul(legalizer, product)) is None:
         return False
-    legalizer.define_reshaped(output, p.cast(made, output.dtype))
+    legalizer.define_reshaped(output, p.cast(result, output.dtype))
     return True
 
 
-def matmul(legalizer: Legalizer, found: Multiplied) -> Array | None:
+def matmul(legalizer: Legalizer, product: Multiplied) -> Array | None:
     """The product, None where `matmul_nbits` cannot do it."""
-    a, weights, rows, columns = found
-    inner = found.inner()
-    depth, n, size = found.depth, found.width, prod(int(weights.numbers.shape[axis]) for axis in inner)
+    a, weights, rows, columns = product
+    inner = product.inner()
+    depth, n, size = product.depth, product.width, prod(int(weights.numbers.shape[axis]) for axis in inner)
     block = _block(depth, size)
     low, high = bounds(weights.numbers)
     least, most = bounds(weights.zeros)

@@ -21,12 +21,12 @@ FEWEST = 512
 def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
     """dot_general of floats -> matmul, matmul_packed or matmul_panels"""
     (output,) = equation.outputs
-    found = contraction(equation)
-    if found is None or not found.work >= FEWEST:
+    contracted = contraction(equation)
+    if contracted is None or not contracted.work >= FEWEST:
         return False
-    if found.is_sums and found.work < blas.FEWEST:
+    if contracted.is_sums and contracted.work < blas.FEWEST:
         return False  # fusion joins them with what surrounds them
-    legalizer.define_reshaped(output, matmul(legalizer, *found.operands(found.batch), output.dtype))
+    legalizer.define_reshaped(output, matmul(legalizer, *contracted.operands(contracted.batch), output.dtype))
     return True
 
 
@@ -38,10 +38,10 @@ def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: dtypes.DType) -> Arr
         routine = own.MATMUL_PACKED if legalizer.target == "v8" else own.MATMUL_PANELS
         if legalizer.trace.repeated and hint(product(shape)) * a.shape[-1] < blas.fewest_multiplications(True):
             routine, nr = own.MATMUL_PACKED, legalizer.width
-        made = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, dtypes.float32, shape)
+        result = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, dtypes.float32, shape)
     else:
-        made = legalizer.record(own.MATMUL, [a, b], {}, dtypes.float32, shape)
-    return p.cast(made, dtype)
+        result = legalizer.record(own.MATMUL, [a, b], {}, dtypes.float32, shape)
+    return p.cast(result, dtype)
 
 
 def panel_width(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> int:

@@ -41,7 +41,7 @@ class Sums(NamedTuple):
         count = max(self.bias.size, self.scale.size)
         period = lcm(count, STEP)
         bias, scale = (np.resize(np.broadcast_to(part, (count,)), period) for part in (self.bias, self.scale))
-        largest = legalizer.largest.get(id(source), _EXACT + 1)
+        largest = legalizer.largest.get(source, _EXACT + 1)
         if source.equation is not None and largest + int(np.abs(self.bias.astype(np.int64)).max()) <= _EXACT:
             source, bias = source.equation.inputs[0], bias.astype(np.float32)
         limits = np.array([self.low - self.zero, self.high - self.zero, 0], np.float32)
@@ -50,15 +50,15 @@ class Sums(NamedTuple):
 
 def sums(y: Array) -> Sums | None:
     """How y comes from sums of products, if it does."""
-    found = _Reader(y)
-    found.operand("cast")
-    high, low = found.constant("min"), found.constant("max")
-    zero = found.constant("add", np.zeros(()))
-    found.operand("round")
-    scale = found.constant("mul")
-    found.operand("cast")
-    bias = found.constant("add", np.zeros((), np.int32))
-    x = found.x
+    reader = _Reader(y)
+    reader.operand("cast")
+    high, low = reader.constant("min"), reader.constant("max")
+    zero = reader.constant("add", np.zeros(()))
+    reader.operand("round")
+    scale = reader.constant("mul")
+    reader.operand("cast")
+    bias = reader.constant("add", np.zeros((), np.int32))
+    x = reader.x
     if x is None or x.dtype is not dtypes.int32 or x.rank == 0 or _function(x) is not None:
         return None
     if scale.dtype != np.float32 or not np.isfinite(scale).all():

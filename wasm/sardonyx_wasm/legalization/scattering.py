@@ -20,6 +20,6 @@ def scatter(legalizer: Legalizer, equation: Equation) -> bool:
     integers = all(index.dtype in (dtypes.int32, dtypes.int64) for index in named.values())
     if not named or not integers or len({*lines.values()}) < len(lines):
         return False
-    made = {"axes": tuple(named), "lines": tuple(lines.items()), "reduction": params["reduction"]}
-    legalizer.define(output, own.SCATTER_UPDATES, [x, updates, *named.values()], made)
+    attributes = {"axes": tuple(named), "lines": tuple(lines.items()), "reduction": params["reduction"]}
+    legalizer.define(output, own.SCATTER_UPDATES, [x, updates, *named.values()], attributes)
     return True

@@ -67,8 +67,8 @@ def _on_lines(
         _define(legalizer, equation, primitive, [x], params, memory)
         return
     types = [(array.dtype, tuple(array.shape[k] for k in last)) for array in equation.outputs]
-    made = legalizer.trace.append(primitive, (lines,), params, [*types, *memory])
-    for output, source in zip(equation.outputs, made, strict=False):
+    results = legalizer.trace.append(primitive, (lines,), params, [*types, *memory])
+    for output, source in zip(equation.outputs, results, strict=False):
         legalizer.define_transposed(output, source, back)
 
 
@@ -82,8 +82,8 @@ def _define(
 ) -> None:
     """Have the results be the first ones of a routine, whose other ones are memory that it takes."""
     types = [(array.dtype, array.shape) for array in equation.outputs]
-    made = legalizer.trace.append(primitive, tuple(inputs), params, [*types, *memory])[0].equation
-    assert made is not None
+    routine = legalizer.trace.append(primitive, tuple(inputs), params, [*types, *memory])[0].equation
+    assert routine is not None
     for array in equation.outputs:
-        array.equation = made
-    made.outputs = (*equation.outputs, *made.outputs[len(types) :])
+        array.equation = routine
+    routine.outputs = (*equation.outputs, *routine.outputs[len(types) :])

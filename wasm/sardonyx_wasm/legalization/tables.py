@@ -42,7 +42,7 @@ class _Wanted(NamedTuple):
     values: Values
 
 
-class _Made(NamedTuple):
+class _Result(NamedTuple):
     """A result of `requantize`, or else `lookup`: operands but the table, its numbers, the shape, its border."""
 
     sums: bool
@@ -57,28 +57,27 @@ class Tables:
 
     def __init__(self, trace: Trace, origins: Collection[int]) -> None:
         self._origins = origins
-        self._roots: dict[int, Array] = {}
-        self._cones: dict[int, list[Equation]] = {}
-        self._wanted: dict[int, _Wanted] = {}
-        self._made: dict[int, _Made] = {}
+        self._roots: dict[Array, Array] = {}
+        self._cones: dict[Array, list[Equation]] = {}
+        self._wanted: dict[Array, _Wanted] = {}
+        self._results: dict[Array, _Result] = {}
         if not any(_is_bytes(x) for equation in trace.equations for x in equation.inputs):
             return
         for equation in trace.equations:
             if equation.origin in origins and (root := self._root_of(equation)) is not None:
-                self._roots[id(equation.outputs[0])] = root
-                self._cones.setdefault(id(root), []).append(equation)
-        asked: dict[int, tuple[Array, dict[int, Array]]] = {}
+                self._roots[equation.outputs[0]] = root
+                self._cones.setdefault(root, []).append(equation)
+        asked: dict[Array, dict[Array, None]] = {}
         for array in self._asked(trace):
-            root = self._roots.get(id(array), array)
-            asked.setdefault(id(root), (root, {}))[1][id(array)] = array
-        for root, arrays in asked.values():
+            asked.setdefault(self._roots.get(array, array), {})[array] = None
+        for root, arrays in asked.items():
             if _is_bytes(root) and root.rank:
-                self._choose(root, [*arrays.values()])
+                self._choose(root, [*arrays])
 
     @property
     def in_use(self) -> bool:
         """Whether there are any, once a trace is legalized."""
-        return bool(self._made)
+        return bool(self._results)
 
     # ---- before
 
@@ -86,20 +85,20 @@ class Tables:
         """The tensor of 8 bits on which alone a result depends, element by element."""
         if equation.primitive.name not in _ONE_BY_ONE or equation.outputs[0].dtype not in (*_TARGETS, dtypes.bool_):
             return None
-        found: Array | None = None
+        only: Array | None = None
         for x in equation.inputs:
             if _is_number(x):
                 continue
-            root = self._roots.get(id(x), x if _is_bytes(x) else None)
-            if root is None or not same_shape(x.shape, equation.outputs[0].shape) or found not in (None, root):
+            root = self._roots.get(x, x if _is_bytes(x) else None)
+            if root is None or not same_shape(x.shape, equation.outputs[0].shape) or only not in (None, root):
                 return None
-            found = root
-        return found
+            only = root
+        return only
 
     def _asked(self, trace: Trace) -> Iterator[Array]:
         """The tensors that others read than such functions."""
         for equation in trace.equations:
-            if not any(id(y) in self._roots for y in equation.outputs):
+            if not any(y in self._roots for y in equation.outputs):
                 for x in equation.inputs:
                     yield x if equation.primitive.name in _PRODUCTS else self._narrowest(x)
         yield from trace.outputs
@@ -107,51 +106,51 @@ class Tables:
     def _narrowest(self, x: Array) -> Array:
         """The last tensor of 8 bits on the way to x, if x depends on it alone: whoever reads x does the rest."""
         y = x
-        while id(y) in self._roots and not _is_bytes(y):
+        while y in self._roots and not _is_bytes(y):
             assert y.equation is not None
-            others = {id(operand): operand for operand in y.equation.inputs if not _is_number(operand)}
+            others = {operand for operand in y.equation.inputs if not _is_number(operand)}
             if len(others) > 1:
                 return x
-            (y,) = others.values()
+            (y,) = others
         return y
 
     def _choose(self, root: Array, asked: Sequence[Array]) -> None:
         """Have results come from tables, where that pays."""
         equation = root.equation
-        found = sums(root) if equation is not None and equation.origin in self._origins else None
-        if found is not None:
+        scaled = sums(root) if equation is not None and equation.origin in self._origins else None
+        if scaled is not None:
             together = asked if len(asked) == 1 else [root]
-            domain = np.arange(found.low, found.high + 1)
+            domain = np.arange(scaled.low, scaled.high + 1)
             for array, values in zip(together, self._values(root, domain, together), strict=True):
-                self._wanted[id(array)] = _Wanted(found.x, found, values)
-        others = [y for y in asked if id(y) not in self._wanted and y is not root and self._cost(y, root) >= FEWEST]
+                self._wanted[array] = _Wanted(scaled.x, scaled, values)
+        others = [y for y in asked if y not in self._wanted and y is not root and self._cost(y, root) >= FEWEST]
         for array, values in zip(others, self._values(root, np.arange(256, dtype=np.uint8), others), strict=True):
-            self._wanted[id(array)] = _Wanted(root, None, values)
+            self._wanted[array] = _Wanted(root, None, values)
 
     def _cost(self, array: Array, root: Array) -> int:
         """How many equations there are between the two."""
-        seen, stack = {id(root)}, [array]
+        seen, stack = {root}, [array]
         while stack:
             top = stack.pop()
-            if id(top) not in seen and top.equation is not None:
-                seen.add(id(top))
+            if top not in seen and top.equation is not None:
+                seen.add(top)
                 stack += top.equation.inputs
         return len(seen) - 1
 
     def _values(self, root: Array, domain: Values, arrays: Sequence[Array]) -> list[Values]:
         """What arrays are where the root is each of these numbers, or has each of these bytes."""
         storage = root.dtype.storage
-        known = {id(root): domain.view(storage) if domain.dtype == np.uint8 else domain.astype(storage)}
-        for equation in self._cones.get(id(root), []) if arrays else []:
-            operands = [known[id(x)] if x.value is None else x.value.reshape(()) for x in equation.inputs]
-            (known[id(equation.outputs[0])],) = equation.primitive.numpy(*operands, **equation.params)
-        return [known[id(array)] for array in arrays]
+        numbers = {root: domain.view(storage) if domain.dtype == np.uint8 else domain.astype(storage)}
+        for equation in self._cones.get(root, []) if arrays else []:
+            operands = [numbers[x] if x.value is None else x.value.reshape(()) for x in equation.inputs]
+            (numbers[equation.outputs[0]],) = equation.primitive.numpy(*operands, **equation.params)
+        return [numbers[array] for array in arrays]
 
     # ---- meanwhile
 
     def write(self, legalizer: Legalizer, equation: Equation) -> bool:
         """An equation that ends a function of 8 bits -> requantize or lookup"""
-        wanted = self._wanted.get(id(equation.outputs[0])) if len(equation.outputs) == 1 else None
+        wanted = self._wanted.get(equation.outputs[0]) if len(equation.outputs) == 1 else None
         if wanted is None:
             return False
         (output,), x = equation.outputs, wanted.x
@@ -160,17 +159,17 @@ class Tables:
             return False
         source = legalizer.last(x) if image else x
         operands = wanted.sums.operands(legalizer, source) if wanted.sums else (source,)
-        made = _Made(wanted.sums is not None, operands, wanted.values, source.shape)
-        array = self._record(legalizer, made, output.dtype, None if image else output)
+        result = _Result(wanted.sums is not None, operands, wanted.values, source.shape)
+        array = self._record(legalizer, result, output.dtype, None if image else output)
         if image:
             legalizer.define_last(output, array)
         return True
 
-    def _record(self, legalizer: Legalizer, made: _Made, dtype: DType, output: Array | None) -> Array:
+    def _record(self, legalizer: Legalizer, result: _Result, dtype: DType, output: Array | None) -> Array:
         """A new Array that is a result, or an old one that is one from now on."""
-        operands, values = made.operands, made.values
+        operands, values = result.operands, result.values
         limits = operands[-1].value
-        if made.sums and limits is not None and (values == values[0] + np.arange(len(values))).all():
+        if result.sums and limits is not None and (values == values[0] + np.arange(len(values))).all():
             moved = np.array([*limits[:2], values[0]], np.float32)
             operands = (*operands[:-1], constant(moved))
         else:
@@ -178,30 +177,30 @@ class Tables:
             table[: len(values)] = values
             operands = (*operands, constant(table, dtype))
         array = legalizer.record(
-            own.REQUANTIZE if made.sums else own.LOOKUP, operands, {"border": made.border}, dtype, made.shape
+            own.REQUANTIZE if result.sums else own.LOOKUP, operands, {"border": result.border}, dtype, result.shape
         )
         if output is not None:
             assert array.equation is not None
             output.equation, array.equation.outputs = array.equation, (output,)
             array = output
-        self._made[id(array)] = made
+        self._results[array] = result
         return array
 
     # ---- afterwards
 
     def narrow(self, legalizer: Legalizer, equation: Equation) -> bool:
         """cast or pad of requantize or lookup -> requantize or lookup"""
-        made = self._made.get(id(equation.inputs[0])) if len(equation.inputs) == 1 else None
-        if made is None:
+        result = self._results.get(equation.inputs[0]) if len(equation.inputs) == 1 else None
+        if result is None:
             return False
         (output,), params = equation.outputs, equation.params
         if equation.primitive.name == "cast" and output.dtype in _TARGETS:
-            made = made._replace(values=scalar.cast(made.values, output.dtype.storage))
-        elif equation.primitive.name == "pad" and _is_border(params) and made.border == (0, 0):
-            made = made._replace(shape=output.shape, border=params["low"][1:3])
+            result = result._replace(values=scalar.cast(result.values, output.dtype.storage))
+        elif equation.primitive.name == "pad" and _is_border(params) and result.border == (0, 0):
+            result = result._replace(shape=output.shape, border=params["low"][1:3])
         else:
             return False
-        self._record(legalizer, made, output.dtype, output)
+        self._record(legalizer, result, output.dtype, output)
         return True
 
 

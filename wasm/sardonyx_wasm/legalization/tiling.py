@@ -81,12 +81,12 @@ def fastest(
     target: str,
     places: tuple[int, int, int],
     channels: int,
-    made: int,
+    features: int,
     window: Window,
     axis: int = 1,
     exact: bool = False,
 ) -> Way:
-    """How to do a convolution to [batch, rows, columns, made], some outputs side by side along an axis.
+    """How to do a convolution to [batch, rows, columns, features], some outputs side by side along an axis.
 
     An `exact` one has no other numbers on the way.
 
@@ -97,17 +97,17 @@ def fastest(
     Way(beside=8, columns=False, filters=None)
     """
     costs = _COSTS[target]
-    ways = [(_direct(costs, places, channels, made, window), Way())]
+    ways = [(_direct(costs, places, channels, features, window), Way())]
     if not exact:
-        ways += ((cost, Way(filters=lines)) for cost, lines in _tiled(costs, places, channels, made, window))
+        ways += ((cost, Way(filters=lines)) for cost, lines in _tiled(costs, places, channels, features, window))
     if window.dilations[axis] == 1 and window.kernel[axis] > 1:
-        counts = [count for count in (2, 4, 8, 16) if count * made <= _WIDEST and count <= places[1 + axis]]
+        counts = [count for count in (2, 4, 8, 16) if count * features <= _WIDEST and count <= places[1 + axis]]
     else:
         counts = []
     for count in (1, *counts):
         wider, rest = window.beside(axis, count), [*places]
         rest[1 + axis] = -(-rest[1 + axis] // count)
-        numbers = (rest[0], rest[1], rest[2]), channels, count * made, wider
+        numbers = (rest[0], rest[1], rest[2]), channels, count * features, wider
         if count > 1:
             ways.append((_direct(costs, *numbers), Way(count)))
         if axis == 1 and not exact:
@@ -115,26 +115,26 @@ def fastest(
     return min(ways, key=lambda way: way[0])[1]
 
 
-def _multiplied(costs: _Costs, rows: int, depth: int, made: int, matrices: int = 1) -> float:
+def _multiplied(costs: _Costs, rows: int, depth: int, features: int, matrices: int = 1) -> float:
     """The cost of products of so many rows, in all, with so many matrices."""
-    wide = costs.single if made == 1 else -(-made // costs.lanes) * costs.lanes
+    wide = costs.single if features == 1 else -(-features // costs.lanes) * costs.lanes
     read = costs.read
-    if costs.repacked and not blas.panel_width(depth, made, rows):
+    if costs.repacked and not blas.panel_width(depth, features, rows):
         read = costs.repacked
-    return rows * wide * (depth + costs.stored) + matrices * read * depth * made
+    return rows * wide * (depth + costs.stored) + matrices * read * depth * features
 
 
-def _direct(costs: _Costs, places: Sequence[int], channels: int, made: int, window: Window) -> float:
+def _direct(costs: _Costs, places: Sequence[int], channels: int, features: int, window: Window) -> float:
     """The cost of one product for all that the windows see."""
     rows, depth = prod(places), prod(window.kernel) * channels
-    return _multiplied(costs, rows, depth, made) + costs.columns * rows * depth
+    return _multiplied(costs, rows, depth, features) + costs.columns * rows * depth
 
 
 def _tiled(
-    costs: _Costs, places: Sequence[int], channels: int, made: int, window: Window
+    costs: _Costs, places: Sequence[int], channels: int, features: int, window: Window
 ) -> Iterator[tuple[float, tuple[Filter, Filter]]]:
     """The costs of tiles."""
-    if min(channels, made) < _FEWEST or prod(window.kernel) == 1:
+    if min(channels, features) < _FEWEST or prod(window.kernel) == 1:
         return
     most = POINTS[1 in window.kernel]
     for down, across in product(*(choices(*line, most) for line in zip(*window, strict=True))):
@@ -142,20 +142,20 @@ def _tiled(
             continue
         count = places[0] * down.tiles(places[1]) * across.tiles(places[2])
         rows, matrices = down.places * across.places * max(count, _FEWEST), down.weights * across.weights
-        elements = sum(size * n for size, n in zip((channels, made), moved(down, across), strict=True))
-        cost = _multiplied(costs, rows, channels, made, matrices) + costs.moved * count * elements
+        elements = sum(size * n for size, n in zip((channels, features), moved(down, across), strict=True))
+        cost = _multiplied(costs, rows, channels, features, matrices) + costs.moved * count * elements
         if costs.again:
-            most = winograd.band((down, across), channels, made).tiles
+            most = winograd.band((down, across), channels, features).tiles
             if most < _FEWEST:
                 continue
             bands = -(-count // most)
-            cost += bands * matrices * costs.again * channels * made
-            cost += bands * down.places * across.places * channels * made  # products of few rows are slower
+            cost += bands * matrices * costs.again * channels * features
+            cost += bands * down.places * across.places * channels * features  # products of few rows are slower
         yield cost, (down, across)
 
 
 def _columns(
-    costs: _Costs, places: Sequence[int], channels: int, made: int, window: Window
+    costs: _Costs, places: Sequence[int], channels: int, features: int, window: Window
 ) -> Iterator[tuple[float, tuple[Filter, Filter]]]:
     """The costs of tiles of a column, of an image with all that the windows see in a row side by side."""
     (high, wide), (down, _), (apart, _) = window
@@ -163,5 +163,5 @@ def _columns(
         return
     seen = wide * channels
     copied = costs.copied * prod(places) * down * seen + costs.launched
-    for cost, lines in _tiled(costs, places, seen, made, Window((high, 1), (down, 1), (apart, 1))):
+    for cost, lines in _tiled(costs, places, seen, features, Window((high, 1), (down, 1), (apart, 1))):
         yield cost + copied, lines

@@ -33,7 +33,7 @@ def pack(legalizer: Legalizer, equation: Equation) -> bool:
         columns = [offsets, after, *[p.full((nodes, 1), 0, dtypes.int32)] * (3 - stride)]
     spare = p.pad(roots * RECORD, [0], [SIDE_BY_SIDE])
     operands = [x, spare, p.concat(columns, 1), split, votes]
-    made = {"targets": params["targets"], "function": params["function"], "depth": params["depth"]}
+    attributes = {"targets": params["targets"], "function": params["function"], "depth": params["depth"]}
     (output,) = equation.outputs
-    legalizer.define(output, own.WALK_TREES, operands, {**made, "absent": stride == 3})
+    legalizer.define(output, own.WALK_TREES, operands, {**attributes, "absent": stride == 3})
     return True

@@ -1,7 +1,8 @@
 """Routines: primitives with a function of their own, written by hand, where loops over scalars would be too slow.
 
 A writer takes the module being written and the `Routine`, and returns its `Code`. Sizes in shapes and attributes are
-integers or "p3" for the fourth parameter: `frame.size` makes an expression of either.
+integers or "p3" for the fourth parameter: `frame.size` makes an expression of either. Which equations become routines,
+and what their operands look like then, is decided in `legalization`.
 """
 
 from __future__ import annotations
