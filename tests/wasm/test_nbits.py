@@ -42,30 +42,30 @@ def unpacked(b: np.ndarray) -> np.ndarray:
 
 def evaluate(trace: Trace, feed: np.ndarray) -> tuple[np.ndarray, dict[str, Any]]:
     """The trace's output, and the parameters of the primitives in use."""
-    known = {id(trace.inputs[0]): feed}
+    known = {trace.inputs[0]: feed}
     for equation in trace.equations:
         (output,) = equation.outputs
-        operands = [known[id(x)] if x.value is None else x.value for x in equation.inputs]
+        operands = [known[x] if x.value is None else x.value for x in equation.inputs]
         name = equation.primitive.name
         if name in ("matmul", "matmul_packed"):
-            known[id(output)] = np.matmul(operands[0], unpacked(operands[1])[:, : output.shape[1]])
+            known[output] = np.matmul(operands[0], unpacked(operands[1])[:, : output.shape[1]])
         elif name == "matmul_nbits":
             assert operands[0].shape[1] == operands[2].shape[1] * equation.params["block"]
             assert operands[2].shape == operands[3].shape
             assert operands[3].dtype == np.int16
-            known[id(output)] = matmul_nbits(*operands, equation.params["bits"], equation.params["block"])[
+            known[output] = matmul_nbits(*operands, equation.params["bits"], equation.params["block"])[
                 :, : output.shape[1]
             ]
         else:
-            known[id(output)] = equation.primitive.numpy(*operands, **equation.params)[0]
-        assert known[id(output)].shape == output.shape, name
-    return known[id(trace.outputs[0])], {e.primitive.name: e.params for e in trace.equations}
+            known[output] = equation.primitive.numpy(*operands, **equation.params)[0]
+        assert known[output].shape == output.shape, name
+    return known[trace.outputs[0]], {e.primitive.name: e.params for e in trace.equations}
 
 
 @pytest.fixture(autouse=True)
 def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Weights count as large, so that what depends on them is recorded."""
-    monkeypatch.setattr("sardonyx.primitives.array.FOLD_LIMIT", 0)
+    monkeypatch.setattr("sardonyx.primitives.evaluation.FOLD_LIMIT", 0)
 
 
 def check(target: str, shape: tuple[int, ...], function: Callable[[Array], Array]) -> dict[str, Any]:
