@@ -14,9 +14,9 @@ from sardonyx.code import strict, transcendental
 from sardonyx.code.scalar import FUNCTIONS
 from sardonyx.code.scalar_function import EXACT, NO_FLOATS, STEPS, ScalarFunction
 from sardonyx.common import dtypes
-from sardonyx_wasm import functions as scalars
-from sardonyx_wasm import lanewise
-from sardonyx_wasm import values as wasm
+from sardonyx_wasm.scalars import functions as scalars
+from sardonyx_wasm.scalars import values as wasm
+from sardonyx_wasm.vectors import lanewise
 from sardonyx_webgpu import extents
 from sardonyx_webgpu.wgsl import functions as wgsl
 from sardonyx_webgpu.wgsl import values as webgpu
@@ -32,10 +32,10 @@ DTYPES = {
 WITHOUT = {"sardonyx_webgpu.wgsl.functions": {"float64"}}
 """Element types that a backend lacks."""
 TABLES: dict[str, Callable[[str, str], object]] = {
-    "sardonyx_wasm.functions": lambda name, dtype: (
+    "sardonyx_wasm.scalars.functions": lambda name, dtype: (
         name in scalars.FUNCTIONS[wasm.kind(dtype).family] or scalars.written(name, wasm.kind(dtype))
     ),
-    "sardonyx_wasm.lanewise": lambda name, dtype: (
+    "sardonyx_wasm.vectors.lanewise": lambda name, dtype: (
         name in lanewise.FUNCTIONS[wasm.kind(dtype).family] or scalars.written(name, wasm.kind(dtype))
     ),
     "sardonyx_webgpu.wgsl.functions": lambda name, dtype: (

@@ -15,8 +15,8 @@ SHARDS = 8
 BOUND = 1800.0
 """Seconds for a shard, on a machine that does other things, too."""
 ROOMS = """
-core core/compiler core/passes core/ops core/primitives core/serde core/ir core/bundle core/cli
-web wasm webgpu_backend
+core/api core/cli core/code core/common core/compiler core/model core/ops core/passes core/plans
+core/primitives core/runtime core/sizes wasm web webgpu_backend
 """
 
 

@@ -286,8 +286,8 @@ OPERATORS = [
     Mutation(
         "the place of NaN in a window is the first one",
         "core/sardonyx/primitives/window.py",
-        "where=(found == values) | (found != found)",
-        "where=(found == values) | (values != values)",
+        "where=(elements == values) | (elements != elements)",
+        "where=(elements == values) | (values != values)",
         ("tests/primitives/test_windows.py::test_reduce_window",),
     ),
     Mutation(
