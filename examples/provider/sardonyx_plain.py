@@ -22,7 +22,7 @@ from sardonyx.code.program import Expression, Program, Statement
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.termination import poll
-from sardonyx.providers import Address, Device, Executable, Launch, Provider
+from sardonyx.providers import Address, Device, Executable, Provider, SegmentLaunch
 
 FLOATS = {"float32": ctypes.c_float, "float64": ctypes.c_double}
 INTEGERS = {f"{kind}{bits}": getattr(ctypes, f"c_{kind}{bits}") for kind in ("int", "uint") for bits in (8, 16, 32, 64)}
@@ -68,14 +68,14 @@ class PlainDevice(Device):
     def download(self, address: Address, dtype: np.dtype[Any], shape: tuple[int, ...]) -> np.ndarray:
         return self.view(address, dtype, shape).copy()
 
-    def load(self, codes: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> PlainExecutable:
+    def load(self, codes: Sequence[Program], segments: Sequence[Sequence[SegmentLaunch]]) -> PlainExecutable:
         return PlainExecutable(codes, segments)
 
 
 class PlainExecutable(Executable):
     """A Python function for each Program."""
 
-    def __init__(self, codes: Sequence[Program], segments: Sequence[Sequence[Launch]]) -> None:
+    def __init__(self, codes: Sequence[Program], segments: Sequence[Sequence[SegmentLaunch]]) -> None:
         self.codes = codes
         self.functions = [compiled(code) for code in codes]
         self.segments = segments

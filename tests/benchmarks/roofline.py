@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import InferenceSession, SessionOptions
-from sardonyx.providers.contract import Address, Launch
+from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx.runtime.profile import milliseconds
 from sardonyx_webgpu import provider
 from sardonyx_webgpu.code import Code
@@ -82,7 +82,7 @@ def multiply_adds() -> str:
 def bound(device: WebGpuDevice, made: Code, threads: int, nbytes: int, count: int = 1) -> Callable[[], None]:
     """What launches a code so often, on two buffers."""
     x, y = (Address(device.allocate(nbytes), 0, nbytes) for _ in range(2))
-    executable = device.load([made], [[Launch(0)] * count])
+    executable = device.load([made], [[SegmentLaunch(0)] * count])
     return executable.bind(0, [[x, y]] * count, [[threads]] * count)
 
 

@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 
 from sardonyx.code import strict, transcendental
 from sardonyx.code.fits import FITS, parts
-from sardonyx.code.transcendental import Function
+from sardonyx.code.transcendental import Approximation
 from tests.compiler.accuracy import CLOSER, ROUNDED, bound, held, samples, truth, ulps
 from tests.support.exact import FLOATS, reference
 from tests.support.interpreter import apply
@@ -23,7 +23,7 @@ from tests.support.interpreter import apply
 Array = np.ndarray
 UNARY = sorted(transcendental.FLOATS.keys() - {"pow", "rem"})
 
-Form: TypeAlias = Callable[[str, str], Function]
+Form: TypeAlias = Callable[[str, str], Approximation]
 
 
 @pytest.fixture(params=[transcendental, strict], ids=["portable", "strict"])

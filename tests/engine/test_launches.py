@@ -13,7 +13,7 @@ from sardonyx import InferenceSession
 from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.code.program import Program
 from sardonyx.providers import registry
-from sardonyx.providers.contract import Device, Launch
+from sardonyx.providers.contract import Device, SegmentLaunch
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model
 from tests.engine.providers import PROVIDERS, WASM
 from tests.support.forwarding import ForwardingDevice
@@ -39,7 +39,7 @@ class Faulty(ForwardingDevice):
         super().__init__(inner)
         self.right, self.wrong = right, wrong
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Any:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Any:
         fields = {Program: ["body"], Kernel: ["nodes", "folds"], Rows: ["kernels"], Routine: []}
         spoilt = [
             replace(code, **{name: self.spoilt(getattr(code, name)) for name in fields[type(code)]}) for code in codes

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.providers.device import Address, Device, Executable, Launch, Tensor
+from sardonyx.providers.device import Address, Device, Executable, SegmentLaunch, Tensor
 
 
 class ForwardingDevice(Device):
@@ -51,10 +51,10 @@ class ForwardingDevice(Device):
     def copy(self, source: Address, target: Address) -> None:
         self.inner.copy(source, target)
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Executable:
         return self.inner.load(codes, segments)
 
-    def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> Executable:
+    def load_body(self, codes: Sequence[Any], launches: Sequence[SegmentLaunch]) -> Executable:
         return self.inner.load_body(codes, launches)
 
     def flush(self) -> None:

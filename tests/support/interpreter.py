@@ -13,7 +13,7 @@ import numpy as np
 
 from sardonyx.code import scalar
 from sardonyx.code.program import Program
-from sardonyx.code.transcendental import Function
+from sardonyx.code.transcendental import Approximation
 from sardonyx.common import dtypes
 
 Array = np.ndarray
@@ -30,8 +30,8 @@ def run(program: Program, buffers: Sequence[Array], params: Sequence[int] = ()) 
         frame.run(program.body, np.ones(frame.points, bool))
 
 
-def apply(code: Function, *operands: Array) -> Array:
-    """A Function of arrays, element by element."""
+def apply(code: Approximation, *operands: Array) -> Array:
+    """A Approximation of arrays, element by element."""
     frame = _Frame((), (), ())
     frame.points = operands[0].size
     frame.variables = {name: operand.ravel() for (name, _), operand in zip(code.params, operands)}

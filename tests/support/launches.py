@@ -17,8 +17,8 @@ from sardonyx.code.program import Program
 from sardonyx.common import dtypes
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.plans.plan import Plan
-from sardonyx.providers.contract import Address, Device, Executable, Launch
-from sardonyx.runtime.executor import Function
+from sardonyx.providers.contract import Address, Device, Executable, SegmentLaunch
+from sardonyx.runtime.executor import CompiledGraph
 from sardonyx.runtime.weights import Weights
 from tests.support.forwarding import ForwardingDevice
 
@@ -69,7 +69,7 @@ def verify(
     check = _Check(reference, tolerance, found)
     stepped = [_SteppedDevice(device, check) for device in devices]
     strings = RunStrings(StringTable(plan.strings))
-    _, _, release = Function([plan], stepped, Weights()).call([feeds[port.name] for port in plan.inputs], strings)
+    _, _, release = CompiledGraph([plan], stepped, Weights()).call([feeds[port.name] for port in plan.inputs], strings)
     release()
     return found
 
@@ -81,11 +81,11 @@ class _SteppedDevice(ForwardingDevice):
         super().__init__(device)
         self._check = check
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> _SteppedExecutable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> _SteppedExecutable:
         executables = [self.inner.load(codes, [[launch] for launch in launches]) for launches in segments]
         return _SteppedExecutable(self.inner, self._check, codes, segments, executables)
 
-    def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> _SteppedExecutable:
+    def load_body(self, codes: Sequence[Any], launches: Sequence[SegmentLaunch]) -> _SteppedExecutable:
         return self.load(codes, [launches])
 
 
@@ -94,7 +94,7 @@ class _SteppedExecutable(Executable):
     device: Device
     check: _Check
     codes: Sequence[Any]
-    segments: Sequence[Sequence[Launch]]
+    segments: Sequence[Sequence[SegmentLaunch]]
     executables: Sequence[Executable]
 
     def bind(
@@ -114,7 +114,7 @@ class _SteppedExecutable(Executable):
         return run
 
     def _step(
-        self, segment: int, number: int, launch: Launch, buffers: Sequence[Address], params: Sequence[Any]
+        self, segment: int, number: int, launch: SegmentLaunch, buffers: Sequence[Address], params: Sequence[Any]
     ) -> Callable[[], None]:
         run = self.executables[segment].bind(number, [buffers], [params])
         return lambda: self.check(self.device, self.codes[launch.code], launch.label, buffers, params, run)
@@ -164,7 +164,7 @@ class _Check:
     def _expected(self, program: Program, before: Sequence[np.ndarray], params: Sequence[Any]) -> list[np.ndarray]:
         device = self.reference
         if program.key not in self.executables:
-            self.executables[program.key] = device.load([program], [[Launch(0, program.name)]])
+            self.executables[program.key] = device.load([program], [[SegmentLaunch(0, program.name)]])
         buffers = [Address(device.allocate(-(-array.nbytes // 4) * 4), 0, array.nbytes) for array in before]
         try:
             for address, array in zip(buffers, before, strict=True):

@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from sardonyx.code.program import Builder, Program, call
 from sardonyx.common import dtypes
-from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Launch, Provider
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Provider, SegmentLaunch
 from sardonyx_wasm import provider
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.hosts import host
@@ -99,7 +99,7 @@ def test_segments_run_launches_in_order(device: WasmDevice, rng: np.random.Gener
     x, a = rng.normal(size=(5, 4)).astype("f4"), rng.normal(size=(4, 4)).astype("f4")
     left, right, first, second = device.constant(x), device.constant(a), buffer(device, 80), buffer(device, 80)
     codes = [matmul(), affine(2, 1), affine(-1, 0.5)]
-    segments = [[Launch(0, "matmul"), Launch(1), Launch(0)], [Launch(2)], []]
+    segments = [[SegmentLaunch(0, "matmul"), SegmentLaunch(1), SegmentLaunch(0)], [SegmentLaunch(2)], []]
     executable: Executable = device.load(codes, segments)
     runs = [
         executable.bind(
@@ -118,12 +118,12 @@ def test_negative_parameters(device: WasmDevice) -> None:
     b = Builder([], ["int32"])
     b.store(0, b.param() * 0, b.param())
     target = buffer(device, 4)
-    device.load([b.program("negative")], [[Launch(0)]]).bind(0, [[target]], [[1, -7]])()
+    device.load([b.program("negative")], [[SegmentLaunch(0)]]).bind(0, [[target]], [[1, -7]])()
     assert device.download(target, np.dtype("i4"), (1,)) == [-7]
 
 
 def test_modules_are_shared_while_in_use(device: WasmDevice) -> None:
-    first, second = (device.load([affine(1, 2)], [[Launch(0)]]) for _ in range(2))
+    first, second = (device.load([affine(1, 2)], [[SegmentLaunch(0)]]) for _ in range(2))
     assert first._module is second._module
     module = weakref.ref(first._module)
     del first, second
@@ -137,7 +137,7 @@ def test_bound_segments_keep_and_free_their_memory(device: WasmDevice) -> None:
     watched = WasmDevice(recorder)
     source, target = watched.constant(np.ones(8, "f4")), buffer(watched, 32)
     addresses = {source.chunk.address, target.chunk.address}
-    run = watched.load([affine(1, 1)], [[Launch(0)]]).bind(0, [[source, target]], [[8]])
+    run = watched.load([affine(1, 1)], [[SegmentLaunch(0)]]).bind(0, [[source, target]], [[8]])
     del source, target
     gc.collect()
     run()
@@ -167,7 +167,7 @@ def test_threads(device: WasmDevice) -> None:
     """Eight threads run segments of one executable, each with memory of its own, at the same time."""
     b = Builder(["float32"], ["float32"])
     b.store(1, b.grid(0), call("tanh", b.load(0, b.grid(0))) + 1)
-    executable = device.load([b.program("tanh", [b.param()]), affine(2, 0)], [[Launch(0), Launch(1)]])
+    executable = device.load([b.program("tanh", [b.param()]), affine(2, 0)], [[SegmentLaunch(0), SegmentLaunch(1)]])
 
     def work(seed: int) -> bool:
         rng = np.random.default_rng(seed)
@@ -193,7 +193,7 @@ def test_in_pyodide() -> None:
     printed = run_in_pyodide("""
         import numpy as np
         from sardonyx.code.program import Builder, call, cast
-        from sardonyx.providers.contract import Address, Launch
+        from sardonyx.providers.contract import Address, SegmentLaunch
         from sardonyx_wasm import provider
 
         device = provider.device({})
@@ -201,7 +201,7 @@ def test_in_pyodide() -> None:
         b.store(1, b.grid(0), cast("float16", call("tanh", b.load(0, b.grid(0))) + 1))
         x = np.linspace(-3, 3, 100, dtype="f4")
         target = Address(device.allocate(200), 0, 200)
-        executable = device.load([b.program("tanh", [b.param()])], [[Launch(0), Launch(0)]])
+        executable = device.load([b.program("tanh", [b.param()])], [[SegmentLaunch(0), SegmentLaunch(0)]])
         source = device.constant(x)
         executable.bind(0, [[source, target]] * 2, [[100]] * 2)()
         result = device.download(target, np.dtype("f2"), x.shape)

@@ -15,7 +15,7 @@ from sardonyx.code import scalar, transcendental
 from sardonyx.code.program import Builder, Program, Value, call, cast, const
 from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
-from sardonyx.providers.contract import Launch
+from sardonyx.providers.contract import SegmentLaunch
 from sardonyx_wasm.device import WasmDevice
 from sardonyx_wasm.generator import generate
 from sardonyx_wasm.hosts import host
@@ -36,7 +36,7 @@ def execute(programs: Sequence[Program], arrays: Sequence[Sequence[Array]], para
     """Run each program on its arrays, all in one segment; those written change in place."""
     device = WasmDevice(host())
     addresses = [[device.constant(array) for array in row] for row in arrays]
-    executable = device.load(programs, [[Launch(k) for k in range(len(programs))]])
+    executable = device.load(programs, [[SegmentLaunch(k) for k in range(len(programs))]])
     executable.bind(0, addresses, [params] * len(programs))()
     for program, row, places in zip(programs, arrays, addresses, strict=True):
         for array, place in list(zip(row, places, strict=True))[len(program.reads) :]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from sardonyx.code.program import Builder, Program, Value
 from sardonyx.common import dtypes
-from sardonyx.providers.contract import Address, Launch
+from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 FLOATS = ["float32", "float16"]
@@ -32,7 +32,7 @@ def run(
 ) -> list[np.ndarray]:
     """What the buffers written hold after one run that started with `outputs` in them."""
     addresses = [put(device, array) for array in (*inputs, *outputs)]
-    device.load([program], [[Launch(0)]]).bind(0, [addresses], [params])()
+    device.load([program], [[SegmentLaunch(0)]]).bind(0, [addresses], [params])()
     written = addresses[len(inputs) :]
     results = [device.download(at, array.dtype, array.shape) for at, array in zip(written, outputs, strict=True)]
     for address in addresses:

@@ -12,7 +12,7 @@ import pytest
 from sardonyx.code.program import Builder, Program, call
 from sardonyx.common import dtypes
 from sardonyx.errors import EngineError, EPFail
-from sardonyx.providers.contract import Address, Launch
+from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx_webgpu import WebGpuProvider, provider
 from sardonyx_webgpu.gpu.interface import Binding, Copy, Shader
 from sardonyx_webgpu.runtime.device import WebGpuDevice
@@ -37,7 +37,10 @@ def shift() -> Program:
 
 def test_launches_run_in_order(device: WebGpuDevice) -> None:
     a, b = put(device, np.arange(100, dtype=np.float32)), put(device, np.zeros(100, np.float32))
-    segments = [[Launch(0, "first"), Launch(1, "turn"), Launch(0), Launch(1)], [Launch(1)]]
+    segments = [
+        [SegmentLaunch(0, "first"), SegmentLaunch(1, "turn"), SegmentLaunch(0), SegmentLaunch(1)],
+        [SegmentLaunch(1)],
+    ]
     executable = device.load([step(), shift()], segments)
     run = executable.bind(0, [[a, b], [b, a], [a, b], [b, a]], [[100], [100, 7], [100], [100, 90]])
     last = executable.bind(1, [[a, b]], [[100, 1]])
@@ -52,7 +55,7 @@ def test_launches_run_in_order(device: WebGpuDevice) -> None:
 
 def test_a_segment_may_be_bound_for_other_sizes(device: WebGpuDevice) -> None:
     a, b = put(device, np.arange(64, dtype=np.float32)), put(device, np.zeros(64, np.float32))
-    executable = device.load([step()], [[Launch(0), Launch(0)]])
+    executable = device.load([step()], [[SegmentLaunch(0), SegmentLaunch(0)]])
     small = executable.bind(0, [[a, b], [b, a]], [[5], [5]])
     nothing = executable.bind(0, [[a, b], [b, a]], [[0], [0]])
     large = executable.bind(0, [[a, b], [b, a]], [[64], [0]])
@@ -67,9 +70,9 @@ def test_a_segment_may_be_bound_for_other_sizes(device: WebGpuDevice) -> None:
 
 def test_equal_programs_and_groups_are_made_once(native: WebGpuDevice) -> None:
     a, b = put(native, np.zeros(4, np.float32)), put(native, np.zeros(4, np.float32))
-    native.load([step()], [[Launch(0)]]).bind(0, [[a, b]], [[4]])
+    native.load([step()], [[SegmentLaunch(0)]]).bind(0, [[a, b]], [[4]])
     pipelines, groups = dict(native._pipelines), dict(native._groups)
-    native.load([step()], [[Launch(0)]]).bind(0, [[a, b]], [[3]])
+    native.load([step()], [[SegmentLaunch(0)]]).bind(0, [[a, b]], [[3]])
     assert native._pipelines == pipelines
     assert native._groups == groups
     native.free(b.chunk)
@@ -80,7 +83,7 @@ def test_equal_programs_and_groups_are_made_once(native: WebGpuDevice) -> None:
 def test_groups_bound_long_ago_are_forgotten(native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sardonyx_webgpu.runtime.device.GROUPS", 8)
     chunk = native.allocate(256 * 40)
-    executable = native.load([step()], [[Launch(0)]])
+    executable = native.load([step()], [[SegmentLaunch(0)]])
     target = Address(chunk, 0, 16)
     for k in range(1, 40):
         executable.bind(0, [[Address(chunk, 256 * k, 16), target]], [[4]])()
@@ -89,7 +92,7 @@ def test_groups_bound_long_ago_are_forgotten(native: WebGpuDevice, monkeypatch: 
 
 
 def test_chunks_go_with_their_last_reference(native: WebGpuDevice) -> None:
-    executable = native.load([step()], [[Launch(0)]])
+    executable = native.load([step()], [[SegmentLaunch(0)]])
     a, b = put(native, np.arange(4, dtype=np.float32)), put(native, np.zeros(4, np.float32))
     run = executable.bind(0, [[a, b]], [[4]])
     number = a.chunk.number
@@ -105,7 +108,7 @@ def test_chunks_go_with_their_last_reference(native: WebGpuDevice) -> None:
 
 
 def test_threads_share_a_device(native: WebGpuDevice) -> None:
-    executable = native.load([step()], [[Launch(0)] * 10])
+    executable = native.load([step()], [[SegmentLaunch(0)] * 10])
 
     def work(seed: int) -> bool:
         array = np.random.default_rng(seed).integers(0, 100, 1000).astype(np.float32)
@@ -124,11 +127,11 @@ def test_generated_code_is_shown(
 ) -> None:
     monkeypatch.setenv("SARDONYX_DEBUG", "4")
     program = elementwise(["float32"], "float32", lambda x: call("sqrt", x) + 12.25, "shown")
-    native.load([program], [[Launch(0)]])
+    native.load([program], [[SegmentLaunch(0)]])
     text = capsys.readouterr().err
     assert text.startswith("// shown\n")
     assert "b1[g0] = sqrt(b0[g0]) + 12.25f;" in text
-    native.load([program], [[Launch(0)]])
+    native.load([program], [[SegmentLaunch(0)]])
     assert capsys.readouterr().err == ""
 
 
@@ -146,7 +149,7 @@ def test_what_webgpu_refuses_is_raised(device: WebGpuDevice) -> None:
 def test_what_is_bound_outlives_its_chunk(native: WebGpuDevice) -> None:
     """wgpu ends the process where work on destroyed buffers is submitted."""
     a, b = put(native, np.zeros(4, np.float32)), put(native, np.zeros(4, np.float32))
-    run = native.load([step()], [[Launch(0)]]).bind(0, [[a, b]], [[4]])
+    run = native.load([step()], [[SegmentLaunch(0)]]).bind(0, [[a, b]], [[4]])
     native.free(b.chunk)
     native.free(a.chunk)
     run()

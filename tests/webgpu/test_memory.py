@@ -8,7 +8,7 @@ import pytest
 from sardonyx.code.program import Builder, Program, cast, const
 from sardonyx.common import dtypes
 from sardonyx.errors import EngineError, EPFail
-from sardonyx.providers.contract import Address, Launch
+from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.webgpu.harness import FLOATS, SIGNED, UNSIGNED, elementwise, put, run
 
@@ -95,7 +95,7 @@ def test_a_chunk_is_read_and_written_in_one_launch(device: WebGpuDevice) -> None
     chunk = device.allocate(2048)
     source, target = Address(chunk, 1024, 400), Address(chunk, 0, 400)
     device.upload(source, np.arange(100, dtype=np.float32))
-    device.load([add_one()], [[Launch(0)]]).bind(0, [[source, target]], [[100]])()
+    device.load([add_one()], [[SegmentLaunch(0)]]).bind(0, [[source, target]], [[100]])()
     np.testing.assert_array_equal(device.download(target, np.dtype("f4"), (100,)), np.arange(1, 101))
 
 
@@ -103,7 +103,7 @@ def test_a_chunk_is_read_and_written_in_one_launch(device: WebGpuDevice) -> None
 def test_in_place(device: WebGpuDevice, dtype: str) -> None:
     array = np.arange(100).astype(dtype)
     address = put(device, array)
-    device.load([add_one(dtype)], [[Launch(0)]]).bind(0, [[address, address]], [[100]])()
+    device.load([add_one(dtype)], [[SegmentLaunch(0)]]).bind(0, [[address, address]], [[100]])()
     np.testing.assert_array_equal(device.download(address, array.dtype, (100,)), array + array.dtype.type(1))
 
 
@@ -111,18 +111,18 @@ def test_one_buffer_read_twice(device: WebGpuDevice) -> None:
     program = elementwise(["float32", "float32"], "float32", lambda x, y: x * y, "square")
     source = put(device, np.arange(10, dtype=np.float32))
     target = put(device, np.zeros(10, np.float32))
-    device.load([program], [[Launch(0)]]).bind(0, [[source, source, target]], [[10]])()
+    device.load([program], [[SegmentLaunch(0)]]).bind(0, [[source, source, target]], [[10]])()
     np.testing.assert_array_equal(device.download(target, np.dtype("f4"), (10,)), np.arange(10) ** 2)
 
 
 def test_overlaps_are_refused(device: WebGpuDevice) -> None:
     chunk = device.allocate(4096)
-    executable = device.load([add_one()], [[Launch(0)]])
+    executable = device.load([add_one()], [[SegmentLaunch(0)]])
     with pytest.raises(EPFail, match="overlap"):
         executable.bind(0, [[Address(chunk, 0, 1024), Address(chunk, 256, 1024)]], [[100]])
     converts = elementwise(["float32"], "int32", lambda x: cast("int32", x), "converts")
     with pytest.raises(EngineError, match=r"'?converts'?: buffers 0 and 1 .* differ in dtype"):
-        device.load([converts], [[Launch(0)]]).bind(0, [[Address(chunk, 0, 400)] * 2], [[100]])
+        device.load([converts], [[SegmentLaunch(0)]]).bind(0, [[Address(chunk, 0, 400)] * 2], [[100]])
 
 
 def test_empty_buffers(device: WebGpuDevice) -> None:
@@ -136,7 +136,7 @@ def test_empty_buffers(device: WebGpuDevice) -> None:
     chunk = device.allocate(256)
     nothing = Address(chunk, 256, 0)
     program = builder.program("no inputs", [size])
-    bound = device.load([program], [[Launch(0)]]).bind(
+    bound = device.load([program], [[SegmentLaunch(0)]]).bind(
         0, [[nothing, nothing, Address(chunk, 0, 256), nothing]], [[0, 64]]
     )
     bound()
@@ -148,7 +148,7 @@ def test_limits(native: WebGpuDevice) -> None:
     with pytest.raises(EPFail, match=r"a buffer of 268,435,457 bytes exceeds 268,435,456.*limits"):
         native.allocate((1 << 28) + 1)
     chunk = native.allocate((1 << 27) + 256)
-    executable = native.load([add_one()], [[Launch(0)]])
+    executable = native.load([add_one()], [[SegmentLaunch(0)]])
     with pytest.raises(EPFail, match="a tensor of 134,217,984 bytes exceeds"):
         executable.bind(0, [[Address(chunk, 0, (1 << 27) + 256), put(native, np.zeros(4, np.float32))]], [[1]])
     native.free(chunk)

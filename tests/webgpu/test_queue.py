@@ -9,7 +9,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
-from sardonyx.providers.contract import Address, Launch
+from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx_webgpu.gpu.interface import Dispatch
 from sardonyx_webgpu.runtime import queue
 from sardonyx_webgpu.runtime.device import WebGpuDevice
@@ -101,7 +101,7 @@ def test_parts_are_submitted_without_waiting(native: WebGpuDevice, monkeypatch: 
     monkeypatch.setattr(queue, "SECONDS_OF_A_BYTE", 1e-10 / 80)
     a, b = put(native, np.zeros(10, np.float32)), put(native, np.zeros(10, np.float32))
     step = elementwise(["float32"], "float32", lambda x: x * 2 + 1, "step")
-    run = native.load([step], [[Launch(0)] * 6]).bind(0, [[a, b], [b, a]] * 3, [[10]] * 6)
+    run = native.load([step], [[SegmentLaunch(0)] * 6]).bind(0, [[a, b], [b, a]] * 3, [[10]] * 6)
     with counting(native) as gpu:
         run()
         native.copy(Address(a.chunk, 0, 4), Address(b.chunk, 4, 4))

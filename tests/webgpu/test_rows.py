@@ -14,7 +14,7 @@ import sardonyx
 from sardonyx.plans.epochs import code_of
 from sardonyx.plans.plan import Plan
 from sardonyx.providers import registry
-from sardonyx.providers.contract import Launch
+from sardonyx.providers.contract import SegmentLaunch
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support.launches import verify
 from tests.webgpu.folds import SCHEDULES, apply, model, run, use
@@ -243,7 +243,7 @@ def test_rows_may_be_overwritten(native: WebGpuDevice, rng: np.random.Generator,
         device = WebGpuDevice(native.gpu)
         device.is_software = software
         address = put(device, x)
-        executable = device.load([code_of(plan.codes[0])], [[Launch(0)]])
+        executable = device.load([code_of(plan.codes[0])], [[SegmentLaunch(0)]])
         executable.bind(0, [[address, address]], [plan.steps[0].params])()
         close(device.download(address, x.dtype, x.shape), softmax(x), 3e-5 if dtype is np.float32 else 4e-3)
 

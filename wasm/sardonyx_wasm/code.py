@@ -38,7 +38,7 @@ class Unit(ABC):
         return self.once("helper", name, lambda: HELPERS[name](self.module))  # type: ignore[no-any-return]
 
     @abstractmethod
-    def written(self, function: transcendental.Function) -> Function:
+    def written(self, function: transcendental.Approximation) -> Function:
         """A transcendental function of scalars."""
 
 

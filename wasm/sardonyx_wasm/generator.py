@@ -38,7 +38,7 @@ def generate(
 class Generator(Unit):
     """Writes codes of any kind into its module."""
 
-    def written(self, function: transcendental.Function) -> Function:
+    def written(self, function: transcendental.Approximation) -> Function:
         return self.once("written", function.name, lambda: programs.write_function(self, function))  # type: ignore[no-any-return]
 
     def code(self, source: Program | Kernel | Routine) -> Code:

@@ -35,7 +35,7 @@ def write(unit: Unit, program: Program) -> Code:
     return Code(f, first)
 
 
-def write_function(unit: Unit, function: transcendental.Function) -> Function:
+def write_function(unit: Unit, function: transcendental.Approximation) -> Function:
     """A pure function of scalars."""
     if lanewise.is_fused(unit.features) and lanewise.is_straight(function):
         return lanewise.write_scalar(unit.module, function)

@@ -31,7 +31,7 @@ from sardonyx.runtime.handles import Feed, downloaded
 from sardonyx.runtime.profile import Profiling
 
 
-class Call(NamedTuple):
+class RunCall(NamedTuple):
     """What a run is given: which initializers are fed, tensors, and how they are arranged."""
 
     fed: frozenset[str]
@@ -95,15 +95,15 @@ class Runner:
             outputs = None
         return self.execute(self.call(feed)) if outputs is None else outputs
 
-    def call(self, feed: Mapping[str, Any]) -> Call:
+    def call(self, feed: Mapping[str, Any]) -> RunCall:
         """What is fed, checked."""
         fed = self.interface.overridden(feed)
         if any(isinstance(value, OrtValue) for value in feed.values()):
             feed = {name: self._own(value) for name, value in feed.items()}
         items = fed_to(self.model.inputs(fed), feed)
-        return Call(fed, [tensor for item in items for tensor in leaves(item)], list(map(form, items)))
+        return RunCall(fed, [tensor for item in items for tensor in leaves(item)], list(map(form, items)))
 
-    def execute(self, call: Call) -> list[Any]:
+    def execute(self, call: RunCall) -> list[Any]:
         """All outputs."""
         with self.profiling.span("model_run"), self.variants.turn():
             self.providers.open()
@@ -113,7 +113,7 @@ class Runner:
             finally:
                 ran.release()
 
-    async def execute_async(self, call: Call, options: RunOptions) -> list[Any]:
+    async def execute_async(self, call: RunCall, options: RunOptions) -> list[Any]:
         """The same, but what can be awaited is: devices that are to be opened, and the outputs."""
         devices = self.providers.devices
         try:
@@ -122,7 +122,7 @@ class Runner:
             self.reopen(error, devices)
         return await self._execute_async(call, options)
 
-    async def _execute_async(self, call: Call, options: RunOptions) -> list[Any]:
+    async def _execute_async(self, call: RunCall, options: RunOptions) -> list[Any]:
         from sardonyx.api import asynchronous  # asyncio takes long to import
 
         with self.profiling.span("model_run"):
@@ -153,7 +153,7 @@ class Runner:
         """What to feed for an OrtValue: where it lies, if on one of the session's devices."""
         return value.feed(self.providers.devices) if isinstance(value, OrtValue) else value
 
-    def _ran(self, call: Call) -> Ran:
+    def _ran(self, call: RunCall) -> Ran:
         """The outputs on their devices."""
         fed, feeds, arguments = call
         function = self.variants.function(fed)

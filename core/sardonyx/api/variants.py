@@ -13,7 +13,7 @@ from sardonyx.common.memory import MemoryReport
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.contract import Device
 from sardonyx.runtime.budget import Budget
-from sardonyx.runtime.executor import Executor, Function
+from sardonyx.runtime.executor import CompiledGraph, Executor
 from sardonyx.runtime.profile import Profiler
 from sardonyx.runtime.weights import Weights
 
@@ -24,13 +24,13 @@ class Variants:
     They share their constants, and the memory limit if there is one.
     """
 
-    main: Function
+    main: CompiledGraph
     """The model itself, without any initializers fed."""
 
     def __init__(self, devices: Sequence[Device], memory_limit: int, profiler: Profiler | None) -> None:
         self._memory_limit = memory_limit
         self._profiler = profiler
-        self._functions: dict[frozenset[str], Function] = {}
+        self._functions: dict[frozenset[str], CompiledGraph] = {}
         self.move(devices)
 
     def move(self, devices: Sequence[Device]) -> None:
@@ -43,7 +43,7 @@ class Variants:
         self._functions = {fed: self._new_function(plans[fed]) for fed in plans}
         self.main = self.function(NOTHING)
 
-    def function(self, fed: frozenset[str]) -> Function:
+    def function(self, fed: frozenset[str]) -> CompiledGraph:
         """The function for calls that feed these initializers."""
         if fed not in self._functions:
             self._functions[fed] = self._new_function([])
@@ -54,8 +54,8 @@ class Variants:
         """Those of the model itself, the one used last first."""
         return [executor.original for executor in self.main.executors]
 
-    def _new_function(self, plans: Sequence[Plan]) -> Function:
-        return Function(plans, self._devices, self._weights, profiler=self._profiler)
+    def _new_function(self, plans: Sequence[Plan]) -> CompiledGraph:
+        return CompiledGraph(plans, self._devices, self._weights, profiler=self._profiler)
 
     # ---- memory
 

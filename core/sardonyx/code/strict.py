@@ -16,16 +16,16 @@ import numpy as np
 from sardonyx.code import transcendental
 from sardonyx.code.fits import FITS, HALF_PI, LN2, PIECES, parts
 from sardonyx.code.program import Value, call, const
-from sardonyx.code.transcendental import Body, Function, where
+from sardonyx.code.transcendental import Approximation, ScalarBody, where
 
 
-def function(name: str, dtype: str) -> Function | None:
+def function(name: str, dtype: str) -> Approximation | None:
     """What computes this scalar function on this dtype; None as there."""
     rule = FLOATS.get((name, dtype)) or transcendental.rule(name, dtype)
-    return rule and transcendental.write(name, dtype, rule, _Body)
+    return rule and transcendental.write(name, dtype, rule, _StrictBody)
 
 
-class _Body(Body):
+class _StrictBody(ScalarBody):
     def fit(self, name: str, x: Value) -> Value:
         return self.polynomial([self.number(c) for c in FITS[self.dtype][name]], x)
 
@@ -72,7 +72,7 @@ class _Body(Body):
         return self.from_bits(call("shl", bits, const(self.bits, self.mantissa)))
 
 
-def _exp(f: _Body, x: Value) -> Value:
+def _exp(f: _StrictBody, x: Value) -> Value:
     limits = np.finfo(f.dtype)
     lost = f.let(x < -math.log(2) * (f.bias + f.mantissa))
     # What underflows is not computed: processors are slow where it does.
@@ -85,7 +85,7 @@ def _exp(f: _Body, x: Value) -> Value:
     return where(lost, f.number(0), (q + r + 1) * f.power(half) * f.power(bits - half))
 
 
-def _sigmoid(f: _Body, x: Value) -> Value:
+def _sigmoid(f: _StrictBody, x: Value) -> Value:
     """1 - e / (e + 1) or e - e * e / (e + 1), where e = exp(-abs(x)): what is rounded twice is the lesser part."""
     least = f.number(-LN2 * (f.bias + f.mantissa + 1))
     y = f.let(call("max", f.from_bits(f.to_bits(x) | f.sign), least))
@@ -96,7 +96,7 @@ def _sigmoid(f: _Body, x: Value) -> Value:
     return base - base * (e / (e + 1))
 
 
-def _tanh(f: _Body, x: Value) -> Value:
+def _tanh(f: _StrictBody, x: Value) -> Value:
     """tanh(a) = w * (t * (2 - c) + c) / (w + 1 - t * c) - c, where a = r + n * log(2)/2, t = tanh(r).
 
     w = 2**-n and c = w - 1 are exact, and the first term, which is rounded more than once, a fraction of it.
@@ -111,10 +111,10 @@ def _tanh(f: _Body, x: Value) -> Value:
     return f.signed((t * (2 - c) + c) * w / (w + 1 - t * c) - c, x)
 
 
-def _quarter(turned: int) -> Callable[[_Body, Value], Value]:
+def _quarter(turned: int) -> Callable[[_StrictBody, Value], Value]:
     """The sine of an angle, `turned` by so many quarters of a circle."""
 
-    def rule(f: _Body, x: Value) -> Value:
+    def rule(f: _StrictBody, x: Value) -> Value:
         n, bits = f.shifted(x * float(1 / HALF_PI), turned)
         *exact, last = parts(HALF_PI, 11, 11, 11)
         for part in exact:
@@ -135,7 +135,7 @@ def _quarter(turned: int) -> Callable[[_Body, Value], Value]:
     return rule
 
 
-def _erf(f: _Body, x: Value) -> Value:
+def _erf(f: _StrictBody, x: Value) -> Value:
     """By the nearest of four points and a polynomial of the distance to it."""
     step = 287 / 256
     a = f.let(call("min", f.size(x), f.number(3.9238)))
@@ -146,7 +146,7 @@ def _erf(f: _Body, x: Value) -> Value:
     return f.signed(t * (rest + slope) + value, x)
 
 
-def _log(f: _Body, x: Value) -> Value:
+def _log(f: _StrictBody, x: Value) -> Value:
     n, m = f.frexp(x)
     finite = f.reduced_log(n, f.let(m - 1), f.number(0))
     proper = where(x < math.inf, finite, x)

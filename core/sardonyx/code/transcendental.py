@@ -1,9 +1,10 @@
 """Scalar functions that instruction sets lack, written in the language of `code.program`.
 
-`function(name, dtype)` gives a `Function`, a pure function of scalars. Its parameters are variables of its body; the
-body holds `let`, `set` and `while` statements and ends with `["return", expression]`. A generator prints each Function
-that its programs need once per module or shader, as a real function (`fn exp_float32(x: f32) -> f32`), and calls it
-wherever `["exp", "float32", x]` stands. A body calls no other Function. float16 and bfloat16 go through float32.
+`function(name, dtype)` gives an `Approximation`, a pure function of scalars. Its parameters are variables of its body;
+the body holds `let`, `set` and `while` statements and ends with `["return", expression]`. A generator prints each
+Approximation that its programs need once per module or shader, as a real function (`fn exp_float32(x: f32) -> f32`),
+and calls it wherever `["exp", "float32", x]` stands. A body calls no other Approximation. float16 and bfloat16 go
+through float32.
 
 All but `rem` and the integers' `pow` are free of branches. NaN, infinities, overflow, underflow and signed zeros are
 exact as in annex F of C99, by way of constants: GPUs may assume that no arithmetic makes an infinity or a NaN (`strict`
@@ -30,10 +31,10 @@ from sardonyx.code.program import Builder, Statement, Value, call, cast, const
 from sardonyx.common import dtypes
 
 Rule: TypeAlias = Callable[..., Value]
-"""Takes a Body and the operands, gives the result."""
+"""Takes a ScalarBody and the operands, gives the result."""
 
 
-class Function(NamedTuple):
+class Approximation(NamedTuple):
     """A pure function: (name, dtype) of each parameter, the dtype of the result, the statements."""
 
     name: str
@@ -42,7 +43,7 @@ class Function(NamedTuple):
     body: tuple[Statement, ...]
 
 
-def function(name: str, dtype: str) -> Function | None:
+def function(name: str, dtype: str) -> Approximation | None:
     """What computes this scalar function on this dtype; None where no help is needed, or the dtype is a narrow float.
 
     >>> function("pow", "float32").params
@@ -61,15 +62,15 @@ def rule(name: str, dtype: str) -> Rule | None:
 
 
 @cache
-def write(name: str, dtype: str, rule: Rule, kind: type[Body] | None = None) -> Function:
-    """The Function that a rule writes."""
+def write(name: str, dtype: str, rule: Rule, kind: type[ScalarBody] | None = None) -> Approximation:
+    """The Approximation that a rule writes."""
     params = tuple((letter, dtype) for letter in "xy"[: scalar.FUNCTIONS[name].arity])
-    body = (kind or Body)(dtype)
+    body = (kind or ScalarBody)(dtype)
     result = rule(body, *(Value(["var", dtype, letter]) for letter, _ in params))
-    return Function(f"{name}_{dtype}", params, dtype, (*body.program(name).body, ["return", result.code]))
+    return Approximation(f"{name}_{dtype}", params, dtype, (*body.program(name).body, ["return", result.code]))
 
 
-class Body(Builder):
+class ScalarBody(Builder):
     """A function being written: the shape of its floats, and the steps that several functions share."""
 
     def __init__(self, dtype: str) -> None:
@@ -201,7 +202,7 @@ def where(condition: Value, yes: Value, no: Value) -> Value:
     return call("where", condition, yes, no)
 
 
-def _exp(f: Body, x: Value) -> Value:
+def _exp(f: ScalarBody, x: Value) -> Value:
     n, r, q = f.reduced_exp(x)
     limits = np.finfo(f.dtype)
     over, under = math.log(limits.max), -math.log(2) * (f.bias + f.mantissa)
@@ -209,14 +210,14 @@ def _exp(f: Body, x: Value) -> Value:
     return f.keep_nan(x, finite)
 
 
-def _log(f: Body, x: Value) -> Value:
+def _log(f: ScalarBody, x: Value) -> Value:
     n, m = f.frexp(x)
     finite = f.reduced_log(n, f.let(m - 1), f.number(0))
     proper = where(x > 0, where(call("isinf", x), x, finite), where(x < 0, f.nan, f.number(-math.inf)))
     return f.keep_nan(x, proper)
 
 
-def _tanh(f: Body, x: Value) -> Value:
+def _tanh(f: ScalarBody, x: Value) -> Value:
     limit = f.number(19.5 if f.wide else 9.5)
     a = f.let(call("abs", x))
     doubled = f.let(where(a < limit, a, limit) * 2)
@@ -228,7 +229,7 @@ def _tanh(f: Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _sigmoid(f: Body, x: Value) -> Value:
+def _sigmoid(f: ScalarBody, x: Value) -> Value:
     a, limit = f.let(call("abs", x)), math.log(2) * (f.bias + f.mantissa)
     n, r, q = f.reduced_exp(call("neg", where(a < limit, a, f.number(limit))))
     e = f.let(where(a < limit, f.scale(r + q + 1, n), f.number(0)))
@@ -236,7 +237,7 @@ def _sigmoid(f: Body, x: Value) -> Value:
     return f.keep_nan(x, base - base * e / (e + 1))
 
 
-def _sinh(f: Body, x: Value) -> Value:
+def _sinh(f: ScalarBody, x: Value) -> Value:
     a = f.let(call("abs", x))
     n, r, q = f.reduced_exp(a)
     t = f.expm1(n, r, q)
@@ -246,7 +247,7 @@ def _sinh(f: Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _cosh(f: Body, x: Value) -> Value:
+def _cosh(f: ScalarBody, x: Value) -> Value:
     a = f.let(call("abs", x))
     n, r, q = f.reduced_exp(a)
     h = f.let(f.scale(r + q + 1, n - 1))
@@ -254,7 +255,7 @@ def _cosh(f: Body, x: Value) -> Value:
     return f.keep_nan(x, where(a > over, f.inf, h + f.number(0.25) / h))
 
 
-def _asinh(f: Body, x: Value) -> Value:
+def _asinh(f: ScalarBody, x: Value) -> Value:
     a = f.let(call("abs", x))
     large = f.let(a > 2.0 ** (f.mantissa + 2))
     square = f.let(a * a)
@@ -263,7 +264,7 @@ def _asinh(f: Body, x: Value) -> Value:
     return f.keep_nan(x, where(call("isinf", x), x, f.signed(finite, x)))
 
 
-def _acosh(f: Body, x: Value) -> Value:
+def _acosh(f: ScalarBody, x: Value) -> Value:
     large = f.let(x > 2.0 ** (f.mantissa + 2))
     t = f.let(x - 1)
     y = f.let(where(large, x, t + call("sqrt", t * 2 + t * t)))
@@ -271,14 +272,14 @@ def _acosh(f: Body, x: Value) -> Value:
     return f.keep_nan(x, where(x < 1, f.nan, where(call("isinf", x), x, finite)))
 
 
-def _atanh(f: Body, x: Value) -> Value:
+def _atanh(f: ScalarBody, x: Value) -> Value:
     a = f.let(call("abs", x))
     y = f.let(a * 2 / (1 - a))
     finite = f.signed(f.log1p(y) * 0.5, x)
     return f.keep_nan(x, where(a < 1, finite, where(a > 1, f.nan, f.signed(f.inf, x))))
 
 
-def _erf(f: Body, x: Value) -> Value:
+def _erf(f: ScalarBody, x: Value) -> Value:
     split, limit = f.number(1 if f.wide else 0.92), f.number(6 if f.wide else 3.95)
     a = f.let(call("abs", x))
     z = f.let(a * a)
@@ -287,26 +288,26 @@ def _erf(f: Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _sin(f: Body, x: Value) -> Value:
+def _sin(f: ScalarBody, x: Value) -> Value:
     q, sin, cos = f.reduced_angle(x)
     y = f.negated_if(odd(call("shr", q, const(f.bits, 1))), where(odd(q), cos, sin))
     return _angle(f, x, where(call("abs", x) < 2.0 ** -(f.mantissa // 2 + 2), x, y))
 
 
-def _cos(f: Body, x: Value) -> Value:
+def _cos(f: ScalarBody, x: Value) -> Value:
     q, sin, cos = f.reduced_angle(x)
     y = f.negated_if(odd(call("shr", q + 1, const(f.bits, 1))), where(odd(q), sin, cos))
     return _angle(f, x, y)
 
 
-def _tan(f: Body, x: Value) -> Value:
+def _tan(f: ScalarBody, x: Value) -> Value:
     q, sin, cos = f.reduced_angle(x)
     swap = f.let(odd(q))
     y = where(swap, call("neg", cos), sin) / where(swap, sin, cos)
     return _angle(f, x, where(call("abs", x) < 2.0 ** -(f.mantissa // 2 + 2), x, y))
 
 
-def _angle(f: Body, x: Value, y: Value) -> Value:
+def _angle(f: ScalarBody, x: Value, y: Value) -> Value:
     return f.keep_nan(x, where(call("isinf", x), f.nan, y))
 
 
@@ -314,14 +315,14 @@ def odd(n: Value) -> Value:
     return call("ne", n & 1, const(n.dtype, 0))
 
 
-def _asin(f: Body, x: Value) -> Value:
+def _asin(f: ScalarBody, x: Value) -> Value:
     a, large, s, t = _reduced_asin(f, x)
     high, low = parts(HALF_PI, f.mantissa + 1)
     y = f.signed(where(large, high - ((s + t) * 2 - low), s + t), x)
     return f.keep_nan(x, where(a > 1, f.nan, y))
 
 
-def _acos(f: Body, x: Value) -> Value:
+def _acos(f: ScalarBody, x: Value) -> Value:
     a, large, s, t = _reduced_asin(f, x)
     high, low = parts(HALF_PI, f.mantissa + 1)
     doubled = f.let((s + t) * 2)
@@ -330,7 +331,7 @@ def _acos(f: Body, x: Value) -> Value:
     return f.keep_nan(x, where(a > 1, f.nan, y))
 
 
-def _reduced_asin(f: Body, x: Value) -> tuple[Value, Value, Value, Value]:
+def _reduced_asin(f: ScalarBody, x: Value) -> tuple[Value, Value, Value, Value]:
     """(|x|, large, s, t) where |asin(x)| = s + t, or pi/2 - 2 (s + t) if large."""
     a = f.let(call("abs", x))
     large = f.let(a > 0.5)
@@ -339,7 +340,7 @@ def _reduced_asin(f: Body, x: Value) -> tuple[Value, Value, Value, Value]:
     return a, large, s, f.let(s * z * f.fit("asin", z))
 
 
-def _atan(f: Body, x: Value) -> Value:
+def _atan(f: ScalarBody, x: Value) -> Value:
     limit = f.number(2.0**60)
     a = f.let(call("abs", x))
     a = f.let(where(a < limit, a, limit))
@@ -353,7 +354,7 @@ def _atan(f: Body, x: Value) -> Value:
     return f.keep_nan(x, f.signed(y, x))
 
 
-def _pow(f: Body, x: Value, y: Value) -> Value:
+def _pow(f: ScalarBody, x: Value, y: Value) -> Value:
     a, magnitude = f.let(call("abs", x)), f.let(call("abs", y))
     z, rest = _log2(f, a)
     y1 = f.upper(y)
@@ -385,7 +386,7 @@ def _pow(f: Body, x: Value, y: Value) -> Value:
     return where(call("eq", magnitude, zero) | (call("eq", x, one)), one, power)
 
 
-def _log2(f: Body, x: Value) -> tuple[Value, Value]:
+def _log2(f: ScalarBody, x: Value) -> tuple[Value, Value]:
     """log2(x) as an upper part and the rest, as in fdlibm's e_pow.c."""
     n, m = f.frexp(x)
     d = f.let(m + 1)
@@ -409,7 +410,7 @@ def _log2(f: Body, x: Value) -> tuple[Value, Value]:
     return first, f.let(low - (first - n - high))
 
 
-def _rem(f: Body, x: Value, y: Value) -> Value:
+def _rem(f: ScalarBody, x: Value, y: Value) -> Value:
     """C's fmod, exact: the integers behind the floats, some bits of the quotient at a time."""
     largest = const(f.bits, ~f.sign)
     a, b = f.let(f.to_bits(x) & largest), f.let(f.to_bits(y) & largest)
@@ -429,7 +430,7 @@ def _rem(f: Body, x: Value, y: Value) -> Value:
     return where(undefined, f.nan, smaller)
 
 
-def _integer_pow(f: Body, x: Value, y: Value) -> Value:
+def _integer_pow(f: ScalarBody, x: Value, y: Value) -> Value:
     """Repeated squaring; a negative exponent truncates the fraction that it makes."""
     one, zero = const(f.dtype, 1), const(f.dtype, 0)
     base, result = f.let(x), f.let(one)

@@ -10,7 +10,7 @@ from sardonyx.code.kernel import Kernel
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
 from sardonyx.compiler.lower import KernelBuilder, Node
-from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Call, Monomial, Poly, Ranges, symbol, total
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Monomial, Operation, Poly, Ranges, symbol, total
 
 
 def finish(b: KernelBuilder, name: str, table: SizeTable | None = None, lanes: int = 1) -> tuple[Kernel, list[Poly]]:
@@ -113,8 +113,8 @@ class _Parts:
         return found
 
 
-def _calls(value: Poly) -> list[Call]:
-    return [atom for monomial, _ in value.terms for atom in monomial if isinstance(atom, Call)]
+def _calls(value: Poly) -> list[Operation]:
+    return [atom for monomial, _ in value.terms for atom in monomial if isinstance(atom, Operation)]
 
 
 def _merge(axes: list[Poly], letter: str, polys: list[Poly]) -> tuple[list[Poly], dict[str, Poly]]:

@@ -17,7 +17,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, aligned, flat_index, stretched
 from sardonyx.primitives.array import Array, Equation
-from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Call, Poly, apply, constant, joined, symbol
+from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, apply, constant, joined, symbol
 from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
@@ -127,7 +127,7 @@ class KernelBuilder:
         if not low or not high:
             clamped = apply("max", clamped, ZERO, self.ranges)
             match clamped.terms:
-                case (((Call() as atom,), 1),):
+                case (((Operation() as atom,), 1),):
                     self.ranges[atom] = ZERO, size - ONE  # of an empty axis nothing is loaded
         return clamped, self.all(tests)
 

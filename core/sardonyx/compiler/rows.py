@@ -28,7 +28,7 @@ MOST_NODES = 256
 
 
 @dataclass
-class Call:
+class KernelCall:
     """A launch of a kernel, with its parameters as polynomials."""
 
     kernel: Kernel
@@ -48,7 +48,11 @@ class Joined:
 
 
 def join(
-    steps: Sequence[plans.Step], calls: Mapping[int, Call], outputs: Collection[int], most_buffers: int, lanes: int
+    steps: Sequence[plans.Step],
+    calls: Mapping[int, KernelCall],
+    outputs: Collection[int],
+    most_buffers: int,
+    lanes: int,
 ) -> list[Joined]:
     """What becomes Rows. `calls` tells of the launches that may, by the step's `id`; `outputs` are buffers that are
     needed after the steps."""
@@ -94,7 +98,9 @@ class _Group:
         self.dtypes: dict[int, str] = {}
 
     @classmethod
-    def of(cls, first: int, call: Call, buffers: Sequence[int], is_needed: Callable[[int, int, int], bool]) -> _Group:
+    def of(
+        cls, first: int, call: KernelCall, buffers: Sequence[int], is_needed: Callable[[int, int, int], bool]
+    ) -> _Group:
         group = cls(first, is_needed)
         part = Part.of(call.kernel, call.params, buffers, group.axes)
         if part.folds:
@@ -157,7 +163,7 @@ class _Group:
 
     # ---- joining
 
-    def joined(self, call: Call, buffers: Sequence[int], most_buffers: int) -> _Group | None:
+    def joined(self, call: KernelCall, buffers: Sequence[int], most_buffers: int) -> _Group | None:
         """The group with another launch, or None where it should not be part of it."""
         kernel = call.kernel
         reads, writes = buffers[: len(kernel.reads)], buffers[len(kernel.reads) :]

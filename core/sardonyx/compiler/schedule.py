@@ -83,7 +83,7 @@ class Scheduler:
         self._numbers: dict[tuple[Array, int], int] = {}
         self._homes: dict[Array, int] = {}
         self._keep: list[Array] = []
-        self._calls: list[dict[int, rows.Call]] = [{} for _ in providers]
+        self._calls: list[dict[int, rows.KernelCall]] = [{} for _ in providers]
         self.epoch = 0
         self.used_weights: dict[str, np.ndarray] = {}
         self.functions: list[list[plans.Plan]] = []
@@ -299,7 +299,7 @@ class Scheduler:
         reads = [self.buffer(array, device) for array in b.reads]
         step = self.launch(code, reads + targets, params, sorted(b.origins | {origin}), device)
         if provider.rows and not {*reads} & {*targets}:
-            self._calls[device][id(step)] = rows.Call(kernel, params)
+            self._calls[device][id(step)] = rows.KernelCall(kernel, params)
 
     def launch(
         self, code: Any, buffers: list[int], params: list[Poly], origins: list[int], device: int
@@ -320,7 +320,7 @@ class Scheduler:
         return plans.Launch(self._code_numbers[key], buffers, [p.json() for p in params], origins, device)
 
     def _join_rows(
-        self, steps: list[plans.Step], device: int, calls: Mapping[int, rows.Call], outputs: Collection[int]
+        self, steps: list[plans.Step], device: int, calls: Mapping[int, rows.KernelCall], outputs: Collection[int]
     ) -> list[plans.Step]:
         """The steps, with Rows instead of launches over the same rows."""
         if not calls:

@@ -19,7 +19,7 @@ from sardonyx.numpy_backend.codegen import factory
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
-from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Launch
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch
 
 Bound = Callable[[], None]
 
@@ -74,14 +74,14 @@ class NumpyDevice(Device):
             source.offset : source.offset + source.nbytes
         ]
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Executable:
         return NumpyExecutable(codes, segments, self.crew)
 
 
 class NumpyExecutable(Executable):
     """Code as Python functions that make bound functions."""
 
-    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], crew: Crew) -> None:
+    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]], crew: Crew) -> None:
         self.makers = [self._maker(code) for code in codes]
         self.segments = segments
         self._multiply = [isinstance(code, Routine) and code.primitive in PRODUCTS for code in codes]
@@ -121,7 +121,7 @@ class NumpyExecutable(Executable):
         return run
 
 
-def _failed(launch: Launch, error: Exception) -> SardonyxError:
+def _failed(launch: SegmentLaunch, error: Exception) -> SardonyxError:
     """What is said of a launch that failed."""
     if isinstance(error, SardonyxError):
         return error

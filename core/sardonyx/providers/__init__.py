@@ -7,13 +7,13 @@ same names.
 from sardonyx.providers.contract import (
     ALIGNMENT,
     Address,
-    Body,
     Bundler,
     Device,
     Executable,
-    Launch,
+    LoopBody,
     Provider,
     Sections,
+    SegmentLaunch,
     Tensor,
     Turn,
 )
@@ -21,13 +21,13 @@ from sardonyx.providers.contract import (
 __all__ = [
     "ALIGNMENT",
     "Address",
-    "Body",
     "Bundler",
     "Device",
     "Executable",
-    "Launch",
+    "LoopBody",
     "Provider",
     "Sections",
+    "SegmentLaunch",
     "Tensor",
     "Turn",
 ]

@@ -14,18 +14,18 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from sardonyx.common.dtypes import DType
-from sardonyx.providers.device import ALIGNMENT, Address, Body, Device, Executable, Launch, Tensor, Turn
+from sardonyx.providers.device import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Tensor, Turn
 
 __all__ = [
     "ALIGNMENT",
     "Address",
-    "Body",
     "Bundler",
     "Device",
     "Executable",
-    "Launch",
+    "LoopBody",
     "Provider",
     "Sections",
+    "SegmentLaunch",
     "Tensor",
     "Turn",
 ]

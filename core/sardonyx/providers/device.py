@@ -30,7 +30,7 @@ Tensor: TypeAlias = tuple[Address, np.dtype[Any], tuple[int, ...]]
 
 
 @dataclass(frozen=True)
-class Launch:
+class SegmentLaunch:
     """One call of a piece of code: its number in the list that the device was given, and its name in profiles."""
 
     code: int
@@ -53,7 +53,7 @@ class Turn:
     moves: Sequence[tuple[Address, Address]]
 
 
-class Body(ABC):
+class LoopBody(ABC):
     """The bound body of a loop, of which the device takes many turns in a row."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class Executable(ABC):
         """Prepare a segment's launches, each with its buffers (those read, then those written) and parameters.
 
         The result runs them in order; it is called many times, by one thread at a time. Work may go on after it
-        returns; `Device.download` and `Device.synchronize` wait. Of a loop's body it may be a `Body`. Raises EPFail
+        returns; `Device.download` and `Device.synchronize` wait. Of a loop's body it may be a `LoopBody`. Raises EPFail
         where the device cannot do this.
         """
 
@@ -158,17 +158,17 @@ class Device(ABC):
     # ---- code
 
     @abstractmethod
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> Executable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Executable:
         """Compile code (in the provider's `form`) that these segments, runs of consecutive launches, use.
 
         It may be compiled beside the caller: `synchronize` waits. Raises EPFail where the device cannot run it.
         """
 
-    def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> Executable:
+    def load_body(self, codes: Sequence[Any], launches: Sequence[SegmentLaunch]) -> Executable:
         """Compile the body of a loop, which is one segment.
 
-        What binding it gives is a `Body` where the device takes turns by itself. By default it is no such thing, and
-        the host takes them.
+        What binding it gives is a `LoopBody` where the device takes turns by itself. By default it is no such thing,
+        and the host takes them.
         """
         return self.load(codes, [launches])
 

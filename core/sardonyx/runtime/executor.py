@@ -44,7 +44,7 @@ MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
 
 
-class Function:
+class CompiledGraph:
     """A graph with all the plans made for it: a model, or the body of control flow."""
 
     def __init__(
@@ -210,7 +210,7 @@ class Function:
 def replay(plan: plans.Plan, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
     """The outputs of a plan for arrays by input name, on the devices that it names. Nothing is compiled."""
     devices = [registry.load(name).device({}) for name in plan.devices]
-    function = Function([plan], devices, Weights())
+    function = CompiledGraph([plan], devices, Weights())
     strings = RunStrings(StringTable(plan.strings))
     arrays = [inward(feeds[port.name], dtypes.by_name(port.dtype)) for port in plan.inputs]
     handles, _, release = function.call(arrays, strings)
@@ -244,7 +244,7 @@ class Executor:
         self._code = Code(plan, devices, weights or Weights(), profiler is not None, repeated)
         bodies = {step.function for step in plan.steps if isinstance(step, plans.Loop)}
         self._functions = [
-            Function(plans_, devices, self._code.weights, compiler, profiler, number in bodies, is_inner=True)
+            CompiledGraph(plans_, devices, self._code.weights, compiler, profiler, number in bodies, is_inner=True)
             for number, (plans_, compiler) in enumerate(zip_longest(plan.functions, plan.compilers))
         ]
         self._halts = Halts(plan, devices, self._buffers, self._functions)
@@ -294,7 +294,7 @@ class Executor:
         self._free.append(frame)
 
     def rerun(self, feed: Mapping[str, Any], table: StringTable) -> list[np.ndarray] | None:
-        """What `Function.rerun` gives."""
+        """What `CompiledGraph.rerun` gives."""
         frame = self.frame()
         try:
             if not frame.inputs or frame.start is None:

@@ -16,8 +16,7 @@ from sardonyx.errors import EPFail, RuntimeException
 from sardonyx.plans import plan as plans
 from sardonyx.plans import reach
 from sardonyx.plans.epochs import Epoch, Segment, code_of, split
-from sardonyx.providers.contract import Address, Device, Executable
-from sardonyx.providers.contract import Launch as Call
+from sardonyx.providers.contract import Address, Device, Executable, SegmentLaunch
 from sardonyx.runtime.budget import OverLimitError
 from sardonyx.runtime.handles import Feed, Handle
 from sardonyx.runtime.inputs import Input
@@ -71,7 +70,10 @@ class Code:
         used = sorted({launch.code for segment in segments for launch in segment.launches})
         places = {number: k for k, number in enumerate(used)}
         codes = [code_of(self.plan.codes[number]) for number in used]
-        calls = [[Call(places[launch.code], self.label(launch)) for launch in segment.launches] for segment in segments]
+        calls = [
+            [SegmentLaunch(places[launch.code], self.label(launch)) for launch in segment.launches]
+            for segment in segments
+        ]
         if self.is_body:
             return self.devices[device].load_body(codes, calls[0])
         return self.devices[device].load(codes, calls)

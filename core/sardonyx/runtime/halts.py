@@ -22,8 +22,8 @@ from sardonyx.sizes.polynomial import evaluate, to_text
 from sardonyx.sizes.sizecode import symbols_of
 
 
-class Function(Protocol):
-    """A branch, or the body of a loop, with all the plans made for it (`sardonyx.runtime.executor.Function`)."""
+class Callee(Protocol):
+    """A branch, or the body of a loop, with all the plans made for it (`sardonyx.runtime.executor.CompiledGraph`)."""
 
     def call(
         self,
@@ -42,7 +42,7 @@ class Halts:
     """Takes the steps of a plan that the host has a part in; `functions` are its branches and bodies of loops."""
 
     def __init__(
-        self, plan: plans.Plan, devices: Sequence[Device], buffers: Buffers, functions: Sequence[Function]
+        self, plan: plans.Plan, devices: Sequence[Device], buffers: Buffers, functions: Sequence[Callee]
     ) -> None:
         self.plan = plan
         self.devices = devices

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common.termination import poll
-from sardonyx.providers.contract import Address, Body, Device, Turn
+from sardonyx.providers.contract import Address, Device, LoopBody, Turn
 from sardonyx.runtime.frames import Frame
 from sardonyx.runtime.handles import Feed, Handle, Stack
 
@@ -102,15 +102,15 @@ class Turns:
         self.carried = made
         return True
 
-    def _body(self, frame: Frame, slices: Sequence[Handle]) -> Body | None:
+    def _body(self, frame: Frame, slices: Sequence[Handle]) -> LoopBody | None:
         (launch,) = frame.launches[0]
-        if isinstance(launch, Body):
+        if isinstance(launch, LoopBody):
             return launch
         (segment,) = frame.code.epochs[0].segments
         in_words = all(slice_.nbytes % 4 == 0 for slice_ in slices)
         return _HostBody(self._devices[segment.device], launch) if in_words else None
 
-    def _take(self, frame: Frame, body: Body, turn: Turn, count: int) -> None:
+    def _take(self, frame: Frame, body: LoopBody, turn: Turn, count: int) -> None:
         """Take some turns; the frame remembers how many are done in good time."""
         start = time.perf_counter()
         done, self._going = body.repeat(turn, self._count, count)
@@ -147,7 +147,7 @@ class Turns:
         return Address(chunk, 0, like.nbytes)
 
 
-class _HostBody(Body):
+class _HostBody(LoopBody):
     """Takes the turns of a loop for a device that cannot do so by itself, or not these."""
 
     def __init__(self, device: Device, launch: Callable[[], None]) -> None:

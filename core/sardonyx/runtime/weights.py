@@ -11,9 +11,8 @@ import numpy as np
 from sardonyx.common import dtypes, memory
 from sardonyx.plans import reach
 from sardonyx.plans.epochs import code_of
-from sardonyx.plans.plan import Launch as Step
-from sardonyx.plans.plan import Plan
-from sardonyx.providers.contract import Address, Device, Executable, Launch
+from sardonyx.plans.plan import Launch, Plan
+from sardonyx.providers.contract import Address, Device, Executable, SegmentLaunch
 from sardonyx.runtime.budget import Budget
 from sardonyx.runtime.streaming import Streamed, is_in_place
 
@@ -24,16 +23,16 @@ _GROWN = 2  # more than from 16 bits to 32: from 8 bits, or by Winograd's transf
 class Setup:
     """Launches of a plan's `setup` in order, each with the code of its device, where it is a segment of its own."""
 
-    def __init__(self, plan: Plan, devices: Sequence[Device], launches: Sequence[Step]) -> None:
+    def __init__(self, plan: Plan, devices: Sequence[Device], launches: Sequence[Launch]) -> None:
         self.plan, self.launches = plan, launches
         self._executables: dict[int, Executable] = {}
         for number in {launch.device for launch in launches}:
             mine = [launch for launch in launches if launch.device == number]
             used = sorted({launch.code for launch in mine})
-            segments = [[Launch(used.index(launch.code), plan.codes[launch.code]["name"])] for launch in mine]
+            segments = [[SegmentLaunch(used.index(launch.code), plan.codes[launch.code]["name"])] for launch in mine]
             self._executables[number] = devices[number].load([code_of(plan.codes[code]) for code in used], segments)
 
-    def __iter__(self) -> Iterator[tuple[Step, Executable, int]]:
+    def __iter__(self) -> Iterator[tuple[Launch, Executable, int]]:
         segments: Counter[int] = Counter()
         for launch in self.launches:
             yield launch, self._executables[launch.device], segments[launch.device]
@@ -171,7 +170,7 @@ class Weights:
             if (array := plan.weights.get(buffer.weight)) is not None:
                 self._forget(array)
 
-    def _run(self, plan: Plan, devices: Sequence[Device], launch: Step, executable: Executable, segment: int) -> None:
+    def _run(self, plan: Plan, devices: Sequence[Device], launch: Launch, executable: Executable, segment: int) -> None:
         """Run a launch of the setup; what it writes is known to be there only if it came to its end."""
         try:
             addresses = [self._address(plan, devices, number) for number in launch.buffers]
@@ -184,7 +183,7 @@ class Weights:
                 self._give_back(devices[launch.device], str(plan.buffers[number].weight))
             raise
 
-    def _grows(self, plan: Plan, devices: Sequence[Device], setup: Sequence[Step]) -> bool:
+    def _grows(self, plan: Plan, devices: Sequence[Device], setup: Sequence[Launch]) -> bool:
         """Whether a setup makes much more than it reads, so that compilers should not need memory at the same time."""
         read: set[int] = set()
         made: set[int] = set()
@@ -201,10 +200,10 @@ class Weights:
             self._shared.discard((device, name))
             device.free(address.chunk)
 
-    def _left(self, plan: Plan, devices: Sequence[Device]) -> list[Step]:
+    def _left(self, plan: Plan, devices: Sequence[Device]) -> list[Launch]:
         """The launches of `setup` whose results are not there yet, and those that these need."""
         needed: set[int] = set()
-        left: list[Step] = []
+        left: list[Launch] = []
         for launch in reversed(plan.setup):
             reads = len(plan.codes[launch.code]["reads"])
             for number in launch.buffers[reads:]:

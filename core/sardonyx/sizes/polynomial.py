@@ -12,7 +12,7 @@ from math import gcd
 from typing import Any, TypeAlias
 from weakref import WeakValueDictionary
 
-Atom: TypeAlias = "str | Call"
+Atom: TypeAlias = "str | Operation"
 Monomial: TypeAlias = tuple[Atom, ...]
 Ranges: TypeAlias = Mapping["Atom", "tuple[Poly, Poly]"]
 """Inclusive lower and upper bounds of index variables, and of functions of them where more is known than can be seen;
@@ -21,7 +21,7 @@ every other symbol is a size, at least 0."""
 NO_RANGES: Ranges = {}
 
 
-class Call:
+class Operation:
     """`floordiv`, `mod`, `min` or `max` of two polynomials; equal ones are one object, made by `call`.
 
     `order` sorts it among atoms, behind all symbols; `symbols` are those in its operands.
@@ -39,14 +39,14 @@ class Call:
         return to_text(self.json)
 
 
-_CALLS: WeakValueDictionary[tuple[str, Poly, Poly], Call] = WeakValueDictionary()
+_CALLS: WeakValueDictionary[tuple[str, Poly, Poly], Operation] = WeakValueDictionary()
 
 
 def call(name: str, a: Poly, b: Poly) -> Poly:
     """A function of two polynomials as a polynomial, not simplified."""
     atom = _CALLS.get((name, a, b))
     if atom is None:
-        atom = _CALLS.setdefault((name, a, b), Call(name, a, b))
+        atom = _CALLS.setdefault((name, a, b), Operation(name, a, b))
     return Poly((((atom,), 1),))
 
 

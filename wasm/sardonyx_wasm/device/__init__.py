@@ -22,7 +22,7 @@ from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.termination import is_governed, poll, stopping
 from sardonyx.common.threads import one_thread
 from sardonyx.errors import Fail
-from sardonyx.providers.contract import ALIGNMENT, Address, Body, Device, Executable, Launch, Turn
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Turn
 
 from ..abi import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
 from ..hosts import Host, LoadedModule
@@ -93,15 +93,15 @@ class WasmDevice(Device):
         """Wait for the compiler alone: every call has finished when it returns."""
         self.host.synchronize()
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WasmExecutable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> WasmExecutable:
         return self._load(codes, segments)
 
-    def load_body(self, codes: Sequence[Any], launches: Sequence[Launch]) -> WasmExecutable:
+    def load_body(self, codes: Sequence[Any], launches: Sequence[SegmentLaunch]) -> WasmExecutable:
         """The body of a loop, which the module repeats by itself unless there are products for BLAS in it."""
         return self._load(codes, [launches], repeated=True)
 
     def _load(
-        self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]], repeated: bool = False
+        self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]], repeated: bool = False
     ) -> WasmExecutable:
         library = getattr(codes[0], "library", None) if codes else None  # see `bundles.StoredCode`
         native = self.host.name == "wasmtime" and library is None
@@ -146,7 +146,7 @@ class WasmExecutable(Executable):
         module: LoadedModule,
         codes: Sequence[Any],
         hosted: Sequence[bool],
-        parts: Sequence[Sequence[Sequence[Launch]]],
+        parts: Sequence[Sequence[Sequence[SegmentLaunch]]],
         repeated: bool = False,
     ) -> None:
         self._device = device
@@ -371,7 +371,7 @@ class _Bound:
             call.stop(1)
 
 
-class _Body(_Bound, Body):
+class _Body(_Bound, LoopBody):
     """The body of a loop."""
 
     def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:

@@ -152,7 +152,7 @@ _EXACT = {"and", "or", "xor", "shr", "rem", "min", "max", "where", "sign", "floo
 _EXACT_FLOAT = _EXACT | {"neg", "abs"}
 
 
-def written(function: str, k: Kind) -> transcendental.Function | None:
+def written(function: str, k: Kind) -> transcendental.Approximation | None:
     """The function that a module brings along for this one: narrow floats use that of float32."""
     return strict.function(function, "float32" if k.is_half else k.name)
 

@@ -52,11 +52,11 @@ class Writer(Protocol):
 class VectorScope(Scope, Writer, Protocol):
     """Where an expression of vectors is being written: what a `Scope` has, and three methods more."""
 
-    def written(self, function: transcendental.Function) -> Callee:
+    def written(self, function: transcendental.Approximation) -> Callee:
         """The function of this module that computes it, of scalars."""
         ...
 
-    def written_vector(self, function: transcendental.Function) -> Callee:
+    def written_vector(self, function: transcendental.Approximation) -> Callee:
         """The same of v128: `write_vector(module, function)`, once per module."""
         ...
 

@@ -264,7 +264,7 @@ def _located(s: Writer, x: Expr) -> Expr:
     return s.constant(x) if isinstance(x, Constant) else x
 
 
-def _own(function: str, k: Kind) -> transcendental.Function | None:
+def _own(function: str, k: Kind) -> transcendental.Approximation | None:
     return None if function in FUNCTIONS[k.family] else functions.written(function, k)
 
 
@@ -275,7 +275,7 @@ WRITTEN = frozenset(["exp", "log", "sin", "cos", "tanh", "sigmoid", "erf", "pow"
 _INLINE = {f"{name}_float32" for name in WRITTEN}
 
 
-def written_inline(s: Writer, function: transcendental.Function, copies: Sequence[Sequence[Expr]]) -> list[Expr]:
+def written_inline(s: Writer, function: transcendental.Approximation, copies: Sequence[Sequence[Expr]]) -> list[Expr]:
     """A Function without branches of v128, evaluated here for each of some operands."""
     known = [{name: once(s, x) for (name, _), x in zip(function.params, operands)} for operands in copies]
     for _, name, expression in function.body[:-1]:
@@ -302,7 +302,7 @@ class _Straight:
         return value
 
 
-def write_vector(module: Module, function: transcendental.Function, fused: bool) -> Function:
+def write_vector(module: Module, function: transcendental.Approximation, fused: bool) -> Function:
     """A Function without branches as a function of the module that takes and returns v128."""
     params = {name: lanes(kind(dtype)) for name, dtype in function.params}
     with module.function(f"{function.name}_lanes", params, [lanes(kind(function.dtype))]) as f:
@@ -310,7 +310,7 @@ def write_vector(module: Module, function: transcendental.Function, fused: bool)
     return f
 
 
-def write_scalar(module: Module, function: transcendental.Function) -> Function:
+def write_scalar(module: Module, function: transcendental.Approximation) -> Function:
     """The same of scalars, with the bits that vectors get where they are fused."""
     params, k = {name: kind(dtype).type for name, dtype in function.params}, kind(function.dtype)
     with module.function(function.name, params, [k.type]) as f:
@@ -319,7 +319,7 @@ def write_scalar(module: Module, function: transcendental.Function) -> Function:
     return f
 
 
-def is_straight(function: transcendental.Function) -> bool:
+def is_straight(function: transcendental.Approximation) -> bool:
     """Whether a Function is one of floats without branches."""
     return kind(function.dtype).family == "float" and all(name == "let" for name, *_ in function.body[:-1])
 

@@ -43,6 +43,6 @@ class FunctionScope:
             self._tables[value.code] = self.f.constant(value)
         return self._tables[value.code]
 
-    def written_vector(self, function: transcendental.Function) -> Callee:
+    def written_vector(self, function: transcendental.Approximation) -> Callee:
         unit = self.unit
         return unit.once("written vector", function.name, lambda: write_vector(unit.module, function, self.fused))  # type: ignore[no-any-return]

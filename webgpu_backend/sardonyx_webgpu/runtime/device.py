@@ -17,7 +17,7 @@ import numpy as np
 
 from sardonyx.common import debug
 from sardonyx.errors import EPFail
-from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, Launch, Tensor
+from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch, Tensor
 from sardonyx_webgpu.code import WORKGROUP, Code
 from sardonyx_webgpu.extents import evaluate
 from sardonyx_webgpu.gpu.interface import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pass, Pipeline, Shader
@@ -221,7 +221,7 @@ class WebGpuDevice(Device):
         begin, end = struct.unpack("<2Q", ticks)
         return float((end - begin) * clock.period)
 
-    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[Launch]]) -> WebGpuExecutable:
+    def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> WebGpuExecutable:
         used = sorted({launch.code for segment in segments for launch in segment})
         lowered = {k: self._lowered(codes[k]) for k in used}
         with self.lock:
@@ -317,7 +317,7 @@ class WebGpuExecutable(Executable):
 
     device: WebGpuDevice
     codes: Mapping[int, Code]
-    segments: Sequence[Sequence[Launch]]
+    segments: Sequence[Sequence[SegmentLaunch]]
     sources: Sequence[Any]
 
     def bind(

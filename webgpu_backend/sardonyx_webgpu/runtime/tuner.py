@@ -15,7 +15,7 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 from sardonyx.common import cache, debug
 from sardonyx.errors import EPFail
-from sardonyx.providers.contract import Address, Launch
+from sardonyx.providers.contract import Address, SegmentLaunch
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.routines import by_design, of_routine
 from sardonyx_webgpu.routines.designs import SHARED, Design, candidates
@@ -89,7 +89,7 @@ class Tuner:
                 own[address] = Address(self.device.allocate(address.nbytes), 0, address.nbytes)
         runs: dict[Design, Callable[[], None]] = {}
         for design in tried:
-            loaded = self.device.load([self._written(routine, design)], [[Launch(0)] * TIMES])
+            loaded = self.device.load([self._written(routine, design)], [[SegmentLaunch(0)] * TIMES])
             try:
                 runs[design] = loaded.bind(0, [[own[address] for address in buffers]] * TIMES, [params] * TIMES)
             except EPFail:  # its loops are too long for this driver

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx.code.program import Expression
-from sardonyx.code.transcendental import Function
+from sardonyx.code.transcendental import Approximation
 from sardonyx_webgpu.wgsl import functions
 from sardonyx_webgpu.wgsl.values import bare, literal
 
@@ -45,7 +45,7 @@ class Printer:
     """Prints the expressions of one function. `load` gives the text of a load; `written` gathers what is called."""
 
     load: Callable[[int, str], str]
-    written: dict[str, Function] = field(default_factory=dict)
+    written: dict[str, Approximation] = field(default_factory=dict)
     _names: int = 0
 
     def print(self, *codes: Expression) -> tuple[list[str], list[str]]:

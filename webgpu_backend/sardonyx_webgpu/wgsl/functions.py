@@ -164,7 +164,7 @@ CONVERSIONS: dict[str, dict[str, str]] = {
 CONVERSIONS["u64"] = CONVERSIONS["i64"] | {"float": "float_of_u64({0})"}
 
 
-def written(function: str, dtype: str) -> transcendental.Function | None:
+def written(function: str, dtype: str) -> transcendental.Approximation | None:
     """The function that shaders bring along for this one: narrow floats use that of float32."""
     return transcendental.function(function, "float32" if kind(dtype).family == "float" else dtype)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from sardonyx.code.program import Expression
-from sardonyx.code.transcendental import Function
+from sardonyx.code.transcendental import Approximation
 from sardonyx.errors import EngineError
 from sardonyx_webgpu.code import WORKGROUP
 from sardonyx_webgpu.gpu.interface import Shader
@@ -34,7 +34,7 @@ class Shading:
         self.name = name
         self.bindings = bindings
         self._params = params
-        self._written: dict[str, Function] = {}
+        self._written: dict[str, Approximation] = {}
 
     def printer(self) -> Printer:
         """What prints the expressions of one function."""
@@ -88,7 +88,7 @@ def _places(number: str, rank: int, step: int = 1) -> list[str]:
     return [*lines, f"let g0 = i32({rest}){f' * {step}' if step > 1 and rank == 1 else ''};"]
 
 
-def _functions(wanted: dict[str, Function]) -> list[str]:
+def _functions(wanted: dict[str, Approximation]) -> list[str]:
     """The functions that a shader brings along, as they are written in the language of programs."""
 
     def impossible(*parameters: object) -> str:
