@@ -73,7 +73,7 @@ def test_open_sizes(steps: int, batch: int) -> None:
 
 @pytest.mark.parametrize("layer", LAYERS[1::2], ids=lambda layer: layer.cell)
 def test_steps_in_several_dispatches(layer: Layer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WebGpuDevice, "most_turns", 70)
+    monkeypatch.setattr(WebGpuDevice, "most_trips", 70)
     check(layer, 23, 3, 5)
     check(layer, 8, 1, 12, [(0, 0)])
 

@@ -1,12 +1,12 @@
 """Code of bundles: WGSL, for `navigator.gpu` as for wgpu.
 
 What `targets.webgpu` of a manifest says: `codes`, for each its name, how many buffers it reads, and how many it writes;
-`section`, which is JSON: `shaders`, texts in WGSL, and `codes`, each `[shader, bindings, params, grid, turns]`. The nth
+`section`, which is JSON: `shaders`, texts in WGSL, and `codes`, each `[shader, bindings, params, grid, trips]`. The nth
 of `bindings` is the binding of the nth buffer, and equal for buffers that are the same; `params` are how many words it
-takes; the dispatch covers the product of the extents in `grid`, and a thread's loops turn `turns` times at most:
+takes; the dispatch covers the product of the extents in `grid`, and a thread's loops turn `trips` times at most:
 expressions as programs have them (`sardonyx.code.program`), over parameters alone. Group 0 has the buffers, all of
 them `read_write` storage; group 1 has one uniform, the parameters, in windows of 256 bytes. Workgroups are those of
-`runtime.grid.workgroups`. A code may have a sixth part, null or `[shader, grid, turns]`, which is faster where a
+`runtime.grid.workgroups`. A code may have a sixth part, null or `[shader, grid, trips]`, which is faster where a
 processor plays the GPU, and a seventh one, the `steps` of `code.Code`.
 """
 
@@ -45,9 +45,9 @@ class Bundler(contract.Bundler):
             code, other = lower(source), lower(source, software=True)
             order = sorted(set(same))
             bindings = [order.index(first) for first in same]
-            stored.append([number(code, same), bindings, code.params, code.grid, code.turns])
+            stored.append([number(code, same), bindings, code.params, code.grid, code.trips])
             if (shader := number(other, same)) != stored[-1][0]:
-                stored[-1].append([shader, other.grid, other.turns])
+                stored[-1].append([shader, other.grid, other.trips])
             if code.steps is not None:
                 stored[-1] += [*[None] * (6 - len(stored[-1])), code.steps]
         listed = [[source.name, len(source.reads), len(source.writes)] for source, _ in codes]
@@ -68,7 +68,7 @@ def _stored(
     bindings: list[int],
     params: int,
     grid: list[Any],
-    turns: list[Any],
+    trips: list[Any],
     software: Sequence[Any] | None = None,
     steps: list[Any] | None = None,
 ) -> Code:
@@ -83,4 +83,4 @@ def _stored(
         return stored
 
     other = _stored(shaders, name, software[0], bindings, params, *software[1:]) if software else None
-    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, turns, expected, shader, other, steps)
+    return Code(name, hashlib.sha256(wgsl.encode()).hexdigest(), params, grid, trips, expected, shader, other, steps)

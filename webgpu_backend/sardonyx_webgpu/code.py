@@ -16,7 +16,7 @@ WORKGROUP = 64
 class Code:
     """A code for this device.
 
-    `grid` holds an expression over constants and parameters per axis, of which there are `params`; `turns` is how often
+    `grid` holds an expression over constants and parameters per axis, of which there are `params`; `trips` is how often
     the loops of a thread turn at most. `shader` gives the text for buffers of which, for each, the first one at the
     same place is known, and for a device that has shader-f16 or not; `same` is that for the buffers that are expected.
     Where the GPU is a processor, `software` takes its place, if there is one.
@@ -29,7 +29,7 @@ class Code:
     key: str
     params: int
     grid: Sequence[Expression]
-    turns: Expression
+    trips: Expression
     same: tuple[int, ...]
     shader: Callable[[Sequence[int], bool], Shader]
     software: Code | None = None

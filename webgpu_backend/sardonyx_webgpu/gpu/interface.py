@@ -81,7 +81,7 @@ class Adapter:
         return self.kind == "CPU" or any(word in self.name.lower() for word in ("llvmpipe", "swiftshader", "warp"))
 
     @property
-    def most_turns(self) -> float:
+    def most_trips(self) -> float:
         """How often the loops of a thread may turn, all together, before the driver ends them without a word."""
         # Mesa's LP_MAX_TGSI_LOOP_ITERATIONS, which hardware drivers do not share.
         return 65535 if "llvmpipe" in self.name.lower() else math.inf

@@ -75,11 +75,11 @@ class _Across:
             functions = [self.line.function(shading, "part", self.node), lanes.element(shading, "element")]
             return shading.finish(*functions, shading.entry(lines))
 
-        turns = constant(0)
+        trips = constant(0)
         for extent in reversed(self.extents):
             times = call("max", extent, constant(0))
-            turns = call("add", call("mul", times, call("add", turns, constant(1))), constant(1))
-        return Code(kernel.name, kernel.key, kernel.params, self.grid, turns, tuple(range(len(buffers))), write)
+            trips = call("add", call("mul", times, call("add", trips, constant(1))), constant(1))
+        return Code(kernel.name, kernel.key, kernel.params, self.grid, trips, tuple(range(len(buffers))), write)
 
     def _loops(self, shading: Shading, printer: Printer, depth: int) -> list[str]:
         first = len(self.kernel.space)

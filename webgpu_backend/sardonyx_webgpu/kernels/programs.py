@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sardonyx.code.program import Program
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.gpu.interface import Shader
-from sardonyx_webgpu.kernels.turns import turns_of
+from sardonyx_webgpu.kernels.trips import trips_of
 from sardonyx_webgpu.wgsl.bindings import Bindings
 from sardonyx_webgpu.wgsl.shading import Shading, points
 from sardonyx_webgpu.wgsl.statements import Body
@@ -20,7 +20,7 @@ def of_program(program: Program) -> Code:
         return shader(program, same, half)
 
     same = tuple(range(len(program.reads) + len(program.writes)))
-    return Code(program.name, program.key, program.params, program.grid, turns_of(program), same, write)
+    return Code(program.name, program.key, program.params, program.grid, trips_of(program), same, write)
 
 
 def shader(program: Program, same: Sequence[int] = (), half: bool = False) -> Shader:

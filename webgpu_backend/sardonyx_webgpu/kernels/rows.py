@@ -51,12 +51,12 @@ def of_rows(rows: Rows, shared: bool) -> Code:
         declared = [text for part in used for text in part.declared()]
         return shading.finish(*declared, *functions, shading.entry(lines, shared or bool(grid)))
 
-    turns = constant(0)
+    trips = constant(0)
     for part in parts:
-        turns = call("add", turns, part.turns())
+        trips = call("add", trips, part.trips())
     key = f"{rows.key} shared" if shared else rows.key
     extents = [*grid, constant(WORKGROUP)] if shared else grid
-    return Code(rows.name, key, rows.params, extents, turns, tuple(range(len(buffers))), write)
+    return Code(rows.name, key, rows.params, extents, trips, tuple(range(len(buffers))), write)
 
 
 def _parts(rows: Rows, shared: bool, plain: bool = False) -> list[_Part]:
@@ -151,7 +151,7 @@ class _Part:
             for k, wgsl in enumerate(fold.wgsl())
         ]
 
-    def turns(self) -> Expression:
+    def trips(self) -> Expression:
         """How often the loops of a thread turn."""
         if not self.axes:
             return constant(0)

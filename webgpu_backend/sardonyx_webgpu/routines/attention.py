@@ -27,7 +27,7 @@ def attend(routine: Routine) -> Code:
     rows = min(given["rows"], max(1, MOST // quads))
     fours = [number for number in range(3) if frame.is_four(number)]
     grid = [size(batch), size(groups), divided_up(product(share, queries), rows), constant(-(-width // 4) // quads)]
-    turns = call("mul", divided_up(size(keys), 4), constant(parts + 7))
+    trips = call("mul", divided_up(size(keys), 4), constant(parts + 7))
     values: dict[str, Any] = {"S": queries, "T": keys, "G": groups, "E": width, "SHARE": share}
     values |= {"ROWS": rows, "QUADS": quads, "DEEP": deep, "PARTS": parts}
     values |= {"CAUSAL": given["causal"] is not None, "OWN": causal["size"] if isinstance(causal, dict) else causal}
@@ -38,7 +38,7 @@ def attend(routine: Routine) -> Code:
     values |= {"BIASED": given["biased"], "MASKED": given["masked"]}
     for number, name in enumerate(others, 3):
         values |= {name: "abcdefgh"[number], f"STEP{name}": frame.step(number)}
-    return frame.code("attend", grid, turns, frame.is_multiple(width), fours, **values)
+    return frame.code("attend", grid, trips, frame.is_multiple(width), fours, **values)
 
 
 def _divisor(number: int, most: int) -> int:

@@ -27,9 +27,9 @@ def conv(routine: Routine) -> Code:
     if kind == "whole":
         groups = call("div", size(image[-1]), size(channels))
         columns = call("mul", groups, divided_up(call("div", size(m), groups), 4 * quads))
-    turns = constant(0)
+    trips = constant(0)
     for count in [divided_up(size(channels), 4 if deep else 1), *map(size, reversed(taps))]:
-        turns = call("add", call("mul", count, call("add", turns, constant(1))), constant(1))
+        trips = call("add", call("mul", count, call("add", trips, constant(1))), constant(1))
     values: dict[str, Any] = {
         "out": out,
         "size": image[1:-1],
@@ -53,7 +53,7 @@ def conv(routine: Routine) -> Code:
         "DEEP": deep,
     }
     grid = [constant(prod(spread)), divided_up(places, rows), columns]
-    return frame.code("conv", grid, turns, frame.is_multiple(m), [0, 1] if deep else [1], **values)
+    return frame.code("conv", grid, trips, frame.is_multiple(m), [0, 1] if deep else [1], **values)
 
 
 def depthwise(routine: Routine) -> Code:

@@ -73,7 +73,7 @@ class Frame:
         self,
         name: str,
         grid: Sequence[Expression],
-        turns: Expression,
+        trips: Expression,
         whole: bool = False,
         fours: Sequence[int] = (),
         functions: Callable[[Shading], Sequence[str]] = lambda _: (),
@@ -81,12 +81,12 @@ class Frame:
         steps: Size | None = None,
         **values: Any,
     ) -> Code:
-        """The code of a template, with this grid and so many turns of loops.
+        """The code of a template, with this grid and so many trips of loops.
 
         Inputs in `fours` lie in fours, and so do results if they are `whole`. `functions` are what else the template
         calls. With `threads` a workgroup of so many has a place in the grid: all of them call `unit`, in uniform
         control flow, and its last parameter is the thread's number. With `steps` the template does $COUNT of them, 0
-        for all, from $FIRST on, and `turns` are those of `taken` steps.
+        for all, from $FIRST on, and `trips` are those of `taken` steps.
         """
         routine = self.routine
         params = routine.params
@@ -115,7 +115,7 @@ class Frame:
         same = routine.same or tuple(range(len(buffers)))
         units = [*grid, constant(WORKGROUP)] if threads else [*grid]
         counted = None if steps is None else size(steps)
-        return Code(routine.name, routine.key, params, units, turns, same, write, steps=counted)
+        return Code(routine.name, routine.key, params, units, trips, same, write, steps=counted)
 
     @property
     def taken(self) -> Expression:

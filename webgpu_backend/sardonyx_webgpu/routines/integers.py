@@ -28,8 +28,8 @@ def matmul_int8(routine: Routine) -> Code:
     values |= {"PACKED": design.packed, "SIGNED": signed, "FLIPPED": signed and routine.reads[0] == "uint8"}
     values |= {"TYPE": "i32" if signed else "u32", "DOT": "dot4I8Packed" if signed else "dot4U8Packed"}
     grid = [size(batch), divided_up(size(m), design.rows), divided_up(size(n), 4 * design.quads * design.across)]
-    turns = divided_up(size(lines), slices(design))
+    trips = divided_up(size(lines), slices(design))
     if not design.packed:
-        turns = call("add", turns, call("mul", constant(2), divided_up(size(lines), words)))
+        trips = call("add", trips, call("mul", constant(2), divided_up(size(lines), words)))
     values |= tiled(design, "sums_int8", "vec4<i32>")
-    return frame.code("matmul_int8", grid, by_slices(turns, design), frame.is_multiple(n), [0, 1], **values)
+    return frame.code("matmul_int8", grid, by_slices(trips, design), frame.is_multiple(n), [0, 1], **values)

@@ -33,9 +33,9 @@ def matmul(routine: Routine) -> Code:
     values = {"M": m, "N": n, "K": k, "ALONG": along, "DEEP": deep, "WHOLE": 1 in fours}
     values |= {"STEP": frame.step(0), "DOWN": frame.step(1, -2), "ACROSS": frame.step(1)}
     grid = [size(batch), divided_up(size(m), rows), divided_up(size(n), 4 * quads * design.across)]
-    turns = divided_up(size(k), (4 if deep else 1) * slices(design))
+    trips = divided_up(size(k), (4 if deep else 1) * slices(design))
     values |= tiled(design, "sums")
-    return frame.code("matmul", grid, by_slices(turns, design), whole, fours, **values)
+    return frame.code("matmul", grid, by_slices(trips, design), whole, fours, **values)
 
 
 def slices(design: Design) -> int:
@@ -60,10 +60,10 @@ def tiled(design: Design, sums: str, vector: str = "vec4f") -> dict[str, Any]:
     }
 
 
-def by_slices(turns: Expression, design: Design) -> Expression:
-    """The turns of loops, with those that add up what threads have summed."""
+def by_slices(trips: Expression, design: Design) -> Expression:
+    """The trips of loops, with those that add up what threads have summed."""
     more = slices(design) * -(-design.rows * design.quads * design.across // SLICED) + 2
-    return call("add", turns, constant(more)) if design.kind == SPLIT else turns
+    return call("add", trips, constant(more)) if design.kind == SPLIT else trips
 
 
 def shared(frame: Frame, design: Design, fours: Sequence[int], right: str, **values: Any) -> Code:
@@ -77,5 +77,5 @@ def shared(frame: Frame, design: Design, fours: Sequence[int], right: str, **val
     values |= {"LEFT": "left", "RIGHT": right}
     grid = [size(batch), divided_up(size(m), down), divided_up(size(n), 4 * across)]
     loads = -(-4 * down // threads) + -(-16 * across // threads)
-    turns = call("mul", divided_up(size(k), 16), constant(loads + 8))
-    return frame.code("matmul_shared", grid, turns, frame.is_multiple(n), fours, threads=threads, **values)
+    trips = call("mul", divided_up(size(k), 16), constant(loads + 8))
+    return frame.code("matmul_shared", grid, trips, frame.is_multiple(n), fours, threads=threads, **values)

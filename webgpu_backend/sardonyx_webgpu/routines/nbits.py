@@ -30,6 +30,6 @@ def matmul_nbits(routine: Routine) -> Code:
     values |= {"M": m, "N": n, "K": k, "DEEP": 0 in fours, "GUARDED": given["guarded"], "STEP": frame.step(0)}
     grid = [size(batch), divided_up(size(m), design.rows), divided_up(size(n), 4 * design.quads * design.across)]
     chunks = divided_up(divided_up(size(lines), words), slices(design))
-    turns = call("mul", chunks, constant(words + 2))
+    trips = call("mul", chunks, constant(words + 2))
     values |= {"LEFT": "left", **tiled(design, "sums_nbits")}
-    return frame.code("matmul_nbits", grid, by_slices(turns, design), frame.is_multiple(n), fours, **values)
+    return frame.code("matmul_nbits", grid, by_slices(trips, design), frame.is_multiple(n), fours, **values)

@@ -41,7 +41,7 @@ def recur(routine: Routine) -> Code:
     fours = [min(n, -(-count // threads)) for count, n in zip(groups, fours, strict=True)]
     rounds = sum(-(-count // (n * threads)) for count, n in zip(groups, fours, strict=True))
     a_step = rounds * (hidden // 4 + hidden % 4 + 3) + len(groups) + 1
-    turns = call("add", call("mul", frame.taken, constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
+    trips = call("add", call("mul", frame.taken, constant(a_step)), constant(2 * (-(-hidden // threads)) + 4))
     gated = len(phases) > 1
     slots = 3 if gated else 2
     whole = hidden // 4 * 4
@@ -65,7 +65,7 @@ def recur(routine: Routine) -> Code:
         clips = (layer.clip, layer.clip, None)
         return [_function(shading, *kind, clip) for kind, clip in zip(kinds, clips, strict=False)]
 
-    return frame.code("recur", grid, turns, False, [1], functions=functions, threads=threads, steps=steps, **values)
+    return frame.code("recur", grid, trips, False, [1], functions=functions, threads=threads, steps=steps, **values)
 
 
 def _part(units: int, unit: int, s: int, n: int) -> str:

@@ -40,8 +40,8 @@ def combine(routine: Routine) -> Code:
         functions.apply(routine.attributes["reduction"], dtype, dtype, pair)
         for pair in map(list, zip(x, y, strict=True))
     ]
-    turns = call("add", divided_up(size(routine.attributes["most"]["size"]), steps), constant(1))
+    trips = call("add", divided_up(size(routine.attributes["most"]["size"]), steps), constant(1))
     values = {"WIDTH": width, "STEPS": steps, "WHOLE": whole, "COMBINED": ", ".join(combined)}
     values["TYPE"] = f"vec4<{WGSL[kind(dtype).family]}>" if whole else ""
     grid = [size(slots), divided_up(size(width), LANES) if whole else size(width)]
-    return frame.code("scatter", grid, turns, whole, [0, 1] if whole else [], **values)
+    return frame.code("scatter", grid, trips, whole, [0, 1] if whole else [], **values)

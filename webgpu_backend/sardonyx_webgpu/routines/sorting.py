@@ -36,6 +36,6 @@ def merge_runs(routine: Routine) -> Code:
     return _code(routine, "merge_runs", [size(lines), size(n)], _RUNS * _SEARCH, **values)
 
 
-def _code(routine: Routine, name: str, grid: list[Expression], turns: int, **values: Any) -> Code:
+def _code(routine: Routine, name: str, grid: list[Expression], trips: int, **values: Any) -> Code:
     wide = routine.reads[0] == "uint64"
-    return Frame(routine).code(name, grid, constant(turns), KEY="vec2<u32>" if wide else "u32", WIDE=wide, **values)
+    return Frame(routine).code(name, grid, constant(trips), KEY="vec2<u32>" if wide else "u32", WIDE=wide, **values)

@@ -17,14 +17,14 @@ def suppress(routine: Routine) -> Code:
     images, classes, boxes = routine.inputs[1]
     room = routine.outputs[0][2]
     blocks = divided_up(size(boxes), WORKGROUP)
-    turns = call("add", _compared(blocks, call("min", size(room), size(boxes))), divided_up(size(room), WORKGROUP))
+    trips = call("add", _compared(blocks, call("min", size(room), size(boxes))), divided_up(size(room), WORKGROUP))
     values = {"CLASSES": classes, "BOXES": boxes, "ROOM": room, "STEPS": _STEPS, "THREADS": WORKGROUP}
     grid = [size(images), size(classes)]
-    return Frame(routine).code("suppression", grid, call("add", turns, constant(4)), threads=WORKGROUP, **values)
+    return Frame(routine).code("suppression", grid, call("add", trips, constant(4)), threads=WORKGROUP, **values)
 
 
 def _compared(blocks: Expression, most: Expression) -> Expression:
-    """The turns in which a thread compares a box of each block with those chosen before, and with others in the block:
+    """The trips in which a thread compares a box of each block with those chosen before, and with others in the block:
     so many boxes have been chosen at most, one of each that came before."""
     triangle = call("div", call("mul", most, most), constant(2 * WORKGROUP))
     chosen = divided_up(call("sub", call("mul", blocks, most), triangle), _STEPS)

@@ -23,5 +23,5 @@ def walk(routine: Routine) -> Code:
         "AGREES": functions.apply("le", "bool", dtype, ["x", "load_d(node)"]),
         "MISSING": functions.apply("isnan", "bool", dtype, ["x"]) if routine.reads[0].startswith("float") else "false",
     }
-    turns = call("add", size(depth), constant(1))
-    return Frame(routine).code("trees", [size(trees), size(rows)], turns, **values)
+    trips = call("add", size(depth), constant(1))
+    return Frame(routine).code("trees", [size(trees), size(rows)], trips, **values)

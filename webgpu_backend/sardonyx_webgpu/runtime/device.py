@@ -260,18 +260,18 @@ class WebGpuDevice(Device):
             return pipeline, group
 
     @property
-    def most_turns(self) -> float:
+    def most_trips(self) -> float:
         """How often the loops of a thread may turn, their ends included."""
-        return self.gpu.adapter.most_turns + 1
+        return self.gpu.adapter.most_trips + 1
 
     def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> int:
         """How often the loops of a thread turn; raises EPFail where this driver would end them before that."""
         adapter = self.gpu.adapter
-        count = evaluate(code.turns, params)
-        if count > self.most_turns:
+        count = evaluate(code.trips, params)
+        if count > self.most_trips:
             raise EPFail(
                 f"WebGpuExecutionProvider: {label or code.name} may turn loops {count:,} times in a thread, and"
-                f" {adapter.name} ends them after {adapter.most_turns:,}; use CPUExecutionProvider, or another adapter"
+                f" {adapter.name} ends them after {adapter.most_trips:,}; use CPUExecutionProvider, or another adapter"
             )
         return count
 
@@ -336,14 +336,14 @@ class WebGpuExecutable(Executable):
             code = self.codes[launch.code]
             if device.tuner is not None:
                 code = device.tuner.code(self.sources[launch.code], addresses, numbers) or code
-            if code.steps is None and evaluate(code.turns, numbers) > device.most_turns:
+            if code.steps is None and evaluate(code.trips, numbers) > device.most_trips:
                 code = lower(self.sources[launch.code])  # threads do less each, so that this driver lets them end
             x, y = workgroups(code, numbers, most)
             if x:
                 pipeline, group = device.prepare(code, addresses)
-                for portion in portions(code, numbers, device.most_turns):
-                    turns = device.check_loops(code, launch.label, portion)
-                    seconds.append(estimate(x * y * WORKGROUP, turns, sum(address.nbytes for address in addresses)))
+                for portion in portions(code, numbers, device.most_trips):
+                    trips = device.check_loops(code, launch.label, portion)
+                    seconds.append(estimate(x * y * WORKGROUP, trips, sum(address.nbytes for address in addresses)))
                     dispatches.append(Dispatch(pipeline, group, len(table), x, y))
                     table += struct.pack(f"<{len(portion)}i", *portion).ljust(stride, b"\0")
         if not dispatches:

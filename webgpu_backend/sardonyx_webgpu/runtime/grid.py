@@ -18,7 +18,7 @@ def portions(code: Code, params: Sequence[Any], most: float) -> list[Sequence[An
         return [params]
     steps = evaluate(code.steps, params)
     count = steps
-    while count > 1 and evaluate(code.turns, [*params, 0, count]) > most:
+    while count > 1 and evaluate(code.trips, [*params, 0, count]) > most:
         count = -(-count // 2)
     firsts = range(0, max(1, steps), max(1, count))
     return [[*params, first, min(count, steps - first)] for first in firsts]

@@ -16,14 +16,14 @@ BOUND = 0.05
 """Seconds that a submission may take."""
 MOST_WAITING = 1024
 """Commands that wait, so that a GPU does not while a long loop asks for little at a time."""
-SECONDS_OF_A_TURN = 5e-9
+SECONDS_OF_A_TRIP = 5e-9
 """What a thread on a slow adapter takes for a turn of a loop, which in a product is 512 operations."""
 SECONDS_OF_A_BYTE = 1e-10
 
 
-def estimate(threads: int, turns: int, nbytes: int) -> float:
+def estimate(threads: int, trips: int, nbytes: int) -> float:
     """The seconds that a dispatch takes on a slow adapter."""
-    return max(threads * turns * SECONDS_OF_A_TURN, nbytes * SECONDS_OF_A_BYTE)
+    return max(threads * trips * SECONDS_OF_A_TRIP, nbytes * SECONDS_OF_A_BYTE)
 
 
 class Work:

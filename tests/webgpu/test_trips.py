@@ -12,14 +12,14 @@ from sardonyx import InferenceSession
 from sardonyx.code.program import Builder, Program, const
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.gpu.interface import Adapter
-from sardonyx_webgpu.kernels.turns import turns
+from sardonyx_webgpu.kernels.trips import trips
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.engine.providers import WEBGPU
 from tests.webgpu.harness import run
 
 
 def nested(depth: int) -> Program:
-    """Count the turns of the innermost of loops in one another, each as long as its parameter says."""
+    """Count the trips of the innermost of loops in one another, each as long as its parameter says."""
     builder = Builder([], ["int32"])
     total = builder.let(const("int32", 0))
 
@@ -42,7 +42,7 @@ def counted(device: WebGpuDevice, *counts: int) -> int:
 
 @pytest.mark.parametrize("counts", [(65535,), (1, 65533), (21845, 1), (200, 325), (40, 40, 38)])
 def test_what_every_driver_runs(device: WebGpuDevice, counts: tuple[int, ...]) -> None:
-    assert turns(nested(len(counts)), counts) <= 65536
+    assert trips(nested(len(counts)), counts) <= 65536
     assert counted(device, *counts) == np.prod(counts)
 
 
@@ -67,13 +67,13 @@ def test_turns() -> None:
         with builder.else_(), builder.loop(const("int32", 3)):
             pass
     program = builder.program("mixed")
-    assert turns(program, [5]) == 10 * (1 + (10 + 1) + (10 + 1)) + 1
-    assert turns(program, [0]) == turns(program, [-1]) == 1
+    assert trips(program, [5]) == 10 * (1 + (10 + 1) + (10 + 1)) + 1
+    assert trips(program, [0]) == trips(program, [-1]) == 1
 
 
 def test_adapters() -> None:
-    assert Adapter("llvmpipe (LLVM 15.0.6, 256 bits)").most_turns == 65535
-    assert Adapter("SwiftShader").most_turns == Adapter("V3D 7.1").most_turns == np.inf
+    assert Adapter("llvmpipe (LLVM 15.0.6, 256 bits)").most_trips == 65535
+    assert Adapter("SwiftShader").most_trips == Adapter("V3D 7.1").most_trips == np.inf
 
 
 LONG_ONES = {

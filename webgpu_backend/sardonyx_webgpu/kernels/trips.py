@@ -9,20 +9,20 @@ from sardonyx.code.program import Expression, Program, Statement
 from sardonyx_webgpu.extents import call, constant, evaluate
 
 
-def turns(program: Program, params: Sequence[Any]) -> int:
+def trips(program: Program, params: Sequence[Any]) -> int:
     """How often all loops of one thread turn at most, their ends included, as drivers count them.
 
-    Where only data tell how often a loop turns, as often as the loop around it: insertion sort does no more.
+    Where only data tell how often a loop trips, as often as the loop around it: insertion sort does no more.
     """
-    return evaluate(turns_of(program), params)
+    return evaluate(trips_of(program), params)
 
 
-def turns_of(program: Program) -> Expression:
+def trips_of(program: Program) -> Expression:
     """The same as an expression over the program's parameters."""
-    return _turns(program.body, constant(1))
+    return _trips(program.body, constant(1))
 
 
-def _turns(body: Sequence[Statement], around: Expression) -> Expression:
+def _trips(body: Sequence[Statement], around: Expression) -> Expression:
     total = constant(0)
     for statement in body:
         match statement:
@@ -31,12 +31,12 @@ def _turns(body: Sequence[Statement], around: Expression) -> Expression:
             case ["while", _, block]:
                 total = call("add", total, _loop(block, around))
             case ["if", _, yes, no]:
-                total = call("add", total, call("max", _turns(yes, around), _turns(no, around)))
+                total = call("add", total, call("max", _trips(yes, around), _trips(no, around)))
     return total
 
 
 def _loop(block: Sequence[Statement], times: Expression) -> Expression:
-    return call("add", call("mul", times, call("add", constant(1), _turns(block, times))), constant(1))
+    return call("add", call("mul", times, call("add", constant(1), _trips(block, times))), constant(1))
 
 
 def _is_size(code: Expression) -> bool:
