@@ -26,7 +26,7 @@ from tests.support import require
 SCRIPT = """
 import threadpoolctl
 import numpy
-from sardonyx import threads
+from sardonyx.common import threads
 
 if {searching}:
     threads._libraries = lambda: []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Protocol
 
+from sardonyx.common.scoped import Scoped
 from sardonyx.errors import Fail, ModelLoadCanceled
 
 
@@ -20,29 +20,13 @@ class Stoppable(Protocol):
         ...
 
 
-class _Active(threading.local):
-    """The options that govern a thread's run."""
-
-    options: Stoppable | None = None
+_active = Scoped[Stoppable]()
+"""The options that govern a thread's run."""
 
 
-_active = _Active()
-
-
-class governed:  # noqa: N801  # a context manager without a generator, since every run enters one
+def governed(options: Stoppable | None) -> AbstractContextManager[None]:
     """Within the block, `poll` on this thread heeds these options."""
-
-    __slots__ = ("_before", "_options")
-
-    def __init__(self, options: Stoppable | None) -> None:
-        self._options = options
-
-    def __enter__(self) -> None:
-        self._before = _active.options
-        _active.options = self._options
-
-    def __exit__(self, *_: object) -> None:
-        _active.options = self._before
+    return _active.within(options)
 
 
 @contextmanager
@@ -60,19 +44,19 @@ def loading(options: Stoppable) -> Iterator[None]:
 
 def is_governed() -> bool:
     """Whether this thread's run has options, so that it may be ended."""
-    return _active.options is not None
+    return _active.value is not None
 
 
 def poll() -> None:
     """Raises Fail if the run of this thread is to end: its `RunOptions.terminate` was set, by any thread."""
-    options = _active.options
+    options = _active.value
     if options is not None and options.terminate:
         raise Fail("the run was ended, since RunOptions.terminate is set")
 
 
 def stopping(stop: Callable[[], None]) -> AbstractContextManager[None]:
     """Within the block, `stop` is called once this thread's run is to end, by whichever thread ends it."""
-    options = _active.options
+    options = _active.value
     return _ENDLESS if options is None else options.on_terminate(stop)
 
 

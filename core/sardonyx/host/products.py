@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import threads
 from sardonyx.common.crew import Crew
+from sardonyx.common.scoped import Scoped
 
 SHARE = 1 << 22
 """Multiplications that a thread should have: it takes a few thousand of them to wake it."""
@@ -16,31 +16,25 @@ _GRAIN = 16
 """Rows or columns that BLAS takes together, or a multiple of them."""
 
 
-class _Active(threading.local):
-    """Who shares the products of a thread."""
-
-    crew: Crew | None = None
-
-
-_active = _Active()
+_active = Scoped[Crew]()
+"""Who shares the products of a thread."""
 
 
 class shared:  # noqa: N801  # a context manager without a generator, since every run enters one
     """Within the block, BLAS has one thread, and a crew shares the large products of this thread."""
 
-    __slots__ = ("_before", "_crew")
+    __slots__ = ("_within",)
 
     def __init__(self, crew: Crew | None) -> None:
-        self._crew = crew
+        self._within = _active.within(crew)
 
     def __enter__(self) -> None:
-        self._before = _active.crew
-        _active.crew = self._crew
+        self._within.__enter__()
         threads.one_thread.__enter__()
 
     def __exit__(self, *_: object) -> None:
         threads.one_thread.__exit__()
-        _active.crew = self._before
+        self._within.__exit__()
 
 
 def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
@@ -49,7 +43,7 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
     >>> matmul(np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
-    crew = _active.crew
+    crew = _active.value
     rows, columns = a.shape[-2], b.shape[-1]
     shares = 0 if crew is None else min(crew.size, max(a.size * columns, b.size * rows) // SHARE)
     if crew is None or shares < 2:

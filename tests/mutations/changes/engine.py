@@ -80,9 +80,9 @@ RUNTIME = [
     ),
     Mutation(
         "a run within a run leaves no options behind",
-        "core/sardonyx/common/termination.py",
-        "_active.options = self._before",
-        "_active.options = None",
+        "core/sardonyx/common/scoped.py",
+        "self._scoped.value = self._before",
+        "self._scoped.value = None",
         ("tests/engine/test_termination.py",),
     ),
     Mutation(
