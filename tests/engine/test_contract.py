@@ -15,12 +15,12 @@ from sardonyx.providers import Address, Device, Executable, Provider, contract, 
 from tests.engine.providers import PROVIDERS
 from tests.support.forwarding import ForwardingDevice
 
-NAMES = "ALIGNMENT Address Body Bundler Device Executable Launch Provider Sections Tensor Turn"
+NAMES = "ALIGNMENT Address Bundler Device Executable LoopBody Provider Sections SegmentLaunch Tensor Turn"
 REQUIRED = {
     "Provider": "device name supports",
     "Device": "allocate download load upload",
     "Executable": "bind",
-    "Body": "__call__ repeat",
+    "LoopBody": "__call__ repeat",
     "Bundler": "provider read target write",
 }
 DEFAULTS = {
@@ -40,7 +40,7 @@ DEFAULTS = {
     },
     "Device": {"in_order": False, "is_lost": False, "largest": None, "reads_together": False},
     "Executable": {},
-    "Body": {},
+    "LoopBody": {},
     "Bundler": {},
 }
 METHODS = {
@@ -48,7 +48,7 @@ METHODS = {
     "Device": "constant copy download_all download_all_async flush free in_place load_body reads_in_place synchronize "
     "timed view",
     "Executable": "",
-    "Body": "",
+    "LoopBody": "",
     "Bundler": "",
 }
 
@@ -140,7 +140,7 @@ def test_default_memory() -> None:
     device.flush()
 
 
-@pytest.mark.parametrize("kind", [Provider, Device, Executable, contract.Body, contract.Bundler])
+@pytest.mark.parametrize("kind", [Provider, Device, Executable, contract.LoopBody, contract.Bundler])
 def test_what_must_be_given(kind: Any) -> None:
     with pytest.raises(TypeError, match="abstract"):
         kind()
