@@ -41,7 +41,7 @@ PATHS = {
     "sardonyx.errors": ERRORS,
     "sardonyx.compat": "install uninstall",
     "sardonyx.primitives": PRIMITIVES,
-    "sardonyx.providers.contract": "Address Bundler Device Executable Launch Provider",
+    "sardonyx.providers.contract": "Address Bundler Device Executable SegmentLaunch Provider",
     "sardonyx.providers.registry": "available load",
 }
 
