@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sardonyx import primitives
 from sardonyx.code import strict, transcendental
 from sardonyx.code.scalar import FUNCTIONS
 from sardonyx.code.scalar_function import EXACT, NO_FLOATS, STEPS, ScalarFunction
@@ -80,6 +81,11 @@ def test_the_manual_lists_them() -> None:
     assert not different, f"core/README.md is to list scalar functions as they are: {different}"
 
 
+@pytest.mark.parametrize("name", [name for name in transcendental.FLOATS if FUNCTIONS[name].arity == 1])
+def test_what_is_written_in_steps_is_a_primitive(name: str) -> None:
+    assert name in primitives.__all__, f"sardonyx/primitives/elementwise.py and __init__.py are to export {name!r}"
+
+
 @pytest.mark.parametrize("row", FUNCTIONS.values(), ids=FUNCTIONS)
 def test_there_is_an_independent_reference(row: ScalarFunction) -> None:
     for kind in DTYPES.keys() & row.kinds:
@@ -106,6 +112,7 @@ PLACES = np.array([-2.8, -1.7, -0.83, -0.4, 0.3, 0.62, 0.9, 1.3, 2.2, 3.7])
 
 def apply(name: str, *operands: Any) -> np.ndarray:
     """The reference in float64, of numbers or arrays; NaN outside of a domain."""
+    assert name in FLOATS, f"{name!r} of floats has no reference in tests/support/exact.py"
     arrays = [np.asarray(x) if np.asarray(x).dtype == bool else np.asarray(x, np.float64) for x in operands]
     with np.errstate(all="ignore"):
         return np.asarray(FLOATS[name](*arrays), np.float64)

@@ -166,3 +166,9 @@ def test_an_entry_point_of_something_else(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setitem(registry.installed(), "OddExecutionProvider", object)
     with pytest.raises(errors.EPFail, match=r"OddExecutionProvider: .* does not derive from sardonyx"):
         registry.load("OddExecutionProvider")
+
+
+def test_an_entry_point_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry.installed(), "OtherExecutionProvider", lambda: registry.load(registry.NUMPY))
+    with pytest.raises(errors.EPFail, match=r"OtherExecutionProvider: .* the name .NumpyExecutionProvider.; the two"):
+        registry.load("OtherExecutionProvider")

@@ -6,8 +6,8 @@ more give 0; minimum and maximum hand on NaN.
 To add a function:
 
 1. Write its row here, in the group that it belongs to.
-2. Spell it in each backend's table (`sardonyx_wasm.functions`, `sardonyx_wasm.lanewise`, `sardonyx_webgpu.functions`),
-   or once for all of them in `sardonyx.code.transcendental`.
+2. Spell it once for all backends in `sardonyx.code.transcendental`, or, if an instruction computes it, in each one's
+   table (`sardonyx_wasm.scalars.functions`, `sardonyx_wasm.vectors.lanewise`, `sardonyx_webgpu.wgsl.functions`).
 3. Give tests an independent reference, in `tests/support/exact.py`.
 4. Make it a primitive: `cbrt = unary("cbrt")` in `sardonyx/primitives/elementwise.py`, exported from
    `sardonyx/primitives/__init__.py`, and name it in `core/README.md`.

@@ -60,6 +60,9 @@ def load(name: str) -> Provider:
         raise EPFail(
             f"{name}: its entry point gives {provider!r}, which does not derive from sardonyx.providers.Provider"
         )
+    called = getattr(provider, "name", None)
+    if called != name:
+        raise EPFail(f"{name}: the provider of this entry point has the name {called!r}; the two are to be the same")
     return provider
 
 
