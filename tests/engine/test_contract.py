@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import inspect
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -170,5 +170,14 @@ def test_an_entry_point_of_something_else(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_an_entry_point_of_another_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(registry.installed(), "OtherExecutionProvider", lambda: registry.load(registry.NUMPY))
-    with pytest.raises(errors.EPFail, match=r"OtherExecutionProvider: .* the name .NumpyExecutionProvider.; the two"):
+    with pytest.raises(errors.EPFail, match=r"OtherExecutionProvider: .* is called .NumpyExecutionProvider.; let both"):
         registry.load("OtherExecutionProvider")
+
+
+def test_what_cannot_be_loaded_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load() -> NoReturn:
+        raise ModuleNotFoundError("No module named 'broken'")
+
+    monkeypatch.setitem(registry.installed(), "BrokenExecutionProvider", load)
+    with pytest.warns(UserWarning, match=r"BrokenExecutionProvider is installed, and cannot be loaded: No module"):
+        assert "BrokenExecutionProvider" not in registry.available()

@@ -60,9 +60,8 @@ def load(name: str) -> Provider:
         raise EPFail(
             f"{name}: its entry point gives {provider!r}, which does not derive from sardonyx.providers.Provider"
         )
-    called = getattr(provider, "name", None)
-    if called != name:
-        raise EPFail(f"{name}: the provider of this entry point has the name {called!r}; the two are to be the same")
+    if provider.name != name:
+        raise EPFail(f"{name}: the provider of this entry point is called {provider.name!r}; let both be the same")
     return provider
 
 
@@ -99,8 +98,17 @@ def full_name(text: str) -> str:
 
 def available() -> list[str]:
     """The names that a session accepts here, in the order in which it would try them."""
-    names = [name for name in installed() if load(name).available()]
+    names = [name for name in installed() if _works(name)]
     return [*(name for name in names if name not in (WASM, NUMPY)), CPU, *(n for n in names if n in (WASM, NUMPY))]
+
+
+def _works(name: str) -> bool:
+    """Whether a provider can be loaded and expects to work; a plug-in that cannot be loaded is warned of once."""
+    try:
+        return load(name).available()
+    except (ImportError, EPFail) as error:
+        debug.warn_once(f"{name} is installed, and cannot be loaded: {error}")
+        return False
 
 
 def resolve(
