@@ -1,8 +1,12 @@
 """From a model as it was read to the one that is compiled."""
 
+import pkgutil
+from importlib import import_module
+
 import numpy as np
 import pytest
 
+from sardonyx import passes
 from sardonyx.api.options import SessionOptions
 from sardonyx.model.ir.checker import check as check_model
 from sardonyx.model.ir.compare import difference
@@ -12,6 +16,7 @@ from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.names import OPTIMIZERS
 from sardonyx.passes.optimize import NAMES, RULES
 from sardonyx.passes.pipeline import prepare
+from sardonyx.passes.rule import Rule
 from tests.passes.checking import run
 
 TEXT = """<ir_version: {ir}, opset_import: ["" : 11]>
@@ -107,3 +112,9 @@ def test_functions_are_inlined_and_sparse_constants_become_dense():
 def test_the_names_of_rules_differ():
     names = [rule.name for rules in RULES.values() for rule in rules]
     assert len(set(names)) == len(names)
+
+
+def test_every_rule_is_listed():
+    modules = [import_module(f"{passes.__name__}.{module.name}") for module in pkgutil.iter_modules(passes.__path__)]
+    made = {rule.name for module in modules for rule in vars(module).values() if isinstance(rule, Rule)}
+    assert made <= NAMES, "add it to the list RULES of its file"
