@@ -114,13 +114,15 @@ class Results:
 def rendered(rows: dict[str, dict[str, Row]], moment: str, dynamic: Collection[str] = ()) -> list[str]:
     """Return the table of `run` or `start`: a line for each model, ratios to onnxruntime, and what they say together.
 
-    `dynamic` names the models that quantize as they run; they have a mean of their own.
+    `dynamic` names the models that quantize as they run; they have a mean of their own. A side that was not measured
+    has no column.
     """
+    shown = [side for side in PROVIDERS if any(side in sides for sides in rows.values())]
     lines = [
-        [id, *(text for side in PROVIDERS for text in cells(side, sides.get(side, {}), moment))]
+        [id, *(text for side in shown for text in cells(side, sides.get(side, {}), moment))]
         for id, sides in rows.items()
     ]
-    known = [ratios(rows, side, moment) for side in PROVIDERS]
+    known = [ratios(rows, side, moment) for side in shown]
     quantized = [{id: ratio for id, ratio in found.items() if id in dynamic} for found in known]
     lines += [
         summary("geometric mean", known, mean, f" of {len(rows)}"),
@@ -128,7 +130,7 @@ def rendered(rows: dict[str, dict[str, Row]], moment: str, dynamic: Collection[s
         summary("slower than onnxruntime", known, lambda found: str(sum(ratio > 1 for ratio in found))),
         summary("geometric mean, dynamic int8", quantized, mean, f" of {len(dynamic)}"),
     ]
-    head = ["model", *(text for side in PROVIDERS for text in ("onnxruntime, ms", f"{side}, ms", "ratio"))]
+    head = ["model", *(text for side in shown for text in ("onnxruntime, ms", f"{side}, ms", "ratio"))]
     return table(head, lines)
 
 

@@ -32,6 +32,12 @@ def test_the_table_names_what_is_slow_wrong_and_failed() -> None:
     assert table.complaints(rows) == ["* one on WASM: off by 1", "* two on WASM: no memory"]
 
 
+def test_a_side_that_was_not_measured_has_no_column() -> None:
+    head, _, line, *_ = table.rendered({"one": {"NumPy": row("NumPy", 4.0)}}, "run")
+    assert head == "| model | onnxruntime, ms | NumPy, ms | ratio |"
+    assert line == "| one | 2.00 | 4.00 | 2.00 |"
+
+
 def test_results_are_kept_for_the_same_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "machine", lambda: "this")
     file = tmp_path / "results" / "table.json"
