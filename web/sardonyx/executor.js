@@ -61,8 +61,10 @@ function bind(device, launches) {
     const most = SLACK + addresses.reduce((sum, { nbytes }) => sum + nbytes, 0);
     const value = (size) => (typeof size === "number" ? size : params[size.slice(1)]);
     const steps = extents.pop().map(value);
-    const isFar = extents.map((sizes) => sizes.map(value)).some((sizes) => !(Math.min(...sizes, 0) >= 0 && product(sizes) <= most));
-    if (isFar || !steps.every((step) => Math.abs(step) <= most)) {
+    const walked = extents.map((sizes) => sizes.map(value));
+    const isFar = walked.some((sizes) => !(Math.min(...sizes, 0) >= 0 && product(sizes) <= most));
+    const isEmpty = walked.some((sizes) => sizes.includes(0));
+    if (isFar || !(isEmpty || steps.every((step) => Math.abs(step) <= most))) {
       throw new Error(`${name} is to go further than its ${most} bytes: the bundle is damaged; compile the model anew`);
     }
   }

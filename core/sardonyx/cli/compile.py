@@ -25,7 +25,7 @@ from sardonyx.cli.writing import refuse_unwritable, writing
 from sardonyx.common.units import nbytes
 
 if TYPE_CHECKING:
-    from sardonyx.api.bundling import Typical
+    from sardonyx.api.open_inputs import Typical
     from sardonyx.model.ir import Value
     from sardonyx.model.ir.types import DimLike
     from sardonyx.plans.bundle import Bundle

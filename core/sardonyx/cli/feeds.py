@@ -17,7 +17,7 @@ from sardonyx.cli.normalization import Normalization
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
-from sardonyx.model.ir import Graph, Model, Node, OptionalType, TensorType, Value
+from sardonyx.model.ir import Graph, Model, Node, OptionalType, TensorType, Value, size_name
 from sardonyx.model.ir.types import DimLike
 from sardonyx.model.structure import type_name
 
@@ -154,7 +154,7 @@ def sizes(
         if isinstance(size, str) and size in asked:
             size = asked[size][0]
         elif not isinstance(size, int):
-            label = size or f"{name}.shape[{axis}]"
+            label = size_name(name, axis, size)
             assumed += [label] if label not in assumed else []
             size = 1
         shape = (*shape, size)

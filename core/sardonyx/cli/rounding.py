@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx import InferenceSession
-from sardonyx.api.bundling import Typical
+from sardonyx.api.open_inputs import Typical
 from sardonyx.cli.comparison import worst
 from sardonyx.cli.feeds import feeds
 from sardonyx.errors import SardonyxError

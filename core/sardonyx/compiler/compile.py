@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from math import prod
 
 import numpy as np
@@ -11,7 +11,7 @@ from sardonyx.common import dtypes, memory
 from sardonyx.compiler.partition import Place
 from sardonyx.compiler.schedule import schedule, without_excluded
 from sardonyx.errors import SardonyxError
-from sardonyx.model.ir import Graph, TensorType, Value
+from sardonyx.model.ir import Graph, TensorType, Value, size_name
 from sardonyx.model.structure import TENSOR, Form, fill, ports
 from sardonyx.ops.interpret import Environment, interpret
 from sardonyx.plans.plan import Plan
@@ -20,10 +20,23 @@ from sardonyx.primitives.array import Shape
 from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.runtime.handles import Feed
-from sardonyx.sizes.symbolic import Guards, Size
+from sardonyx.sizes.polynomial import Poly
+from sardonyx.sizes.symbolic import Guards, Size, SolvedError, size
 
 MOST_ATTEMPTS = 32
 """How many guesses are replaced before a graph is said to make no sense."""
+
+
+class UnsettledError(Exception):
+    """A graph makes no sense for the sizes that were made up; `solved` is what the last two that differ would tell.
+
+    `progress` is how many nodes were traced.
+    """
+
+    def __init__(self, solved: SolvedError, progress: int) -> None:
+        super().__init__(str(solved))
+        self.solved = solved
+        self.progress = progress
 
 
 class Compiler:
@@ -62,15 +75,19 @@ class Compiler:
         hints: Mapping[str, int],
         arguments: Sequence[Form] | None = None,
         early: bool = False,
+        relations: MutableMapping[str, Poly] | None = None,
+        is_free: bool = False,
     ) -> Plan:
         """The plan for feeds of these shapes, and for whatever other sizes satisfy its guards.
 
         `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
-        forms of the inputs, whose tensors are the feeds; without them each is a tensor.
+        forms of the inputs, whose tensors are the feeds; without them each is a tensor. `relations` and `is_free` as in
+        `trace`.
         """
+        relations = {} if relations is None else relations
 
         def attempt(excluded: Collection[Place]) -> Plan:
-            trace, symbols = self.trace(feeds, hints, arguments, early)
+            trace, symbols = self.trace(feeds, hints, arguments, early, relations, is_free)
             try:
                 return self.schedule(trace, symbols, excluded)
             finally:
@@ -96,29 +113,44 @@ class Compiler:
         hints: Mapping[str, int],
         arguments: Sequence[Form] | None = None,
         early: bool = False,
+        relations: MutableMapping[str, Poly] | None = None,
+        is_free: bool = False,
     ) -> tuple[Trace, dict[str, list[list[int]]]]:
         """The equations of the graph, and which input axes its symbols stand for.
 
-        Where numbers that only the run tells choose branches, and the graph makes no sense with what was guessed of
-        them, others are tried.
+        `relations` are symbols that others tell: what the graph forces is added. Where numbers that only the run tells
+        choose branches, and the graph makes no sense with what was guessed of them, others are tried. Where the sizes
+        of the feeds were made up (`is_free`), and it makes none, raises UnsettledError.
         """
+        relations = {} if relations is None else relations
         tried: dict[str, int] = {}
         first: SardonyxError | None = None
         while True:
-            attempt, symbols, environment = self.begun(feeds, {**hints, **tried}, arguments, early)
+            attempt, symbols, environment = self.begun(feeds, {**hints, **tried}, arguments, early, relations)
+            attempt.guards.solvable = list(symbols)
             try:
                 with attempt:
                     attempt.give(interpret(self.graph, environment))
+                attempt.guards.solvable = ()
                 return attempt, symbols
+            except SolvedError as found:
+                relate(relations, found)
             except SardonyxError as error:
                 first = first or error
+                if is_free and (missing := attempt.guards.missing()):
+                    raise UnsettledError(missing, len(attempt.labels)) from error
                 doubts = attempt.doubts()
                 if not doubts or len(tried) == MOST_ATTEMPTS:
                     raise first from first.__cause__
                 tried[doubts[0]] = int(attempt.guesses[doubts[0]] == 0)
 
     def begun(
-        self, feeds: Sequence[Feed], hints: Mapping[str, int], arguments: Sequence[Form] | None, early: bool
+        self,
+        feeds: Sequence[Feed],
+        hints: Mapping[str, int],
+        arguments: Sequence[Form] | None,
+        early: bool,
+        relations: Mapping[str, Poly],
     ) -> tuple[Trace, dict[str, list[list[int]]], Environment]:
         """A trace with nothing but its inputs, the input axes of its symbols, and what is known of the graph's."""
         trace = Trace(Guards(hints), early=early, strings=self.weights.strings, narrow=self.narrow)
@@ -131,13 +163,21 @@ class Compiler:
             arrays = []
             for name, kind in ports(value.name, value.type, outline):
                 number, feed = next(numbered)
-                shape = _shape(number, kind, feed.shape, trace.guards, symbols, names)
+                shape = _shape(number, kind, feed.shape, trace.guards, symbols, names, relations)
                 array = trace.input(kind.dtype or dtypes.of(feed.dtype), shape, name)
                 if array.dtype is not dtypes.string and isinstance(feed, np.ndarray):
                     trace.feeds[array] = feed
                 arrays.append(array)
             environment[value] = fill(outline, iter(arrays))
         return trace, symbols, environment
+
+
+def relate(relations: MutableMapping[str, Poly], found: SolvedError) -> None:
+    """Add what was found to these relations, of which none speaks of a symbol that another one tells."""
+    told = found.polynomial.substitute(relations)
+    for symbol, polynomial in relations.items():
+        relations[symbol] = polynomial.substitute({found.symbol: told})
+    relations[found.symbol] = told
 
 
 def _blank(value: Value) -> np.ndarray:
@@ -154,17 +194,25 @@ def _shape(
     guards: Guards,
     symbols: dict[str, list[list[int]]],
     names: dict[tuple[str, int], Size],
+    relations: Mapping[str, Poly],
 ) -> Shape:
-    """The shape of an input: a symbol for each name of a dimension, unless this call feeds it two different sizes."""
+    """The shape of an input: a symbol for each name of a dimension, unless this call feeds it two different sizes.
+
+    What `relations` tell of a symbol stands for it.
+    """
     declared = kind.shape if kind.shape is not None else (None,) * len(sizes)
     shape: list[Size] = []
     for axis, (dim, given) in enumerate(zip(declared, sizes, strict=True)):
         if isinstance(dim, int):
             shape.append(dim)
             continue
-        key = (dim or f"{number}.{axis}", given)
+        key = (size_name(str(number), axis, dim), given)
         if key not in names:
-            names[key] = guards.symbol(f"s{len(names)}", given)
-        symbols.setdefault(str(names[key]), []).append([number, axis])
+            symbol = f"s{len(names)}"
+            names[key] = size(relations[symbol]) if symbol in relations else guards.symbol(symbol, given)
+            if symbol not in relations:
+                symbols[symbol] = []
+        if (symbol := str(names[key])) in symbols:
+            symbols[symbol].append([number, axis])
         shape.append(names[key])
     return tuple(shape)

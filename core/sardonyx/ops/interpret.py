@@ -14,7 +14,7 @@ from sardonyx.ops.generation import dense
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import of_tensor
 from sardonyx.primitives.trace import TooEarlyError, active_trace
-from sardonyx.sizes.symbolic import UndecidedSizeError
+from sardonyx.sizes.symbolic import SolvedError, UndecidedSizeError
 
 Environment: TypeAlias = dict[Value, Any]
 """Arrays, or what `sardonyx.model.structure` makes of them, by the identity of the Value that they belong to."""
@@ -62,7 +62,7 @@ def expand(node: Node, environment: Environment) -> None:
             raise ValueError("an input is missing, without which the operator makes no sense")
     except TooLargeError as error:
         raise RuntimeException(f"{node.label}: {error}") from error
-    except (SardonyxError, UndecidedSizeError, TooEarlyError):
+    except (SardonyxError, SolvedError, UndecidedSizeError, TooEarlyError):
         raise
     except NotImplementedError as error:
         raise NotImplemented(f"{node.label}: {error}") from error

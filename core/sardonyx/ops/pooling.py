@@ -12,7 +12,7 @@ from sardonyx.common import dtypes
 from sardonyx.model.ir import Node
 from sardonyx.model.ir.build import attribute
 from sardonyx.ops.operator import Operator, Rewriter, sample
-from sardonyx.ops.sliding import Sliding, ceil_border, reach
+from sardonyx.ops.sliding import Sliding, ceil_border, reach, whole_border
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.reading import known_sizes
@@ -29,9 +29,9 @@ class Pool(Sliding, abstract=True):
         """The parameters of `primitives.reduce_window`."""
         strides, dilations = self.steps(x.rank - 2)
         low, high = self.border(x, self.kernel_shape)
-        if self.ceil_mode:
-            spans = map(reach, self.kernel_shape, dilations)
-            high = [ceil_border(*axis) for axis in zip(x.shape[2:], spans, strides, low, high, strict=True)]
+        spans = map(reach, self.kernel_shape, dilations)
+        widen = ceil_border if self.ceil_mode else whole_border
+        high = [widen(*axis) for axis in zip(x.shape[2:], spans, strides, low, high, strict=True)]
         return {"window": self.kernel_shape, "strides": strides, "dilations": dilations, "low": low, "high": high}
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
-from sardonyx.sizes.symbolic import Size, maximum, minimum
+from sardonyx.sizes.symbolic import Size, is_short, maximum, minimum
 
 Border = tuple[list[Size], list[Size]]
 
@@ -65,6 +65,16 @@ def ceil_border(size: Size, span: Size, stride: int, low: Size, high: Size) -> S
     if not high + stride <= span:
         places = minimum(places, (size + low - 1) // stride + 1)
     return (places - 1) * stride + span - size - low
+
+
+def whole_border(size: Size, span: Size, stride: int, low: Size, high: Size) -> Size:
+    """The upper border, widened where the first window would stick out by less than a stride, as in onnxruntime.
+
+    >>> whole_border(4, 2, 2, 0, 0), whole_border(1, 2, 2, 0, 0), whole_border(1, 3, 2, 0, 0)
+    (0, 1, 0)
+    """
+    room = size + low + high - span
+    return high - room if stride > 1 and is_short(room) and not is_short(room + stride - 1) else high
 
 
 def _same_border(size: Size, span: Size, stride: int) -> Size:

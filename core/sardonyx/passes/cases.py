@@ -17,6 +17,8 @@ MOST_ANSWERS = 64
 class Answers(Guards):
     """Answers comparisons from a list, and those after its end with True; `value` raises."""
 
+    is_of_call = False
+
     def __init__(self, answers: Sequence[bool]) -> None:
         super().__init__()
         self.answers = answers

@@ -193,7 +193,7 @@ class Inference:
         """The size that a declared dimension stands for."""
         if isinstance(dim, int):
             return dim
-        if dim is None:
+        if dim in (None, "", "?"):
             return self.new_size()
         if dim not in self._symbols:
             self._symbols[dim] = size(symbol(dim)) if NAMES.fullmatch(dim) else self.new_size()

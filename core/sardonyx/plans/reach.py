@@ -70,12 +70,14 @@ def check(code: Mapping[str, Any], addresses: Sequence[Address], params: Sequenc
         return
     name, (*extents, steps) = code["name"], code["reach"]
     most = SLACK + sum([address.nbytes for address in addresses])
+    is_empty = False
     try:
         for sizes in extents:
             values = [size if type(size) is int else params[int(size[1:])] for size in sizes]
+            is_empty = is_empty or 0 in values
             if min(values, default=0) < 0 or prod(values) > most:
                 raise UnsoundError(f"{name} is to go over {values} elements of {most:,} bytes: the bundle is damaged")
-        if steps and max([abs(params[int(step[1:])]) for step in steps]) > most:
+        if steps and not is_empty and max([abs(params[int(step[1:])]) for step in steps]) > most:
             raise UnsoundError(f"{name} is to step further than its {most:,} bytes: the bundle is damaged")
     except IndexError:
         raise UnsoundError(f"{name} lacks parameters: the bundle is damaged") from None

@@ -97,7 +97,8 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
     """The results of `then()` if the condition, one bool, holds, else of `other()`.
 
     Where they differ in rank, or in how many tensors there are, or the data decide that, or one of them is not possible
-    with these sizes, the condition is read on the host and chooses while the plan is made.
+    with these sizes, the condition is read on the host and chooses while the plan is made. So it does, once in a plan,
+    where a body makes sense for some sizes alone, which do not bind the other one then.
     """
     if condition.dtype is not dtypes.bool_:
         raise ValueError(f"a condition is a bool, not {condition}")
@@ -116,6 +117,8 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
     unsettled = any(map(_follows_data, traces))
     alike = traces[0].results == traces[1].results and not (unsettled and any(map(is_nested, traces[0].results)))
     if not alike or any(a.rank != b.rank or a.dtype is not b.dtype for a, b in pairs):
+        return _taken(trace, condition, then, other)
+    if trace.outer is None and not trace.branched and any(_restricts(trace, inner) for inner in traces):
         return _taken(trace, condition, then, other)
     for inner in traces:
         _adopt_guards(trace, inner)
@@ -299,6 +302,15 @@ def _adopt_guards(trace: Trace, inner: Trace, own: Collection[str] = ()) -> None
     for polynomial, relation, truth in inner.guards:
         if polynomial.symbols() <= symbols:
             trace.guards.facts.setdefault((polynomial, relation), truth)
+
+
+def _restricts(trace: Trace, inner: Trace) -> bool:
+    """Whether a body has guards on outer sizes that the outer trace does not have."""
+    symbols = trace.guards.hints.keys() - inner.fresh
+    return any(
+        polynomial.symbols() <= symbols and (polynomial, relation) not in trace.guards.facts
+        for polynomial, relation, _ in inner.guards
+    )
 
 
 def _follows_data(inner: Trace) -> bool:

@@ -14,7 +14,7 @@ from sardonyx.primitives.array import Array, Operand, Primitive, Scalar, Shape, 
 from sardonyx.primitives.binding import bind, constant
 from sardonyx.primitives.evaluation import of_sizes
 from sardonyx.primitives.trace import active_trace
-from sardonyx.sizes.symbolic import Dim, Size, same
+from sardonyx.sizes.symbolic import Dim, Size, same, tied
 
 Types: TypeAlias = Sequence[tuple[DType, Shape]]
 Values: TypeAlias = Sequence[np.ndarray]
@@ -187,7 +187,11 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
             other = shape[axis]
             if same(other, 1) or same(other, size):
                 continue
-            if same(size, 1) or size == 1:
+            if same(size, 1):
+                size = other
+            elif tied(size, other):
+                continue
+            elif size == 1:
                 size = other
             elif not (other == 1 or other == size):
                 raise ValueError(f"shapes {' and '.join(map(show, shapes))} do not broadcast at axis {axis}")

@@ -9,7 +9,7 @@ import numpy as np
 from sardonyx.primitives.array import Array, Primitive, Scalar, Shape, primitive
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, cast, concrete, native, show
-from sardonyx.sizes.symbolic import Dim, Size, product, same
+from sardonyx.sizes.symbolic import Dim, Size, product, same, tied
 
 
 def normalize_axis(axis: int, rank: int) -> int:
@@ -157,7 +157,7 @@ def broadcast_to(x: Array, shape: Sequence[Size]) -> Array:
     if offset < 0:
         raise ValueError(f"cannot broadcast {show(x.shape)} to {show(shape)}: the rank is lower")
     for size, target in zip(x.shape, shape[offset:], strict=True):
-        if not (same(size, target) or size == 1 or size == target):
+        if not (same(size, target) or tied(size, target) or size == 1 or size == target):
             raise ValueError(f"cannot broadcast {show(x.shape)} to {show(shape)}")
     if _same_shape(x.shape, shape):
         return x

@@ -24,6 +24,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from sardonyx.sizes.polynomial import ONE, Poly, apply, constant, evaluate, symbol, to_text
+from sardonyx.sizes.relations import solved
 
 
 class Dim:
@@ -151,6 +152,21 @@ def same(a: Size, b: Size) -> bool:
     return not isinstance(b, Dim) and int(a) == int(b)
 
 
+def tied(a: Size, b: Size) -> bool:
+    """Whether two sizes that calls tell are equal, and not 1 by chance, which leaves a guard, or a relation.
+
+    Whoever asks it before `== 1` of two sizes that broadcast gets a plan that holds for 1, too.
+    """
+    guards = active_guards()
+    are_open = guards.is_of_call and isinstance(a, Dim) and isinstance(b, Dim)
+    return are_open and guards.tied(poly(a), poly(b)) and a == b
+
+
+def is_short(size: Size) -> bool:
+    """Whether a size is negative in this call, which leaves a guard; without a call it is taken not to be."""
+    return size < 0 if not isinstance(size, Dim) else active_guards().is_of_call and size < 0
+
+
 def same_shape(a: Sequence[Size], b: Sequence[Size]) -> bool:
     """Whether two shapes are equal whatever the symbols are: no guard is left."""
     return len(a) == len(b) and all(map(same, a, b))
@@ -175,14 +191,28 @@ class UndecidedSizeError(Exception):
     """A comparison depends on a symbolic size, and no guards are being recorded."""
 
 
+class SolvedError(Exception):
+    """A decision tells a symbol by others: whoever traces puts `polynomial` in its place, and begins anew."""
+
+    def __init__(self, symbol: str, polynomial: Poly) -> None:
+        super().__init__(f"{symbol} = {polynomial}")
+        self.symbol = symbol
+        self.polynomial = polynomial
+
+
 _active = threading.local()
 
 
 class Guards:
     """The numbers that symbols have in one call, and the decisions that a trace took by looking at sizes.
 
-    As a context manager it is the one that this thread's comparisons ask.
+    As a context manager it is the one that this thread's comparisons ask. A decision that two sizes are equal raises
+    `SolvedError` where that tells one of the `solvable` symbols.
     """
+
+    solvable: Sequence[str] = ()
+    is_of_call = True
+    """Whether there are numbers that decide, rather than answers that are assumed."""
 
     def __init__(self, hints: Mapping[str, int] | None = None) -> None:
         self.hints = dict(hints or {})
@@ -220,8 +250,38 @@ class Guards:
 
     def decide(self, polynomial: Poly, relation: str) -> bool:
         """Whether a polynomial is 0, or at least 0; the answer becomes a guard."""
+        known = self.facts.get((polynomial, relation))
+        if known is None:
+            known = self._implied(polynomial, relation)
+        if known is not None:
+            return known
         value = self.value(polynomial)
+        if relation == "==" and value == 0 and (found := solved(polynomial, self.solvable)):
+            raise SolvedError(*found)
         return self.facts.setdefault((polynomial, relation), value == 0 if relation == "==" else value >= 0)
+
+    def _implied(self, polynomial: Poly, relation: str) -> bool | None:
+        """What earlier decisions say: a multiple of 0 is 0, and what is at least 0 is not below it."""
+        if relation == ">=" and (known := self.facts.get((polynomial.scaled(-1) - ONE, ">="))) is not None:
+            return not known
+        zeros = (zero for (zero, relation_), truth in self.facts.items() if truth and relation_ == relation == "==")
+        return True if any(not polynomial.mod(zero).terms for zero in zeros) else None
+
+    def tied(self, a: Poly, b: Poly) -> bool:
+        """Whether two sizes are equal in this call, and not 1; raises SolvedError where 1, too, tells a symbol."""
+        number = self.value(a)
+        if number != self.value(b):
+            return False
+        if number == 1 and (found := solved(a - b, self.solvable)):
+            raise SolvedError(*found)
+        return number != 1
+
+    def missing(self) -> SolvedError | None:
+        """What would have told a solvable symbol, had the sizes been equal that were last found not to be."""
+        for (polynomial, relation), truth in reversed(self.facts.items()):
+            if relation == "==" and not truth and (found := solved(polynomial, self.solvable)):
+                return SolvedError(*found)
+        return None
 
 
 _SIGNS = {("==", True): "==", ("==", False): "!=", (">=", True): ">=", (">=", False): "<"}
@@ -254,6 +314,8 @@ def guard_text(expression: Any, relation: str, truth: bool) -> str:
 
 
 class _NoGuards(Guards):
+    is_of_call = False
+
     def decide(self, polynomial: Poly, relation: str) -> bool:
         raise UndecidedSizeError(guard_text(polynomial.json(), relation, True))
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.api.bundling import Typical, bundle_of
+from sardonyx.api.bundling import bundle_of
+from sardonyx.api.open_inputs import Typical
 from sardonyx.errors import SardonyxError
 from sardonyx.plans.plan_cache import Source
 

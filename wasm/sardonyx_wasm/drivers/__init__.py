@@ -11,12 +11,15 @@ What the words mean is said in `abi`, for the host as well. What a launch comput
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from sardonyx.code.kernel import Routine
+
 from .. import programs
 from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP
-from ..assembler import Function, Operand, i32, op
+from ..assembler import Expr, Function, Operand, i32, op
 from ..code import Code, Unit
 from ..routines.frame import divided_up, least
 from . import synchronize, turns
@@ -56,11 +59,30 @@ def _launcher(unit: Unit, source: Any, code: Code) -> Function:
         share = unit.once("helper", f"share {count}", lambda: _share(unit, count))
         with unit.module.function(f"launch_{source.key}", dict.fromkeys(_LAUNCH, i32), [i32]) as f:
             params = [i32.load(f.words, offset=4 * k) for k in range(buffers, count)]
+            if (empty := _empty(source, params)) is not None:  # routines need not bear sizes of 0
+                with f.if_(empty):
+                    f.return_(i32.load(f.state, offset=STOP))
             units = programs.size(unit, f, code.units, params)
             f.return_(share(*f.params, units, code.align, unit.module.pointer(code.function)))
         return f
 
     return unit.once("launcher", f"{type(source).__name__} {source.key}", write)  # type: ignore[no-any-return]
+
+
+def _empty(source: Any, params: Sequence[Expr]) -> Expr | None:
+    """Whether there is no element to be written, where a routine's parameters decide on that."""
+    if not isinstance(source, Routine):
+        return None
+    result = None
+    for shape in source.outputs:
+        sizes = [i32.eqz(params[int(size[1:])]) for size in shape if isinstance(size, str)]
+        if 0 in shape:
+            continue
+        if not sizes:
+            return None
+        empty = functools.reduce(lambda x, y: x | y, sizes)
+        result = empty if result is None else result & empty
+    return result
 
 
 def _share(unit: Unit, count: int) -> Function:

@@ -53,5 +53,6 @@ def attend(legalizer: Legalizer, equation: Equation) -> bool:
 
 def _fitted(bias: Array, shape: Sequence[Size]) -> Array:
     """A bias with all axes of the scores, the last one whole, others whole or 1."""
-    sizes = [1] * (4 - bias.rank) + [1 if same(size, 1) or size == 1 else size for size in bias.shape]
+    own = (*[1] * (4 - bias.rank), *bias.shape)
+    sizes = [size if same(size, whole) else 1 if size == 1 else size for size, whole in zip(own, shape, strict=True)]
     return p.broadcast_to(p.reshape(bias, sizes), (*sizes[:3], shape[3]))

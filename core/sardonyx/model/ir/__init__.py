@@ -10,6 +10,7 @@ from sardonyx.model.ir.types import (
     SparseTensorType,
     TensorType,
     ValueType,
+    size_name,
 )
 
 __all__ = [
@@ -29,4 +30,5 @@ __all__ = [
     "TensorType",
     "Value",
     "ValueType",
+    "size_name",
 ]

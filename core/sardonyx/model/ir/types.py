@@ -11,6 +11,15 @@ DimLike: TypeAlias = int | str | None
 """A static size, a named symbolic one, or one of which nothing is known."""
 
 
+def size_name(input: str, axis: int, dim: str | None) -> str:
+    """The name of an input's open size: the model's own, or else its place. `?` stands for any size in each place.
+
+    >>> size_name("x", 0, "batch"), size_name("x", 1, "?"), size_name("x", 2, None)
+    ('batch', 'x.shape[1]', 'x.shape[2]')
+    """
+    return f"{input}.shape[{axis}]" if dim in (None, "", "?") else str(dim)
+
+
 @dataclass(frozen=True)
 class _Said:
     """What a model says of the meaning of a Value (`IMAGE`, `TEXT` ...); types that differ in it alone are equal."""

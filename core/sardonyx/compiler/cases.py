@@ -1,0 +1,293 @@
+"""The plans of a graph whose sizes are open: one for all sizes, and more for those that it does not hold for.
+
+Numbers are made up for open sizes, no two of them alike, so that what the graph forces of them shows: where it makes no
+sense, the sizes that it last found to differ are equal from then on (`T = S + P`), and it is tried again. Then sizes of
+0, 1 and more are tried, one by one and together, and what decides on elements of inputs. A case has a plan of its own
+where no other plan holds for it, or where much of its code is another.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import combinations, product
+from operator import mul
+
+import numpy as np
+
+from sardonyx.compiler.compile import Compiler, UnsettledError, relate
+from sardonyx.compiler.open_sizes import OpenSizes
+from sardonyx.errors import Fail, InvalidArgument, SardonyxError
+from sardonyx.plans.acceptance import LARGEST, holds, intervals
+from sardonyx.plans.plan import Launch, Plan, Read
+from sardonyx.plans.wording import renamed
+from sardonyx.sizes.polynomial import ONE, Poly, symbol, to_text
+from sardonyx.sizes.sizecode import symbols_of
+
+MOST_PLANS = 8
+"""How many plans a graph has at most."""
+MOST_POINTS = 81
+"""How many combinations of sizes are looked at."""
+ANOTHER = 1 / 8
+"""The part of the launches that run other code, beyond which a case has a plan of its own."""
+STARTS = ((16, 8), (64, 32), (320, 64), (16000, 160), (1, 0))
+"""What numbers are made up from: the first one, and what is added from one size to the next."""
+
+Numbers = Mapping[str, int]
+Relations = MutableMapping[str, Poly]
+
+
+@dataclass
+class Case:
+    """A plan, and the numbers by name that it was made for."""
+
+    plan: Plan
+    numbers: Numbers
+
+
+@dataclass
+class Cases:
+    """The plans of a graph for open `sizes`.
+
+    `typical` are numbers that are given by name, `relations` what is given of symbols, and then what is found;
+    `values` are those of inputs whose elements count.
+    """
+
+    compiler: Compiler
+    sizes: OpenSizes
+    typical: Numbers = field(default_factory=dict)
+    relations: Relations = field(default_factory=dict)
+    values: Mapping[str, np.ndarray] = field(default_factory=dict)
+    cases: list[Case] = field(default_factory=list)
+    refused: list[tuple[Numbers, SardonyxError]] = field(default_factory=list)
+    """Cases that the graph makes no sense for, and why."""
+
+    def make(self) -> list[Plan]:
+        """All plans, the most general one first. Raises SardonyxError where there is no size that works."""
+        numbers = self._general()
+        self.cases.append(Case(self._compiled(numbers, {}), numbers))
+        self._cover()
+        self._specialize()
+        return [case.plan for case in self.cases]
+
+    def refusals(self) -> list[str]:
+        """Sizes that no plan is for, with what keeps them from having one, in words: none of them is 0."""
+        lines: dict[str, str] = {}
+        for numbers, error in self.refused:
+            if all(numbers.values()):
+                sizes = ", ".join(f"{name} = {numbers[name]}" for name in self._free())
+                lines.setdefault(str(error), f"{sizes}: {error}")
+        return list(lines.values())
+
+    # ---- the general case
+
+    def _general(self) -> Numbers:
+        """Numbers of which as little is forced as can be: more than one of everything, if that works."""
+        errors: list[SardonyxError] = []
+        for start in STARTS:
+            found: list[tuple[int, Numbers, Relations]] = []
+            names = [name for name in self.sizes.names if name not in self.sizes.first()]
+            for largest in [None, *(names if len(names) > 2 else ())]:
+                try:
+                    numbers, relations = self._settled(self._made_up(1, start, largest), self.relations)
+                except InvalidArgument:
+                    raise
+                except SardonyxError as error:
+                    errors.append(error)
+                else:
+                    weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
+                    found.append((weight, numbers, relations))
+            if found:
+                _, numbers, self.relations = max(found, key=lambda each: each[0])
+                return self._of_several(numbers)
+        raise errors[0]
+
+    def _of_several(self, numbers: Numbers) -> Numbers:
+        """These numbers, or such with first axes of more than one, where the graph bears that."""
+        more = dict(numbers)
+        for number, name in enumerate(sorted(self.sizes.first() - {*self.typical})):
+            more[name] = max(more[name], 2 + number)
+        try:
+            numbers, self.relations = self._settled(more, self.relations)
+        except SardonyxError:
+            pass
+        return numbers
+
+    def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
+        """Numbers for all sizes, no two of them alike but those of first axes; one may be larger than all together."""
+        leading = self.sizes.first()
+        number, step = start
+        made = {}
+        for name in self.sizes.names:
+            made[name] = first if name in leading else number
+            number += step * (name not in leading)
+        if largest is not None:
+            made[largest] = sum(made.values()) + step
+        return made | dict(self.typical)
+
+    def _settled(self, made: dict[str, int], given: Relations) -> tuple[Numbers, Relations]:
+        """These numbers, or those that follow where the graph forces some of them, with all relations."""
+        numbers, relations = dict(made), dict(given)
+        progress = -1
+        while True:
+            told = self.sizes.told(numbers, relations)
+            feeds = self.sizes.feeds(told, self.values)
+            try:
+                trace, _ = self.compiler.trace(feeds, {}, relations=relations, is_free=True)
+            except UnsettledError as error:
+                assert isinstance(error.__cause__, SardonyxError)
+                if error.progress <= progress:
+                    raise error.__cause__ from None
+                progress = error.progress
+                self._relate(error, error.__cause__, numbers, relations)
+            else:
+                trace.dissolve()
+                return self.sizes.told(numbers, relations), relations
+
+    def _relate(
+        self, error: UnsettledError, cause: SardonyxError, numbers: dict[str, int], relations: Relations
+    ) -> None:
+        """Have a relation from now on, and numbers that agree with it and with those that are given."""
+        names = {symbol_: name for name, symbol_ in self.sizes.symbols.items()}
+        polynomial = error.solved.polynomial
+        name = names[error.solved.symbol]
+        relate(relations, error.solved)
+        if name not in self.typical:
+            return
+        wanted, told = self.typical[name], self.sizes.told(numbers, relations)[name]
+        for part in sorted(names[part] for part in polynomial.symbols()):
+            if part in self.typical or numbers[part] + wanted - told < 0:
+                continue
+            moved = numbers | {part: numbers[part] + wanted - told}
+            if self.sizes.told(moved, relations)[name] == wanted:
+                numbers.update(moved)
+                return
+        if told != wanted:
+            text = to_text(renamed(polynomial.json(), names))
+            raise InvalidArgument(f"{name} is {text}, {told} here and not {wanted}: else {cause}") from cause
+
+    # ---- other cases
+
+    def _cover(self) -> None:
+        """Have plans for what the plans so far do not hold for."""
+        for numbers in self._points():
+            if self._accepted(numbers, {}) is None:
+                self._add(numbers, {})
+        for name in self._free():
+            while self._widen(name):
+                pass
+        for case in list(self.cases):
+            self._flip(case)
+
+    def _points(self) -> list[Numbers]:
+        """Combinations of more, one and none of each size, those first that differ least from the general case."""
+        free = self._free()
+        general = self.cases[0].numbers
+        choices = [dict.fromkeys((general[name], max(general[name], 2), 1, 0)) for name in free]
+        found = sorted(
+            product(*choices),
+            key=lambda point: sum(number != general[name] for number, name in zip(point, free, strict=True)),
+        )
+        return [self._told(dict(zip(free, point, strict=True))) for point in found[:MOST_POINTS]]
+
+    def _widen(self, name: str) -> bool:
+        """Whether there is one more plan, for a size just beyond those that the plans so far take."""
+        found = intervals([case.plan for case in self.cases], self.sizes.symbols[name])
+        beyond = [found[0][0] - 1] * (found[0][0] > 2) + [found[-1][1] + 1] * (found[-1][1] < LARGEST) if found else []
+        count = len(self.cases)
+        for number in beyond:
+            numbers = self._told({each: self.cases[0].numbers[each] for each in self._free()} | {name: number})
+            if self._accepted(numbers, {}) is None:
+                self._add(numbers, {})
+        return len(self.cases) > count
+
+    def _flip(self, case: Case) -> None:
+        """Have plans for elements of inputs that decide otherwise than in this case."""
+        read = {name for port in case.plan.inputs for name in port.symbols}
+        read.update(name for step in case.plan.steps if isinstance(step, Read) for name in step.symbols)
+        for expression, relation, _ in list(case.plan.guards):
+            symbols = symbols_of(expression)
+            if relation != "==" or len(symbols) > 1 or not symbols <= read:
+                continue
+            for number in (0, 1):
+                if self._accepted(case.numbers, dict.fromkeys(symbols, number)) is None:
+                    self._add(case.numbers, dict.fromkeys(symbols, number))
+
+    def _specialize(self) -> None:
+        """Have plans for sizes of 1, alone and together, where much of the code is another."""
+        worth: list[str] = []
+        for name in self._free():
+            if self._special([name]):
+                worth.append(name)
+        for number in range(2, len(worth) + 1):
+            for names in combinations(worth, number):
+                self._special(names)
+
+    def _special(self, names: Sequence[str]) -> bool:
+        """Whether sizes of 1 for these names have a plan of their own from now on."""
+        ones = dict.fromkeys(names, 1)
+        numbers = self._told({name: self.cases[0].numbers[name] for name in self._free()} | ones)
+        general = self._accepted(numbers, {})
+        if general is None or general.numbers == numbers or len(self.cases) == MOST_PLANS:
+            return False
+        plan = self._compiled(numbers, {})
+        if _difference(plan, general.plan) <= ANOTHER:
+            return False
+        held = [point for point in self._points() if self._accepted(point, {})]
+        is_one = (reduce(mul, (symbol(self.sizes.symbols[name]) for name in names)) - ONE).json()
+        others = [case.plan for case in self.cases if holds(case.plan, self._symbols(numbers))]
+        for other in others:
+            other.guards.append([is_one, "==", False])
+        plan.guards.append([is_one, "==", True])
+        self.cases.append(Case(plan, numbers))
+        if all(self._accepted(point, {}) for point in held):
+            return True
+        self.cases.pop()
+        for other in others:
+            other.guards.pop()
+        return False
+
+    def _free(self) -> list[str]:
+        """The sizes that no relation tells."""
+        return [name for name, symbol_ in self.sizes.symbols.items() if symbol_ not in self.relations]
+
+    def _told(self, numbers: Numbers) -> Numbers:
+        return self.sizes.told({**dict.fromkeys(self.sizes.names, 0), **numbers}, self.relations)
+
+    def _accepted(self, numbers: Numbers, read: Numbers) -> Case | None:
+        """The case whose plan holds for these numbers."""
+        symbols = {**self._symbols(numbers), **read}
+        return next((case for case in self.cases if holds(case.plan, symbols)), None)
+
+    def _symbols(self, numbers: Numbers) -> Numbers:
+        return {symbol_: numbers[name] for name, symbol_ in self.sizes.symbols.items()}
+
+    def _add(self, numbers: Numbers, read: Numbers) -> None:
+        """Have a plan for this case, if the graph makes sense there."""
+        if len(self.cases) == MOST_PLANS:
+            self.refused.append((numbers, Fail(f"{MOST_PLANS} plans are made for other sizes: tell some of them")))
+            return
+        try:
+            case = Case(self._compiled(numbers, read), numbers)
+        except SardonyxError as error:
+            self.refused.append((numbers, error))
+        else:
+            if holds(case.plan, self._symbols(numbers)):
+                self.cases.append(case)
+
+    def _compiled(self, numbers: Numbers, hints: Numbers) -> Plan:
+        return self.compiler.compile(self.sizes.feeds(numbers, self.values), hints, relations=self.relations)
+
+
+def _difference(plan: Plan, other: Plan) -> float:
+    """The part of the launches of a plan that run what the other plan does not."""
+    mine, others = _launched(plan), _launched(other)
+    return (mine - others).total() / max(mine.total(), 1)
+
+
+def _launched(plan: Plan) -> Counter[str]:
+    codes = [json.dumps(code, sort_keys=True) for code in plan.codes]
+    return Counter(codes[step.code] for step in plan.steps if isinstance(step, Launch))

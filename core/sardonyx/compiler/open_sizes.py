@@ -1,0 +1,80 @@
+"""The open sizes of a graph's inputs, by name: where they stand, and blank inputs for numbers of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sardonyx.common import dtypes
+from sardonyx.errors import NotImplemented
+from sardonyx.model.ir import TensorType, Value, size_name
+from sardonyx.sizes.polynomial import Poly, evaluate, symbol
+
+
+@dataclass
+class OpenSizes:
+    """The sizes that these inputs, which are tensors, leave open.
+
+    `ranks` are those of inputs whose type tells none. A size is named as the model names it, or else by its place,
+    `x.shape[1]`; the compiler's symbols are numbered in the order of `names`.
+    """
+
+    inputs: Sequence[Value]
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    shapes: list[tuple[int | str, ...]] = field(init=False)
+    """What stands at each axis of each input: a number, or a name."""
+    names: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.shapes = [self._shape(value) for value in self.inputs]
+        self.names = list(dict.fromkeys(size for shape in self.shapes for size in shape if isinstance(size, str)))
+
+    def _shape(self, value: Value) -> tuple[int | str, ...]:
+        kind = value.type
+        if not isinstance(kind, TensorType):
+            raise NotImplemented(f"input {value.name!r} is a {kind}; bundles take tensors")
+        declared = kind.shape if kind.shape is not None else (None,) * self.ranks.get(value.name, 0)
+        return tuple(
+            size if isinstance(size, int) else size_name(value.name, axis, size)
+            for axis, size in enumerate(declared)
+        )
+
+    @property
+    def symbols(self) -> dict[str, str]:
+        """The compiler's symbol of each name."""
+        return {name: f"s{number}" for number, name in enumerate(self.names)}
+
+    def in_symbols(self, relations: Mapping[str, Poly]) -> dict[str, Poly]:
+        """Relations between names as such between symbols."""
+        symbols = {name: symbol(symbol_) for name, symbol_ in self.symbols.items()}
+        return {self.symbols[name]: each.substitute(symbols) for name, each in relations.items() if name in symbols}
+
+    def in_names(self, relations: Mapping[str, Poly]) -> dict[str, Any]:
+        """Relations between symbols as expressions of symbols by name."""
+        names = {symbol_: name for name, symbol_ in self.symbols.items()}
+        return {names[symbol_]: each.json() for symbol_, each in relations.items()}
+
+    def first(self) -> set[str]:
+        """The names of first axes, which batches mostly are."""
+        return {shape[0] for shape in self.shapes if len(shape) > 1 and isinstance(shape[0], str)}
+
+    def told(self, numbers: Mapping[str, int], relations: Mapping[str, Poly]) -> dict[str, int]:
+        """All numbers by name, those that `relations` of symbols tell by those of the others."""
+        symbols = self.symbols
+        known = {symbols[name]: number for name, number in numbers.items()}
+        return {
+            name: evaluate(relations.get(symbol_, symbol(symbol_)).json(), known) for name, symbol_ in symbols.items()
+        }
+
+    def feeds(self, numbers: Mapping[str, int], values: Mapping[str, np.ndarray]) -> list[np.ndarray]:
+        """Arrays of these sizes, without memory, but for those whose `values` count."""
+        found = []
+        for value, shape in zip(self.inputs, self.shapes, strict=True):
+            storage = (value.dtype or dtypes.float32).storage
+            sizes = [size if isinstance(size, int) else numbers[size] for size in shape]
+            given = values.get(value.name)
+            found.append(np.broadcast_to(np.zeros((), storage), sizes) if given is None else given.astype(storage))
+        return found
