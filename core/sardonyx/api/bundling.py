@@ -65,7 +65,7 @@ class _Maker:
         self._narrowing = narrowing
         self._model = source.read()
         self._options = options
-        self._names = WeightTable(identify=source.identify)
+        self._names = WeightTable(identify=source.content)
         self._facts: Facts | None = None
         self._weights: dict[str, np.ndarray] = {}
 

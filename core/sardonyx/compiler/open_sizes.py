@@ -38,8 +38,7 @@ class OpenSizes:
             raise NotImplemented(f"input {value.name!r} is a {kind}; bundles take tensors")
         declared = kind.shape if kind.shape is not None else (None,) * self.ranks.get(value.name, 0)
         return tuple(
-            size if isinstance(size, int) else size_name(value.name, axis, size)
-            for axis, size in enumerate(declared)
+            size if isinstance(size, int) else size_name(value.name, axis, size) for axis, size in enumerate(declared)
         )
 
     @property

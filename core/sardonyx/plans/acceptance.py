@@ -46,10 +46,7 @@ def _is(expression: Any, relation: str, symbols: Mapping[str, int]) -> bool:
 
 def intervals(plans: Sequence[Plan], symbol: str) -> list[tuple[int, int]]:
     """The sizes that a symbol may have, as first and last ones, as far as it alone decides; LARGEST is no bound."""
-    alone = [
-        [each for each in conditions(plan) if symbols_of(each[0]) == {symbol}]
-        for plan in plans
-    ]
+    alone = [[each for each in conditions(plan) if symbols_of(each[0]) == {symbol}] for plan in plans]
 
     def takes(number: int) -> bool:
         symbols = {symbol: number}
@@ -100,9 +97,7 @@ def told(found: Sequence[tuple[int, int]], name: str) -> str:
     return f"{name} of {' or '.join(parts[:SHOWN])}{' ...' if len(parts) > SHOWN else ''}"
 
 
-def accepted(
-    plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping[str, Any] | None = None
-) -> str:
+def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping[str, Any] | None = None) -> str:
     """What is to be given to these plans: inputs, with the sizes that are open, and what is to hold of these.
 
     `names` are those of symbols, `relations` expressions of symbols by the name that they tell.
