@@ -238,6 +238,6 @@ def test_weights_take_less_room() -> None:
 def test_other_versions_say_so() -> None:
     data = bytearray(made(ADD))
     struct.pack_into("<I", data, 8, VERSION + 1)
-    struct.pack_into("<I", data, 20, zlib.crc32(data[:20]))
+    struct.pack_into("<I", data, 24, zlib.crc32(data[:24]))
     with pytest.raises(InvalidArgument, match=f"version {VERSION + 1} of the format.*compile the model anew"):
         InferenceSession(bytes(data))

@@ -38,7 +38,7 @@ def mutate(rng: Random, data: bytes) -> tuple[str, bytes]:
 def rewritten(manifest: Any, sections: Sequence[bytes]) -> bytes:
     """A bundle of this manifest as it is, which need not know its sections, with the right checksums."""
     text = json.dumps(manifest, separators=(",", ":")).encode()
-    head = struct.pack("<8s3I", MAGIC, VERSION, len(text), zlib.crc32(text))
+    head = struct.pack("<8s4I", MAGIC, VERSION, len(text), zlib.crc32(text), 0)
     data = head + struct.pack("<I", zlib.crc32(head)) + text
     for section in sections:
         data += bytes(-len(data) % ALIGNMENT) + section

@@ -79,7 +79,7 @@ def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
     site.data |= {
         "onnx": (assets() / "digits.onnx").read_bytes(),
         "empty": b"",
-        "version": digits[:8] + b"\4" + digits[9:],
+        "version": digits[:8] + b"\5" + digits[9:],
         "less": resized(digits, "w2", -4),
         "more": resized(digits, "w2", 4),
         "inner": digits[: Bundle(digits).sections["w2"].offset + 99],

@@ -8,8 +8,9 @@
 import { checkSections, sound } from "./soundness.js";
 
 const MAGIC = "137,83,68,88,13,10,26,10";
-const VERSION = 3;
-const HEAD = 24;
+const VERSION = 4;
+const HEAD = 28;
+const DENSEST = 1100; // bytes that one deflated byte can become
 const ALIGNMENT = 64;
 const BLOCK = 1 << 16;
 
@@ -147,14 +148,19 @@ export class Bundle {
     if (!head || head.subarray(0, 8).join() !== MAGIC) {
       throw new Error(`${name} is no bundle: make one with \`sardonyx compile model.onnx --output model.sdx\``);
     }
-    const [version, length, checksum, own] = new Uint32Array(head.buffer, 8, 4);
+    const [version, length, checksum, size, own] = new Uint32Array(head.buffer, 8, 5);
     if (crc32(head.subarray(0, HEAD - 4)) !== own) throw damaged(name, "its head");
     if (version !== VERSION) {
       throw new Error(`${name} has version ${version} of the format, and this script reads ${VERSION}: compile the model anew`);
     }
-    const text = await stream.bytes(length);
-    if (!text) throw cut(name, stream);
-    if (crc32(text) !== checksum) throw damaged(name, "its manifest");
+    const stored = await stream.bytes(length);
+    if (!stored) throw cut(name, stream);
+    if (crc32(stored) !== checksum || size > DENSEST * length) throw damaged(name, "its manifest");
+    const text = size ? new Uint8Array(size) : stored;
+    if (size) {
+      const [, isRight] = await inflated((give) => give(stored), size, 1, (piece, at) => text.set(piece, at));
+      if (!isRight) throw damaged(name, "its manifest");
+    }
     const manifest = sound(name, () => {
       const told = JSON.parse(new TextDecoder().decode(text));
       checkSections(told);

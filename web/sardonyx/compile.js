@@ -17,8 +17,8 @@ export { Tensor };
  * A session for an ONNX model: an address, or a File, a Blob or bytes.
  *
  * `target` is "wasm" (the default) or "webgpu", or both in the order in which they are wanted; `shapes` tells the sizes
- * of inputs, `{ image: [1, 3, 224, 224] }`, or several such; what is not given stays open, or is typically 16 as
- * "?16". `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which
+ * of inputs, `{ image: [1, 3, 224, 224] }`, or several such, `sizes` those of named dimensions, `{ batch: 1 }`; what is
+ * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S". `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which
  * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where Pyodide lies, `threads` and `signal` are as for
  * `load`.
  */
@@ -32,12 +32,12 @@ export async function compile(source, options = {}) {
 }
 
 /** The bundle that `compile` would run, as something that `load` takes. */
-export async function bundleOf(source, { target = "wasm", shapes = {}, pyodide, signal, progress } = {}) {
+export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, pyodide, signal, progress } = {}) {
   const tell = (stage, loaded, total) => progress?.({ stage, loaded, total });
   const engine = await engineOf();
   const [targets, adapter] = await usable([target].flat());
   const store = await Store.open(engine.digest);
-  const key = [targets, shapes, adapter];
+  const key = [targets, { shapes, sizes }, adapter];
   const isRemote = typeof source === "string" || source instanceof URL;
   const origin = isRemote ? await Origin.find(store, source, key) : null;
   const compiler = new Compiler(engine, pyodide, tell, signal);
@@ -48,7 +48,7 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, pyodide, 
     const digest = store.isThere ? await digestOf(model) : "";
     let bundle = digest && (await store.get(digest, ...key));
     if (!bundle) {
-      bundle = await compiler.compile(model, targets, shapes);
+      bundle = await compiler.compile(model, targets, shapes, sizes);
       await store.put(bundle, digest, ...key);
     }
     if (origin) await store.put(JSON.stringify({ ...origin.state, digest }), origin.address, ...key);
@@ -136,9 +136,9 @@ class Compiler {
   }
 
   /** The bundle's bytes; the model's go to the worker. */
-  compile(model, targets, shapes) {
+  compile(model, targets, shapes, sizes) {
     if (!this.worker) this.start();
-    this.worker.postMessage({ model, targets, shapes }, [model]);
+    this.worker.postMessage({ model, targets, shapes, sizes }, [model]);
     return this.answer;
   }
 

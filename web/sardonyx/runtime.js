@@ -146,8 +146,8 @@ class Session {
   refusal(tensors) {
     const { plans } = this.bundle.manifest.targets[this.target];
     const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
-    const accepted = plans.map(({ accepts }) => accepts).join(", or ");
-    return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other shapes (--shape, or shapes)`;
+    const accepted = [...new Set(plans.map(({ accepts }) => accepts))].join(", or ");
+    return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other sizes (--size, or sizes)`;
   }
 
   /** Give all memory back. */

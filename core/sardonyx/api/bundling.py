@@ -98,7 +98,7 @@ class _Maker:
         if compress:
             widths = {name: array.itemsize for name, array in arrays.items()}
             written = [each.deflated(widths.get(each.title, 1)) for each in written]
-        return format.write(manifest, written)
+        return format.write(manifest, written, compress)
 
     def _target(
         self, target: str, bundler: Bundler, given: Sequence[OpenInputs]
@@ -114,6 +114,7 @@ class _Maker:
             codes.setdefault(key, (code, same))
             return numbers.setdefault(key, len(numbers))
 
+        self._refused: list[str] = []
         plans_and_terms = [each for inputs in given for each in self._plans(bundler, inputs)]
         plans = [plan for plan, _ in plans_and_terms]
         if bad := sorted({label for plan in plans for label in foreign(plan)}):
@@ -127,7 +128,14 @@ class _Maker:
         stored = [{"accepts": accepts, **store(plan, number)} for plan, accepts in plans_and_terms]
         told, sections = bundler.write(list(codes.values()))
         listed = [[*each, reach(code)] for each, (code, _) in zip(told["codes"], codes.values(), strict=True)]
-        return {"provider": bundler.provider.name, **told, "codes": listed, "plans": stored}, sections
+        refused = list(dict.fromkeys(self._refused))
+        return {
+            "provider": bundler.provider.name,
+            **told,
+            "codes": listed,
+            "plans": stored,
+            "refuses": refused,
+        }, sections
 
     def _plans(self, bundler: Bundler, given: OpenInputs) -> list[tuple[Plan, str]]:
         """The plans for these inputs, and what they accept."""
@@ -146,6 +154,7 @@ class _Maker:
                 raise NotImplemented(f"output {value.name!r} is a {value.type}; bundles give tensors")
         names = names_of(plans[0], compiler.inputs)
         line = accepted(plans, names, sizes.in_names(cases.relations))
+        self._refused += cases.refusals()
         return [(plan, line) for plan in plans]
 
     def _collect(self, plan: Plan) -> None:

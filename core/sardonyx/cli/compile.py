@@ -1,10 +1,10 @@
 """compile a model for pages: one file that runs without Python
 
 The bundle holds plans, WebGPU shaders or WebAssembly, and weights; web/sardonyx/runtime.js runs it in a browser, and
-InferenceSession does so here. Shapes of inputs are fixed by --shape, image=1x3x224x224 or batch=1; an input may
-be given several shapes, and the bundle takes them all. A size with a question mark stays open, tokens=1x?16 being a
-sequence of any length, typically 16. So do sizes that neither the model nor --shape tells. Where the elements of an
-input decide on shapes or branches, --value gives typical ones, --value rate=16000.
+InferenceSession does so here. Sizes that the model leaves open stay open, with plans for 0, 1 and more. --size fixes
+them, batch=1, says what they typically are, sequence=?16, or how they go together, T=P+S; --shape does so for an input,
+image=1x3x224x224 or tokens=1x?16, which may be given several shapes: the bundle takes them all. Where the elements of
+an input decide on shapes or branches, --value gives typical ones, --value rate=16000.
 
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
@@ -31,10 +31,13 @@ if TYPE_CHECKING:
     from sardonyx.plans.bundle import Bundle
 
 TARGETS = ("wasm", "webgpu")
+REFUSALS = 3
+"""Sizes that the bundle does not take and that are shown."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
+    size = "sizes of named dimensions: a number, ?16 for an open one that is typically 16, or P+S"
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
     # argparse takes `--out`, too, the beginning of no other option
     parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where the bundle goes, model.sdx")
@@ -42,6 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--target", default="wasm", metavar="NAME,...", help="wasm, webgpu or both, the preferred one first (wasm)"
     )
     parser.add_argument("--shape", action="append", metavar="NAME=1x3x224x224", help=shape)
+    parser.add_argument("--size", action="append", metavar="NAME=?16,...", help=size)
     parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
     parser.add_argument(
         "--weights",
@@ -78,13 +82,15 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     refuse_unwritable("--output", args.output)
     source = Source(args.model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
+    sizes = sizes_of(args.size or ())
+    parts = bundle_of(source, targets, buckets, sizes=sizes, compress=args.compress, weights=args.weights)
     with writing("--output", args.output), replacing(args.output, 0o644) as file:
-        file.writelines(bundle_of(source, targets, buckets, compress=args.compress, weights=args.weights))
+        file.writelines(parts)
     told = facts(Bundle(args.output.read_bytes()))
     if args.weights != "float32":
         from sardonyx.cli.rounding import difference
 
-        told["rounded"] = difference(source.read(), args.model, args.output, buckets[0])
+        told["rounded"] = difference(source.read(), args.model, args.output, buckets[0], sizes)
     return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
 
 
@@ -119,6 +125,24 @@ def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[
     return [{name: sets[min(k, len(sets) - 1)] for name, sets in sets_by_name.items()} for k in range(count)]
 
 
+def sizes_of(texts: Sequence[str]) -> dict[str, str]:
+    """Sizes by name, as they are written.
+
+    >>> sizes_of(["P=?64, S=1", "T=P+S"])
+    {'P': '?64', 'S': '1', 'T': 'P+S'}
+    """
+    from sardonyx.errors import InvalidArgument
+
+    sizes = {}
+    for text in texts:
+        for part in text.split(","):
+            name, equals, size = (each.strip() for each in part.partition("="))
+            if not (name and equals and size):
+                raise InvalidArgument(f"--size {text}: write names and sizes, as in --size batch=1,sequence=?16")
+            sizes[name] = size
+    return sizes
+
+
 def _is_name(size: DimLike) -> TypeGuard[str]:
     return isinstance(size, str)
 
@@ -146,18 +170,27 @@ def _size(text: str, where: str) -> int | str:
 
 
 def facts(bundle: Bundle) -> dict[str, Any]:
-    """What is in a bundle, in bytes, and what it takes."""
+    """What is in a bundle, in bytes, and what it takes; `plan` is what one more plan adds to the download."""
+    from sardonyx.plans.bundle.deflated import deflate
+
     manifest = bundle.manifest
     sizes = {title: section.nbytes for title, section in bundle.sections.items()}
     weights = sum(sizes[title] for title in manifest["weights"])
+    plans = [plan for told in manifest["targets"].values() for plan in told["plans"]]
     return {
         "bytes": {
-            "plans": len(json.dumps(manifest, separators=(",", ":"), ensure_ascii=False).encode()),
+            "plans": bundle.head,
+            "plan": sum(len(deflate(json.dumps(plan).encode(), 1)) for plan in plans) // len(plans),
             "code": {title: size for title, size in sizes.items() if title not in manifest["weights"]},
             "weights": weights,
         },
         "targets": {
-            target: {"codes": len(told["codes"]), "accepts": [plan["accepts"] for plan in told["plans"]]}
+            target: {
+                "codes": len(told["codes"]),
+                "plans": len(told["plans"]),
+                "accepts": list(dict.fromkeys(plan["accepts"] for plan in told["plans"])),
+                "refuses": told["refuses"],
+            }
             for target, told in manifest["targets"].items()
         },
     }
@@ -166,7 +199,8 @@ def facts(bundle: Bundle) -> dict[str, Any]:
 def render(screen: Screen, data: dict[str, Any]) -> None:
     sizes = data["bytes"]
     screen.heading(f"{Path(data['model']).name}, compiled")
-    rows = [["Plans", nbytes(sizes["plans"])]]
+    counts = ", ".join(f"{told['plans']} for {target}" for target, told in data["targets"].items())
+    rows = [[f"Plans, {counts}", nbytes(sizes["plans"])]]
     rows += [[f"Code, {title}", nbytes(size)] for title, size in sizes["code"].items()]
     weights = "Weights" if data["stored"] == "float32" else f"Weights, {data['stored']}"
     screen.table(["", ">Size"], [*rows, [weights, nbytes(sizes["weights"])]])
@@ -178,5 +212,11 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     screen.heading("Takes")
     for line in dict.fromkeys(line for told in data["targets"].values() for line in told["accepts"]):
         screen.line(line)
+    if refused := list(dict.fromkeys(line for told in data["targets"].values() for line in told["refuses"])):
+        screen.heading("Does not take")
+        for line in refused[:REFUSALS]:
+            screen.line(line)
+        if len(refused) > REFUSALS:
+            screen.line(f"and {len(refused) - REFUSALS} more, which --json lists", quiet=True)
     screen.heading("Written")
     screen.line(data["output"])

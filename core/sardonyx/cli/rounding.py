@@ -14,9 +14,13 @@ from sardonyx.cli.comparison import worst
 from sardonyx.cli.feeds import feeds
 from sardonyx.errors import SardonyxError
 from sardonyx.model.ir import Model
+from sardonyx.sizes.parse import parsed
+from sardonyx.sizes.polynomial import evaluate
 
 
-def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical]) -> dict[str, Any]:
+def difference(
+    model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical], sizes: Mapping[str, str]
+) -> dict[str, Any]:
     """`error`, relative to the largest expected value; where it is None, `reason` tells why."""
     arrays = {name: value for name, value in bucket.items() if isinstance(value, np.ndarray)}
     shapes = [
@@ -24,6 +28,7 @@ def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typic
         for name, sizes in bucket.items()
         if name not in arrays
     ]
+    shapes += [f"{name}={number}" for name, number in _numbers(sizes).items()]
     try:
         values = feeds(model, None, shapes).present | arrays
         expected = InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, values)
@@ -33,6 +38,21 @@ def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typic
     if error == float("inf"):
         return {"error": None, "reason": "integers, texts, shapes or what is finite differ"}
     return {"error": error}
+
+
+def _numbers(sizes: Mapping[str, str]) -> dict[str, int]:
+    """The sizes that are given, 1 where they are open.
+
+    >>> _numbers({"T": "P+S", "P": "?4", "S": "1"})
+    {'P': 4, 'S': 1, 'T': 5}
+    """
+    words = {name: size.removeprefix("?") or "1" for name, size in sizes.items()}
+    numbers = {name: int(word) for name, word in words.items() if word.isdecimal()}
+    for name, word in words.items():
+        if name not in numbers:
+            size = parsed(word)
+            numbers[name] = evaluate(size.json(), dict.fromkeys(size.symbols(), 1) | numbers)
+    return numbers
 
 
 def told(facts: Mapping[str, Any]) -> str:

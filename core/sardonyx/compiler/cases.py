@@ -24,7 +24,7 @@ from sardonyx.errors import Fail, InvalidArgument, SardonyxError
 from sardonyx.plans.acceptance import LARGEST, holds, intervals
 from sardonyx.plans.plan import Launch, Plan, Read
 from sardonyx.plans.wording import renamed
-from sardonyx.sizes.polynomial import ONE, Poly, symbol, to_text
+from sardonyx.sizes.polynomial import ONE, Poly, evaluate, symbol, to_text
 from sardonyx.sizes.sizecode import symbols_of
 
 MOST_PLANS = 8
@@ -173,36 +173,38 @@ class Cases:
 
     def _cover(self) -> None:
         """Have plans for what the plans so far do not hold for."""
-        for numbers in self._points():
-            if self._accepted(numbers, {}) is None:
-                self._add(numbers, {})
-        for name in self._free():
-            while self._widen(name):
-                pass
+        count = 0
+        while count < len(self.cases):
+            count = len(self.cases)
+            for numbers in self._points(1):
+                self._add_new(numbers)
+            for name in self._free():
+                self._widen(name)
+        for numbers in self._points(1, 0):
+            self._add_new(numbers)
         for case in list(self.cases):
             self._flip(case)
 
-    def _points(self) -> list[Numbers]:
-        """Combinations of more, one and none of each size, those first that differ least from the general case."""
+    def _points(self, *few: int) -> list[Numbers]:
+        """Combinations of more and few of each size, those first that differ least from the general case."""
         free = self._free()
         general = self.cases[0].numbers
-        choices = [dict.fromkeys((general[name], max(general[name], 2), 1, 0)) for name in free]
+        choices = [
+            dict.fromkeys((general[name], max(general[name], 2), *(case.numbers[name] for case in self.cases), *few))
+            for name in free
+        ]
         found = sorted(
             product(*choices),
             key=lambda point: sum(number != general[name] for number, name in zip(point, free, strict=True)),
         )
         return [self._told(dict(zip(free, point, strict=True))) for point in found[:MOST_POINTS]]
 
-    def _widen(self, name: str) -> bool:
-        """Whether there is one more plan, for a size just beyond those that the plans so far take."""
+    def _widen(self, name: str) -> None:
+        """Have a plan for a size just beyond those that the plans so far take."""
         found = intervals([case.plan for case in self.cases], self.sizes.symbols[name])
         beyond = [found[0][0] - 1] * (found[0][0] > 2) + [found[-1][1] + 1] * (found[-1][1] < LARGEST) if found else []
-        count = len(self.cases)
         for number in beyond:
-            numbers = self._told({each: self.cases[0].numbers[each] for each in self._free()} | {name: number})
-            if self._accepted(numbers, {}) is None:
-                self._add(numbers, {})
-        return len(self.cases) > count
+            self._add_new(self._told({each: self.cases[0].numbers[each] for each in self._free()} | {name: number}))
 
     def _flip(self, case: Case) -> None:
         """Have plans for elements of inputs that decide otherwise than in this case."""
@@ -236,7 +238,7 @@ class Cases:
         plan = self._compiled(numbers, {})
         if _difference(plan, general.plan) <= ANOTHER:
             return False
-        held = [point for point in self._points() if self._accepted(point, {})]
+        held = [point for point in self._points(1, 0) if self._accepted(point, {})]
         is_one = (reduce(mul, (symbol(self.sizes.symbols[name]) for name in names)) - ONE).json()
         others = [case.plan for case in self.cases if holds(case.plan, self._symbols(numbers))]
         for other in others:
@@ -265,8 +267,13 @@ class Cases:
     def _symbols(self, numbers: Numbers) -> Numbers:
         return {symbol_: numbers[name] for name, symbol_ in self.sizes.symbols.items()}
 
+    def _add_new(self, numbers: Numbers) -> None:
+        """Have a plan for these numbers, if none holds for them and none has failed."""
+        if self._accepted(numbers, {}) is None and all(numbers != failed for failed, _ in self.refused):
+            self._add(numbers, {})
+
     def _add(self, numbers: Numbers, read: Numbers) -> None:
-        """Have a plan for this case, if the graph makes sense there."""
+        """Have a plan for this case, if the graph makes sense there, and not of nothing alone."""
         if len(self.cases) == MOST_PLANS:
             self.refused.append((numbers, Fail(f"{MOST_PLANS} plans are made for other sizes: tell some of them")))
             return
@@ -275,8 +282,14 @@ class Cases:
         except SardonyxError as error:
             self.refused.append((numbers, error))
         else:
-            if holds(case.plan, self._symbols(numbers)):
+            if holds(case.plan, self._symbols(numbers)) and (all(numbers.values()) or self._gives(case)):
                 self.cases.append(case)
+
+    def _gives(self, case: Case) -> bool:
+        """Whether there is anything in an output."""
+        known = self._symbols(case.numbers)
+        shapes = [[size for size in port.shape if symbols_of(size) <= known.keys()] for port in case.plan.outputs]
+        return any(all(evaluate(size, known) for size in shape) for shape in shapes)
 
     def _compiled(self, numbers: Numbers, hints: Numbers) -> Plan:
         return self.compiler.compile(self.sizes.feeds(numbers, self.values), hints, relations=self.relations)

@@ -107,7 +107,7 @@ def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping
     more = f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else ""
     sizes = [told(intervals(plans, symbol), names[symbol]) for symbol in plans[0].symbols]
     sizes += [f"{name} = {to_text(renamed(size, names))}" for name, size in (relations or {}).items()]
-    everywhere = [guard for guard in plans[0].guards if all(guard in plan.guards for plan in plans)]
+    everywhere = [g for g in plans[0].guards if g[1] == ">=" or all(g in plan.guards for plan in plans)]
     joint = [
         guard_text(renamed(size, names), relation, truth)
         for size, relation, truth in everywhere

@@ -12,10 +12,11 @@ from sardonyx.errors import SardonyxError
 from sardonyx.plans.plan_cache import Source
 
 
-def compile(model: Any, targets: Any, shapes: Any) -> Any:
+def compile(model: Any, targets: Any, shapes: Any, sizes: Any) -> Any:
     """The bundle of a model, an ArrayBuffer, which is emptied, as a Uint8Array; what is wrong with it as a text.
 
-    `targets` is a list, `shapes` an object of sizes or Tensors by input name, or a list of such: JavaScript's.
+    `targets` is a list, `shapes` an object of sizes or Tensors by input name, or a list of such, `sizes` an object of
+    sizes by their names: JavaScript's.
     """
     from js import Uint8Array
 
@@ -25,7 +26,7 @@ def compile(model: Any, targets: Any, shapes: Any) -> Any:
     try:
         requested = shapes.to_py()
         buckets = [_bucket(each) for each in (requested if isinstance(requested, list) else [requested])]
-        parts = list(bundle_of(Source(data), targets.to_py(), buckets or [{}]))
+        parts = list(bundle_of(Source(data), targets.to_py(), buckets or [{}], sizes=sizes.to_py()))
     except Exception as error:
         return _text(error)
     bundle = Uint8Array.new(sum(map(len, parts)))

@@ -15,7 +15,7 @@ from sardonyx.plans.bundle.deflated import BLOCK, deflate, inflate
 from sardonyx.plans.soundness import reading
 
 MAGIC = b"\x89SDX\r\n\x1a\n"
-VERSION = 3
+VERSION = 4
 """Raised whenever a reader of the old format would go wrong."""
 ALIGNMENT = 64
 SMALLEST = 1 << 12
@@ -24,7 +24,7 @@ WORTH = 0.97
 """A section stays as it is unless deflating reduces its size to this fraction."""
 DENSEST = 1100
 """The most bytes that one byte of a deflated section can become."""
-_HEAD = struct.Struct("<8s4I")
+_HEAD = struct.Struct("<8s5I")
 
 
 class Section(NamedTuple):
@@ -58,12 +58,16 @@ def is_bundle(data: bytes | memoryview) -> bool:
     return bytes(data[: len(MAGIC)]) == MAGIC
 
 
-def write(manifest: dict[str, Any], sections: Sequence[Content]) -> Iterator[bytes | memoryview]:
-    """The parts of a bundle in order. The manifest is completed with the list of sections."""
+def write(
+    manifest: dict[str, Any], sections: Sequence[Content], compress: bool = False
+) -> Iterator[bytes | memoryview]:
+    """The parts of a bundle in order. The manifest is completed with the list of sections, and may be deflated."""
     text = json.dumps(
         {**manifest, "sections": list(map(_listed, sections))}, separators=(",", ":"), ensure_ascii=False
     ).encode()
-    head = struct.pack("<8s3I", MAGIC, VERSION, len(text), zlib.crc32(text))
+    size = len(text) if compress else 0
+    text = deflate(text, 1) if compress else text
+    head = struct.pack("<8s4I", MAGIC, VERSION, len(text), zlib.crc32(text), size)
     yield head + struct.pack("<I", zlib.crc32(head)) + text
     end = _HEAD.size + len(text)
     for each in sections:
@@ -78,7 +82,8 @@ def _listed(content: Content) -> list[Any]:
 
 
 class Bundle:
-    """A bundle in memory, or mapped from a file; `name` is what errors call it, `fingerprint` that of its manifest.
+    """A bundle in memory, or mapped from a file; `name` is what errors call it, `fingerprint` that of its manifest,
+    `head` the bytes before its sections.
 
     Raises InvalidArgument where the bytes are no bundle, not all of it, or of another version.
     """
@@ -89,7 +94,7 @@ class Bundle:
         with reading(name):
             self.manifest: dict[str, Any] = self._read()
             self.sections: dict[str, Section] = {}
-            end = self._end
+            end = self.head
             for title, nbytes, *more in _sound(self.manifest["sections"]):
                 end += -end % ALIGNMENT
                 self.sections[title] = Section(end, nbytes, *more)
@@ -105,21 +110,23 @@ class Bundle:
             )
         if len(data) < _HEAD.size:
             raise InvalidArgument(f"{name} is cut off: it has {len(data)} bytes; fetch it anew")
-        _, version, length, checksum, own = _HEAD.unpack_from(data)
+        _, version, length, checksum, size, own = _HEAD.unpack_from(data)
         if zlib.crc32(data[: _HEAD.size - 4]) != own:
             raise InvalidArgument(f"{name} is damaged: its head does not match its checksum; fetch it anew")
         if version != VERSION:
             raise InvalidArgument(
                 f"{name} has version {version} of the format, and this release reads {VERSION}: compile the model anew"
             )
-        self._end = _HEAD.size + length
-        if len(data) < self._end:
+        self.head = _HEAD.size + length
+        if len(data) < self.head:
             raise InvalidArgument(f"{name} is cut off: it has {len(data):,} bytes; fetch it anew")
-        text = data[_HEAD.size : self._end]
+        text = data[_HEAD.size : self.head]
         if zlib.crc32(text) != checksum:
             raise InvalidArgument(f"{name} is damaged: its manifest does not match its checksum; fetch it anew")
         self.fingerprint = fingerprint(text).digest()
-        manifest: dict[str, Any] = json.loads(bytes(text))
+        if size > DENSEST * length:
+            raise UnsoundError(f"its manifest cannot hold {size:,} bytes")
+        manifest: dict[str, Any] = json.loads(inflate(text, size, 1).tobytes() if size else bytes(text))
         return manifest
 
     def section(self, title: str) -> memoryview:

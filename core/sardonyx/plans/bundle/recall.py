@@ -118,8 +118,8 @@ def _agree(values: Sequence[Value], ports: Sequence[Port], are_fed: bool) -> Non
 
 
 def accepts(target: Mapping[str, Any]) -> str:
-    """The inputs that each plan of a target accepts, a line for each."""
-    return "".join(f"\n  {plan['accepts']}" for plan in target["plans"])
+    """The inputs that the plans of a target accept, a line for each set of them."""
+    return "".join(f"\n  {line}" for line in dict.fromkeys(plan["accepts"] for plan in target["plans"]))
 
 
 def _codes(bundle: Bundle, provider: Provider, target: Mapping[str, Any]) -> Sequence[Any]:
