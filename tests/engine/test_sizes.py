@@ -113,7 +113,8 @@ def test_the_plans_that_were_not_used_for_longest_go() -> None:
         assert session.run(None, {"shape": np.ones(rank, np.int64)})[0].ndim == rank
         return session.compiled - before
 
-    assert [compiled(rank) for rank in range(MOST_PLANS)] == [1] * MOST_PLANS
+    found = [compiled(rank) for rank in range(MOST_PLANS)]
+    assert found == [1, 1, 0, *[1] * (MOST_PLANS - 3)]  # with the second one came a plan for more
     assert compiled(0) == 0
     assert compiled(MOST_PLANS) == 1
     assert len(session.plans) == MOST_PLANS

@@ -23,6 +23,7 @@ class LoadedBundle:
     facts: Facts
     names: WeightTable
     is_bundle = True
+    is_covered = True
 
     def __init__(self, bundle: Bundle, providers: ExecutionProviders) -> None:
         self._bundle = bundle
@@ -57,6 +58,13 @@ class LoadedBundle:
         raise InvalidArgument(
             f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{accepts(self._told)}"
         )
+
+    def cover(self, plans: Sequence[Plan], feeds: Sequence[Feed], before: Sequence[tuple[int, ...]]) -> list[Plan]:
+        """None: its plans are all that there are."""
+        return []
+
+    def all_plans(self) -> list[Plan]:
+        return []
 
     def assignment(self, plans: Sequence[Plan]) -> Any:
         """Raises Fail."""

@@ -16,7 +16,10 @@ from sardonyx.api.options import SessionOptions
 from sardonyx.common import debug
 from sardonyx.common.garbage import paused
 from sardonyx.common.spill import Spill
+from sardonyx.compiler import coverage
+from sardonyx.compiler.cases import Cases
 from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.compiler.partition import limited
 from sardonyx.model.ir import Graph, Model, Value
 from sardonyx.model.structure import Form
@@ -56,6 +59,8 @@ class LoadedModel:
         self._disabled = disabled
         self._providers = providers
         self._profiling = profiling
+        self.is_covered = False
+        """Whether there are plans for sizes that were not met."""
         self._key: bytes | None = None
         self._compilers: dict[frozenset[str], Compiler] = {}
         self._lock = threading.RLock()
@@ -64,7 +69,7 @@ class LoadedModel:
         """The plans of earlier sessions; the devices are open by now, where they can be."""
         self._key = plan_cache.key(self._source, self._options, self._providers.chosen, self._disabled)
         if earlier := plan_cache.recall(self._key, self._source):
-            self.facts, self.names = earlier.facts, earlier.names
+            self.facts, self.names, self.is_covered = earlier.facts, earlier.names, earlier.is_covered
             return earlier.plans
         self.names = WeightTable()
         self.facts = Facts.of(self._model, self._graph, self._compiler(NOTHING).inputs)
@@ -102,6 +107,30 @@ class LoadedModel:
         debug.say(debug.TIMES, f"compiled in {1e3 * (time.perf_counter() - start):.1f} ms")
         return plan
 
+    def cover(self, plans: Sequence[Plan], feeds: Sequence[Feed], before: Sequence[tuple[int, ...]]) -> list[Plan]:
+        """Plans for other sizes than those of two calls, the latter with these feeds, once for all sessions."""
+        if self.is_covered:
+            return []
+        self.is_covered = True
+        compiler = self._compiler(NOTHING)
+        with self._profiling.span("compile"), paused(), self._sparing():
+            found = coverage.cover(plans, feeds, before, lambda others: compiler.compile(others, {}))
+        for plan in found:
+            self._tell(plan)
+        self._remember([*plans, *found])
+        return found
+
+    def all_plans(self) -> list[Plan]:
+        """Plans for all sizes that the model leaves open, with made-up ones: 0, 1 and more."""
+        self.is_covered = True
+        compiler = self._compiler(NOTHING)
+        with self._profiling.span("compile"), paused(), self._sparing():
+            plans = Cases(compiler, OpenSizes(compiler.inputs)).make()
+        for plan in plans:
+            self._tell(plan)
+        self._remember(plans)
+        return plans
+
     def assignment(self, plans: Sequence[Plan]) -> list[OrtEpAssignedSubgraph]:
         """Which nodes run on which provider, by the latest of these plans or, without one, for some sizes."""
         plan = plans[0] if plans else guessed(self._compiler(NOTHING))
@@ -119,7 +148,7 @@ class LoadedModel:
     def _remember(self, plans: Sequence[Plan]) -> None:
         """Keep plans for other processes, and no page of the files in memory."""
         if plans:
-            plan_cache.remember(self._key, self._source, self.facts, plans[:MOST_PLANS])
+            plan_cache.remember(self._key, self._source, self.facts, plans[:MOST_PLANS], self.is_covered)
         self._source.forget()
 
     # ---- preparing

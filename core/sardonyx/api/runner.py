@@ -11,7 +11,7 @@ from sardonyx.api.execution_providers import ExecutionProviders, threads_of
 from sardonyx.api.feeds import fed_to
 from sardonyx.api.loaded_bundle import LoadedBundle
 from sardonyx.api.loaded_model import LoadedModel
-from sardonyx.api.model_interface import ModelInterface
+from sardonyx.api.model_interface import NOTHING, ModelInterface
 from sardonyx.api.options import RunOptions, SessionOptions
 from sardonyx.api.ort_value import OrtValue
 from sardonyx.api.outputs import Outputs, Ran, Target
@@ -21,7 +21,7 @@ from sardonyx.common.garbage import paused
 from sardonyx.common.strings import RunStrings, StaleStringsError
 from sardonyx.common.termination import governed
 from sardonyx.errors import DeviceLost, MustAwait
-from sardonyx.model.structure import Form, form, leaves
+from sardonyx.model.structure import TENSOR, Form, form, leaves
 from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.plan_cache import StalePlanError
@@ -54,6 +54,7 @@ class Runner:
     ) -> None:
         """A model at a path or in bytes on the providers of these names; if `strict`, nobody else's are among them."""
         threads.check(threads_of(options))
+        self._shapes: list[tuple[int, ...]] | None = None
         self.profiling = Profiling(options)
         self._lock = threading.Lock()
         bundle = open_bundle(given)
@@ -169,7 +170,24 @@ class Runner:
         except StalePlanError:
             function.forget()
             return self._ran(call)
+        if not self.model.is_covered and fed == NOTHING:
+            self._cover(feeds, plan)
         return Ran(handles, plan.results, strings, release)
+
+    def _cover(self, feeds: Sequence[Feed], plan: Plan) -> None:
+        """Have plans for other sizes, too, when there have been two: a third is to find its plan there."""
+        shapes = [feed.shape for feed in feeds]
+        before, self._shapes = self._shapes, shapes
+        if plan.symbols and all(form == TENSOR for form in plan.arguments) and before not in (None, shapes):
+            for more in self.model.cover(self.variants.plans, feeds, before):
+                self.variants.main.remember(more)
+
+    def plan_all(self) -> None:
+        """Have plans for all sizes that the model leaves open, with their code."""
+        with self.variants.turn():
+            self.providers.open()
+            for plan in self.model.all_plans():
+                self.variants.main.add(plan)
 
     # ---- devices that are lost
 

@@ -175,14 +175,19 @@ class InferenceSession:
 
     def warm_up(self, *shapes: Mapping[str, Sequence[int]]) -> None:
         """Run once, on zeros, for inputs of each of these sets of shapes, so that later runs have no plan to make, no
-        code to compile and no weights to upload. Inputs whose sizes the model tells may be left out.
+        code to compile and no weights to upload. Inputs whose sizes the model tells may be left out. Without any shapes
+        there are plans for all sizes that the model leaves open, and no run if there are such.
 
         >>> from sardonyx.demo import assets
         >>> session = InferenceSession(assets() / "digits.onnx")
         >>> session.warm_up({"image": (1, 1, 28, 28)}, {"image": (8, 1, 28, 28)})
         """
+        inputs = self._runner.interface.facts.inputs
+        if not shapes and not all(isinstance(size, int) for value in inputs for size in value.shape or (None,)):
+            self._runner.plan_all()
+            return
         for each in shapes or ({},):
-            self.run(None, blank(self._runner.interface.facts.inputs, each))
+            self.run(None, blank(inputs, each))
 
     def check_outputs(self, output_names: Sequence[str] | None) -> None:
         """Raise InvalidArgument where the model has no output of a name."""

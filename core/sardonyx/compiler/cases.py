@@ -240,7 +240,7 @@ class Cases:
             return False
         held = [point for point in self._points(1, 0) if self._accepted(point, {})]
         is_one = (reduce(mul, (symbol(self.sizes.symbols[name]) for name in names)) - ONE).json()
-        others = [case.plan for case in self.cases if holds(case.plan, self._symbols(numbers))]
+        others = [case.plan for case in self.cases if self._holds(case, numbers, {})]
         for other in others:
             other.guards.append([is_one, "==", False])
         plan.guards.append([is_one, "==", True])
@@ -261,8 +261,10 @@ class Cases:
 
     def _accepted(self, numbers: Numbers, read: Numbers) -> Case | None:
         """The case whose plan holds for these numbers."""
-        symbols = {**self._symbols(numbers), **read}
-        return next((case for case in self.cases if holds(case.plan, symbols)), None)
+        return next((case for case in self.cases if self._holds(case, numbers, read)), None)
+
+    def _holds(self, case: Case, numbers: Numbers, read: Numbers) -> bool:
+        return holds(case.plan, [feed.shape for feed in self.sizes.feeds(numbers, self.values)], read)
 
     def _symbols(self, numbers: Numbers) -> Numbers:
         return {symbol_: numbers[name] for name, symbol_ in self.sizes.symbols.items()}
@@ -282,7 +284,7 @@ class Cases:
         except SardonyxError as error:
             self.refused.append((numbers, error))
         else:
-            if holds(case.plan, self._symbols(numbers)) and (all(numbers.values()) or self._gives(case)):
+            if self._holds(case, numbers, {}) and (all(numbers.values()) or self._gives(case)):
                 self.cases.append(case)
 
     def _gives(self, case: Case) -> bool:

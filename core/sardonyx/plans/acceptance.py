@@ -19,8 +19,17 @@ SHOWN = 3
 """Inputs and conditions that are shown."""
 
 
-def holds(plan: Plan, symbols: Mapping[str, int]) -> bool:
-    """Whether a plan holds for these numbers of symbols; what other symbols decide is left out."""
+def holds(plan: Plan, shapes: Sequence[tuple[int, ...]], read: Mapping[str, int] | None = None) -> bool:
+    """Whether a plan holds for inputs of these shapes, and numbers that their elements tell; what other symbols decide
+    is left out."""
+    symbols = dict(read or {})
+    for name, places in plan.symbols.items():
+        sizes = {shapes[number][axis] for number, axis in places if axis < len(shapes[number])}
+        if len(sizes) != 1:
+            return False
+        symbols[name] = sizes.pop()
+    if [tuple(evaluate(size, symbols) for size in port.shape) for port in plan.inputs] != [*shapes]:
+        return False
     return all(
         _is(expression, relation, symbols) == truth
         for expression, relation, truth in conditions(plan)

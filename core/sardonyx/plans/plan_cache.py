@@ -307,6 +307,8 @@ class Remembered:
     facts: Facts
     plans: list[Plan]
     names: WeightTable
+    is_covered: bool = True
+    """Whether there are plans for sizes that were not met."""
 
 
 def recall(key: bytes | None, source: Source) -> Remembered | None:
@@ -336,7 +338,8 @@ def _decode(stored: memoryview, source: Source) -> Remembered:
     for plan in plans:
         check(plan)
         _close(plan)
-    return Remembered(Facts.from_data(data["facts"]), plans, WeightTable(strings, arrays, source.identify))
+    names = WeightTable(strings, arrays, source.identify)
+    return Remembered(Facts.from_data(data["facts"]), plans, names, data["is_covered"])
 
 
 def _close(plan: Plan) -> None:
@@ -351,7 +354,7 @@ def _stale(hints: Mapping[str, int]) -> NoReturn:
     raise StalePlanError
 
 
-def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Plan]) -> None:
+def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Plan], is_covered: bool = False) -> None:
     """Keep plans for later sessions, unless the model's files are in flux, or the constants too large."""
     if key is None or source.files is None:
         return
@@ -374,6 +377,7 @@ def remember(key: bytes | None, source: Source, facts: Facts, plans: Sequence[Pl
                 "arrays": arrays,
                 "plans": [plan.data(lambda array: None) for plan in plans],
                 "strings": list(plans[0].strings),
+                "is_covered": is_covered,
             }
         ).encode()
     except (TypeError, ValueError):  # texts that are no UTF-8
