@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         OrtEpAssignedSubgraph,
     )
     from sardonyx.api.capi.native import SessionIOBinding
+    from sardonyx.api.compile import compile as compile
     from sardonyx.api.devices import (
         OrtAllocatorType,
         OrtArenaCfg,

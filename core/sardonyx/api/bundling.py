@@ -16,6 +16,7 @@ from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import InvalidArgument, NotImplemented
 from sardonyx.model.structure import TENSOR
+from sardonyx.passes.changes import change
 from sardonyx.passes.narrow import Narrowing
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plans.acceptance import accepted
@@ -63,7 +64,7 @@ class _Maker:
     def __init__(self, source: Source, options: SessionOptions, narrowing: Narrowing) -> None:
         self._source = source
         self._narrowing = narrowing
-        self._model = source.read()
+        self._model = change(source.read(), options.changes)
         self._options = options
         self._names = WeightTable(identify=source.content)
         self._facts: Facts | None = None

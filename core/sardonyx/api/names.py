@@ -42,6 +42,7 @@ HOMES = {
     "SessionOptions": "api.options",
     "SparseTensor": "api.sparse",
     "__version__": "version",
+    "compile": "api.compile",
     "copy_tensors": "api.ort_value_vector",
     "create_and_register_allocator": "api.devices",
     "create_and_register_allocator_v2": "api.devices",

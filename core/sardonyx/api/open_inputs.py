@@ -23,8 +23,8 @@ nothing is known; or a typical value, for an input whose elements decide on shap
 class OpenInputs:
     """The inputs of a model for which a set of plans is made.
 
-    `model` has inputs of the sizes that are given, `typical` are numbers by the names of sizes (`size_name`), `relations`
-    tell sizes by those of others, `values` are typical inputs, `ranks` those of inputs that declare none.
+    `model` has inputs of the sizes that are given, `typical` are numbers by the names of sizes (`size_name`),
+    `relations` tell sizes by those of others, `values` are typical inputs, `ranks` those of inputs that declare none.
     """
 
     model: Model
@@ -35,7 +35,7 @@ class OpenInputs:
 
 
 def open_inputs(model: Model, typical: Mapping[str, Typical], sizes: Mapping[str, int | str]) -> OpenInputs:
-    """A model's inputs, of which these are `typical`; `sizes` are numbers, `?16` or `P + S` by the names of sizes.
+    """A model's inputs, of which these are `typical`; `sizes` are numbers, `?16` or `P + S` by name.
 
     A name of a dimension is known from the first input that has it. Raises InvalidArgument for what makes no sense.
     """

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import combinations, product
@@ -18,7 +19,7 @@ from operator import mul
 
 import numpy as np
 
-from sardonyx.compiler.compile import Compiler, UnsettledError, relate
+from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
 from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import Fail, InvalidArgument, SardonyxError
 from sardonyx.plans.acceptance import LARGEST, holds, intervals
@@ -33,8 +34,9 @@ MOST_POINTS = 81
 """How many combinations of sizes are looked at."""
 ANOTHER = 1 / 8
 """The part of the launches that run other code, beyond which a case has a plan of its own."""
-STARTS = ((16, 8), (64, 32), (320, 64), (16000, 160), (1, 0))
+STARTS = ((16, 8), (64, 32), (320, 64), (16000, 160), (4, 1))
 """What numbers are made up from: the first one, and what is added from one size to the next."""
+ONES = (1, 0)
 
 Numbers = Mapping[str, int]
 Relations = MutableMapping[str, Poly]
@@ -71,6 +73,7 @@ class Cases:
         self.cases.append(Case(self._compiled(numbers, {}), numbers))
         self._cover()
         self._specialize()
+        self._stretch()
         return [case.plan for case in self.cases]
 
     def refusals(self) -> list[str]:
@@ -87,12 +90,12 @@ class Cases:
     def _general(self) -> Numbers:
         """Numbers of which as little is forced as can be: more than one of everything, if that works."""
         errors: list[SardonyxError] = []
-        for start in STARTS:
+        for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
             found: list[tuple[int, Numbers, Relations]] = []
             names = [name for name in self.sizes.names if name not in self.sizes.first()]
             for largest in [None, *(names if len(names) > 2 else ())]:
                 try:
-                    numbers, relations = self._settled(self._made_up(1, start, largest), self.relations)
+                    numbers, relations = self._settled(self._made_up(1, start, largest), force)
                 except InvalidArgument:
                     raise
                 except SardonyxError as error:
@@ -110,10 +113,8 @@ class Cases:
         more = dict(numbers)
         for number, name in enumerate(sorted(self.sizes.first() - {*self.typical})):
             more[name] = max(more[name], 2 + number)
-        try:
-            numbers, self.relations = self._settled(more, self.relations)
-        except SardonyxError:
-            pass
+        with suppress(SardonyxError):
+            numbers, self.relations = self._settled(more, Force.RELATIONS)
         return numbers
 
     def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
@@ -128,28 +129,25 @@ class Cases:
             made[largest] = sum(made.values()) + step
         return made | dict(self.typical)
 
-    def _settled(self, made: dict[str, int], given: Relations) -> tuple[Numbers, Relations]:
+    def _settled(self, made: dict[str, int], force: Force) -> tuple[Numbers, Relations]:
         """These numbers, or those that follow where the graph forces some of them, with all relations."""
-        numbers, relations = dict(made), dict(given)
+        numbers, relations = dict(made), dict(self.relations)
         progress = -1
         while True:
             told = self.sizes.told(numbers, relations)
             feeds = self.sizes.feeds(told, self.values)
             try:
-                trace, _ = self.compiler.trace(feeds, {}, relations=relations, is_free=True)
+                trace, _ = self.compiler.trace(feeds, {}, relations=relations, force=force)
             except UnsettledError as error:
-                assert isinstance(error.__cause__, SardonyxError)
                 if error.progress <= progress:
-                    raise error.__cause__ from None
+                    raise error.reason from None
                 progress = error.progress
-                self._relate(error, error.__cause__, numbers, relations)
+                self._relate(error, numbers, relations)
             else:
                 trace.dissolve()
                 return self.sizes.told(numbers, relations), relations
 
-    def _relate(
-        self, error: UnsettledError, cause: SardonyxError, numbers: dict[str, int], relations: Relations
-    ) -> None:
+    def _relate(self, error: UnsettledError, numbers: dict[str, int], relations: Relations) -> None:
         """Have a relation from now on, and numbers that agree with it and with those that are given."""
         names = {symbol_: name for name, symbol_ in self.sizes.symbols.items()}
         polynomial = error.solved.polynomial
@@ -167,7 +165,7 @@ class Cases:
                 return
         if told != wanted:
             text = to_text(renamed(polynomial.json(), names))
-            raise InvalidArgument(f"{name} is {text}, {told} here and not {wanted}: else {cause}") from cause
+            raise InvalidArgument(f"{name} is {text}, {told} here and not {wanted}: else {error.reason}") from error
 
     # ---- other cases
 
@@ -220,10 +218,7 @@ class Cases:
 
     def _specialize(self) -> None:
         """Have plans for sizes of 1, alone and together, where much of the code is another."""
-        worth: list[str] = []
-        for name in self._free():
-            if self._special([name]):
-                worth.append(name)
+        worth = [name for name in self._free() if self._special([name])]
         for number in range(2, len(worth) + 1):
             for names in combinations(worth, number):
                 self._special(names)
@@ -252,6 +247,18 @@ class Cases:
             other.guards.pop()
         return False
 
+    def _stretch(self) -> None:
+        """Have plans for sizes of 1 that are stretched to others, which are equal to them in the general case."""
+        names = {symbol_: name for name, symbol_ in self.sizes.symbols.items()}
+        for told, polynomial in list(self.relations.items()):
+            if (symbol_ := str(polynomial)) not in names:
+                continue
+            others = {name: each for name, each in self.relations.items() if name != told}
+            for one in (told, symbol_):
+                numbers = {**self.cases[0].numbers, names[one]: 1}
+                if self._accepted(numbers, {}) is None:
+                    self._add(self.sizes.told(numbers, others), {}, others)
+
     def _free(self) -> list[str]:
         """The sizes that no relation tells."""
         return [name for name, symbol_ in self.sizes.symbols.items() if symbol_ not in self.relations]
@@ -274,13 +281,13 @@ class Cases:
         if self._accepted(numbers, {}) is None and all(numbers != failed for failed, _ in self.refused):
             self._add(numbers, {})
 
-    def _add(self, numbers: Numbers, read: Numbers) -> None:
+    def _add(self, numbers: Numbers, read: Numbers, relations: Relations | None = None) -> None:
         """Have a plan for this case, if the graph makes sense there, and not of nothing alone."""
         if len(self.cases) == MOST_PLANS:
             self.refused.append((numbers, Fail(f"{MOST_PLANS} plans are made for other sizes: tell some of them")))
             return
         try:
-            case = Case(self._compiled(numbers, read), numbers)
+            case = Case(self._compiled(numbers, read, relations), numbers)
         except SardonyxError as error:
             self.refused.append((numbers, error))
         else:
@@ -293,8 +300,9 @@ class Cases:
         shapes = [[size for size in port.shape if symbols_of(size) <= known.keys()] for port in case.plan.outputs]
         return any(all(evaluate(size, known) for size in shape) for shape in shapes)
 
-    def _compiled(self, numbers: Numbers, hints: Numbers) -> Plan:
-        return self.compiler.compile(self.sizes.feeds(numbers, self.values), hints, relations=self.relations)
+    def _compiled(self, numbers: Numbers, hints: Numbers, relations: Relations | None = None) -> Plan:
+        relations = self.relations if relations is None else relations
+        return self.compiler.compile(self.sizes.feeds(numbers, self.values), hints, relations=relations)
 
 
 def _difference(plan: Plan, other: Plan) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from enum import Enum
 from math import prod
 
 import numpy as np
@@ -27,14 +28,23 @@ MOST_ATTEMPTS = 32
 """How many guesses are replaced before a graph is said to make no sense."""
 
 
-class UnsettledError(Exception):
-    """A graph makes no sense for the sizes that were made up; `solved` is what the last two that differ would tell.
+class Force(Enum):
+    """What a graph may force of sizes that were made up."""
 
-    `progress` is how many nodes were traced.
+    NOTHING = 0
+    RELATIONS = 1
+    NUMBERS = 2
+
+
+class UnsettledError(Exception):
+    """A graph makes no sense, for a `reason`, with the sizes that were made up.
+
+    `solved` is what the last two that differ would tell, `progress` how many nodes were traced.
     """
 
-    def __init__(self, solved: SolvedError, progress: int) -> None:
+    def __init__(self, reason: SardonyxError, solved: SolvedError, progress: int) -> None:
         super().__init__(str(solved))
+        self.reason = reason
         self.solved = solved
         self.progress = progress
 
@@ -42,7 +52,8 @@ class UnsettledError(Exception):
 class Compiler:
     """Makes plans for one graph, which is in the newest operator set and is not changed any more.
 
-    `fed` names initializers that are inputs here: the call gives them. With `narrow`, large constants stay in few bits.
+    `fed` names initializers that are inputs here: the call gives them. With `narrow`, large constants stay as they
+    are.
     """
 
     def __init__(
@@ -76,18 +87,16 @@ class Compiler:
         arguments: Sequence[Form] | None = None,
         early: bool = False,
         relations: MutableMapping[str, Poly] | None = None,
-        is_free: bool = False,
     ) -> Plan:
         """The plan for feeds of these shapes, and for whatever other sizes satisfy its guards.
 
         `hints` are numbers that an earlier run of this graph found for sizes that depend on data. `arguments` are the
-        forms of the inputs, whose tensors are the feeds; without them each is a tensor. `relations` and `is_free` as in
-        `trace`.
+        forms of the inputs, whose tensors are the feeds; without them each is a tensor. `relations` as in `trace`.
         """
         relations = {} if relations is None else relations
 
         def attempt(excluded: Collection[Place]) -> Plan:
-            trace, symbols = self.trace(feeds, hints, arguments, early, relations, is_free)
+            trace, symbols = self.trace(feeds, hints, arguments, early, relations)
             try:
                 return self.schedule(trace, symbols, excluded)
             finally:
@@ -114,13 +123,13 @@ class Compiler:
         arguments: Sequence[Form] | None = None,
         early: bool = False,
         relations: MutableMapping[str, Poly] | None = None,
-        is_free: bool = False,
+        force: Force = Force.NOTHING,
     ) -> tuple[Trace, dict[str, list[list[int]]]]:
         """The equations of the graph, and which input axes its symbols stand for.
 
         `relations` are symbols that others tell: what the graph forces is added. Where numbers that only the run tells
         choose branches, and the graph makes no sense with what was guessed of them, others are tried. Where the sizes
-        of the feeds were made up (`is_free`), and it makes none, raises UnsettledError.
+        of the feeds were made up, it raises UnsettledError for what it would `force` of them.
         """
         relations = {} if relations is None else relations
         tried: dict[str, int] = {}
@@ -137,8 +146,9 @@ class Compiler:
                 relate(relations, found)
             except SardonyxError as error:
                 first = first or error
-                if is_free and (missing := attempt.guards.missing()):
-                    raise UnsettledError(missing, len(attempt.labels)) from error
+                missing = attempt.guards.missing(force is Force.NUMBERS) if force is not Force.NOTHING else None
+                if missing is not None:
+                    raise UnsettledError(error, missing, len(attempt.labels)) from error
                 doubts = attempt.doubts()
                 if not doubts or len(tried) == MOST_ATTEMPTS:
                     raise first from first.__cause__

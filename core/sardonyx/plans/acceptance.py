@@ -87,7 +87,7 @@ def _edge(takes: Any, before: int, after: int, now: bool) -> int:
 def told(found: Sequence[tuple[int, int]], name: str) -> str:
     """The sizes of a name in words.
 
-    >>> told([(0, LARGEST)], "batch"), told([(1, 512)], "tokens"), told([(0, 0), (32, 32), (64, 64), (96, 96)], "height")
+    >>> told([(0, LARGEST)], "batch"), told([(1, 512)], "tokens"), told([(32, 32), (64, 64), (96, 96)], "height")
     ('any batch', '1 to 512 tokens', 'height in multiples of 32')
     >>> told([(3, LARGEST)], "n"), told([(1, 1)], "n"), told([(1, 4), (6, 9)], "n"), told([], "n")
     ('n of 3 or more', 'n = 1', 'n of 1 to 4 or 6 to 9', 'no n')
@@ -103,7 +103,7 @@ def told(found: Sequence[tuple[int, int]], name: str) -> str:
     if low > 1 and len(positive) > 2 and all(a == (low * k, low * k) for k, a in enumerate(positive[:3], 1)):
         return f"{name} in multiples of {low}"
     parts = [f"{a} or more" if b == LARGEST else f"{a}" if a == b else f"{a} to {b}" for a, b in positive]
-    return f"{name} of {' or '.join(parts[:SHOWN])}{' ...' if len(parts) > SHOWN else ''}"
+    return f"{name} of {' or '.join(parts[:SHOWN])}{' and so on' if len(parts) > SHOWN else ''}"
 
 
 def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping[str, Any] | None = None) -> str:

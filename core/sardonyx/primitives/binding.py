@@ -21,9 +21,6 @@ from sardonyx.sizes.symbolic import Size, count
 NARROW = 1 << 10
 """Elements from which on a constant may stay as it is in the model."""
 
-ARRANGING = {"concat", "pad", "transpose"}
-"""Primitives that make another constant of the same elements."""
-
 
 def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
     """Evaluate a primitive now if all that it needs is known, else record it in the active trace."""
@@ -35,7 +32,7 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
         if trace is None:
             for dtype, shape in types:
                 memory.refuse(f"{prim.name} of {list(shape)}", count(shape) * dtype.itemsize, memory.EAGER)
-        is_kept = trace is not None and trace.narrow and (_widens(prim, inputs, types) or _arranges(prim, inputs))
+        is_kept = trace is not None and trace.narrow and _is_large(inputs, types)
         if trace is None or (not is_kept and all(is_small(shape) for _, shape in types)):
             values = prim.numpy(*(array.value for array in inputs if array.value is not None), **params)
             arrays = map(spilled, map(np.asarray, values))
@@ -49,17 +46,10 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
     return trace.record(prim, inputs, params)
 
 
-def _widens(prim: Primitive, inputs: Sequence[Array], types: Sequence[tuple[DType, Shape]]) -> bool:
-    """Whether a cast makes a constant of some size larger."""
-    if prim.name != "cast":
-        return False
-    ((dtype, shape),) = types
-    return dtype.bits > inputs[0].dtype.bits and is_small(shape) and count(shape) >= NARROW
-
-
-def _arranges(prim: Primitive, inputs: Sequence[Array]) -> bool:
-    """Whether a constant of some size is arranged otherwise, as each plan and each target does in its own way."""
-    return prim.name in ARRANGING and any(array.value is not None and array.value.size >= NARROW for array in inputs)
+def _is_large(inputs: Sequence[Array], types: Sequence[tuple[DType, Shape]]) -> bool:
+    """Whether a constant of some size would become another one of some size."""
+    given = any(array.value is not None and array.value.size >= NARROW for array in inputs)
+    return given and any(is_small(shape) and count(shape) >= NARROW for _, shape in types)
 
 
 def _on_sizes(

@@ -58,7 +58,7 @@ class Trace:
     repeated: bool = False
     """Whether it is the body of a loop: a device does best that takes all turns without the host."""
     narrow: bool = False
-    """Whether large constants stay in few bits: they are cast to wider types where they are used."""
+    """Whether large constants stay as they are: what is made of them, each plan and each device makes for itself."""
     guesses: dict[str, int] = field(default_factory=dict)
     """Symbols that no run told yet, and the numbers that stand for them; kept by the root."""
     branched: int = 0

@@ -17,10 +17,11 @@ from math import gcd
 from sardonyx.sizes.polynomial import Atom, Monomial, Poly, symbol
 
 
-def solved(equation: Poly, symbols: Sequence[str]) -> tuple[str, Poly] | None:
+def solved(equation: Poly, symbols: Sequence[str], numbers: bool = False) -> tuple[str, Poly] | None:
     """The last of the symbols that a polynomial, which is 0, tells by the others, and what it tells; None if none.
 
-    A number is no relation, nor is what could be negative. What all terms have in common is taken as no 0.
+    What could be negative is no relation, nor is a number, unless `numbers` says so. What all terms have in common is
+    taken as no 0.
     """
     equation = _reduced(equation)
     for name in reversed(symbols):
@@ -29,7 +30,7 @@ def solved(equation: Poly, symbols: Sequence[str]) -> tuple[str, Poly] | None:
             continue
         rest = (equation - symbol(name).scaled(alone[0])).scaled(-alone[0])
         others = rest.symbols()
-        if others and name not in others and others <= {*symbols} and rest.is_nonnegative():
+        if (others or numbers) and name not in others and others <= {*symbols} and rest.is_nonnegative():
             return name, rest
     return None
 

@@ -276,10 +276,13 @@ class Guards:
             raise SolvedError(*found)
         return number != 1
 
-    def missing(self) -> SolvedError | None:
-        """What would have told a solvable symbol, had the sizes been equal that were last found not to be."""
+    def missing(self, numbers: bool) -> SolvedError | None:
+        """What would have told a solvable symbol, had the sizes been equal that were last found not to be.
+
+        With `numbers`, that may be a number.
+        """
         for (polynomial, relation), truth in reversed(self.facts.items()):
-            if relation == "==" and not truth and (found := solved(polynomial, self.solvable)):
+            if relation == "==" and not truth and (found := solved(polynomial, self.solvable, numbers)):
                 return SolvedError(*found)
         return None
 

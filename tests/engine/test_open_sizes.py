@@ -1,0 +1,287 @@
+"""Bundles and sessions of models whose sizes are open: relations are found, and 0, 1 and more have their plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx.numpy_helper
+import onnx.parser
+import onnxruntime
+import pytest
+
+import sardonyx
+from sardonyx.errors import InvalidArgument
+from sardonyx.plans.bundle import Bundle
+from tests.engine.graphs import model
+from tests.engine.providers import NUMPY, PROVIDERS, require_provider
+
+WASM, WEBGPU = "WasmExecutionProvider", "WebGpuExecutionProvider"
+TARGETS = {"wasm": WASM, "webgpu": WEBGPU}
+CACHE = model(
+    """g (float[P, 4] past, float[S, 4] new, float[T, 4] mask) => (float[T, 4] y) {
+        all = Concat <axis = 0> (past, new)
+        y = Add (all, mask)
+    }"""
+)
+BROADCAST = model("g (float[A, B] x, float[C, D] y) => (float[E, F] z) { z = Mul (x, y) }")
+FREE = model("g (float[N] x, float[M] y) => (float[K] z) { z = Concat <axis = 0> (x, y) }")
+LIMITED = model(
+    """g (float[B, S, 2] x) => (float[B, S, 2] y) <float[1, 6, 2] table = {0,1,2,3,4,5,6,7,8,9,10,11}> {
+        shape = Shape (x)
+        one = Constant <value_ints = [1]> ()
+        length = Gather (shape, one)
+        zero = Constant <value_ints = [0]> ()
+        rows = Slice (table, zero, length, one)
+        y = Add (x, rows)
+    }"""
+)
+BRANCHES = model(
+    """g (int64 rate, float[N] x) => (float[2, M] y) {
+        fast = Constant <value_int = 16> ()
+        is_fast = Equal (rate, fast)
+        y = If (is_fast) <
+            then_branch = t () => (float[2, K] a) {
+                two = Constant <value_ints = [2, -1]> ()
+                a = Reshape (x, two)
+            },
+            else_branch = e () => (float[2, K] b) {
+                four = Constant <value_ints = [4, -1]> ()
+                quarters = Reshape (x, four)
+                halves = Constant <value_ints = [2, -1]> ()
+                b = Reshape (quarters, halves)
+            }>
+    }"""
+)
+PICTURE = model("g (float[1, 1, ?, ?] x) => (float[1, 1, H, W] y) { y = Relu (x) }")
+
+
+def floats(*shape: int) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=shape).astype(np.float32)
+
+
+def session_of(data: bytes, target: str = "wasm", **given: Any) -> sardonyx.InferenceSession:
+    require_provider(TARGETS[target])
+    return sardonyx.InferenceSession(sardonyx.compile(data, target, **given), providers=[TARGETS[target]])
+
+
+def told(data: bytes, **given: Any) -> tuple[list[str], list[str]]:
+    """What a bundle says that it takes, and what it does not."""
+    target = Bundle(sardonyx.compile(data, **given)).manifest["targets"]["wasm"]
+    return list(dict.fromkeys(plan["accepts"] for plan in target["plans"])), target["refuses"]
+
+
+# ---- relations
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_what_the_graph_forces_of_sizes_is_found(target: str) -> None:
+    session = session_of(CACHE, target)
+    for past, new in ((0, 5), (3, 1), (1, 1), (1, 0), (0, 1), (7, 2), (0, 0), (40, 1)):
+        feeds = {"past": floats(past, 4), "new": floats(new, 4), "mask": floats(past + new, 4)}
+        wanted = np.concatenate([feeds["past"], feeds["new"]]) + feeds["mask"]
+        np.testing.assert_array_equal(session.run(None, feeds)[0], wanted)
+    lines, _ = told(CACHE)
+    assert lines == [
+        "past float32[P, 4], new float32[S, 4], mask float32[P + S, 4]; any P; any S; T = P + S",
+    ]
+    with pytest.raises(
+        InvalidArgument, match=r"not for \[2, 4\], \[3, 4\], \[6, 4\].*as it takes\n  past .*T = P \+ S"
+    ):
+        session.run(None, {"past": floats(2, 4), "new": floats(3, 4), "mask": floats(6, 4)})
+
+
+def test_numbers_that_contradict_are_refused_by_the_node_that_forces_others() -> None:
+    with pytest.raises(InvalidArgument, match=r"T is P \+ S, 7 here and not 9: else Add 'y': shapes .* do not broad"):
+        sardonyx.compile(CACHE, sizes={"P": "?4", "S": "?3", "T": "?9"})
+    assert told(CACHE, sizes={"T": "?9", "S": "?3"}) == told(CACHE)  # the rest follows
+    assert told(CACHE, sizes={"T": "P+S"}) == told(CACHE)
+
+
+def test_a_number_may_be_forced() -> None:
+    data = model("g (float[N, K] x) => (float[N, K] y) <float[3] c = {1, 2, 3}> { y = Add (x, c) }")
+    assert told(data) == (["x float32[N, 3]; any N; K = 3"], [])
+    with pytest.raises(InvalidArgument, match="K is 3, 3 here and not 4: else Add 'y'"):
+        sardonyx.compile(data, sizes={"K": "?4"})
+
+
+def test_relations_that_only_a_person_knows() -> None:
+    session = session_of(FREE, sizes={"M": "2*N+1"})
+    for n in (0, 1, 4):
+        feeds = {"x": floats(n), "y": floats(2 * n + 1)}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], np.concatenate([feeds["x"], feeds["y"]]))
+    with pytest.raises(InvalidArgument, match="M = 1 \\+ 2\\*N"):
+        session.run(None, {"x": floats(2), "y": floats(4)})
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_sizes_that_broadcast(target: str) -> None:
+    session = session_of(BROADCAST, target)
+    for a, b, c, d in (
+        (3, 5, 3, 5),
+        (1, 5, 3, 5),
+        (3, 5, 1, 5),
+        (3, 1, 3, 5),
+        (3, 5, 3, 1),
+        (1, 1, 1, 1),
+        (0, 2, 0, 2),
+    ):
+        x, y = floats(a, b), floats(c, d)
+        np.testing.assert_array_equal(session.run(None, {"x": x, "y": y})[0], x * y)
+
+
+# ---- names
+
+
+@pytest.mark.parametrize(
+    ("sizes", "accepted"),
+    [
+        ({"N": 4}, "x float32[4], y float32[M]; any M"),
+        ({"N": "4", "M": "N+1"}, "x float32[4], y float32[5]"),
+        ({"N": "?4"}, "x float32[N], y float32[M]; any N; any M"),
+        ({"N": "?"}, "x float32[N], y float32[M]; any N; any M"),
+    ],
+)
+def test_sizes_by_name(sizes: dict[str, int | str], accepted: str) -> None:
+    assert told(FREE, sizes=sizes) == ([accepted], [])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "said"),
+    [
+        ({"L": 4}, "there is no open size 'L'; the model has N, M"),
+        ({"M": "K+1"}, "there is no open size 'K'; the model has N, M"),
+        ({"M": "M+1"}, "size M=M\\+1 tells M by itself"),
+        ({"M": "N+"}, "size M=N\\+: 'N\\+' is no size: write numbers and names"),
+        ({"M": "N+1", "N": 3, "x.shape[0]": 3}, "there is no open size 'x.shape\\[0\\]'; the model has N, M"),
+    ],
+)
+def test_names_and_words_that_make_no_sense(sizes: dict[str, int | str], said: str) -> None:
+    with pytest.raises(InvalidArgument, match=said):
+        sardonyx.compile(FREE, sizes=sizes)
+
+
+def test_a_size_without_a_name_has_that_of_its_place() -> None:
+    assert told(PICTURE) == (
+        ["x float32[1, 1, x.shape[2], x.shape[3]]; any x.shape[2]; any x.shape[3]"],
+        [],
+    )
+    session = session_of(PICTURE, sizes={"x.shape[2]": 3})
+    x = floats(1, 1, 3, 7)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.maximum(x, 0))
+
+
+def test_free_dimension_overrides_hold_for_bundles() -> None:
+    options = sardonyx.SessionOptions()
+    options.add_free_dimension_override_by_name("N", 4)
+    assert told(FREE, options=options) == told(FREE, sizes={"N": 4})
+
+
+# ---- what is taken
+
+
+def test_limits_are_said_with_their_reason() -> None:
+    accepted, refused = told(LIMITED)
+    assert accepted == ["x float32[B, S, 2]; any B; 1 to 6 S"]
+    assert len(refused) == 1
+    assert refused[0].startswith("B = 2, S = 7: Add 'y': shapes [2,7,2] and [1,6,2] do not broadcast")
+    session = session_of(LIMITED)
+    table = np.arange(12, dtype=np.float32).reshape(1, 6, 2)
+    for batch, length in ((1, 1), (3, 6), (0, 2), (2, 0)):
+        x = floats(batch, length, 2)
+        np.testing.assert_array_equal(session.run(None, {"x": x})[0], x + table[:, :length])
+
+
+def test_a_bundle_that_would_take_nothing_is_an_error() -> None:
+    data = model(
+        "g (float[N] x) => (float[K] y) <float[3] c = {1, 2, 3}, float[2] d = {1, 2}> { a = Add (c, d) y = Add (x, a) }"
+    )
+    with pytest.raises(sardonyx.errors.SardonyxError, match="do not broadcast"):
+        sardonyx.compile(data)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_both_branches_are_there_where_an_input_chooses(target: str) -> None:
+    session = session_of(BRANCHES, target)
+    for rate, width in ((16, 3), (8, 4), (16, 5), (8, 0)):
+        x = floats(2 * width)
+        found = session.run(None, {"rate": np.array(rate), "x": x})[0]
+        np.testing.assert_array_equal(found, x.reshape(2, width))
+
+
+def test_constants_are_stored_once_for_plans_and_targets() -> None:
+    rng = np.random.default_rng(0)
+    graph = onnx.parser.parse_graph(
+        """g (float[B, 32, H, W] x) => (float[B, 80, h, w] y) {
+            a = Conv <pads = [1, 1, 1, 1]> (x, k)
+            b = Relu (a)
+            y = Conv (b, l)
+        }"""
+    )
+    kernels = {"k": rng.normal(size=(48, 32, 3, 3)), "l": rng.normal(size=(80, 48, 1, 1))}
+    graph.initializer.extend(
+        onnx.numpy_helper.from_array(each.astype(np.float32), name) for name, each in kernels.items()
+    )
+    data = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    bundle = Bundle(sardonyx.compile(data.SerializeToString(), ["wasm", "webgpu"], compress=False))
+    stored = sum(bundle.sections[name].nbytes for name in bundle.manifest["weights"])
+    assert stored < 1.05 * sum(4 * each.size for each in kernels.values())
+
+
+# ---- sessions
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("first", [(1, 1), (1, 4), (3, 4)])
+def test_a_session_that_met_two_sizes_compiles_nothing_for_a_third(provider: str, first: tuple[int, int]) -> None:
+    require_provider(provider)
+    session = sardonyx.InferenceSession(BROADCAST, providers=[provider])
+    reference = onnxruntime.InferenceSession(BROADCAST, providers=["CPUExecutionProvider"])
+    made = None
+    for rows, columns in (first, (2, 5), (1, 1), (1, 6), (4, 1), (3, 3)):
+        feeds = {"x": floats(rows, columns), "y": floats(rows, columns)}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], reference.run(None, feeds)[0])
+        if (rows, columns) == (2, 5):
+            made = len(session.plans)
+    assert made == len(session.plans)
+
+
+def test_warm_up_makes_all_plans() -> None:
+    session = sardonyx.InferenceSession(BROADCAST, providers=[NUMPY])
+    session.warm_up()
+    made = session.compiled
+    assert made
+    for x, y in (((2, 3), (2, 3)), ((1, 3), (2, 3)), ((2, 3), (2, 1)), ((1, 1), (1, 1))):
+        session.run(None, {"x": floats(*x), "y": floats(*y)})
+    assert session.compiled == made
+
+
+# ---- sizes of 0 and 1 in kernels
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("pool", ["MaxPool", "AveragePool", "LpPool"])
+@pytest.mark.parametrize(
+    "attributes", ["kernel_shape = [1, 2], strides = [1, 2]", "kernel_shape = [2, 3], strides = [2, 3]"]
+)
+def test_a_window_may_stick_out_by_less_than_a_stride(provider: str, pool: str, attributes: str) -> None:
+    require_provider(provider)
+    data = model(f"g (float[N, 1, H, W] x) => (float[N, 1, h, w] y) {{ y = {pool} <{attributes}> (x) }}")
+    session = sardonyx.InferenceSession(data, providers=[provider])
+    reference = onnxruntime.InferenceSession(data, providers=["CPUExecutionProvider"])
+    for shape in ((2, 1, 5, 7), (1, 1, 2, 1), (1, 1, 1, 1), (1, 1, 1, 2), (3, 1, 4, 4)):
+        feeds = {"x": np.abs(floats(*shape)) + 1}
+        np.testing.assert_allclose(session.run(None, feeds)[0], reference.run(None, feeds)[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_convolution_of_nothing_gives_nothing(target: str) -> None:
+    rng = np.random.default_rng(0)
+    graph = onnx.parser.parse_graph(
+        "g (float[B, 32, 3, W] x) => (float[B, 32, 3, W] y) { y = Conv <pads = [1, 1, 1, 1]> (x, k) }"
+    )
+    graph.initializer.append(onnx.numpy_helper.from_array(rng.normal(size=(32, 32, 3, 3)).astype(np.float32), "k"))
+    data = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=9)
+    session = session_of(data.SerializeToString(), target)
+    for batch, width in ((0, 4), (2, 0), (1, 1), (2, 9)):
+        assert session.run(None, {"x": floats(batch, 32, 3, width)})[0].shape == (batch, 32, 3, width)
