@@ -34,7 +34,7 @@ MOST_POINTS = 81
 """How many combinations of sizes are looked at."""
 ANOTHER = 1 / 8
 """The part of the launches that run other code, beyond which a case has a plan of its own."""
-STARTS = ((16, 8), (64, 32), (320, 64), (16000, 160), (4, 1))
+STARTS = ((64, 32), (16, 8), (320, 64), (16000, 160), (4, 1))
 """What numbers are made up from: the first one, and what is added from one size to the next."""
 ONES = (1, 0)
 
