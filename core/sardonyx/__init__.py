@@ -134,6 +134,7 @@ __all__ = [
     "SessionOptions",
     "SparseTensor",
     "__version__",
+    "compile",
     "copy_tensors",
     "create_and_register_allocator",
     "create_and_register_allocator_v2",

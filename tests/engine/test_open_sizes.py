@@ -209,6 +209,25 @@ def test_both_branches_are_there_where_an_input_chooses(target: str) -> None:
         np.testing.assert_array_equal(found, x.reshape(2, width))
 
 
+def test_what_elements_decide_is_said_with_the_input() -> None:
+    data = model(
+        """g (int64 rate, float[8] x) => (float[2, M] y) {
+            fast = Constant <value_int = 16> ()
+            is_fast = Equal (rate, fast)
+            y = If (is_fast) <
+                then_branch = t () => (float[2, K] a) { s = Constant <value_ints = [3, -1]> () a = Reshape (x, s) },
+                else_branch = e () => (float[2, K] b) { s = Constant <value_ints = [2, -1]> () b = Reshape (x, s) }>
+        }"""
+    )
+    _, refused = told(data)
+    assert len(refused) == 1
+    assert refused[0].startswith("elements of inputs that decide otherwise: Reshape 'a': cannot reshape [8] to [3,")
+    session = session_of(data)
+    assert session.run(None, {"rate": np.array(8), "x": floats(8)})[0].shape == (2, 4)
+    with pytest.raises(InvalidArgument, match=r"has no plan for what elements of 'rate' decide; .*--value rate=..."):
+        session.run(None, {"rate": np.array(16), "x": floats(8)})
+
+
 def test_constants_are_stored_once_for_plans_and_targets() -> None:
     rng = np.random.default_rng(0)
     graph = onnx.parser.parse_graph(

@@ -9,6 +9,7 @@ from sardonyx.api.execution_providers import ExecutionProviders
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.model.ir import Value
 from sardonyx.model.structure import Form
+from sardonyx.plans.acceptance import holds
 from sardonyx.plans.bundle.format import Bundle
 from sardonyx.plans.bundle.recall import accepts, recall
 from sardonyx.plans.plan import Plan
@@ -34,6 +35,7 @@ class LoadedBundle:
         """The bundle's plans."""
         remembered = recall(self._bundle, self._provider, self._told)
         self.facts, self.names = remembered.facts, remembered.names
+        self._plans = remembered.plans
         return remembered.plans
 
     def inputs(self, fed: frozenset[str]) -> Sequence[Value]:
@@ -54,10 +56,22 @@ class LoadedBundle:
         earlier: Sequence[Plan],
     ) -> NoReturn:
         """Raises InvalidArgument, which says what the bundle is for."""
+        told = accepts(self._told)
+        if any(holds(plan, [feed.shape for feed in feeds]) for plan in self._plans):
+            name = self._deciding()
+            raise InvalidArgument(
+                f"{self._bundle.name} has no plan for what elements of {name!r} decide; compile it with typical ones,"
+                f" --value {name}=..., as it takes{told}"
+            )
         shapes = ", ".join(str(list(feed.shape)) for feed in feeds)
-        raise InvalidArgument(
-            f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{accepts(self._told)}"
-        )
+        raise InvalidArgument(f"{self._bundle.name} is not for {shapes}; compile it for them, as it takes{told}")
+
+    def _deciding(self) -> str:
+        """The input whose elements decide: one that is read before the run, or the smallest of those without floats."""
+        ports = self._plans[0].inputs
+        read = [port for plan in self._plans for port in plan.inputs if port.symbols]
+        whole = [port for port in ports if not port.dtype.startswith("float")]
+        return min(read or whole or ports, key=lambda port: len(port.shape)).name
 
     def cover(self, plans: Sequence[Plan], feeds: Sequence[Feed], before: Sequence[tuple[int, ...]]) -> list[Plan]:
         """None: its plans are all that there are."""

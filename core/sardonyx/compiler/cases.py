@@ -66,6 +66,8 @@ class Cases:
     cases: list[Case] = field(default_factory=list)
     refused: list[tuple[Numbers, SardonyxError]] = field(default_factory=list)
     """Cases that the graph makes no sense for, and why."""
+    undecided: list[str] = field(default_factory=list)
+    """What elements of inputs would decide, and why there is no plan for it."""
 
     def make(self) -> list[Plan]:
         """All plans, the most general one first. Raises SardonyxError where there is no size that works."""
@@ -83,7 +85,7 @@ class Cases:
             if all(numbers.values()):
                 sizes = ", ".join(f"{name} = {numbers[name]}" for name in self._free())
                 lines.setdefault(str(error), f"{sizes}: {error}")
-        return list(lines.values())
+        return [*lines.values(), *self.undecided]
 
     # ---- the general case
 
@@ -214,7 +216,11 @@ class Cases:
                 continue
             for number in (0, 1):
                 if self._accepted(case.numbers, dict.fromkeys(symbols, number)) is None:
+                    count = len(self.refused)
                     self._add(case.numbers, dict.fromkeys(symbols, number))
+                    why = [f"elements of inputs that decide otherwise: {error}" for _, error in self.refused[count:]]
+                    self.undecided += why
+                    del self.refused[count:]
 
     def _specialize(self) -> None:
         """Have plans for sizes of 1, alone and together, where much of the code is another."""

@@ -120,7 +120,8 @@ def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping
     joint = [
         guard_text(renamed(size, names), relation, truth)
         for size, relation, truth in everywhere
-        if not (len(symbols_of(size)) == 1 and symbols_of(size) <= plans[0].symbols.keys())
+        if symbols_of(size) <= names.keys()
+        and not (len(symbols_of(size)) == 1 and symbols_of(size) <= plans[0].symbols.keys())
     ]
     return "; ".join([", ".join(inputs) + more, *sizes, *dict.fromkeys(joint)])
 
