@@ -148,13 +148,15 @@ export class Graph {
     }
   }
 
-  /** The results for these feeds, and what gives their memory back. */
+  /** The results for these feeds, and what gives their memory back. The plan that was used last is tried first. */
   async call(feeds, symbols = {}, lent = 0) {
-    for (const executor of this.executors) {
+    for (const executor of [...this.executors]) {
       const frame = executor.frames.pop() ?? new Frame(executor);
       const release = () => executor.frames.push(frame);
       try {
-        return { results: await executor.run(frame, feeds, symbols, lent), release };
+        const results = await executor.run(frame, feeds, symbols, lent);
+        if (executor !== this.executors[0]) this.executors = [executor, ...this.executors.filter((each) => each !== executor)];
+        return { results, release };
       } catch (error) {
         release();
         if (!(error instanceof Mismatch)) throw error;
