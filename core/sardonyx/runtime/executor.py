@@ -36,7 +36,8 @@ from sardonyx.runtime.inputs import take
 from sardonyx.runtime.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.runtime.turns import Turns
 from sardonyx.runtime.weights import Weights
-from sardonyx.sizes.sizecode import compile_all
+from sardonyx.sizes.sizecode import Fit, compile_all, symbols_of
+from sardonyx.sizes.symbolic import guard_text
 
 MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
@@ -85,19 +86,27 @@ class CompiledGraph:
         """
         hints = dict(symbols or {})
         planned: dict[str, int] | None = None
+        shapes = [feed.shape for feed in feeds]
         for _ in range(MOST_RETRIES):
             broken = "no plan was made yet"
+            refused: list[GuardError | Executor] = []
             for executor in list(self.executors):
                 if arguments is not None and executor.plan.arguments != arguments:
+                    continue
+                if executor.fit and executor.fit(shapes) is None:
+                    refused.append(executor)
                     continue
                 try:
                     results, executor, frame = self._call(executor, feeds, strings, symbols, lent, turns)
                 except GuardError as error:
-                    hints.update(error.symbols)
-                    broken = str(error)
+                    refused.append(error)
                 else:
                     self._touch(executor)
                     return results, executor.plan, partial(executor.release, frame)
+            for each in refused:
+                reason = each.refusal(feeds, symbols or {}) if isinstance(each, Executor) else each
+                hints.update(reason.symbols)
+                broken = str(reason)
             if planned == hints:
                 raise RuntimeException(f"these sizes make no sense: {broken}")
             planned = dict(hints)
@@ -249,8 +258,12 @@ class Executor:
         ]
         self._halts = Halts(plan, devices, self._buffers, self._functions)
         self._free: list[Frame] = []
-        self._inputs = [compile_all(port.shape) for port in plan.inputs]
         self._reads_feeds = any(port.symbols for port in plan.inputs)
+        ports = [port.shape for port in plan.inputs]
+        is_told = not self._reads_feeds and all(symbols_of(size) <= plan.symbols.keys() for p in ports for size in p)
+        self.fit = Fit(ports, plan.symbols, plan.guards) if is_told else None
+        """What tells the symbols by the shapes of feeds alone, if they do."""
+        self._inputs = [compile_all(port) for port in ports]
         self._takes_strings = any(port.dtype == dtypes.string.name for port in plan.inputs)
         self._has_strings = bool(plan.functions) or any(b.dtype == dtypes.string.name for b in plan.buffers)
         forms = (*plan.arguments, *plan.results)
@@ -401,7 +414,8 @@ class Executor:
         """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
         shapes = [feed.shape for feed in feeds]
         if frame.start is None or frame.start[0] != shapes or frame.start[1] != outer:
-            symbols = self._bind_symbols(feeds, dict(outer))
+            found = self.fit(shapes) if self.fit else None
+            symbols = self._bind_symbols(feeds, dict(outer)) if found is None else {**outer, **found}
             if self._reads_feeds:
                 return symbols
             frame.start = shapes, dict(outer), symbols
@@ -423,6 +437,16 @@ class Executor:
             if self._inputs[k](symbols) != feed.shape:
                 raise GuardError(f"{port.name} has the shape {list(feed.shape)}", symbols)
         return symbols
+
+    def refusal(self, feeds: Sequence[Feed], outer: Mapping[str, int]) -> GuardError:
+        """Why the plan is not for feeds that do not fit it."""
+        try:
+            symbols = self._bind_symbols(feeds, dict(outer))
+        except GuardError as error:
+            return error
+        guard = self.fit.broken(symbols) if self.fit else None
+        assert guard is not None, "they fit"
+        return GuardError(guard_text(*guard), symbols)
 
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
         if self._takes_strings:

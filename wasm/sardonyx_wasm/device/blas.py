@@ -14,7 +14,7 @@ so that results would depend on where threads divide the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import product as outer_product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -55,6 +55,7 @@ _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
 
 Numbers: TypeAlias = Sequence[int]
 Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+Rectangle: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
 Step: TypeAlias = Callable[[], Any]
 ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
 """Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
@@ -182,12 +183,15 @@ class Product:
         unit: int = 1,
         pieces: int = 1,
         shared: Sharing | None = None,
+        rights: dict[Any, np.ndarray] | None = None,
     ) -> None:
         self.count, self.rows, self.depth, self.columns = sizes
         self.shared = shared or Sharing((1, self.count), (1, self.count))
         self.most, self.unit, self.pieces = most, max(1, unit), pieces
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
+        self._rights = {} if rights is None else rights
+        """Right sides as arrays, by group, column, how many panels, and whether for several blocks."""
 
     def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
         """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
@@ -231,49 +235,85 @@ class Product:
         def axes(blocks: int, panels: int) -> Numbers:
             return (panels, blocks) if by_panels else (blocks, panels)
 
+        rights = self._rights
+        left_sides: dict[Numbers, np.ndarray] = {}
+        forms: dict[Numbers, tuple[Numbers, Numbers]] = {}
+        groups = list(enumerate(_groups(self.shared)))
         for (row, blocks, size), (column, wide, width) in self._rectangles(len(rows), panels):
-            for first, other, counts, steps in self.shared.groups():
-                outer = (pieces, *counts, *axes(blocks, wide))
-                kept = tuple(0 if number == 1 else slice(None) for number in outer)
-                place = source + first * a.between + row * a.row
-                strides = (4 * depth, *lefts, *axes(size * a.row, 0), a.row, 4)
-                left = array(place, (*outer, size, depth), strides)
-                place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
-                strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
-                right = array(place, (*outer, depth, b.width), strides)
-                place = target + first * c.between + row * c.row + 4 * column
-                strides = (*results, *axes(size * c.row, 4 * b.width), c.row, 4)
-                yield left[kept], right[kept], array(place, (*outer[1:], size, width), strides)[kept[1:]]
+            for group, (first, other, counts, steps) in groups:
+                left = left_sides.get(at := (group, row, blocks, size, wide))
+                if left is None:
+                    place = source + first * a.between + row * a.row
+                    strides = (4 * depth, *lefts, *axes(size * a.row, 0), a.row, 4)
+                    kept = _kept((pieces, *counts, *axes(blocks, wide), size, depth), strides)
+                    left = left_sides[at] = array(place, *kept)
+                right = rights.get(at := (group, column, wide, blocks > 1, by_panels))
+                if right is None:
+                    place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+                    strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
+                    sizes = pieces, *counts, *axes(min(blocks, 2), wide), depth, b.width
+                    right = rights[at] = array(place, *_kept(sizes, strides, shared=True))
+                form = forms.get(at := (group, blocks, size, wide, width))
+                if form is None:
+                    strides = (*results, *axes(size * c.row, 4 * b.width), c.row, 4)
+                    form = forms[at] = _kept((*counts, *axes(blocks, wide), size, width), strides)
+                yield left, right, array(target + first * c.between + row * c.row + 4 * column, *form)
 
     def _by_panels(self, rows: int) -> bool:
         """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
         return rows < self.columns and self.b.width < self.columns
 
-    def _rectangles(self, rows: int, panels: range) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    def _rectangles(self, rows: int, panels: range) -> Sequence[Rectangle]:
         """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
         in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
         band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
-        for start, count, size in _runs(rows, band):
-            blocks = list(_runs(size, self.most))
-            for top in range(start, start + count * size, size):
-                for panel, (row, together, height) in outer_product(self._panels(panels, len(blocks) > 1), blocks):
-                    yield (top + row, together, height), panel
+        again = max(1, _CACHED // max(1, 4 * self.depth * self.b.width))
+        return _rectangles((rows, band, self.most), panels, self.columns, self.b.width, self.b.stored, again)
 
-    def _panels(self, panels: range, again: bool) -> Iterator[tuple[int, int, int]]:
-        """Panels side by side: the first column, how many panels, the columns of each that there are.
 
-        What is read `again` comes in so few panels that these stay in the cache until then.
+@lru_cache(256)
+def _rectangles(
+    rows: tuple[int, int, int], panels: range, columns: int, width: int, stored: bool, again: int
+) -> Sequence[Rectangle]:
+    """What `Product` has, for so many rows, in bands of at most so many and blocks of at most so many.
 
-        BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
-        equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
-        """
-        whole, rest = divmod(self.columns, max(1, self.b.width))
-        last = min(panels.stop, whole)
-        most = max(1, _CACHED // max(1, 4 * self.depth * self.b.width) if again else len(panels))
-        for first in range(panels.start, last, most):
-            yield first * self.b.width, min(most, last - first), self.b.width
-        if rest and panels.stop > whole:
-            yield (whole * self.b.width, 1, rest) if self.b.stored else (self.columns - self.b.width, 1, self.b.width)
+    Panels that are read again come in so few that these stay in the cache until then: `again` together.
+    """
+    number, band, most = rows
+    found = []
+    for start, count, size in _runs(number, band):
+        blocks = list(_runs(size, most))
+        together = again if len(blocks) > 1 else max(1, len(panels))
+        for top in range(start, start + count * size, size):
+            for panel, (row, many, height) in outer_product(_panels(panels, columns, width, stored, together), blocks):
+                found.append(((top + row, many, height), panel))
+    return found
+
+
+def _panels(panels: range, columns: int, width: int, stored: bool, most: int) -> Iterator[tuple[int, int, int]]:
+    """Panels side by side, at most so many: the first column, how many panels, the columns of each that there are.
+
+    BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
+    equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
+    """
+    whole, rest = divmod(columns, max(1, width))
+    last = min(panels.stop, whole)
+    for first in range(panels.start, last, most):
+        yield first * width, min(most, last - first), width
+    if rest and panels.stop > whole:
+        yield (whole * width, 1, rest) if stored else (columns - width, 1, width)
+
+
+def _kept(sizes: Numbers, strides: Numbers, shared: bool = False) -> tuple[Numbers, Numbers]:
+    """Sizes and strides of a view without outer axes of size 1; `shared`, with 1 where there is but one anyway."""
+    outer = [(size, step) for size, step in zip(sizes[:-2], strides[:-2], strict=True) if size != 1]
+    numbers = [size if step or not shared else 1 for size, step in outer]
+    return (*numbers, *sizes[-2:]), (*[step for _, step in outer], *strides[-2:])
+
+
+@lru_cache(256)
+def _groups(sharing: Sharing) -> Sequence[tuple[int, int, Numbers, Numbers]]:
+    return list(sharing.groups())
 
 
 def _part(whole: range, thread: int, threads: int) -> range:
@@ -327,17 +367,22 @@ class Call:
     def __init__(self, product: Product, array: ArrayAt, stages: Stages | None = None) -> None:
         self.work = product.work
         self._product, self._array, self._stages = product, array, stages
+        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+        self._made = self.room = 0
+        """Bytes that a thread needs."""
+        if stages:
+            self._set_bands(product, stages)
+
+    def _set_bands(self, product: Product, stages: Stages) -> None:
         left, made = (4 * product.count * size for size in (product.depth, product.columns))
-        made = made if stages and stages.after else 0
+        made = made if stages.after else 0
         most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
         self._units = max(1, most // max(1, product.unit * (left + made)))
         if product.unit == 1 and self._units > product.most:
             self._units -= self._units % _whole(product.most)
         self._units = max(self._units, 2 * product.grain)
         self._left, self._made = (self._units * product.unit * size for size in (left, made))
-        self.room = SCRATCH + self._left + self._made if stages else 0
-        """Bytes that a thread needs."""
-        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+        self.room = SCRATCH + self._left + self._made
 
     def __call__(self, address: int, thread: int, threads: int) -> None:
         """Do the share of a thread; at the address there is room for all of them."""
@@ -402,29 +447,54 @@ def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.n
 
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     """The product that a launch of this code is, its operands being at these addresses."""
-    _, w, y = (
-        [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
-        for shape in (*code.inputs, *code.outputs)
-    )
-    groups = code.attributes.get("groups", 1)
-    columns, depth, most, number = y[-1] // groups, w[-2], 1 << 60, 1
-    width = stored = code.attributes.get("nr", 0)
-    if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
-        width = stored or (WIDTH if columns > 2 * WIDTH else columns)
-        number, most = blocks(depth, width) if stored else (1, block_rows(depth, width))
-    row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
-    b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
-    count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
-    rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
-    if code.primitive == "conv_winograd":
-        down, across = filters(code.attributes)
-        unit = across.tiles(y[2])
-        rows = y[0] * down.tiles(y[1]) * unit
-        shared = Sharing((down.places, across.places), (down.weights, across.weights))
-        count = prod(shared.left)
-    ends = (addresses[0], depth), (addresses[2], columns)
-    if shared or groups > 1:  # matrices whose rows alternate
-        a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
-    else:
-        a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
-    return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)
+    return Site(code, addresses).product(params)
+
+
+class Site:
+    """A launch of this code, its operands being at these addresses, for any parameters."""
+
+    def __init__(self, code: Routine, addresses: Numbers) -> None:
+        self._code = code
+        self._addresses = addresses
+        _, self._w, self._y = (*code.inputs, *code.outputs)
+        self._groups: int = code.attributes.get("groups", 1)
+        self._known: Numbers = ()
+        self._rights: dict[Any, np.ndarray] = {}
+
+    def _know(self, w: Numbers, columns: int) -> None:
+        """Have the right side: mostly a constant, of which the same arrays are made whatever the left side is."""
+        stored = self._code.attributes.get("nr", 0)
+        depth, width, self._most, self._number = w[-2], stored, 1 << 60, 1
+        if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
+            width = stored or (WIDTH if columns > 2 * WIDTH else columns)
+            self._number, self._most = blocks(depth, width) if stored else (1, block_rows(depth, width))
+        row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
+        between = 4 * prod(w[-3:] if stored else w[-2:])
+        self._b = Panels(self._addresses[1], between, row, panel, width or columns)
+        self._count = prod(w[: -3 if stored else -2])
+        self._rights = {}
+
+    def product(self, params: Numbers) -> Product:
+        """The product that it is."""
+        w, y = (
+            [params[int(size[1:])] if isinstance(size, str) else size for size in shape] for shape in (self._w, self._y)
+        )
+        columns, depth, unit, shared = y[-1] // self._groups, w[-2], 1, None
+        if self._known != (known := (*w, columns)):
+            self._know(w, columns)
+            self._known = known
+        count = self._count
+        rows = prod(y[:-1]) // (max(1, count) if self._groups == 1 else 1)
+        if self._code.primitive == "conv_winograd":
+            down, across = filters(self._code.attributes)
+            unit = across.tiles(y[2])
+            rows = y[0] * down.tiles(y[1]) * unit
+            shared = Sharing((down.places, across.places), (down.weights, across.weights))
+            count = prod(shared.left)
+        x, z = self._addresses[0], self._addresses[2]
+        if shared or self._groups > 1:  # matrices whose rows alternate
+            a, c = Rows(x, 4 * depth, 4 * depth * count), Rows(z, 4 * columns, 4 * columns * count)
+        else:
+            a, c = Rows(x, 4 * depth * rows, 4 * depth), Rows(z, 4 * columns * rows, 4 * columns)
+        sizes = (count, rows, depth, columns)
+        return Product(sizes, self._most, a, self._b, c, unit, self._number, shared, self._rights)
