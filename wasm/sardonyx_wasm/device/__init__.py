@@ -157,6 +157,7 @@ class WasmExecutable(Executable):
         self._hosted = hosted
         self._parts = parts
         self._run = None if all(hosted) else module.function("run")
+        self._products = {k: blas.Products(codes[k]) for k, is_hosted in enumerate(hosted) if is_hosted}
         own = [number for number, is_hosted in enumerate(hosted) if not is_hosted]
         self._numbers = {number: getattr(codes[number], "number", k) for k, number in enumerate(own)}
 
@@ -207,11 +208,11 @@ class WasmExecutable(Executable):
                 return Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
 
             return _Shared(self._device, unpacked, params)
-        site = blas.Site(self._codes[number], addresses)
+        product_of = self._products[number].at(addresses)
         stages = partial(self._stages, number, addresses) if self._codes[number].primitive in CONVOLUTIONS else None
 
         def call(params: Sequence[int]) -> blas.Call:
-            product = site.product(params)
+            product = product_of(params)
             return blas.Call(product, self._device.array, stages(product, params) if stages else None)
 
         return _Hosted(self._device, call, params)

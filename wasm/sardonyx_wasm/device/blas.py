@@ -14,7 +14,8 @@ so that results would depend on where threads divide the rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, lru_cache, partial
+from functools import cache, partial
+from itertools import chain, repeat
 from itertools import product as outer_product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -40,6 +41,8 @@ READ = 8
 """Multiplications that take as long as reading an element of a large matrix from memory."""
 SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
+MOST_SIZES = 64
+"""Sizes of a product that are remembered."""
 
 _FEW = 16  # rows that a thread should have, and that a product probably has
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
@@ -55,7 +58,7 @@ _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
 
 Numbers: TypeAlias = Sequence[int]
 Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-Rectangle: TypeAlias = tuple[tuple[int, int, int], tuple[int, int, int]]
+Rectangle: TypeAlias = tuple[list[tuple[int, int, int]], tuple[int, int, int, int]]
 Step: TypeAlias = Callable[[], Any]
 ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
 """Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
@@ -149,6 +152,18 @@ class Panels(NamedTuple):
         return self.row == 4 * self.width
 
 
+class View(NamedTuple):
+    """An array of float32 somewhere in memory, sizes and strides being those of NumPy."""
+
+    offset: int
+    sizes: Numbers
+    strides: Numbers
+
+
+Part: TypeAlias = tuple[int, Numbers, View, View]
+"""Which left side, what tells the right sides from others, these, and the results: one axis more, call by call."""
+
+
 class Sharing(NamedTuple):
     """Rows and columns of left sides, and of right sides: where there are fewer, the last one is for all the rest."""
 
@@ -183,15 +198,23 @@ class Product:
         unit: int = 1,
         pieces: int = 1,
         shared: Sharing | None = None,
-        rights: dict[Any, np.ndarray] | None = None,
     ) -> None:
         self.count, self.rows, self.depth, self.columns = sizes
         self.shared = shared or Sharing((1, self.count), (1, self.count))
         self.most, self.unit, self.pieces = most, max(1, unit), pieces
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
-        self._rights = {} if rights is None else rights
-        """Right sides as arrays, by group, column, how many panels, and whether for several blocks."""
+        self.addresses = a.address, b.address, c.address
+        self._rights: dict[Numbers, list[np.ndarray]] = {}
+        self._known: dict[tuple[int, range], tuple[list[View], list[tuple[bool, list[Part]]]]] = {}
+
+    def at(self, addresses: Numbers, rights: dict[Numbers, list[np.ndarray]]) -> Product:
+        """The same elsewhere; `rights` are right sides that are known to lie there, and will be."""
+        found = Product.__new__(Product)
+        vars(found).update(vars(self))
+        found.addresses = addresses[0], addresses[1], addresses[2]
+        found._rights = rights
+        return found
 
     def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
         """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
@@ -225,95 +248,105 @@ class Product:
 
         Both sides have one axis more than the results if sums are made in pieces.
         """
+        return chain.from_iterable([calls for _, calls in self.sweeps(array, rows, panels, source, target)])
+
+    def sweeps(
+        self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
+    ) -> Iterator[tuple[bool, list[Operands]]]:
+        """The same, in lists of calls, each with whether all of them are plain products."""
+        x, w, y = self.addresses
+        source = x + rows.start * self.a.row if source is None else source
+        target = y + rows.start * self.c.row if target is None else target
+        views, sweeps = self._known.get(key := (len(rows), panels)) or self._known.setdefault(key, self._views(*key))
+        lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
+        for is_plain, parts in sweeps:
+            calls = []
+            for number, key, right, result in parts:
+                rights = self._rights.get(key)
+                if rights is None:
+                    rights = self._rights[key] = list(array(w + right.offset, right.sizes, right.strides))
+                results = array(target + result.offset, result.sizes, result.strides)
+                calls.append(zip(repeat(lefts[number]), rights, results))
+            yield is_plain, list(calls[0] if len(calls) == 1 else chain.from_iterable(zip(*calls, strict=True)))
+
+    def _views(self, rows: int, panels: range) -> tuple[list[View], list[tuple[bool, list[Part]]]]:
+        """The left sides for so many rows, and what they are multiplied by, list of calls by list."""
         a, b, c = self.a, self.b, self.c
         pieces, depth = self.pieces, self.depth // self.pieces
-        source = a.address + rows.start * a.row if source is None else source
-        target = c.address + rows.start * c.row if target is None else target
-        lefts, results = ((x.between * self.shared.left[1], x.between) for x in (a, c))
-        by_panels = self._by_panels(len(rows))
+        across_a, across_c = ((x.between * self.shared.left[1], x.between) for x in (a, c))
+        by_panels = self._by_panels(rows)
 
         def axes(blocks: int, panels: int) -> Numbers:
             return (panels, blocks) if by_panels else (blocks, panels)
 
-        rights = self._rights
-        left_sides: dict[Numbers, np.ndarray] = {}
-        forms: dict[Numbers, tuple[Numbers, Numbers]] = {}
-        groups = list(enumerate(_groups(self.shared)))
-        for (row, blocks, size), (column, wide, width) in self._rectangles(len(rows), panels):
-            for group, (first, other, counts, steps) in groups:
-                left = left_sides.get(at := (group, row, blocks, size, wide))
-                if left is None:
-                    place = source + first * a.between + row * a.row
-                    strides = (4 * depth, *lefts, *axes(size * a.row, 0), a.row, 4)
-                    kept = _kept((pieces, *counts, *axes(blocks, wide), size, depth), strides)
-                    left = left_sides[at] = array(place, *kept)
-                right = rights.get(at := (group, column, wide, blocks > 1, by_panels))
-                if right is None:
-                    place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+        lefts: dict[Numbers, tuple[int, View]] = {}
+        found = []
+        for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
+            parts = []
+            for row, count, size in blocks:
+                for group, (first, other, counts, steps) in enumerate(self.shared.groups()):
+                    sizes: Numbers = (pieces, *counts, *axes(count, min(wide, 2)), size, depth)
+                    strides: Numbers = (4 * depth, *across_a, *axes(size * a.row, 0), a.row, 4)
+                    left = _view(first * a.between + row * a.row, sizes, strides)
+                    number, left = lefts.setdefault((group, row, wide > 1), (len(lefts), left))
+                    sizes = (pieces, *counts, *axes(min(count, 2), wide), depth, b.width)
                     strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
-                    sizes = pieces, *counts, *axes(min(blocks, 2), wide), depth, b.width
-                    right = rights[at] = array(place, *_kept(sizes, strides, shared=True))
-                form = forms.get(at := (group, blocks, size, wide, width))
-                if form is None:
-                    strides = (*results, *axes(size * c.row, 4 * b.width), c.row, 4)
-                    form = forms[at] = _kept((*counts, *axes(blocks, wide), size, width), strides)
-                yield left, right, array(target + first * c.between + row * c.row + 4 * column, *form)
+                    place = other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+                    right = _view(place, sizes, strides, (times, wide * b.panel))
+                    sizes = (*counts, *axes(count, wide), size, width)
+                    strides = (*across_c, *axes(size * c.row, 4 * b.width), c.row, 4)
+                    place = first * c.between + row * c.row + 4 * column
+                    result = _view(place, sizes, strides, (times, 4 * wide * b.width))
+                    key = (group, column, times, wide, count > 1, by_panels)
+                    parts.append((number, key, right, result))
+            is_plain = all(_is_plain(size, width, b.width, pieces) for _, _, size in blocks)
+            found.append((is_plain, parts))
+        return [left for _, left in lefts.values()], found
 
     def _by_panels(self, rows: int) -> bool:
         """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
         return rows < self.columns and self.b.width < self.columns
 
-    def _rectangles(self, rows: int, panels: range) -> Sequence[Rectangle]:
+    def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
         """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
         in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
         band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
         again = max(1, _CACHED // max(1, 4 * self.depth * self.b.width))
-        return _rectangles((rows, band, self.most), panels, self.columns, self.b.width, self.b.stored, again)
+        for start, count, size in _runs(rows, band):
+            blocks = list(_runs(size, self.most))
+            runs = list(self._panels(panels, again if len(blocks) > 1 else max(1, len(panels))))
+            for top in range(start, start + count * size, size):
+                for run in runs:
+                    yield [(top + row, many, height) for row, many, height in blocks], run
+
+    def _panels(self, panels: range, most: int) -> Iterator[tuple[int, int, int, int]]:
+        """Panels side by side, at most so many: the first column, how often there are how many, the columns of each.
+
+        What is read again comes in so few panels that these stay in the cache until then.
+
+        BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
+        equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
+        """
+        width = self.b.width
+        whole, rest = divmod(self.columns, max(1, width))
+        number = max(0, min(panels.stop, whole) - panels.start)
+        times, left = divmod(number, most)
+        if times:
+            yield panels.start * width, times, most, width
+        if left:
+            yield (panels.start + times * most) * width, 1, left, width
+        if rest and panels.stop > whole:
+            yield (whole * width, 1, 1, rest) if self.b.stored else (self.columns - width, 1, 1, width)
 
 
-@lru_cache(256)
-def _rectangles(
-    rows: tuple[int, int, int], panels: range, columns: int, width: int, stored: bool, again: int
-) -> Sequence[Rectangle]:
-    """What `Product` has, for so many rows, in bands of at most so many and blocks of at most so many.
+def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) -> View:
+    """A view without outer axes of size 1, and with 1 where there is but one thing anyway.
 
-    Panels that are read again come in so few that these stay in the cache until then: `again` together.
+    In front there may be one more axis: its size and stride.
     """
-    number, band, most = rows
-    found = []
-    for start, count, size in _runs(number, band):
-        blocks = list(_runs(size, most))
-        together = again if len(blocks) > 1 else max(1, len(panels))
-        for top in range(start, start + count * size, size):
-            for panel, (row, many, height) in outer_product(_panels(panels, columns, width, stored, together), blocks):
-                found.append(((top + row, many, height), panel))
-    return found
-
-
-def _panels(panels: range, columns: int, width: int, stored: bool, most: int) -> Iterator[tuple[int, int, int]]:
-    """Panels side by side, at most so many: the first column, how many panels, the columns of each that there are.
-
-    BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
-    equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
-    """
-    whole, rest = divmod(columns, max(1, width))
-    last = min(panels.stop, whole)
-    for first in range(panels.start, last, most):
-        yield first * width, min(most, last - first), width
-    if rest and panels.stop > whole:
-        yield (whole * width, 1, rest) if stored else (columns - width, 1, width)
-
-
-def _kept(sizes: Numbers, strides: Numbers, shared: bool = False) -> tuple[Numbers, Numbers]:
-    """Sizes and strides of a view without outer axes of size 1; `shared`, with 1 where there is but one anyway."""
-    outer = [(size, step) for size, step in zip(sizes[:-2], strides[:-2], strict=True) if size != 1]
-    numbers = [size if step or not shared else 1 for size, step in outer]
-    return (*numbers, *sizes[-2:]), (*[step for _, step in outer], *strides[-2:])
-
-
-@lru_cache(256)
-def _groups(sharing: Sharing) -> Sequence[tuple[int, int, Numbers, Numbers]]:
-    return list(sharing.groups())
+    front = (times,) if times else ()
+    outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
+    return View(offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:]))
 
 
 def _part(whole: range, thread: int, threads: int) -> range:
@@ -410,13 +443,28 @@ class Call:
         while start < units.stop:
             end = units.stop if units.stop - start <= size else product.cut(start + size)
             rows = range(start * product.unit, end * product.unit)
-            calls = product.calls(self._array, rows, panels, source, target)
-            made = (step for operands in calls for step in steps(*operands, spare))
-            yield range(start, end), list(made)
+            made: list[Step] = []
+            for is_plain, calls in product.sweeps(self._array, rows, panels, source, target):
+                if is_plain:
+                    made.append(partial(_multiply, calls))
+                else:
+                    made += chain.from_iterable(steps(*operands, spare) for operands in calls)
+            yield range(start, end), made
             start = end
 
 
 _matmul = partial(np.matmul, order="C")
+
+
+def _multiply(calls: Sequence[Operands]) -> None:
+    matmul = np.matmul
+    for a, b, c in calls:
+        matmul(a, b, c, order="C")
+
+
+def _is_plain(rows: int, columns: int, width: int, pieces: int) -> bool:
+    """Whether `steps` gives one product, and no more, for so many columns of right sides of this width."""
+    return pieces == 1 and columns == width and (rows > 1 or columns <= _LANES or not columns % _LANES)
 
 
 def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.ndarray]) -> Iterator[Step]:
@@ -447,54 +495,55 @@ def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.n
 
 def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     """The product that a launch of this code is, its operands being at these addresses."""
-    return Site(code, addresses).product(params)
+    _, w, y = (
+        [params[int(size[1:])] if isinstance(size, str) else size for size in shape]
+        for shape in (*code.inputs, *code.outputs)
+    )
+    groups = code.attributes.get("groups", 1)
+    columns, depth, most, number = y[-1] // groups, w[-2], 1 << 60, 1
+    width = stored = code.attributes.get("nr", 0)
+    if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
+        width = stored or (WIDTH if columns > 2 * WIDTH else columns)
+        number, most = blocks(depth, width) if stored else (1, block_rows(depth, width))
+    row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
+    b = Panels(addresses[1], 4 * prod(w[-3:] if stored else w[-2:]), row, panel, width or columns)
+    count, unit, shared = prod(w[: -3 if stored else -2]), 1, None
+    rows = prod(y[:-1]) // (max(1, count) if groups == 1 else 1)
+    if code.primitive == "conv_winograd":
+        down, across = filters(code.attributes)
+        unit = across.tiles(y[2])
+        rows = y[0] * down.tiles(y[1]) * unit
+        shared = Sharing((down.places, across.places), (down.weights, across.weights))
+        count = prod(shared.left)
+    ends = (addresses[0], depth), (addresses[2], columns)
+    if shared or groups > 1:  # matrices whose rows alternate
+        a, c = (Rows(at, 4 * size, 4 * size * count) for at, size in ends)
+    else:
+        a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
+    return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)
 
 
-class Site:
-    """A launch of this code, its operands being at these addresses, for any parameters."""
+class Products:
+    """The products that launches of a code are, wherever their operands lie: those of equal sizes are made once."""
 
-    def __init__(self, code: Routine, addresses: Numbers) -> None:
+    def __init__(self, code: Routine) -> None:
         self._code = code
-        self._addresses = addresses
-        _, self._w, self._y = (*code.inputs, *code.outputs)
-        self._groups: int = code.attributes.get("groups", 1)
-        self._known: Numbers = ()
-        self._rights: dict[Any, np.ndarray] = {}
+        self._made: dict[Numbers, Product] = {}
+        self._has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))
 
-    def _know(self, w: Numbers, columns: int) -> None:
-        """Have the right side: mostly a constant, of which the same arrays are made whatever the left side is."""
-        stored = self._code.attributes.get("nr", 0)
-        depth, width, self._most, self._number = w[-2], stored, 1 << 60, 1
-        if in_blocks() and (stored or 4 * depth * columns <= _CACHED):
-            width = stored or (WIDTH if columns > 2 * WIDTH else columns)
-            self._number, self._most = blocks(depth, width) if stored else (1, block_rows(depth, width))
-        row, panel = (4 * stored, 4 * stored * depth) if stored else (4 * columns, 4 * width)
-        between = 4 * prod(w[-3:] if stored else w[-2:])
-        self._b = Panels(self._addresses[1], between, row, panel, width or columns)
-        self._count = prod(w[: -3 if stored else -2])
-        self._rights = {}
+    def at(self, addresses: Numbers) -> Callable[[Numbers], Product]:
+        """What gives the product at these addresses for any parameters."""
+        rights: dict[Numbers, list[np.ndarray]] = {}
 
-    def product(self, params: Numbers) -> Product:
-        """The product that it is."""
-        w, y = (
-            [params[int(size[1:])] if isinstance(size, str) else size for size in shape] for shape in (self._w, self._y)
-        )
-        columns, depth, unit, shared = y[-1] // self._groups, w[-2], 1, None
-        if self._known != (known := (*w, columns)):
-            self._know(w, columns)
-            self._known = known
-        count = self._count
-        rows = prod(y[:-1]) // (max(1, count) if self._groups == 1 else 1)
-        if self._code.primitive == "conv_winograd":
-            down, across = filters(self._code.attributes)
-            unit = across.tiles(y[2])
-            rows = y[0] * down.tiles(y[1]) * unit
-            shared = Sharing((down.places, across.places), (down.weights, across.weights))
-            count = prod(shared.left)
-        x, z = self._addresses[0], self._addresses[2]
-        if shared or self._groups > 1:  # matrices whose rows alternate
-            a, c = Rows(x, 4 * depth, 4 * depth * count), Rows(z, 4 * columns, 4 * columns * count)
-        else:
-            a, c = Rows(x, 4 * depth * rows, 4 * depth), Rows(z, 4 * columns * rows, 4 * columns)
-        sizes = (count, rows, depth, columns)
-        return Product(sizes, self._most, a, self._b, c, unit, self._number, shared, self._rights)
+        def made(params: Numbers) -> Product:
+            return self._of(tuple(params)).at(addresses, rights if self._has_constant else {})
+
+        return made
+
+    def _of(self, params: Numbers) -> Product:
+        found = self._made.get(params)
+        if found is None:
+            if len(self._made) >= MOST_SIZES:
+                self._made.clear()
+            found = self._made[params] = product(self._code, (0, 0, 0), params)
+        return found
