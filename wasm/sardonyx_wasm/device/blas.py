@@ -257,7 +257,8 @@ class Product:
         x, w, y = self.addresses
         source = x + rows.start * self.a.row if source is None else source
         target = y + rows.start * self.c.row if target is None else target
-        views, sweeps = self._known.get(key := (len(rows), panels)) or self._known.setdefault(key, self._views(*key))
+        form = len(rows), panels
+        views, sweeps = self._known.get(form) or self._known.setdefault(form, self._views(*form))
         lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
         for is_plain, parts in sweeps:
             calls = []
@@ -280,9 +281,9 @@ class Product:
             return (panels, blocks) if by_panels else (blocks, panels)
 
         lefts: dict[Numbers, tuple[int, View]] = {}
-        found = []
+        found: list[tuple[bool, list[Part]]] = []
         for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
-            parts = []
+            parts: list[Part] = []
             for row, count, size in blocks:
                 for group, (first, other, counts, steps) in enumerate(self.shared.groups()):
                     sizes: Numbers = (pieces, *counts, *axes(count, min(wide, 2)), size, depth)
@@ -419,10 +420,8 @@ class Call:
 
     def __call__(self, address: int, thread: int, threads: int) -> None:
         """Do the share of a thread; at the address there is room for all of them."""
+        bands = self._bound.get((thread, threads)) or self.prepare(address, thread, threads)
         address += thread * self.room
-        bands = self._bound.get((thread, threads))
-        if bands is None:
-            bands = self._bound[thread, threads] = list(self._bands(address + SCRATCH, thread, threads))
         for units, calls in bands:
             if self._stages:
                 self._stages.before(units.start, units.stop, address, address + SCRATCH)
@@ -430,6 +429,12 @@ class Call:
                 call()
             if self._stages and self._stages.after:
                 self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
+
+    def prepare(self, address: int, thread: int, threads: int) -> list[tuple[range, list[Step]]]:
+        """Have ready what the share of a thread is."""
+        place = address + thread * self.room + SCRATCH
+        bands = self._bound[thread, threads] = list(self._bands(place, thread, threads))
+        return bands
 
     def _bands(self, address: int, thread: int, threads: int) -> Iterator[tuple[range, list[Step]]]:
         """Units that are done at a time, and how."""
