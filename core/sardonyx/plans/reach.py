@@ -101,14 +101,14 @@ class Limits:
             places = [[_place(size, start, total, numbers) for size in sizes] for sizes in extents]
             rows += places
             owners += [owner] * len(places)
-            found = [start + int(step[1:]) for step in walked]
-            steps += found
-            steppers += [owner] * len(found)
-            named = [place for row in (*places, found) for place in row if place < total]
-            self._lacks = self._lacks or any(not start <= place < start + count for place in named)
+            steps += [start + int(step[1:]) for step in walked]
+            steppers += [owner] * len(walked)
+            named = [int(size[1:]) for sizes in (*extents, walked) for size in sizes if type(size) is not int]
+            self._lacks = self._lacks or any(not 0 <= place < count for place in named)
             start += count
         width = max(map(len, rows), default=0)
-        self._extents = np.array([row + [total] * (width - len(row)) for row in rows], np.int64).reshape(-1, width)
+        padded = [row + [total] * (width - len(row)) for row in rows]
+        self._extents = np.array(padded, np.int64).reshape(len(rows), width)
         self._numbers = np.array(list(numbers), np.float64)
         self._owners, self._steps, self._steppers = (np.array(x, np.int64) for x in (owners, steps, steppers))
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,13 @@ MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
 MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
+
+
+class Start(NamedTuple):
+    """The shapes of feeds, and the symbols that a plan finds in them; None where they do not tell them."""
+
+    shapes: list[tuple[int, ...]]
+    symbols: dict[str, int] | None
 
 
 class CompiledGraph:
@@ -93,11 +100,13 @@ class CompiledGraph:
             for executor in list(self.executors):
                 if arguments is not None and executor.plan.arguments != arguments:
                     continue
-                if executor.fit and executor.fit(shapes) is None:
+                found = executor.fit(shapes) if executor.fit else None
+                if executor.fit and found is None:
                     refused.append(executor)
                     continue
+                start = Start(shapes, found)
                 try:
-                    results, executor, frame = self._call(executor, feeds, strings, symbols, lent, turns)
+                    results, executor, frame = self._call(executor, feeds, start, strings, symbols, lent, turns)
                 except GuardError as error:
                     refused.append(error)
                 else:
@@ -117,6 +126,7 @@ class CompiledGraph:
         self,
         executor: Executor,
         feeds: Sequence[Feed],
+        start: Start,
         strings: RunStrings,
         symbols: Mapping[str, int] | None,
         lent: int,
@@ -126,7 +136,7 @@ class CompiledGraph:
         for _ in range(MOST_RETRIES):
             frame = executor.frame()
             try:
-                return executor.call(frame, feeds, strings, symbols, lent, turns), executor, frame
+                return executor.call(frame, feeds, start, strings, symbols, lent, turns), executor, frame
             except OverLimitError as error:
                 over = error
             except MemoryError as error:
@@ -328,6 +338,7 @@ class Executor:
         self,
         frame: Frame,
         feeds: Sequence[Feed],
+        start: Start,
         strings: RunStrings,
         outer: Mapping[str, int] | None = None,
         lent: int = 0,
@@ -335,15 +346,15 @@ class Executor:
     ) -> list[Handle]:
         """The outputs for feeds in the order of the plan's inputs: they lie in the frame until it is released.
 
-        `outer` are the symbols of the surrounding plan. The last `lent` feeds are not copied if they lie on the right
-        device; they stay unchanged until the frame is released. If this is one of the `turns` of a loop, the device may
-        take it and all others that are left; then there are no outputs here. Raises `GuardError` where the plan is not
-        for these sizes.
+        `start` is what `fit` says of them; `outer` are the symbols of the surrounding plan. The last `lent` feeds are
+        not copied if they lie on the right device; they stay unchanged until the frame is released. If this is one of
+        the `turns` of a loop, the device may take it and all others that are left; then there are no outputs here.
+        Raises `GuardError` where the plan is not for these sizes.
         """
         strings.check()
         frame.strings = strings
         before = frame.start
-        symbols = self._symbols(frame, feeds, outer or {})
+        symbols = self._symbols(frame, feeds, start, outer or {})
         frame.lend(feeds, lent)
         if frame.symbols[0] != symbols:
             self._bind(frame, 0, symbols)
@@ -410,11 +421,10 @@ class Executor:
     def _outputs(self, frame: Frame, symbols: Mapping[str, int]) -> list[Handle]:
         return [self._buffers.handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
 
-    def _symbols(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int]) -> dict[str, int]:
+    def _symbols(self, frame: Frame, feeds: Sequence[Feed], start: Start, outer: Mapping[str, int]) -> dict[str, int]:
         """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
-        shapes = [feed.shape for feed in feeds]
+        shapes, found = start
         if frame.start is None or frame.start[0] != shapes or frame.start[1] != outer:
-            found = self.fit(shapes) if self.fit else None
             symbols = self._bind_symbols(feeds, dict(outer)) if found is None else {**outer, **found}
             if self._reads_feeds:
                 return symbols

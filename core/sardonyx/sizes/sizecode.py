@@ -152,6 +152,9 @@ class Fit:
             lines.append(f"    {names[symbol]} = shape[{axis}]")
             stray = [(k, axis) for k, axis in known if self._ports[k][axis] != symbol]
             tests += [f"shapes[{k}][{axis}] == {names[symbol]}" for k, axis in stray]
+        for expression, relation, truth in self._guards:  # they cost less than shapes
+            test = f"{_rename(expression, names)} {'==' if relation == '==' else '>='} 0"
+            lines.append(f"    if {'not ' if truth else ''}({test}): return None")
         wanted: dict[str, str] = {}
         ports = ["(" + "".join([f"{_rename(size, names)}, " for size in port]) + ")" for port in self._ports]
         for text in ports:
@@ -159,9 +162,6 @@ class Fit:
                 wanted[text] = f"p{len(wanted)}"
                 lines.append(f"    {wanted[text]} = {text}")
         lines.append(f"    if shapes != [{', '.join([wanted[text] for text in ports])}]: return None")
-        for expression, relation, truth in self._guards:
-            test = f"{_rename(expression, names)} {'==' if relation == '==' else '>='} 0"
-            tests.append(test if truth else f"not {test}")
         lines += [f"    if not ({test}): return None" for test in tests]
         lines.append(f"    return {{{', '.join([f'{symbol!r}: {name}' for symbol, name in names.items()])}}}")
         scope: dict[str, Any] = {"div": _divide, "mod": _remainder}
