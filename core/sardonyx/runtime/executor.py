@@ -419,7 +419,7 @@ class Executor:
         return partial(_watched, span, next(launches), self.devices[item.device])
 
     def _outputs(self, frame: Frame, symbols: Mapping[str, int]) -> list[Handle]:
-        return [self._buffers.handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
+        return self._buffers.handles(frame, [k for k, _ in self._results], symbols)
 
     def _symbols(self, frame: Frame, feeds: Sequence[Feed], start: Start, outer: Mapping[str, int]) -> dict[str, int]:
         """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
