@@ -292,7 +292,7 @@ class _Call:
         self._memory[STATE // 4] = place
 
     def take(self, params: np.ndarray) -> None:
-        self._operands[self._spots] = params.astype(np.uint32)
+        self._operands[self._spots] = params
 
     @cached_property
     def _spots(self) -> np.ndarray:
@@ -391,7 +391,7 @@ class _Bound:
     def __init__(self, device: WasmDevice, steps: Sequence[_Step], lasts: Sequence[int], owners: Sequence[Any]) -> None:
         self._device = device
         self._steps = steps
-        self._lasts = lasts  # where the parameters of each step end
+        self._ends = [0, *lasts]  # where the parameters of each step begin, and end
         self._users = [step for step in steps if not isinstance(step, _Hosted)]
         self._hosted = [step for step in steps if isinstance(step, _Hosted)]
         self._calls = [step for step in steps if isinstance(step, _Call)]
@@ -417,11 +417,10 @@ class _Bound:
     def rebind(self, params: np.ndarray) -> None:
         """Work with other parameters, those of all launches in a row."""
         known, self._params = self._params, None  # what follows may fail
-        first = 0
-        for step, last in zip(self._steps, self._lasts, strict=True):
-            if first != last and (known is None or (params[first:last] != known[first:last]).any()):
-                step.take(params[first:last])
-            first = last
+        differ = np.ones(len(params), bool) if known is None else params != known
+        sums = np.concatenate([[0], differ.cumsum()])[self._ends]
+        for k in np.flatnonzero(np.diff(sums)).tolist():
+            self._steps[k].take(params[self._ends[k] : self._ends[k + 1]])
         self._make_room()
         self._params = params
 

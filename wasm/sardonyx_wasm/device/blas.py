@@ -160,8 +160,9 @@ class View(NamedTuple):
     strides: Numbers
 
 
-Part: TypeAlias = tuple[int, Numbers, View, View]
-"""Which left side, what tells the right sides from others, these, and the results: one axis more, call by call."""
+Right: TypeAlias = tuple[int, int, int, int, bool, bool]
+Part: TypeAlias = tuple[int, Right, View]
+"""Which left side, what `Product._right` takes, and the results: one axis more, call by call."""
 
 
 class Sharing(NamedTuple):
@@ -205,10 +206,10 @@ class Product:
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
         self.addresses = a.address, b.address, c.address
-        self._rights: dict[Numbers, list[np.ndarray]] = {}
+        self._rights: dict[Right, list[np.ndarray]] = {}
         self._known: dict[tuple[int, range], tuple[list[View], list[tuple[bool, list[Part]]]]] = {}
 
-    def at(self, addresses: Numbers, rights: dict[Numbers, list[np.ndarray]]) -> Product:
+    def at(self, addresses: Numbers, rights: dict[Right, list[np.ndarray]]) -> Product:
         """The same elsewhere; `rights` are right sides that are known to lie there, and will be."""
         found = Product.__new__(Product)
         vars(found).update(vars(self))
@@ -262,10 +263,11 @@ class Product:
         lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
         for is_plain, parts in sweeps:
             calls = []
-            for number, key, right, result in parts:
+            for number, key, result in parts:
                 rights = self._rights.get(key)
                 if rights is None:
-                    rights = self._rights[key] = list(array(w + right.offset, right.sizes, right.strides))
+                    offset, *view = self._right(*key)
+                    rights = self._rights[key] = list(array(w + offset, *view))
                 results = array(target + result.offset, result.sizes, result.strides)
                 calls.append(zip(repeat(lefts[number]), rights, results))
             yield is_plain, list(calls[0] if len(calls) == 1 else chain.from_iterable(zip(*calls, strict=True)))
@@ -280,29 +282,37 @@ class Product:
         def axes(blocks: int, panels: int) -> Numbers:
             return (panels, blocks) if by_panels else (blocks, panels)
 
+        groups = list(self.shared.groups())
         lefts: dict[Numbers, tuple[int, View]] = {}
         found: list[tuple[bool, list[Part]]] = []
         for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
             parts: list[Part] = []
             for row, count, size in blocks:
-                for group, (first, other, counts, steps) in enumerate(self.shared.groups()):
+                for group, (first, _, counts, _) in enumerate(groups):
                     sizes: Numbers = (pieces, *counts, *axes(count, min(wide, 2)), size, depth)
                     strides: Numbers = (4 * depth, *across_a, *axes(size * a.row, 0), a.row, 4)
                     left = _view(first * a.between + row * a.row, sizes, strides)
                     number, left = lefts.setdefault((group, row, wide > 1), (len(lefts), left))
-                    sizes = (pieces, *counts, *axes(min(count, 2), wide), depth, b.width)
-                    strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
-                    place = other * b.between + column // b.width * b.panel + 4 * (column % b.width)
-                    right = _view(place, sizes, strides, (times, wide * b.panel))
                     sizes = (*counts, *axes(count, wide), size, width)
                     strides = (*across_c, *axes(size * c.row, 4 * b.width), c.row, 4)
                     place = first * c.between + row * c.row + 4 * column
                     result = _view(place, sizes, strides, (times, 4 * wide * b.width))
                     key = (group, column, times, wide, count > 1, by_panels)
-                    parts.append((number, key, right, result))
+                    parts.append((number, key, result))
             is_plain = all(_is_plain(size, width, b.width, pieces) for _, _, size in blocks)
             found.append((is_plain, parts))
         return [left for _, left in lefts.values()], found
+
+    def _right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
+        """Right sides: so many times some panels from a column on, for one block of rows or for several."""
+        b = self.b
+        _, other, counts, steps = list(self.shared.groups())[group]
+        blocks, depth = (2, 0) if often else (1, 0), self.depth // self.pieces
+        axes = [(wide, b.panel), blocks] if by_panels else [blocks, (wide, b.panel)]
+        sizes = (self.pieces, *counts, *[size for size, _ in axes], depth, b.width)
+        strides = (depth * b.row, *[step * b.between for step in steps], *[step for _, step in axes], b.row, 4)
+        place = other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+        return _view(place, sizes, strides, (times, wide * b.panel))
 
     def _by_panels(self, rows: int) -> bool:
         """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
@@ -538,7 +548,7 @@ class Products:
 
     def at(self, addresses: Numbers) -> Callable[[Numbers], Product]:
         """What gives the product at these addresses for any parameters."""
-        rights: dict[Numbers, list[np.ndarray]] = {}
+        rights: dict[Right, list[np.ndarray]] = {}
 
         def made(params: Numbers) -> Product:
             return self._of(tuple(params)).at(addresses, rights if self._has_constant else {})
