@@ -41,7 +41,9 @@ READ = 8
 """Multiplications that take as long as reading an element of a large matrix from memory."""
 SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
-MOST_SIZES = 64
+MOST_PLACES = 128
+"""Places where a product is remembered."""
+MOST_SIZES = 32
 """Sizes of a product that are remembered."""
 
 _FEW = 16  # rows that a thread should have, and that a product probably has
@@ -160,6 +162,8 @@ class View(NamedTuple):
     strides: Numbers
 
 
+Form: TypeAlias = tuple[int, range]
+"""How many rows, and which panels."""
 Right: TypeAlias = tuple[int, int, int, int, bool, bool]
 Part: TypeAlias = tuple[int, Right, View]
 """Which left side, what `Product._right` takes, and the results: one axis more, call by call."""
@@ -207,7 +211,11 @@ class Product:
         self.a, self.b, self.c = a, b, c
         self.addresses = a.address, b.address, c.address
         self._rights: dict[Right, list[np.ndarray]] = {}
-        self._known: dict[tuple[int, range], tuple[list[View], list[tuple[bool, list[Part]]]]] = {}
+        self._known: dict[Form, tuple[list[View], list[tuple[bool, list[Part]]]]] = {}
+
+        # Launches of equal sizes often work at the same places, and so does this one when sizes come again.
+        self._lefts: dict[tuple[Form, int], list[np.ndarray]] = {}
+        self._results: dict[tuple[Form, int], list[list[np.ndarray]]] = {}
 
     def at(self, addresses: Numbers, rights: dict[Right, list[np.ndarray]]) -> Product:
         """The same elsewhere; `rights` are right sides that are known to lie there, and will be."""
@@ -260,16 +268,27 @@ class Product:
         target = y + rows.start * self.c.row if target is None else target
         form = len(rows), panels
         views, sweeps = self._known.get(form) or self._known.setdefault(form, self._views(*form))
-        lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
+        if len(self._results) > MOST_PLACES:
+            self._lefts.clear()
+            self._results.clear()
+        lefts = self._lefts.get((form, source))
+        if lefts is None:
+            lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
+            self._lefts[form, source] = lefts
+        made = self._results.get((form, target))
+        if made is None:
+            found = [result for _, parts in sweeps for _, _, result in parts]
+            made = [list(array(target + result.offset, result.sizes, result.strides)) for result in found]
+            self._results[form, target] = made
+        results = iter(made)
         for is_plain, parts in sweeps:
             calls = []
-            for number, key, result in parts:
+            for number, key, _ in parts:
                 rights = self._rights.get(key)
                 if rights is None:
                     offset, *view = self._right(*key)
                     rights = self._rights[key] = list(array(w + offset, *view))
-                results = array(target + result.offset, result.sizes, result.strides)
-                calls.append(zip(repeat(lefts[number]), rights, results))
+                calls.append(zip(repeat(lefts[number]), rights, next(results)))
             yield is_plain, list(calls[0] if len(calls) == 1 else chain.from_iterable(zip(*calls, strict=True)))
 
     def _views(self, rows: int, panels: range) -> tuple[list[View], list[tuple[bool, list[Part]]]]:
