@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sardonyx.sizes.polynomial import constant, evaluate, joined, symbol, within
-from sardonyx.sizes.sizecode import compile_all, symbols_of
+from sardonyx.sizes.sizecode import Fit, Values, compile_all, symbols_of
 from sardonyx.sizes.symbolic import Dim, Guards, Size, guard_text, hint, maximum, minimum, poly, product, same
 from tests.engine.sizes import INDICES, OPERATORS, RANGES, SIZES, Expression, at, build, expressions, sums, values
 from tests.support.node import run
@@ -352,6 +352,56 @@ def test_code_for_sizes(several: list[Expression]) -> None:
         symbols = at(SIZES, point)
         assert list(evaluator(symbols)) == wanted[:, point].tolist()
         assert [evaluate(expression, symbols) for expression in several] == wanted[:, point].tolist()
+
+
+@careful
+@given(LISTS, st.lists(st.integers(0, 5), max_size=12))
+def test_values_of_many_expressions(several: list[Expression], picked: list[int]) -> None:
+    """Equal expressions, wherever they stand, have one value, and each has its own."""
+    many = [*several, *(json.loads(json.dumps(several[k % len(several)])) for k in picked)]
+    found = Values(many)
+    for point in range(0, SIZES["s"].size, 5):
+        distinct = found.distinct(at(SIZES, point))
+        array = found.array(distinct)
+        assert array is not None
+        assert array.tolist() == [evaluate(expression, at(SIZES, point)) for expression in many]
+        assert [distinct[place] for place in found.places] == array.tolist()
+    assert len(distinct) == len({json.dumps(expression) for expression in many})
+
+
+def test_values_of_more_than_64_bits() -> None:
+    found = Values(["s", ["*", "s", "s"]])
+    assert found.array(found.distinct({"s": 1 << 31})) is not None
+    assert found.array(found.distinct({"s": 1 << 32})) is None
+
+
+FITS = st.tuples(
+    st.lists(st.lists(expressions("s", "t", most=3), max_size=3), max_size=3),
+    st.lists(st.tuples(expressions("s", "t"), st.sampled_from(["==", ">="]), st.booleans()), max_size=3),
+)
+
+
+@careful
+@given(FITS, st.lists(st.integers(0, 1), min_size=8, max_size=8))
+def test_what_shapes_fit(fits: Any, wrong: list[int]) -> None:
+    """Walked and compiled, it is what ports and all places of a symbol say; guards of other symbols are left out."""
+    ports, guards = fits
+    ports = [["s", 7, "t"], ["t", "s"], *ports]
+    places = {"s": [[0, 0], [1, 1]], "t": [[0, 2], [1, 0], [1, 9]]}
+    foreign = [["+", "s", "?c"], "==", True]
+    walked, ran = ([Fit(ports, places, [*guards, foreign]) for _ in range(2)] for _ in range(2))
+    for fit in ran:
+        fit([()] * len(ports))
+    for s, t in itertools.product(range(4), range(3)):
+        symbols = {"s": s, "t": t}
+        shapes = [tuple(int(evaluate(size, symbols)) for size in port) for port in ports]
+        holds = all(RELATIONS[relation](evaluate(size, symbols), 0) == truth for size, relation, truth in guards)
+        off = [(*shape, *[1] * more) for shape, more in zip(shapes, wrong, strict=False)] + shapes[len(wrong) :]
+        for fit in (Fit(ports, places, guards), *ran):
+            assert fit(shapes) == (symbols if holds else None)
+            assert fit(off) == (symbols if holds and off == shapes else None)
+            assert fit([(s, 7, t), (t, s + 1), *shapes[2:]]) is None
+    assert walked
 
 
 SCRIPT = """

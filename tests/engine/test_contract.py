@@ -47,7 +47,7 @@ METHODS = {
     "Provider": "available bundler describe fingerprint is_software largest open rewrite",
     "Device": "constant copy download_all download_all_async flush free in_place load_body reads_in_place synchronize "
     "timed view",
-    "Executable": "",
+    "Executable": "rebind",
     "LoopBody": "",
     "Bundler": "",
 }

@@ -122,6 +122,30 @@ def test_negative_parameters(device: WasmDevice) -> None:
     assert device.download(target, np.dtype("i4"), (1,)) == [-7]
 
 
+def test_segments_take_other_parameters(device: WasmDevice, rng: np.random.Generator) -> None:
+    """Those of each launch, also negative ones, while the buffers stay where they are."""
+    b = Builder(["float32"], ["int32"])
+    b.store(1, b.grid(0), b.param())
+    x = rng.normal(size=8).astype("f4")
+    source, middle, target, told = (buffer(device, 32) for _ in range(4))
+    segments = [[SegmentLaunch(0), SegmentLaunch(1), SegmentLaunch(0)]]
+    executable = device.load([affine(2, 1), b.program("tell", [b.param()])], segments)
+    places = [[source, middle], [source, told], [middle, target]]
+    run = executable.bind(0, places, [[8], [5, 8], [8]])
+    device.upload(source, x)
+    for first, told_, count, last in [(8, 5, 8, 8), (3, -7, 2, 1), (3, -7, 2, 1), (5, 9, 8, 4)]:
+        for address in places[1][1:] + places[2]:
+            device.upload(address, np.zeros(8, "f4"))
+        assert executable.rebind(run, np.array([first, told_, count, last], np.int64))
+        run()
+        once = np.where(np.arange(8) < first, 2 * x + 1, 0)
+        np.testing.assert_allclose(device.download(middle, x.dtype, x.shape), once, 1e-6)
+        twice = np.where(np.arange(8) < last, 2 * once + 1, 0)
+        np.testing.assert_allclose(device.download(target, x.dtype, x.shape), twice, 1e-6)
+        wanted = np.where(np.arange(8) < count, told_, 0)
+        assert_array_equal(device.download(told, np.dtype("i4"), (8,)), wanted)
+
+
 def test_modules_are_shared_while_in_use(device: WasmDevice) -> None:
     first, second = (device.load([affine(1, 2)], [[SegmentLaunch(0)]]) for _ in range(2))
     assert first._module is second._module

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from sardonyx.code.program import Program
 from sardonyx.common import dtypes
 from sardonyx.plans import plan as plans
 from sardonyx.providers.contract import ALIGNMENT
-from sardonyx.sizes.sizecode import Evaluator, compile_all, symbols_of
+from sardonyx.sizes.sizecode import Evaluator, Values, compile_all, symbols_of
 
 
 @dataclass
@@ -28,8 +28,8 @@ class Segment:
 class Epoch:
     """What is laid out and bound together: everything up to the next halt, with functions of the symbols.
 
-    `check` gives the values that `guards` speak of, `params` gives the parameters of
-    all launches in order. `items` are the segments and the other steps.
+    `check` gives the values that `guards` speak of, `params` has the parameters of all launches of each segment, in
+    order. `items` are the segments and the other steps.
     """
 
     buffers: list[int]
@@ -37,14 +37,14 @@ class Epoch:
     guards: list[list[Any]]
     check: Evaluator
     layout: Layout
-    params: Evaluator
+    params: list[Values]
 
     @cached_property
     def halt(self) -> plans.Halt | None:
         """The step at which the epoch ends, if another one follows."""
         return self.items[-1] if self.items and plans.halts(self.items[-1]) else None
 
-    @property
+    @cached_property
     def segments(self) -> list[Segment]:
         return [item for item in self.items if isinstance(item, Segment)]
 
@@ -69,7 +69,7 @@ def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:
         guards = [guard for guard in waiting if symbols_of(guard[0]) <= symbols]
         waiting = [guard for guard in waiting if guard not in guards]
         buffers = [k for k, buffer in enumerate(plan.buffers) if buffer.weight is None and buffer.epoch == number]
-        launches = [launch for item in items if isinstance(item, Segment) for launch in item.launches]
+        segments = [item.launches for item in items if isinstance(item, Segment)]
         epochs.append(
             Epoch(
                 buffers,
@@ -77,7 +77,7 @@ def split(plan: plans.Plan, singly: bool = False) -> list[Epoch]:
                 guards,
                 compile_all([guard[0] for guard in guards]),
                 Layout(plan, buffers),
-                compile_all([param for launch in launches for param in launch.params]),
+                [Values([param for launch in launches for param in launch.params]) for launches in segments],
             )
         )
         if halt := epochs[-1].halt:
@@ -110,27 +110,50 @@ def _symbols_at_start(plan: plans.Plan) -> set[str]:
 
 
 class Layout:
-    """Where the buffers of an epoch lie, for any sizes."""
+    """Where the buffers of an epoch lie, for any sizes.
+
+    Those of one kind lie on one device, and need as many bytes as one another whatever the sizes are; `kinds` numbers
+    them in the order in which `first` has the first buffer of each.
+    """
 
     def __init__(self, plan: plans.Plan, numbers: list[int]) -> None:
         places = {number: k for k, number in enumerate(numbers)}
         buffers = [plan.buffers[number] for number in numbers]
-        self._elements = compile_all([buffer.elements for buffer in buffers])
+        elements = Values([buffer.elements for buffer in buffers])
+        self._elements = elements.distinct
         # Two negative sizes would make a positive product. What a nonzero finds is not known yet.
         shapes = [(buffer.shape, symbols_of(buffer.elements)) for buffer in buffers]
         sizes = {str(size): size for shape, names in shapes for size in shape if symbols_of(size) <= names}
         self._sizes = compile_all(list(sizes.values()))
-        self._widths = [dtypes.by_name(buffer.dtype).itemsize for buffer in buffers]
+        widths = {name: dtypes.by_name(name).itemsize for name in {buffer.dtype for buffer in buffers}}
         self._devices = [buffer.device for buffer in buffers]
+        kinds: dict[tuple[int, int, int], int] = {}
+        self.kinds: list[int] = []
+        self.first: list[int] = []
+        for number, buffer, place in zip(numbers, buffers, elements.places, strict=True):
+            kind = kinds.setdefault((place, widths[buffer.dtype], buffer.device), len(kinds))
+            if kind == len(self.first):
+                self.first.append(number)
+            self.kinds.append(kind)
+        self._sources = [(place, width) for place, width, _ in kinds]
         self._below = [[places[other] for other in buffer.beneath] for buffer in buffers]
         self._order = _topological(self._below)
 
     def rooms(self, symbols: Mapping[str, int]) -> list[int] | None:
         """The bytes that each buffer needs; None where a size would be negative, as of a window that fits no more."""
+        rooms = self.rooms_by_kind(symbols)
+        return None if rooms is None else self.by_buffer(rooms)
+
+    def rooms_by_kind(self, symbols: Mapping[str, int]) -> list[int] | None:
+        """The same, of a buffer of each kind."""
         counts = self._elements(symbols)
-        if any(count < 0 for count in (*counts, *self._sizes(symbols))):
+        if min(counts, default=0) < 0 or min(self._sizes(symbols), default=0) < 0:
             return None
-        return [-(-count * width // 4) * 4 for count, width in zip(counts, self._widths, strict=True)]
+        return [-(-counts[place] * width // 4) * 4 for place, width in self._sources]
+
+    def by_buffer(self, rooms: Sequence[int]) -> list[int]:
+        """For each buffer, what there is for its kind."""
+        return [rooms[kind] for kind in self.kinds]
 
     def place(self, rooms: list[int]) -> tuple[dict[int, int], list[int]]:
         """The bytes of each device's chunk, and the offset of each buffer, for these rooms or smaller ones."""

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.errors import UnsoundError
 from sardonyx.providers.contract import Address
@@ -81,3 +83,51 @@ def check(code: Mapping[str, Any], addresses: Sequence[Address], params: Sequenc
             raise UnsoundError(f"{name} is to step further than its {most:,} bytes: the bundle is damaged")
     except IndexError:
         raise UnsoundError(f"{name} lacks parameters: the bundle is damaged") from None
+
+
+class Limits:
+    """What `check` asks of some launches, asked of all of them at once. `counts` are how many parameters each has."""
+
+    def __init__(self, codes: Sequence[Mapping[str, Any]], counts: Sequence[int]) -> None:
+        numbers: dict[int, int] = {1: 0}  # the empty product
+        rows: list[list[int]] = []
+        owners: list[int] = []
+        steps: list[int] = []
+        steppers: list[int] = []
+        start, total = 0, sum(counts)
+        self._lacks = False
+        for owner, (code, count) in enumerate(zip(codes, counts, strict=True)):
+            *extents, walked = code.get("reach", [[]])
+            places = [[_place(size, start, total, numbers) for size in sizes] for sizes in extents]
+            rows += places
+            owners += [owner] * len(places)
+            steps += [start + int(step[1:]) for step in walked]
+            steppers += [owner] * len(walked)
+            named = [int(size[1:]) for sizes in (*extents, walked) for size in sizes if type(size) is not int]
+            self._lacks = self._lacks or any(not 0 <= place < count for place in named)
+            start += count
+        width = max(map(len, rows), default=0)
+        padded = [row + [total] * (width - len(row)) for row in rows]
+        self._extents = np.array(padded, np.int64).reshape(len(rows), width)
+        self._numbers = np.array(list(numbers), np.float64)
+        self._owners, self._steps, self._steppers = (np.array(x, np.int64) for x in (owners, steps, steppers))
+
+    def most(self, buffers: Sequence[Sequence[Address]]) -> np.ndarray:
+        """How far the launches may go with these buffers."""
+        return np.array([SLACK + sum([address.nbytes for address in line]) for line in buffers], np.float64)
+
+    def allow(self, most: np.ndarray, params: np.ndarray) -> bool:
+        """Whether `check` finds nothing with these parameters of all launches; products beyond 2**53 are rounded."""
+        if self._lacks:
+            return False
+        values = np.concatenate([params, self._numbers])[self._extents]
+        if (values < 0).any() or (values.prod(1) > most[self._owners]).any():
+            return False
+        is_empty = np.zeros(len(most), bool)
+        is_empty[self._owners[(values == 0).any(1)]] = True
+        return not ((np.abs(params[self._steps]) > most[self._steppers]) & ~is_empty[self._steppers]).any()
+
+
+def _place(size: Any, start: int, total: int, numbers: dict[int, int]) -> int:
+    """Where a size stands behind the parameters of all launches, those of its own beginning at `start`."""
+    return total + numbers.setdefault(size, len(numbers)) if type(size) is int else start + int(size[1:])

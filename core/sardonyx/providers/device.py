@@ -82,6 +82,14 @@ class Executable(ABC):
         where the device cannot do this.
         """
 
+    def rebind(self, run: Callable[[], None], params: np.ndarray) -> bool:
+        """Have what `bind` gave work with other parameters: those of all its launches in a row (int64).
+
+        The buffers lie where they lay. False, the default, where the device cannot do this: then `run` is of no use
+        any more, and the segment is bound anew. Nobody calls `run` meanwhile.
+        """
+        return False
+
 
 class Device(ABC):
     """Memory and a compiler. All methods may be called from any thread.

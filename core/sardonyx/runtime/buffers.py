@@ -26,6 +26,7 @@ class Buffers:
         self.plan = plan
         self.devices = devices
         self._shapes: dict[int, Evaluator] = {}
+        self._forms: dict[int, str] = {}
 
     def shape(self, buffer: int, symbols: Mapping[str, int]) -> tuple[int, ...]:
         """The shape of a buffer for these sizes."""
@@ -42,6 +43,31 @@ class Buffers:
             _fit(handle.nbytes, handle.address)
             frame.handles[buffer] = handle
         return handle
+
+    def handles(self, frame: Frame, buffers: Sequence[int], symbols: Mapping[str, int]) -> list[Handle]:
+        """Several buffers as they lie in a frame; what many have in common is found once."""
+        known = frame.handles
+        alike: dict[str, Handle] = {}
+        for k in buffers:
+            if k in known:
+                continue
+            form = self._form(k)
+            like = alike.get(form)
+            if like is None:
+                alike[form] = self.handle(frame, k, symbols)
+                continue
+            address = frame.address(k)
+            _fit(like.nbytes, address)
+            known[k] = Handle(like.device, address, like.element, like.shape)
+        return [known[k] for k in buffers]
+
+    def _form(self, buffer: int) -> str:
+        """Which device, type and shape a buffer has."""
+        form = self._forms.get(buffer)
+        if form is None:
+            stored = self.plan.buffers[buffer]
+            form = self._forms[buffer] = f"{stored.device} {stored.dtype} {stored.shape}"
+        return form
 
     def reader(self, frame: Frame, buffer: int, symbols: Mapping[str, int]) -> Callable[[], np.ndarray]:
         """What gives a buffer as an array of the host."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import partial
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,12 +36,20 @@ from sardonyx.runtime.inputs import take
 from sardonyx.runtime.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.runtime.turns import Turns
 from sardonyx.runtime.weights import Weights
-from sardonyx.sizes.sizecode import compile_all
+from sardonyx.sizes.sizecode import Fit, compile_all, symbols_of
+from sardonyx.sizes.symbolic import guard_text
 
 MOST_PLANS = 8
 """Plans kept per function; the least recently used one goes."""
 MOST_RETRIES = 16
 """How often one run may find other data-dependent sizes than its plan was made for."""
+
+
+class Start(NamedTuple):
+    """The shapes of feeds, and the symbols that a plan finds in them; None where they do not tell them."""
+
+    shapes: list[tuple[int, ...]]
+    symbols: dict[str, int] | None
 
 
 class CompiledGraph:
@@ -85,19 +93,29 @@ class CompiledGraph:
         """
         hints = dict(symbols or {})
         planned: dict[str, int] | None = None
+        shapes = [feed.shape for feed in feeds]
         for _ in range(MOST_RETRIES):
             broken = "no plan was made yet"
+            refused: list[GuardError | Executor] = []
             for executor in list(self.executors):
                 if arguments is not None and executor.plan.arguments != arguments:
                     continue
+                found = executor.fit(shapes) if executor.fit else None
+                if executor.fit and found is None:
+                    refused.append(executor)
+                    continue
+                start = Start(shapes, found)
                 try:
-                    results, executor, frame = self._call(executor, feeds, strings, symbols, lent, turns)
+                    results, executor, frame = self._call(executor, feeds, start, strings, symbols, lent, turns)
                 except GuardError as error:
-                    hints.update(error.symbols)
-                    broken = str(error)
+                    refused.append(error)
                 else:
                     self._touch(executor)
                     return results, executor.plan, partial(executor.release, frame)
+            for each in refused:
+                reason = each.refusal(feeds, symbols or {}) if isinstance(each, Executor) else each
+                hints.update(reason.symbols)
+                broken = str(reason)
             if planned == hints:
                 raise RuntimeException(f"these sizes make no sense: {broken}")
             planned = dict(hints)
@@ -108,6 +126,7 @@ class CompiledGraph:
         self,
         executor: Executor,
         feeds: Sequence[Feed],
+        start: Start,
         strings: RunStrings,
         symbols: Mapping[str, int] | None,
         lent: int,
@@ -117,7 +136,7 @@ class CompiledGraph:
         for _ in range(MOST_RETRIES):
             frame = executor.frame()
             try:
-                return executor.call(frame, feeds, strings, symbols, lent, turns), executor, frame
+                return executor.call(frame, feeds, start, strings, symbols, lent, turns), executor, frame
             except OverLimitError as error:
                 over = error
             except MemoryError as error:
@@ -249,8 +268,12 @@ class Executor:
         ]
         self._halts = Halts(plan, devices, self._buffers, self._functions)
         self._free: list[Frame] = []
-        self._inputs = [compile_all(port.shape) for port in plan.inputs]
         self._reads_feeds = any(port.symbols for port in plan.inputs)
+        ports = [port.shape for port in plan.inputs]
+        is_told = not self._reads_feeds and all(symbols_of(size) <= plan.symbols.keys() for p in ports for size in p)
+        self.fit = Fit(ports, plan.symbols, plan.guards) if is_told else None
+        """What tells the symbols by the shapes of feeds alone, if they do."""
+        self._inputs = [compile_all(port) for port in ports]
         self._takes_strings = any(port.dtype == dtypes.string.name for port in plan.inputs)
         self._has_strings = bool(plan.functions) or any(b.dtype == dtypes.string.name for b in plan.buffers)
         forms = (*plan.arguments, *plan.results)
@@ -315,6 +338,7 @@ class Executor:
         self,
         frame: Frame,
         feeds: Sequence[Feed],
+        start: Start,
         strings: RunStrings,
         outer: Mapping[str, int] | None = None,
         lent: int = 0,
@@ -322,15 +346,15 @@ class Executor:
     ) -> list[Handle]:
         """The outputs for feeds in the order of the plan's inputs: they lie in the frame until it is released.
 
-        `outer` are the symbols of the surrounding plan. The last `lent` feeds are not copied if they lie on the right
-        device; they stay unchanged until the frame is released. If this is one of the `turns` of a loop, the device may
-        take it and all others that are left; then there are no outputs here. Raises `GuardError` where the plan is not
-        for these sizes.
+        `start` is what `fit` says of them; `outer` are the symbols of the surrounding plan. The last `lent` feeds are
+        not copied if they lie on the right device; they stay unchanged until the frame is released. If this is one of
+        the `turns` of a loop, the device may take it and all others that are left; then there are no outputs here.
+        Raises `GuardError` where the plan is not for these sizes.
         """
         strings.check()
         frame.strings = strings
         before = frame.start
-        symbols = self._symbols(frame, feeds, outer or {})
+        symbols = self._symbols(frame, feeds, start, outer or {})
         frame.lend(feeds, lent)
         if frame.symbols[0] != symbols:
             self._bind(frame, 0, symbols)
@@ -395,13 +419,13 @@ class Executor:
         return partial(_watched, span, next(launches), self.devices[item.device])
 
     def _outputs(self, frame: Frame, symbols: Mapping[str, int]) -> list[Handle]:
-        return [self._buffers.handle(frame, port.buffers[0], symbols) for port in self.plan.outputs]
+        return self._buffers.handles(frame, [k for k, _ in self._results], symbols)
 
-    def _symbols(self, frame: Frame, feeds: Sequence[Feed], outer: Mapping[str, int]) -> dict[str, int]:
+    def _symbols(self, frame: Frame, feeds: Sequence[Feed], start: Start, outer: Mapping[str, int]) -> dict[str, int]:
         """The symbols that are known at the start, which the frame remembers for feeds of the same shapes."""
-        shapes = [feed.shape for feed in feeds]
+        shapes, found = start
         if frame.start is None or frame.start[0] != shapes or frame.start[1] != outer:
-            symbols = self._bind_symbols(feeds, dict(outer))
+            symbols = self._bind_symbols(feeds, dict(outer)) if found is None else {**outer, **found}
             if self._reads_feeds:
                 return symbols
             frame.start = shapes, dict(outer), symbols
@@ -423,6 +447,16 @@ class Executor:
             if self._inputs[k](symbols) != feed.shape:
                 raise GuardError(f"{port.name} has the shape {list(feed.shape)}", symbols)
         return symbols
+
+    def refusal(self, feeds: Sequence[Feed], outer: Mapping[str, int]) -> GuardError:
+        """Why the plan is not for feeds that do not fit it."""
+        try:
+            symbols = self._bind_symbols(feeds, dict(outer))
+        except GuardError as error:
+            return error
+        guard = self.fit.broken(symbols) if self.fit else None
+        assert guard is not None, "they fit"
+        return GuardError(guard_text(*guard), symbols)
 
     def _feed(self, frame: Frame, feeds: Sequence[Feed]) -> None:
         if self._takes_strings:

@@ -49,6 +49,7 @@ class Code:
         self.weights = weights
         self._singly = singly
         self._repeated = repeated
+        self._limits: dict[tuple[int, int], reach.Limits | None] = {}
 
     @cached_property
     def epochs(self) -> list[Epoch]:
@@ -91,6 +92,16 @@ class Code:
         ports = (*self.plan.inputs, *self.plan.outputs)
         return {self.plan.buffers[k].device for port in ports for k in port.buffers} <= {items[0].device}
 
+    def limits(self, segment: Segment) -> reach.Limits | None:
+        """How far the launches of a segment may go; None if nothing is known of that."""
+        place = segment.device, segment.number
+        if place not in self._limits:
+            codes = [self.plan.codes[launch.code] for launch in segment.launches]
+            counts = [len(launch.params) for launch in segment.launches]
+            is_known = any("reach" in code for code in codes)
+            self._limits[place] = reach.Limits(codes, counts) if is_known else None
+        return self._limits[place]
+
     def label(self, launch: plans.Launch) -> str:
         name = str(self.plan.codes[launch.code]["name"])
         labels = [self.plan.nodes[k] for k in launch.origins if 0 <= k < len(self.plan.nodes)]
@@ -107,6 +118,7 @@ class Frame:
         self.addresses: list[Address | None] = []
         self.symbols: list[dict[str, int] | None] = [None] * epochs
         self.rooms: list[list[int] | None] = [None] * epochs
+        """The bytes that there are for each kind of buffer of an epoch that is laid out."""
         self.launches: list[list[Callable[[], None]]] = [[] for _ in range(epochs)]
         self.lent: dict[int, Address] = {}
         self.fed: list[tuple[int, int, int]] = self._fed()
@@ -125,6 +137,12 @@ class Frame:
         self.readers: dict[int, Callable[[], np.ndarray]] = {}
         """What reads buffers, as long as no epoch is bound anew."""
         self._lenders: list[Feed] = []
+        self._moves = [0] * epochs
+        """How often the buffers of each epoch came to lie elsewhere."""
+        self._bound: list[list[int] | None] = [None] * epochs
+        """What that was, up to each epoch, when its launches were bound."""
+        self._most_of: dict[tuple[int, int], np.ndarray] = {}
+        """How far launches of segments that are bound may go."""
         if code.weights.budget is not None:
             code.weights.budget.frames.add(self)
 
@@ -148,6 +166,7 @@ class Frame:
             self.lent = lent
             self.fed = self._fed()
             self.symbols[0] = None
+            self._moves[0] += 1
 
     def _fed(self) -> list[tuple[int, int, int]]:
         plan = self.code.plan
@@ -160,7 +179,7 @@ class Frame:
         for (expression, relation, truth), value in zip(epoch.guards, epoch.check(symbols), strict=True):
             if (value == 0 if relation == "==" else value >= 0) != truth:
                 raise GuardError(guard_text(expression, relation, truth), symbols)
-        rooms = epoch.layout.rooms(symbols)
+        rooms = epoch.layout.rooms_by_kind(symbols)
         if rooms is None:
             raise GuardError(self._negative(epoch, symbols), symbols)
         self._check_budget(number, rooms, symbols)
@@ -175,8 +194,14 @@ class Frame:
         laid = self.rooms[number]
         if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
             self._place(number, rooms)
-        params = iter(epoch.params(symbols))
-        self.launches[number] = [self._bind(segment, params) for segment in epoch.segments]
+        moves = self._moves[: number + 1]
+        stays, self._bound[number] = self._bound[number] == moves, None
+        runs = self.launches[number]
+        for k, (segment, values) in enumerate(zip(epoch.segments, epoch.params, strict=True)):
+            distinct = values.distinct(symbols)
+            if not (stays and self._rebind(segment, runs[k], values.array(distinct))):
+                runs[k : k + 1] = [self._bind(segment, [distinct[place] for place in values.places])]
+        self._bound[number] = moves
         self.symbols[number] = dict(symbols)
         for later in range(number + 1, len(self.code.epochs)):
             self.symbols[later] = None
@@ -186,9 +211,9 @@ class Frame:
 
         So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
         """
-        epoch, laid = self.code.epochs[number], self.rooms[number]
+        layout, laid = self.code.epochs[number].layout, self.rooms[number]
         if laid is not None and self.code.weights.budget is None:
-            grown = zip(epoch.buffers, laid, rooms, strict=True)
+            grown = zip(layout.first, laid, rooms, strict=True)
             more = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
             with suppress(RuntimeException, EPFail):  # there may be enough for what it must have
                 self._lay(number, more)
@@ -197,9 +222,11 @@ class Frame:
 
     def _lay(self, number: int, rooms: list[int]) -> None:
         """Lay out an epoch; what fails leaves nothing that a later call would take for memory."""
-        epoch = self.code.epochs[number]
+        epoch, kinds = self.code.epochs[number], rooms
+        rooms = epoch.layout.by_buffer(kinds)
         totals, offsets = epoch.layout.place(rooms)
         self.rooms[number] = None
+        self._moves[number] += 1
         for device, total in totals.items():
             chunk, capacity = self.chunks.get((device, number), (None, -1))
             if capacity < total:
@@ -210,7 +237,7 @@ class Frame:
         for k, offset, room in zip(epoch.buffers, offsets, rooms, strict=True):
             chunk, _ = self.chunks[self.code.plan.buffers[k].device, number]
             self.addresses[k] = Address(chunk, offset, room)
-        self.rooms[number] = rooms
+        self.rooms[number] = kinds
 
     def free(self) -> None:
         """Give back all memory; the frame is of no use any more."""
@@ -228,7 +255,7 @@ class Frame:
 
     def _check_sizes(self, epoch: Epoch, rooms: Sequence[int], symbols: Mapping[str, int]) -> None:
         """Raise GuardError where a tensor is larger than its device takes: another plan has it elsewhere."""
-        for k, room in zip(epoch.buffers, rooms, strict=True):
+        for k, room in zip(epoch.layout.first, rooms, strict=True):
             most = self._most(k)
             if most is not None and room > most:
                 raise GuardError(f"{self._maker(epoch, k)} wants {room:,} bytes, more than {most:,}", symbols)
@@ -239,7 +266,8 @@ class Frame:
         weights = self.code.weights
         if weights.budget is None:
             return
-        totals, _ = self.code.epochs[number].layout.place(rooms)
+        layout = self.code.epochs[number].layout
+        totals, _ = layout.place(layout.by_buffer(rooms))
         old = {place: total for place, (_, total) in self.chunks.items()}
         new = {(device, number): max(total, old.get((device, number), 0)) for device, total in totals.items()}
         arena = sum((old | new).values())
@@ -251,7 +279,7 @@ class Frame:
 
     def fit(self, symbols: Mapping[str, int]) -> None:
         """Raise OverLimitError where the first epoch needs more for these sizes than the session may have."""
-        rooms = self.code.epochs[0].layout.rooms(symbols)
+        rooms = self.code.epochs[0].layout.rooms_by_kind(symbols)
         if rooms is not None:
             self._check_budget(0, rooms, symbols)
 
@@ -271,16 +299,33 @@ class Frame:
         launches = (launch for segment in epoch.segments for launch in segment.launches if buffer in launch.buffers)
         return next(map(self.code.label, launches), "what is fed")
 
-    def _bind(self, segment: Segment, params: Any) -> Callable[[], None]:
-        executable = self.code.executables[segment.device]
-        assert executable is not None
+    def _bind(self, segment: Segment, params: Sequence[Any]) -> Callable[[], None]:
+        """Bind a segment, whose parameters are those of all launches in a row."""
         buffers: list[list[Address]] = []
         values = []
+        start = 0
         for launch in segment.launches:
             buffers.append([self.address(k) for k in launch.buffers])
-            values.append([next(params) for _ in launch.params])
+            values.append(params[start : start + len(launch.params)])
+            start += len(launch.params)
             reach.check(self.code.plan.codes[launch.code], buffers[-1], values[-1])
-        return executable.bind(segment.number, buffers, values)
+        if limits := self.code.limits(segment):
+            self._most_of[segment.device, segment.number] = limits.most(buffers)
+        return self._executable(segment).bind(segment.number, buffers, values)
+
+    def _rebind(self, segment: Segment, run: Callable[[], None], params: np.ndarray | None) -> bool:
+        """Have a bound segment, whose buffers lie where they lay, work with other parameters; False if it cannot."""
+        if params is None:
+            return False
+        limits = self.code.limits(segment)
+        if limits and not limits.allow(self._most_of[segment.device, segment.number], params):
+            return False  # binding it says what is wrong
+        return self._executable(segment).rebind(run, params)
+
+    def _executable(self, segment: Segment) -> Executable:
+        executable = self.code.executables[segment.device]
+        assert executable is not None
+        return executable
 
     def address(self, buffer: int) -> Address:
         address = self.lent.get(buffer) or self.addresses[buffer]

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from sardonyx.sizes.polynomial import evaluate
 
@@ -49,6 +52,122 @@ def compile_all(expressions: Sequence[Any]) -> Evaluator:
         return compiled[0](values)
 
     return evaluator
+
+
+class Values:
+    """The values of many expressions, few of which differ: each different one is computed once.
+
+    >>> values = Values(["s", 7, ["*", 2, "s"], 7, "s"])
+    >>> values.distinct({"s": 3}), values.places
+    ((3, 7, 6), [0, 1, 2, 1, 0])
+    """
+
+    def __init__(self, expressions: Iterable[Any]) -> None:
+        numbered: dict[Any, int] = {}
+        texts: dict[int, str] = {}
+        different: list[Any] = []
+        self.places: list[int] = []
+        """For each expression, which of the different ones it is."""
+        for expression in expressions:
+            key = expression
+            if isinstance(expression, list):  # lists stand in several
+                key = texts.get(id(expression)) or texts.setdefault(id(expression), repr(expression))
+            place = numbered.setdefault(key, len(different))
+            if place == len(different):
+                different.append(expression)
+            self.places.append(place)
+        self.distinct = compile_all(different)
+        """Gives the values of the different ones."""
+
+    def array(self, distinct: Sequence[int]) -> np.ndarray | None:
+        """The values of all expressions, of those of the different ones; None where 64 bits are too few."""
+        try:
+            found: np.ndarray = np.array(distinct, np.int64)[self._places]
+        except OverflowError:
+            return None
+        return found
+
+    @cached_property
+    def _places(self) -> np.ndarray:
+        return np.array(self.places, np.int64)
+
+
+class Fit:
+    """Whether tensors of some shapes are what a plan is for, and what its symbols then are.
+
+    `ports` are the shapes that it is for, over no other symbols; `symbols` says for each where it stands: number and
+    axis; `guards` that speak of others are left out.
+    """
+
+    def __init__(
+        self,
+        ports: Sequence[Sequence[Any]],
+        symbols: Mapping[str, Sequence[Sequence[int]]],
+        guards: Iterable[Sequence[Any]],
+    ) -> None:
+        self._ports = ports
+        self._places = symbols
+        self._guards = [guard for guard in guards if symbols_of(guard[0]) <= symbols.keys()]
+        self._asked = False
+
+    def __call__(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int] | None:
+        """The symbols, in the order of the plan; None where the plan is not for these shapes."""
+        if self._asked:
+            return self._compiled(shapes)
+        self._asked = True  # most plans are asked once, and a walk is less work than to compile
+        return self._walk(shapes)
+
+    def _walk(self, shapes: Sequence[tuple[int, ...]]) -> dict[str, int] | None:
+        symbols = {}
+        for name, places in self._places.items():
+            sizes = {shapes[k][axis] for k, axis in places if axis < len(shapes[k])}
+            if len(sizes) != 1:
+                return None
+            symbols[name] = sizes.pop()
+        computed: dict[int, int] = {}
+        for port, shape in zip(self._ports, shapes, strict=True):
+            if tuple([evaluate(size, symbols, computed) for size in port]) != shape:
+                return None
+        return None if self.broken(symbols) else symbols
+
+    def broken(self, symbols: Mapping[str, int]) -> Sequence[Any] | None:
+        """The first guard that does not hold for these numbers of symbols."""
+        for guard in self._guards:
+            value = evaluate(guard[0], symbols)
+            if (value == 0 if guard[1] == "==" else value >= 0) != guard[2]:
+                return guard
+        return None
+
+    @cached_property
+    def _compiled(self) -> Callable[[Sequence[tuple[int, ...]]], dict[str, int] | None]:
+        names = {symbol: f"x{k}" for k, symbol in enumerate(self._places)}
+        lines = ["def fit(shapes):"]
+        tests = []
+        for symbol, places in self._places.items():
+            known = [(k, axis) for k, axis in places if axis < len(self._ports[k])]
+            if not known:
+                return lambda shapes: None
+            k, axis = known[0]
+            lines += [f"    shape = shapes[{k}]", f"    if len(shape) != {len(self._ports[k])}: return None"]
+            lines.append(f"    {names[symbol]} = shape[{axis}]")
+            stray = [(k, axis) for k, axis in known if self._ports[k][axis] != symbol]
+            tests += [f"shapes[{k}][{axis}] == {names[symbol]}" for k, axis in stray]
+        for expression, relation, truth in self._guards:  # they cost less than shapes
+            test = f"{_rename(expression, names)} {'==' if relation == '==' else '>='} 0"
+            lines.append(f"    if {'not ' if truth else ''}({test}): return None")
+        wanted: dict[str, str] = {}
+        ports = ["(" + "".join([f"{_rename(size, names)}, " for size in port]) + ")" for port in self._ports]
+        for text in ports:
+            if text not in wanted:
+                wanted[text] = f"p{len(wanted)}"
+                lines.append(f"    {wanted[text]} = {text}")
+        lines.append(f"    if shapes != [{', '.join([wanted[text] for text in ports])}]: return None")
+        lines += [f"    if not ({test}): return None" for test in tests]
+        lines.append(f"    return {{{', '.join([f'{symbol!r}: {name}' for symbol, name in names.items()])}}}")
+        scope: dict[str, Any] = {"div": _divide, "mod": _remainder}
+        exec("\n".join(lines), scope)
+        fit: Callable[[Sequence[tuple[int, ...]]], dict[str, int] | None] = scope["fit"]
+        return fit
 
 
 def _compile(expressions: Sequence[Any]) -> Evaluator:

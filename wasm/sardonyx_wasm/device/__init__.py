@@ -10,7 +10,7 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, groupby
 from typing import Any, Protocol
 
@@ -30,6 +30,7 @@ from . import blas
 
 RELEASE = ("sardonyx", "sardonyx_wasm")
 """The packages on whose sources generated code depends."""
+_FLOAT = np.dtype(np.float32)
 SMALL = 4096
 """Bytes up to which it is quicker to copy an array twice than to make a view of where it goes."""
 
@@ -87,7 +88,7 @@ class WasmDevice(Device):
 
     def array(self, address: int, shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
         """An array of float32 in the host's memory."""
-        return np.ndarray(shape, np.float32, self.host.memory_view(), address, strides)
+        return np.ndarray(shape, _FLOAT, self.host.memory_view(), address, strides)
 
     def synchronize(self) -> None:
         """Wait for the compiler alone: every call has finished when it returns."""
@@ -156,6 +157,7 @@ class WasmExecutable(Executable):
         self._hosted = hosted
         self._parts = parts
         self._run = None if all(hosted) else module.function("run")
+        self._products = {k: blas.Products(codes[k]) for k, is_hosted in enumerate(hosted) if is_hosted}
         own = [number for number, is_hosted in enumerate(hosted) if not is_hosted]
         self._numbers = {number: getattr(codes[number], "number", k) for k, number in enumerate(own)}
 
@@ -165,26 +167,29 @@ class WasmExecutable(Executable):
         addresses = [[a.chunk.address + a.offset for a in line] for line in buffers]
         operands = iter(zip(addresses, params, strict=True))
         steps: list[_Step] = []
+        lasts: list[int] = []
+        last = 0
         touched = self._touched(segment, buffers)
         for part in self._parts[segment]:
             mine: list[tuple[int, Sequence[int], Sequence[int]]] = [(launch.code, *next(operands)) for launch in part]
             if self._run is None or self._hosted[part[0].code]:
-                steps += [self._hosted_step(*launch) for launch in mine]
+                for code, a, b in mine:
+                    steps.append(self._hosted_step(code, a, b))
+                    lasts.append(last := last + len(b))
             else:
-                lists = [(self._numbers[code], len(a) + len(b), *a, *b) for code, a, b in mine]
-                words = list(chain.from_iterable(lists))
-                steps.append(_Call(self._device, self._run, words, len(part), touched.pop(0) >= SHARED))
+                launches = [(self._numbers[code], a, b) for code, a, b in mine]
+                steps.append(_Call(self._device, self._run, launches, touched.pop(0) >= SHARED))
+                lasts.append(last := last + sum([len(b) for _, _, b in mine]))
         owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
-        hosted = [step for step in steps if isinstance(step, _Hosted)]
-        if most := max((step.room for step in hosted), default=0):  # one room for all of them stays in the cache
-            room = Allocation(self._device.host, most)
-            owners.append(room)
-            for step in hosted:
-                step.use(room.address)
         match steps:
             case [_Call(is_alone=True) as call] if self._turns:
                 return _Body(self._device, call, self._turns, owners)
-        return _Bound(self._device, steps, owners)
+        return _Bound(self._device, steps, lasts, owners)
+
+    def rebind(self, run: Callable[[], None], params: np.ndarray) -> bool:
+        assert isinstance(run, _Bound)
+        run.rebind(params)
+        return True
 
     def _touched(self, segment: int, buffers: Sequence[Sequence[Address]]) -> list[int]:
         """The bytes of buffers that each call of the module binds."""
@@ -197,16 +202,24 @@ class WasmExecutable(Executable):
         if HOSTED in self._codes[number].attributes:
             from .unpacked import Unpacked  # which few plans need
 
-            parts = (self._module.function(f"{name}_{number}") for name in ("widen", "alone"))
-            unpacked = Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
-            return _Shared(self._device, unpacked, unpacked.work)
-        product = blas.product(self._codes[number], addresses, params)
-        stages = self._stages(number, product, addresses, params)
-        return _Hosted(self._device, blas.Call(product, self._device.array, stages))
+            parts = [self._module.function(f"{name}_{number}") for name in ("widen", "alone")]
+
+            def unpacked(params: Sequence[int]) -> Unpacked:
+                return Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
+
+            return _Shared(self._device, unpacked, params)
+        product_of = self._products[number].at(addresses)
+        stages = partial(self._stages, number, addresses) if self._codes[number].primitive in CONVOLUTIONS else None
+
+        def call(params: Sequence[int]) -> blas.Call:
+            product = product_of(params)
+            return blas.Call(product, self._device.array, stages(product, params) if stages else None)
+
+        return _Hosted(self._device, call, params)
 
     def _stages(
-        self, number: int, product: blas.Product, addresses: Sequence[int], params: Sequence[int]
-    ) -> blas.Stages | None:
+        self, number: int, addresses: Sequence[int], product: blas.Product, params: Sequence[int]
+    ) -> blas.Stages:
         """The parts of a convolution that the module does; they number units from the start of all."""
         x, _, y = addresses
         seen, made = (4 * product.unit * product.count * size for size in (product.depth, product.columns))
@@ -217,9 +230,7 @@ class WasmExecutable(Executable):
                 first, last, scratch, *place(rows - row * first), *params
             )
 
-        parts = CONVOLUTIONS.get(self._codes[number].primitive, {})
-        if not parts:
-            return None
+        parts = CONVOLUTIONS[self._codes[number].primitive]
         after = part("after", made, lambda rows: (rows, y)) if "after" in parts else None
         return blas.Stages(part("before", seen, lambda rows: (x, rows)), after)
 
@@ -229,6 +240,10 @@ class _Step(Protocol):
 
     def use(self, place: int) -> None:
         """Have the memory that it needs while it runs at an address."""
+        ...
+
+    def take(self, params: np.ndarray) -> None:
+        """Work with other parameters, those of its launches in a row."""
         ...
 
     def __call__(self) -> None: ...
@@ -243,9 +258,21 @@ class _Call:
     """A driver of the module with its operands."""
 
     def __init__(
-        self, device: WasmDevice, function: Callable[..., Any], words: Sequence[int], launches: int, shared: bool
+        self,
+        device: WasmDevice,
+        function: Callable[..., Any],
+        launches: Sequence[tuple[int, Sequence[int], Sequence[int]]],
+        shared: bool,
     ) -> None:
-        counters = COUNTERS // 4 * launches
+        words: list[int] = []
+        places: list[int] = []
+        for number, addresses, params in launches:
+            words += (number, len(addresses) + len(params), *addresses, *params)
+            places += range(len(words) - len(params), len(words))
+        self.count = len(places)
+        """How many parameters there are."""
+        self._places = places
+        counters = COUNTERS // 4 * len(launches)
         size = STATE // 4 + HEADER + len(words) + counters
         self._block = Allocation(device.host, 4 * size)
         self._memory = device.host.array(self._block.address, (size,), np.uint32)
@@ -254,6 +281,7 @@ class _Call:
         header = [0, start, start + 4 * (size - counters), start + 4 * (size - counters)]
         self._memory[: size - counters] = np.array([*state, *header, *words], np.int64).astype(np.uint32)
         self._counters = self._memory[size - counters :]
+        self._operands = self._memory[STATE // 4 + HEADER :]
         self.is_alone = not shared or device.crew.size == 1
         self.words = self._block.address + STATE
         self._work = partial(function, self.words)
@@ -262,6 +290,14 @@ class _Call:
     def use(self, place: int) -> None:
         """Have scratch memory at an address."""
         self._memory[STATE // 4] = place
+
+    def take(self, params: np.ndarray) -> None:
+        self._operands[self._spots] = params
+
+    @cached_property
+    def _spots(self) -> np.ndarray:
+        """Where in the words the parameters are."""
+        return np.array(self._places, np.int64)
 
     def stop(self, now: int) -> None:
         """Ask a call to end early, or no more."""
@@ -280,29 +316,62 @@ class _Call:
 class _Hosted:
     """A product, which is done by NumPy."""
 
-    def __init__(self, device: WasmDevice, call: blas.Call) -> None:
-        self._crew = device.crew if call.work >= blas.SHARED else _ALONE
+    def __init__(self, device: WasmDevice, make: Callable[[Sequence[int]], blas.Call], params: Sequence[int]) -> None:
+        self._device = device
+        self._make = make
+        self._place = 0
+        self._set(make(params))
+
+    def _set(self, call: blas.Call) -> None:
+        self._crew = self._device.crew if call.work >= blas.SHARED else _ALONE
         self._call = call
         self.room = call.room * self._crew.size
         """Bytes of memory that it needs while it runs."""
-        self.use(0)
+        self.use(self._place)
 
     def use(self, place: int) -> None:
         """Have such memory at an address."""
+        self._place = place
+        self._is_ready = False
         work = partial(self._call, place)
         self._run = partial(work, 0, 1) if self._crew.size == 1 else partial(self._crew.run, work)
+
+    def prepare(self) -> None:
+        """Have all ready for a call by one thread; to do so for all products in a row takes half the time."""
+        if self._crew.size == 1 and not self._is_ready:
+            self._call.prepare(self._place, 0, 1)
+            self._is_ready = True
+
+    def take(self, params: np.ndarray) -> None:
+        self._set(self._make(params.tolist()))
 
     def __call__(self) -> None:
         self._run()
 
 
+class _Product(Protocol):
+    """A product of which each thread does a part, in scratch memory at an address."""
+
+    work: int
+
+    def __call__(self, scratch: int, thread: int, threads: int) -> None: ...
+
+
 class _Shared:
     """A product that the module and NumPy do together, each thread a part, in scratch memory."""
 
-    def __init__(self, device: WasmDevice, product: Callable[[int, int, int], None], work: int) -> None:
-        self._crew = device.crew if work >= blas.SHARED else _ALONE
-        self._product = product
+    def __init__(self, device: WasmDevice, make: Callable[[Sequence[int]], _Product], params: Sequence[int]) -> None:
+        self._device = device
+        self._make = make
         self._scratch = 0
+        self._set(make(params))
+
+    def _set(self, product: _Product) -> None:
+        self._crew = self._device.crew if product.work >= blas.SHARED else _ALONE
+        self._product = product
+
+    def take(self, params: np.ndarray) -> None:
+        self._set(self._make(params.tolist()))
 
     def use(self, place: int) -> None:
         """Have scratch memory at an address."""
@@ -319,15 +388,41 @@ class _Shared:
 class _Bound:
     """The steps of a segment; keeps the memory that they work on."""
 
-    def __init__(self, device: WasmDevice, steps: Sequence[_Step], owners: Sequence[Any]) -> None:
+    def __init__(self, device: WasmDevice, steps: Sequence[_Step], lasts: Sequence[int], owners: Sequence[Any]) -> None:
         self._device = device
         self._steps = steps
+        self._ends = [0, *lasts]  # where the parameters of each step begin, and end
         self._users = [step for step in steps if not isinstance(step, _Hosted)]
+        self._hosted = [step for step in steps if isinstance(step, _Hosted)]
         self._calls = [step for step in steps if isinstance(step, _Call)]
         self._is_pure = len(self._calls) == len(steps)
         self._scratch = 0
         self._stopped = False
         self._owners = owners
+        self._params: np.ndarray | None = None
+        self._shared: Allocation | None = None
+        self._most = 0
+        self._make_room()
+
+    def _make_room(self) -> None:
+        """Have memory for the products: one room for all of them stays in the cache."""
+        most = max([step.room for step in self._hosted], default=0)
+        if most > self._most:
+            self._shared, self._most = Allocation(self._device.host, most), most
+            for step in self._hosted:
+                step.use(self._shared.address)
+        for step in self._hosted:
+            step.prepare()
+
+    def rebind(self, params: np.ndarray) -> None:
+        """Work with other parameters, those of all launches in a row."""
+        known, self._params = self._params, None  # what follows may fail
+        differ = np.ones(len(params), bool) if known is None else params != known
+        sums = np.concatenate([[0], differ.cumsum()])[self._ends]
+        for k in np.flatnonzero(np.diff(sums)).tolist():
+            self._steps[k].take(params[self._ends[k] : self._ends[k + 1]])
+        self._make_room()
+        self._params = params
 
     def __call__(self) -> None:
         scratch = self._begin()
@@ -375,7 +470,7 @@ class _Body(_Bound, LoopBody):
     """The body of a loop."""
 
     def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:
-        super().__init__(device, [call], owners)
+        super().__init__(device, [call], [call.count], owners)
         self._words = call.words
         self._turns = turns
         self._record: Allocation | None = None

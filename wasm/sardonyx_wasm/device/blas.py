@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
+from itertools import chain, repeat
 from itertools import product as outer_product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -40,6 +41,10 @@ READ = 8
 """Multiplications that take as long as reading an element of a large matrix from memory."""
 SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
+MOST_PLACES = 128
+"""Places where a product is remembered."""
+MOST_SIZES = 32
+"""Sizes of a product that are remembered."""
 
 _FEW = 16  # rows that a thread should have, and that a product probably has
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
@@ -55,6 +60,7 @@ _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
 
 Numbers: TypeAlias = Sequence[int]
 Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+Rectangle: TypeAlias = tuple[list[tuple[int, int, int]], tuple[int, int, int, int]]
 Step: TypeAlias = Callable[[], Any]
 ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
 """Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
@@ -148,6 +154,21 @@ class Panels(NamedTuple):
         return self.row == 4 * self.width
 
 
+class View(NamedTuple):
+    """An array of float32 somewhere in memory, sizes and strides being those of NumPy."""
+
+    offset: int
+    sizes: Numbers
+    strides: Numbers
+
+
+Form: TypeAlias = tuple[int, range]
+"""How many rows, and which panels."""
+Right: TypeAlias = tuple[int, int, int, int, bool, bool]
+Part: TypeAlias = tuple[int, Right, View]
+"""Which left side, what `Product._right` takes, and the results: one axis more, call by call."""
+
+
 class Sharing(NamedTuple):
     """Rows and columns of left sides, and of right sides: where there are fewer, the last one is for all the rest."""
 
@@ -188,6 +209,21 @@ class Product:
         self.most, self.unit, self.pieces = most, max(1, unit), pieces
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
+        self.addresses = a.address, b.address, c.address
+        self._rights: dict[Right, list[np.ndarray]] = {}
+        self._known: dict[Form, tuple[list[View], list[tuple[bool, list[Part]]]]] = {}
+
+        # Launches of equal sizes often work at the same places, and so does this one when sizes come again.
+        self._lefts: dict[tuple[Form, int], list[np.ndarray]] = {}
+        self._results: dict[tuple[Form, int], list[list[np.ndarray]]] = {}
+
+    def at(self, addresses: Numbers, rights: dict[Right, list[np.ndarray]]) -> Product:
+        """The same elsewhere; `rights` are right sides that are known to lie there, and will be."""
+        found = Product.__new__(Product)
+        vars(found).update(vars(self))
+        found.addresses = addresses[0], addresses[1], addresses[2]
+        found._rights = rights
+        return found
 
     def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
         """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
@@ -221,59 +257,126 @@ class Product:
 
         Both sides have one axis more than the results if sums are made in pieces.
         """
+        return chain.from_iterable([calls for _, calls in self.sweeps(array, rows, panels, source, target)])
+
+    def sweeps(
+        self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
+    ) -> Iterator[tuple[bool, list[Operands]]]:
+        """The same, in lists of calls, each with whether all of them are plain products."""
+        x, w, y = self.addresses
+        source = x + rows.start * self.a.row if source is None else source
+        target = y + rows.start * self.c.row if target is None else target
+        form = len(rows), panels
+        views, sweeps = self._known.get(form) or self._known.setdefault(form, self._views(*form))
+        if len(self._results) > MOST_PLACES:
+            self._lefts.clear()
+            self._results.clear()
+        lefts = self._lefts.get((form, source))
+        if lefts is None:
+            lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
+            self._lefts[form, source] = lefts
+        made = self._results.get((form, target))
+        if made is None:
+            found = [result for _, parts in sweeps for _, _, result in parts]
+            made = [list(array(target + result.offset, result.sizes, result.strides)) for result in found]
+            self._results[form, target] = made
+        results = iter(made)
+        for is_plain, parts in sweeps:
+            calls = []
+            for number, key, _ in parts:
+                rights = self._rights.get(key)
+                if rights is None:
+                    offset, *view = self._right(*key)
+                    rights = self._rights[key] = list(array(w + offset, *view))
+                calls.append(zip(repeat(lefts[number]), rights, next(results)))
+            yield is_plain, list(calls[0] if len(calls) == 1 else chain.from_iterable(zip(*calls, strict=True)))
+
+    def _views(self, rows: int, panels: range) -> tuple[list[View], list[tuple[bool, list[Part]]]]:
+        """The left sides for so many rows, and what they are multiplied by, list of calls by list."""
         a, b, c = self.a, self.b, self.c
         pieces, depth = self.pieces, self.depth // self.pieces
-        source = a.address + rows.start * a.row if source is None else source
-        target = c.address + rows.start * c.row if target is None else target
-        lefts, results = ((x.between * self.shared.left[1], x.between) for x in (a, c))
-        by_panels = self._by_panels(len(rows))
+        across_a, across_c = ((x.between * self.shared.left[1], x.between) for x in (a, c))
+        by_panels = self._by_panels(rows)
 
         def axes(blocks: int, panels: int) -> Numbers:
             return (panels, blocks) if by_panels else (blocks, panels)
 
-        for (row, blocks, size), (column, wide, width) in self._rectangles(len(rows), panels):
-            for first, other, counts, steps in self.shared.groups():
-                outer = (pieces, *counts, *axes(blocks, wide))
-                kept = tuple(0 if number == 1 else slice(None) for number in outer)
-                place = source + first * a.between + row * a.row
-                strides = (4 * depth, *lefts, *axes(size * a.row, 0), a.row, 4)
-                left = array(place, (*outer, size, depth), strides)
-                place = b.address + other * b.between + column // b.width * b.panel + 4 * (column % b.width)
-                strides = (depth * b.row, *(step * b.between for step in steps), *axes(0, b.panel), b.row, 4)
-                right = array(place, (*outer, depth, b.width), strides)
-                place = target + first * c.between + row * c.row + 4 * column
-                strides = (*results, *axes(size * c.row, 4 * b.width), c.row, 4)
-                yield left[kept], right[kept], array(place, (*outer[1:], size, width), strides)[kept[1:]]
+        groups = list(self.shared.groups())
+        lefts: dict[Numbers, tuple[int, View]] = {}
+        found: list[tuple[bool, list[Part]]] = []
+        for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
+            parts: list[Part] = []
+            for row, count, size in blocks:
+                for group, (first, _, counts, _) in enumerate(groups):
+                    sizes: Numbers = (pieces, *counts, *axes(count, min(wide, 2)), size, depth)
+                    strides: Numbers = (4 * depth, *across_a, *axes(size * a.row, 0), a.row, 4)
+                    left = _view(first * a.between + row * a.row, sizes, strides)
+                    number, left = lefts.setdefault((group, row, wide > 1), (len(lefts), left))
+                    sizes = (*counts, *axes(count, wide), size, width)
+                    strides = (*across_c, *axes(size * c.row, 4 * b.width), c.row, 4)
+                    place = first * c.between + row * c.row + 4 * column
+                    result = _view(place, sizes, strides, (times, 4 * wide * b.width))
+                    key = (group, column, times, wide, count > 1, by_panels)
+                    parts.append((number, key, result))
+            is_plain = all(_is_plain(size, width, b.width, pieces) for _, _, size in blocks)
+            found.append((is_plain, parts))
+        return [left for _, left in lefts.values()], found
+
+    def _right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
+        """Right sides: so many times some panels from a column on, for one block of rows or for several."""
+        b = self.b
+        _, other, counts, steps = list(self.shared.groups())[group]
+        blocks, depth = (2, 0) if often else (1, 0), self.depth // self.pieces
+        axes = [(wide, b.panel), blocks] if by_panels else [blocks, (wide, b.panel)]
+        sizes = (self.pieces, *counts, *[size for size, _ in axes], depth, b.width)
+        strides = (depth * b.row, *[step * b.between for step in steps], *[step for _, step in axes], b.row, 4)
+        place = other * b.between + column // b.width * b.panel + 4 * (column % b.width)
+        return _view(place, sizes, strides, (times, wide * b.panel))
 
     def _by_panels(self, rows: int) -> bool:
         """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
         return rows < self.columns and self.b.width < self.columns
 
-    def _rectangles(self, rows: int, panels: range) -> Iterator[tuple[tuple[int, int, int], tuple[int, int, int]]]:
+    def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
         """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
         in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
         band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
+        again = max(1, _CACHED // max(1, 4 * self.depth * self.b.width))
         for start, count, size in _runs(rows, band):
             blocks = list(_runs(size, self.most))
+            runs = list(self._panels(panels, again if len(blocks) > 1 else max(1, len(panels))))
             for top in range(start, start + count * size, size):
-                for panel, (row, together, height) in outer_product(self._panels(panels, len(blocks) > 1), blocks):
-                    yield (top + row, together, height), panel
+                for run in runs:
+                    yield [(top + row, many, height) for row, many, height in blocks], run
 
-    def _panels(self, panels: range, again: bool) -> Iterator[tuple[int, int, int]]:
-        """Panels side by side: the first column, how many panels, the columns of each that there are.
+    def _panels(self, panels: range, most: int) -> Iterator[tuple[int, int, int, int]]:
+        """Panels side by side, at most so many: the first column, how often there are how many, the columns of each.
 
-        What is read `again` comes in so few panels that these stay in the cache until then.
+        What is read again comes in so few panels that these stay in the cache until then.
 
         BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
         equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
         """
-        whole, rest = divmod(self.columns, max(1, self.b.width))
-        last = min(panels.stop, whole)
-        most = max(1, _CACHED // max(1, 4 * self.depth * self.b.width) if again else len(panels))
-        for first in range(panels.start, last, most):
-            yield first * self.b.width, min(most, last - first), self.b.width
+        width = self.b.width
+        whole, rest = divmod(self.columns, max(1, width))
+        number = max(0, min(panels.stop, whole) - panels.start)
+        times, left = divmod(number, most)
+        if times:
+            yield panels.start * width, times, most, width
+        if left:
+            yield (panels.start + times * most) * width, 1, left, width
         if rest and panels.stop > whole:
-            yield (whole * self.b.width, 1, rest) if self.b.stored else (self.columns - self.b.width, 1, self.b.width)
+            yield (whole * width, 1, 1, rest) if self.b.stored else (self.columns - width, 1, 1, width)
+
+
+def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) -> View:
+    """A view without outer axes of size 1, and with 1 where there is but one thing anyway.
+
+    In front there may be one more axis: its size and stride.
+    """
+    front = (times,) if times else ()
+    outer = [*front, *[(size if step else 1, step) for size, step in zip(sizes[:-2], strides) if size != 1]]
+    return View(offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:]))
 
 
 def _part(whole: range, thread: int, threads: int) -> range:
@@ -327,24 +430,27 @@ class Call:
     def __init__(self, product: Product, array: ArrayAt, stages: Stages | None = None) -> None:
         self.work = product.work
         self._product, self._array, self._stages = product, array, stages
+        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+        self._made = self.room = 0
+        """Bytes that a thread needs."""
+        if stages:
+            self._set_bands(product, stages)
+
+    def _set_bands(self, product: Product, stages: Stages) -> None:
         left, made = (4 * product.count * size for size in (product.depth, product.columns))
-        made = made if stages and stages.after else 0
+        made = made if stages.after else 0
         most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
         self._units = max(1, most // max(1, product.unit * (left + made)))
         if product.unit == 1 and self._units > product.most:
             self._units -= self._units % _whole(product.most)
         self._units = max(self._units, 2 * product.grain)
         self._left, self._made = (self._units * product.unit * size for size in (left, made))
-        self.room = SCRATCH + self._left + self._made if stages else 0
-        """Bytes that a thread needs."""
-        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+        self.room = SCRATCH + self._left + self._made
 
     def __call__(self, address: int, thread: int, threads: int) -> None:
         """Do the share of a thread; at the address there is room for all of them."""
+        bands = self._bound.get((thread, threads)) or self.prepare(address, thread, threads)
         address += thread * self.room
-        bands = self._bound.get((thread, threads))
-        if bands is None:
-            bands = self._bound[thread, threads] = list(self._bands(address + SCRATCH, thread, threads))
         for units, calls in bands:
             if self._stages:
                 self._stages.before(units.start, units.stop, address, address + SCRATCH)
@@ -352,6 +458,12 @@ class Call:
                 call()
             if self._stages and self._stages.after:
                 self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
+
+    def prepare(self, address: int, thread: int, threads: int) -> list[tuple[range, list[Step]]]:
+        """Have ready what the share of a thread is."""
+        place = address + thread * self.room + SCRATCH
+        bands = self._bound[thread, threads] = list(self._bands(place, thread, threads))
+        return bands
 
     def _bands(self, address: int, thread: int, threads: int) -> Iterator[tuple[range, list[Step]]]:
         """Units that are done at a time, and how."""
@@ -365,13 +477,28 @@ class Call:
         while start < units.stop:
             end = units.stop if units.stop - start <= size else product.cut(start + size)
             rows = range(start * product.unit, end * product.unit)
-            calls = product.calls(self._array, rows, panels, source, target)
-            made = (step for operands in calls for step in steps(*operands, spare))
-            yield range(start, end), list(made)
+            made: list[Step] = []
+            for is_plain, calls in product.sweeps(self._array, rows, panels, source, target):
+                if is_plain:
+                    made.append(partial(_multiply, calls))
+                else:
+                    made += chain.from_iterable(steps(*operands, spare) for operands in calls)
+            yield range(start, end), made
             start = end
 
 
 _matmul = partial(np.matmul, order="C")
+
+
+def _multiply(calls: Sequence[Operands]) -> None:
+    matmul = np.matmul
+    for a, b, c in calls:
+        matmul(a, b, c, order="C")
+
+
+def _is_plain(rows: int, columns: int, width: int, pieces: int) -> bool:
+    """Whether `steps` gives one product, and no more, for so many columns of right sides of this width."""
+    return pieces == 1 and columns == width and (rows > 1 or columns <= _LANES or not columns % _LANES)
 
 
 def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.ndarray]) -> Iterator[Step]:
@@ -428,3 +555,29 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     else:
         a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
     return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)
+
+
+class Products:
+    """The products that launches of a code are, wherever their operands lie: those of equal sizes are made once."""
+
+    def __init__(self, code: Routine) -> None:
+        self._code = code
+        self._made: dict[Numbers, Product] = {}
+        self._has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))
+
+    def at(self, addresses: Numbers) -> Callable[[Numbers], Product]:
+        """What gives the product at these addresses for any parameters."""
+        rights: dict[Right, list[np.ndarray]] = {}
+
+        def made(params: Numbers) -> Product:
+            return self._of(tuple(params)).at(addresses, rights if self._has_constant else {})
+
+        return made
+
+    def _of(self, params: Numbers) -> Product:
+        found = self._made.get(params)
+        if found is None:
+            if len(self._made) >= MOST_SIZES:
+                self._made.clear()
+            found = self._made[params] = product(self._code, (0, 0, 0), params)
+        return found

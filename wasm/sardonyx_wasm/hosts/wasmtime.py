@@ -66,7 +66,7 @@ class WasmtimeHost:
         self._maximum = maximum
         self.memory = SharedMemory(self.engine, maximum)
         self._base = self.memory.base
-        self._buffer = self._see()
+        self._buffer, self._view = self._see()
         self._allocator = Allocator(_PAGE, maximum * _PAGE, self._grow, self._release)  # address 0 stays unused
         self.features = frozenset({"threads", *filter(self._accepts, PROBES)})
 
@@ -77,16 +77,16 @@ class WasmtimeHost:
             return False
         return True
 
-    def _see(self) -> ctypes.Array[ctypes.c_uint8]:
+    def _see(self) -> tuple[ctypes.Array[ctypes.c_uint8], memoryview]:
         buffer = (ctypes.c_uint8 * len(self.memory)).from_address(self._base)
         vars(buffer)["host"] = self  # arrays over the buffer keep the memory alive
-        return buffer
+        return buffer, memoryview(buffer).cast("B")
 
     def _grow(self, end: int) -> int:
         if end > len(self._buffer):
             size = min(-(-end // _GROWTH) * _GROWTH, self._maximum * _PAGE)
             self.memory.grow((size - len(self._buffer)) // _PAGE)
-            self._buffer = self._see()
+            self._buffer, self._view = self._see()
         return len(self._buffer)
 
     def _release(self, start: int, end: int) -> None:
@@ -113,10 +113,10 @@ class WasmtimeHost:
         self._allocator.free(address)
 
     def memory_view(self) -> memoryview:
-        return memoryview(self._buffer).cast("B")
+        return self._view
 
     def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
-        return np.ndarray(shape, dtype, self.memory_view(), address)
+        return np.ndarray(shape, dtype, self._view, address)
 
     def address_of(self, array: npt.NDArray[Any]) -> int | None:
         address: int = array.__array_interface__["data"][0] - self._base

@@ -1,0 +1,169 @@
+"""Sizes that grow from call to call: memory and bound launches stay, and only what sizes decide is told anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx.reference import ReferenceEvaluator
+
+import sardonyx
+from sardonyx.errors import UnsoundError
+from sardonyx.plans import reach
+from sardonyx.providers.contract import Address
+from sardonyx.runtime.executor import Executor
+from sardonyx.runtime.frames import Frame
+from sardonyx_wasm.device import WasmDevice, WasmExecutable
+from tests.engine.graphs import model
+from tests.engine.providers import PROVIDERS, WASM
+from tests.support import require
+
+CACHE = """
+g (float[1, 8] x, float[P, 8] past) => (float[T, 8] present, float[1, 8] y) {
+  present = Concat <axis = 0> (past, x)
+  keys = Transpose <perm = [1, 0]> (present)
+  scores = MatMul (x, keys)
+  weights = Softmax (scores)
+  y = MatMul (weights, present)
+}
+"""
+CONVOLUTION = """
+g (float[N, 32, H, W] x, float[64, 32, 3, 3] w) => (float[N, 64, H, W] y) {
+  z = Conv <pads = [1, 1, 1, 1]> (x, w)
+  y = Relu (z)
+}
+"""
+PRODUCT = """
+g (float[N, 300] x, float[300, 400] w, float[400, 130] v) => (float[N, 130] y) {
+  z = MatMul (x, w)
+  y = MatMul (z, v)
+}
+"""
+
+
+def attention(x: np.ndarray, past: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    present = np.concatenate([past, x]).astype(np.float64)
+    scores = np.exp(x @ present.T)
+    return present, scores / scores.sum() @ present
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    """How often memory was allocated and launches were bound."""
+    counts = {"allocate": 0, "bind": 0}
+
+    def counted(owner: Any, name: str) -> None:
+        made: Callable[..., Any] = getattr(owner, name)
+
+        def call(*arguments: Any) -> Any:
+            counts[name] += 1
+            return made(*arguments)
+
+        monkeypatch.setattr(owner, name, call)
+
+    counted(WasmDevice, "allocate")
+    counted(WasmExecutable, "bind")
+    return counts
+
+
+def test_a_cache_that_grows_is_bound_seldom(calls: dict[str, int], rng: np.random.Generator) -> None:
+    require("wasm")
+    session = sardonyx.InferenceSession(model(CACHE), providers=[WASM])
+    past = rng.normal(size=(100, 8)).astype("f4")
+    for step in range(140):
+        if step == 2:
+            calls.update(allocate=0, bind=0)
+        x = rng.normal(size=(1, 8)).astype("f4")
+        present, y = session.run(None, {"x": x, "past": past})
+        expected = attention(x, past)
+        np.testing.assert_array_equal(present, np.concatenate([past, x]))
+        np.testing.assert_allclose(y, expected[1], 1e-4, 1e-5)
+        past = present
+    assert session.compiled == 1
+    assert calls["allocate"] <= 6, "from 102 to 240 rows by quarters: 5 times"
+    assert calls["bind"] <= 6
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [
+        (
+            CONVOLUTION,
+            [(1, 32, 30, 20), (1, 32, 12, 9), (2, 32, 9, 12), (1, 32, 31, 19), (1, 32, 12, 9), (3, 32, 1, 2)],
+        ),
+        (PRODUCT, [(200, 300), (41, 300), (7, 300), (1, 300), (199, 300), (0, 300), (101, 300), (260, 300)]),
+    ],
+)
+def test_products_of_other_sizes(
+    provider: str, text: str, shapes: list[tuple[int, ...]], threads: int, rng: np.random.Generator
+) -> None:
+    """Large ones, which natively BLAS does, in an order in which sizes shrink, grow and come again."""
+    options = sardonyx.SessionOptions()
+    options.intra_op_num_threads = threads
+    made = model(text)
+    reference = ReferenceEvaluator(made)
+    session = sardonyx.InferenceSession(made, options, providers=[provider])
+    fixed = {
+        port.name: rng.normal(size=port.shape).astype("f4") / 8 for port in session.get_inputs() if port.name != "x"
+    }
+    for shape in shapes:
+        feeds = {"x": rng.normal(size=shape).astype("f4"), **fixed}
+        (y,) = session.run(None, feeds)
+        (expected,) = reference.run(None, {name: array.astype("f8") for name, array in feeds.items()})
+        np.testing.assert_allclose(y, expected, 1e-3, 1e-3)
+
+
+def test_only_the_plan_that_fits_has_a_frame(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What plans are not for is known before anything is laid out for them."""
+    text = "g (float[N, 4] x, float[M, 4] y) => (float[K, 4] z) { z = Add (x, y) }"
+    session = sardonyx.InferenceSession(model(text), providers=["NumpyExecutionProvider"])
+    sizes = [(3, 3), (5, 1), (1, 4)]
+    for n, m in sizes * 2:
+        session.run(None, {"x": np.ones((n, 4), np.float32), "y": np.ones((m, 4), np.float32)})
+    asked: list[Executor] = []
+    frame = Executor.frame
+
+    def noted(executor: Executor) -> Frame:
+        asked.append(executor)
+        return frame(executor)
+
+    monkeypatch.setattr(Executor, "frame", noted)
+    for n, m in [(7, 7), (8, 1), (1, 9), (6, 6)]:
+        session._runner.variants.main.executors[0].release(frame(session._runner.variants.main.executors[0]))
+        asked.clear()
+        session.run(None, {"x": np.ones((n, 4), np.float32), "y": np.ones((m, 4), np.float32)})
+        held = session._runner.variants.main.executors[0]
+        assert [each for each in asked[1:] if each is not held] == [], "the first is the rerun of the last plan"
+    assert session.compiled == 3
+
+
+NAMES = st.sampled_from([0, 1, 5, "p0", "p1", "p2"])
+CODES = st.lists(
+    st.tuples(st.lists(st.lists(NAMES, max_size=3), max_size=3), st.lists(st.sampled_from(["p0", "p2"]), max_size=2)),
+    max_size=4,
+)
+
+
+@settings(derandomize=True, database=None, deadline=None, max_examples=300)
+@given(CODES, st.lists(st.sampled_from([-70_000, -1, 0, 1, 3, 300, 70_000, 1 << 40]), min_size=12, max_size=12))
+def test_limits_of_many_launches(codes: Any, numbers: list[int]) -> None:
+    """Asked of all at once, they are what is asked of one after another; what lacks parameters is not allowed."""
+    named = [{"name": "code", "reach": [*extents, steps]} for extents, steps in codes] + [{"name": "without"}]
+    params = [numbers[3 * k : 3 * k + (3 if k < 3 else 2)] for k in range(len(named))]
+    buffers = [[Address(None, 0, 100 * k)] for k in range(len(named))]
+    limits = reach.Limits(named, [len(values) for values in params])
+    flat = np.array([number for values in params for number in values], np.int64)
+    try:
+        for code, line, values in zip(named, buffers, params, strict=True):
+            reach.check(code, line, values)
+    except UnsoundError:
+        assert not limits.allow(limits.most(buffers), flat)
+    else:
+        lacks = any("p2" in (*(size for row in each for size in row), *steps) for each, steps in codes[3:])
+        assert limits.allow(limits.most(buffers), flat) != lacks
