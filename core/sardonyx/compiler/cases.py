@@ -32,6 +32,8 @@ MOST_PLANS = 8
 """How many plans a graph has at most."""
 MOST_POINTS = 81
 """How many combinations of sizes are looked at."""
+FEW_GAPS = 2
+"""Gaps between the sizes of a name that plans are made for."""
 ANOTHER = 1 / 8
 """The part of the launches that run other code, beyond which a case has a plan of its own."""
 STARTS = ((64, 32), (16, 8), (320, 64), (16000, 160), (4, 1))
@@ -200,9 +202,10 @@ class Cases:
         return [self._told(dict(zip(free, point, strict=True))) for point in found[:MOST_POINTS]]
 
     def _widen(self, name: str) -> None:
-        """Have a plan for a size just beyond those that the plans so far take."""
+        """Have plans for sizes just beyond those that the plans so far take."""
         found = intervals([case.plan for case in self.cases], self.sizes.symbols[name])
-        beyond = [found[0][0] - 1] * (found[0][0] > 2) + [found[-1][1] + 1] * (found[-1][1] < LARGEST) if found else []
+        lows, highs = [low - 1 for low, _ in found if low > 2], [high + 1 for _, high in found if 0 < high < LARGEST]
+        beyond = dict.fromkeys((*lows[:1], *highs[:FEW_GAPS], *highs[-1:]))
         for number in beyond:
             self._add_new(self._told({each: self.cases[0].numbers[each] for each in self._free()} | {name: number}))
 
