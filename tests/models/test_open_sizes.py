@@ -11,11 +11,12 @@ import pytest
 
 from sardonyx import InferenceSession
 from sardonyx.api.bundling import bundle_of
+from sardonyx.errors import NotImplemented
 from sardonyx.plans.plan_cache import Source
 from tests.engine.providers import WASM, WEBGPU, require_provider
 from tests.models import MODELS, path
 from tests.models.open_sizes import OPEN, Sizes, draw, feeds_of
-from tests.models.open_sizes.trial import Outcome, trials
+from tests.models.open_sizes.trial import DRAWS, Outcome, trials
 from tests.models.oracle import session
 
 TARGETS = {WASM: "wasm", WEBGPU: "webgpu"}
@@ -27,8 +28,8 @@ QUICK = {
 """Models for every day; the others run nightly."""
 FEW = {"smollm2-int4-contrib-prefill": 6}
 """The same for language models, which run so many sizes every day, and all nightly."""
-GPU = 6, 0.1
-"""How many sizes are drawn on a GPU, which a processor may play, and from which part of them."""
+HOSTED = {WEBGPU: {"lgbm-decode-te5"}}
+"""Models with nodes that need Python."""
 REFUSED: dict[str, Callable[[Sizes], bool]] = {
     # Plans are limited in number, and pools whose windows overhang give one place in onnxruntime.
     "ppocr4-rec": lambda sizes: sizes["p2o.DynamicDimension.1"] < 8,
@@ -46,8 +47,8 @@ def combination(id: str, provider: str, is_quick: bool) -> Any:
     ("id", "provider"), [combination(id, provider, id in QUICK[provider]) for provider in TARGETS for id in OPEN]
 )
 def test_any_sizes(id: str, provider: str, tmp_path: Path) -> None:
-    count, part = GPU if provider == WEBGPU else (40 if id in CHATS else 20, 1)
-    check(id, provider, tmp_path, count, part)
+    count, part = DRAWS[TARGETS[provider]]
+    check(id, provider, tmp_path, count * 2 if id in CHATS else count, part)
 
 
 @pytest.mark.slow
@@ -59,6 +60,10 @@ def test_a_few_sizes(id: str, tmp_path: Path) -> None:
 def check(id: str, provider: str, folder: Path, count: int, part: float) -> None:
     """Make a bundle, and fail with a line for each of the sizes that it is wrong at."""
     require_provider(provider)
+    if id in HOSTED.get(provider, ()):
+        with pytest.raises(NotImplemented, match="need Python"):
+            bundle_of(Source(path(id)), [TARGETS[provider]])
+        return
     file = folder / f"{id}.sdx"
     with file.open("wb") as written:
         written.writelines(bundle_of(Source(path(id)), [TARGETS[provider]]))
@@ -72,7 +77,7 @@ def check(id: str, provider: str, folder: Path, count: int, part: float) -> None
     ]
     if wrong:
         pytest.fail("\n".join(map(str, wrong)), pytrace=False)
-    assert sum(trial.outcome is Outcome.AGREED for trial in found) >= count / 4
+    assert any(trial.outcome is Outcome.AGREED for trial in found)
 
 
 @pytest.mark.parametrize("id", OPEN)

@@ -63,9 +63,9 @@ OPEN: dict[str, Open] = {
     "ppocr5-cls-qdq-int8": rows("d0", 4),
     "ppocr5-cls-qop-int8": rows("d0", 4, first=1),  # QLinearConv of 0 pictures ends onnxruntime
     "opennsfw-resnet": rows("unk__653", 3),
-    # Windows for both rates, and one that is for none. LSTM of 0 rows ends onnxruntime.
+    # Windows for both rates, and one between them that is for none. LSTM of 0 rows ends onnxruntime.
     "silero-vad": Open(
-        {"input.shape[0]": to(4, 1), "input.shape[1]": (288, 576, 512)}, {"state.shape[1]": ["input.shape[0]"]}
+        {"input.shape[0]": to(4, 1), "input.shape[1]": (288, 512, 576)}, {"state.shape[1]": ["input.shape[0]"]}
     ),
     "silero-vad-seq": rows("sequence_length", 40),
     "basic-pitch": rows("unk__749", 3),

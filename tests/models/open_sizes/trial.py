@@ -16,6 +16,9 @@ from tests.models.oracle import assert_close
 from .feeds import feeds_of
 from .sizes import OPEN, Sizes, draw
 
+DRAWS = {"wasm": (20, 1.0), "webgpu": (6, 0.1)}
+"""How many sizes are drawn for a target, and from which part of them: a processor may play the GPU."""
+
 
 class Outcome(enum.Enum):
     """How a bundle did where onnxruntime is the judge."""
