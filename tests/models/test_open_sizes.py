@@ -16,7 +16,7 @@ from sardonyx.plans.plan_cache import Source
 from tests.engine.providers import WASM, WEBGPU, require_provider
 from tests.models import MODELS, path
 from tests.models.open_sizes import OPEN, Sizes, draw, feeds_of
-from tests.models.open_sizes.trial import DRAWS, Outcome, trials
+from tests.models.open_sizes.trial import DRAWS, Outcome, Trial, trials
 from tests.models.oracle import session
 
 TARGETS = {WASM: "wasm", WEBGPU: "webgpu"}
@@ -69,15 +69,14 @@ def check(id: str, provider: str, folder: Path, count: int, part: float) -> None
         written.writelines(bundle_of(Source(path(id)), [TARGETS[provider]]))
     ours = InferenceSession(file, providers=[provider])
     found = list(trials(id, ours, session(id), count, part))
-    may = REFUSED.get(id, lambda sizes: False)
-    wrong = [
-        trial
-        for trial in found
-        if trial.outcome is Outcome.WRONG or (trial.outcome is Outcome.WE_REFUSED and not may(trial.sizes))
-    ]
+    wrong = [trial for trial in found if not trial.outcome.is_right and not _may_refuse(id, trial)]
     if wrong:
         pytest.fail("\n".join(map(str, wrong)), pytrace=False)
     assert any(trial.outcome is Outcome.AGREED for trial in found)
+
+
+def _may_refuse(id: str, trial: Trial) -> bool:
+    return trial.outcome is Outcome.WE_REFUSED and id in REFUSED and REFUSED[id](trial.sizes)
 
 
 @pytest.mark.parametrize("id", OPEN)

@@ -1,7 +1,7 @@
 """python -m tests.models.open_sizes [ID ...]: make a bundle of each model, for each target, and say how it does.
 
-Of each bundle: how many plans it has, its bytes and those of a further plan (deflated), and the seconds that it took. Of
-20 sizes that are drawn (6 small ones for a GPU, which a processor may play): at how many it agrees with onnxruntime, at
+Of each bundle: how many plans it has, its bytes and those of a further plan (deflated), and the seconds that it took.
+Of 20 sizes that are drawn (6 small ones for a GPU, which a processor may play): at how many it agrees with onnxruntime,
 how many both refuse (not), how many only onnxruntime refuses (more), or only the bundle (less), and at how many it is
 wrong. Then what it takes, and what is to be said against it.
 """
@@ -30,7 +30,7 @@ from tests.models.oracle import session
 from tests.support.needs import lacks, quieten_vulkan
 
 from . import OPEN
-from .trial import DRAWS, Outcome, Trial, trials
+from .trial import DRAWS, Outcome, trials
 
 WIDTH = 80
 HEAD = f"{'':34}{'plans':>5}{'MB':>8}{'kB/plan':>8}{'s':>6}  right not more less wrong"

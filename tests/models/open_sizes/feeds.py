@@ -92,10 +92,10 @@ def _rate(rng: Rng, shape: Shape, sizes: Sizes) -> Array:
 
 def _past(rng: Rng, name: str, shape: Shape) -> Array:
     """Keys or values of tokens of the chat, the first of which all others attend to: noise would magnify roundings."""
-    known = remembered()[name][0]
+    known: Array = remembered()[name][0]
     chosen = rng.integers(known.shape[1], size=(shape[0], shape[2]))
     chosen[:, :1] = 0
-    return known[:, chosen].swapaxes(0, 1)
+    return np.moveaxis(known[:, chosen], 1, 0)
 
 
 FITTING: dict[str, Callable[[Rng, Shape, Sizes], Array]] = {

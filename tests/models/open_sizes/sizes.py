@@ -95,7 +95,7 @@ OPEN: dict[str, Open] = {
     "skl-columns-strings": Open({"colour.shape[0]": to(40)}, {"size.shape[0]": ["colour.shape[0]"]}),
     "smollm2-int4-std-prefill": chat(to(3), to(40)),
     "smollm2-int4-contrib-prefill": chat(to(3, 1), to(40)),  # GroupQueryAttention of 0 rows ends onnxruntime
-    # A few tokens magnify roundings to half precision; onnxruntime's own, against float32, to 0.03 of the largest value.
+    # A few tokens magnify roundings to half precision: onnxruntime's own, to 0.03 of the largest value of float32.
     "smollm2-fp16-op23-prefill": chat(to(3), to(40), cosine=0.995),
 }
 """Not here are `skl-tfidf-text`, which needs Python, and models for decoding, which are those for prefill."""
