@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,8 @@ from sardonyx.errors import NotImplemented
 from sardonyx.plans.plan_cache import Source
 from tests.engine.providers import WASM, WEBGPU, require_provider
 from tests.models import MODELS, path
-from tests.models.open_sizes import OPEN, Sizes, draw, feeds_of
-from tests.models.open_sizes.trial import DRAWS, Outcome, Trial, trials
+from tests.models.open_sizes import OPEN, draw, feeds_of
+from tests.models.open_sizes.trial import DRAWS, Outcome, trials
 from tests.models.oracle import session
 
 TARGETS = {WASM: "wasm", WEBGPU: "webgpu"}
@@ -30,12 +29,6 @@ FEW = {"smollm2-int4-contrib-prefill": 6}
 """The same for language models, which run so many sizes every day, and all nightly."""
 HOSTED = {WEBGPU: {"lgbm-decode-te5"}}
 """Models with nodes that need Python."""
-REFUSED: dict[str, Callable[[Sizes], bool]] = {
-    # Plans are limited in number, and pools whose windows overhang give one place in onnxruntime.
-    "ppocr4-rec": lambda sizes: sizes["p2o.DynamicDimension.1"] < 8,
-    "ppocr2-cls": lambda sizes: min(sizes["x.shape[2]"], sizes["x.shape[3]"]) == 1,
-}
-"""Sizes that onnxruntime takes and a bundle may refuse."""
 
 
 def combination(id: str, provider: str, is_quick: bool) -> Any:
@@ -69,14 +62,10 @@ def check(id: str, provider: str, folder: Path, count: int, part: float) -> None
         written.writelines(bundle_of(Source(path(id)), [TARGETS[provider]]))
     ours = InferenceSession(file, providers=[provider])
     found = list(trials(id, ours, session(id), count, part))
-    wrong = [trial for trial in found if not trial.outcome.is_right and not _may_refuse(id, trial)]
+    wrong = [trial for trial in found if not trial.outcome.is_right]
     if wrong:
         pytest.fail("\n".join(map(str, wrong)), pytrace=False)
     assert any(trial.outcome is Outcome.AGREED for trial in found)
-
-
-def _may_refuse(id: str, trial: Trial) -> bool:
-    return trial.outcome is Outcome.WE_REFUSED and id in REFUSED and REFUSED[id](trial.sizes)
 
 
 @pytest.mark.parametrize("id", OPEN)

@@ -11,20 +11,23 @@ from dataclasses import dataclass, field
 import numpy as np
 
 Sizes = dict[str, int]
-OFTEN, FEWEST = 0.45, 5
-"""How often a size is 0, 1 or the largest, and of how many sizes there is always a choice."""
+CORNERS = {0: 0.08, 1: 0.2, -1: 0.1}
+"""How often a size is 0, 1 or the largest, more than by chance."""
+FEWEST = 5
+"""Of how many sizes there is a choice in the smallest part of them."""
 
 
 @dataclass(frozen=True)
 class Open:
     """The sizes of a model by name, that of axis 1 of an input `x` being `x.shape[1]` where it has none.
 
-    `free` are those that can be told alone, as what they can be, and `sums` those that the others tell. A `cosine` is
-    asked for instead of what the list asks for.
+    `free` are those that can be told alone, as what they can be, and `sums` those that the others tell. One of the
+    `forms`, as often as another, has some sizes of its own. A `cosine` is asked for instead of what the list asks for.
     """
 
     free: Mapping[str, Sequence[int]]
     sums: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    forms: Sequence[Mapping[str, int]] = ({},)
     cosine: float | None = None
 
 
@@ -33,9 +36,10 @@ def to(last: int, first: int = 0) -> range:
     return range(first, last + 1)
 
 
-def chat(batch: range, tokens: range, cosine: float | None = None) -> Open:
-    """A language model for B sequences of S tokens after P past ones."""
-    return Open({"B": batch, "S": tokens, "P": to(60)}, {"T": ["P", "S"]}, cosine)
+def chat(batch: range, tokens: range, several: Mapping[str, int] | None = None, cosine: float | None = None) -> Open:
+    """A language model for B sequences of S tokens after P past ones: the prompt, one token more, and `several`."""
+    forms = ({"P": 0}, {"S": 1}, several or {})
+    return Open({"B": batch, "S": tokens, "P": to(60)}, {"T": ["P", "S"]}, forms, cosine)
 
 
 def picture(name: str, heights: Sequence[int], widths: Sequence[int]) -> Open:
@@ -57,7 +61,7 @@ AUDIO = Open({"batch_size": to(3), "N": to(40_000)})
 MINILM = Open({"batch_size": to(4), "sequence_length": to(512)})
 OPEN: dict[str, Open] = {
     "ppocr4-det": picture("p2o.DynamicDimension.1", SIDES, SIDES),
-    "ppocr4-rec": picture("x.shape[2]", (48,), to(640)),
+    "ppocr4-rec": picture("x.shape[2]", (48, 32, 80), to(640)),
     "ppocr2-cls": Open({"x.shape[0]": to(4), "x.shape[2]": to(100), "x.shape[3]": to(300)}),
     "ppocr5-cls": rows("d0", 4),
     "ppocr5-cls-qdq-int8": rows("d0", 4),
@@ -94,7 +98,7 @@ OPEN: dict[str, Open] = {
     "skl-knn-wine": rows("X.shape[0]", 40),
     "skl-columns-strings": Open({"colour.shape[0]": to(40)}, {"size.shape[0]": ["colour.shape[0]"]}),
     "smollm2-int4-std-prefill": chat(to(3), to(40)),
-    "smollm2-int4-contrib-prefill": chat(to(3, 1), to(40)),  # GroupQueryAttention of 0 rows ends onnxruntime
+    "smollm2-int4-contrib-prefill": chat(to(3, 1), to(40), {"B": 1}),  # GroupQueryAttention of 0 rows ends onnxruntime
     # A few tokens magnify roundings to half precision: onnxruntime's own, to 0.03 of the largest value of float32.
     "smollm2-fp16-op23-prefill": chat(to(3), to(40), cosine=0.995),
 }
@@ -102,14 +106,19 @@ OPEN: dict[str, Open] = {
 
 
 def draw(id: str, rng: np.random.Generator, part: float = 1) -> Sizes:
-    """Sizes for a model, 0, 1 and the largest often among them; only `part` of the sizes that it can have is used."""
+    """Sizes for a model, often with 0, 1 and the largest among them; only `part` of those that it can have is used."""
     model = OPEN[id]
     sizes = {
         name: _one(choices[: max(round(len(choices) * part), FEWEST)], rng) for name, choices in model.free.items()
     }
+    sizes |= model.forms[int(rng.integers(len(model.forms)))]
     return sizes | {name: sum(sizes[part] for part in parts) for name, parts in model.sums.items()}
 
 
 def _one(choices: Sequence[int], rng: np.random.Generator) -> int:
-    corners = [number for number in (0, 1, choices[-1]) if number in choices]
-    return int(rng.choice(corners if rng.random() < OFTEN else choices))
+    chance = rng.random()
+    for corner, often in CORNERS.items():
+        chance -= often
+        if chance < 0 and (corner in choices or corner < 0):
+            return choices[-1] if corner < 0 else corner
+    return int(rng.choice(choices))
