@@ -1,7 +1,7 @@
 """python -m tests.models.open_sizes [ID ...]: make a bundle of each model, for each target, and say how it does.
 
 Of each bundle: how many plans it has, its bytes and those of a further plan (deflated), and the seconds that it took.
-Of 20 sizes that are drawn (6 small ones for a GPU, which a processor may play): at how many it agrees with onnxruntime,
+Of 20 sizes that are drawn (8 small ones for a GPU, which a processor may play): at how many it agrees with onnxruntime,
 how many both refuse (not), how many only onnxruntime refuses (more), or only the bundle (less), and at how many it is
 wrong. Then what it takes, and what is to be said against it.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import onnxruntime
@@ -16,8 +17,10 @@ from tests.models.oracle import assert_close
 from .feeds import feeds_of
 from .sizes import OPEN, Sizes, draw
 
-DRAWS = {"wasm": (20, 1.0), "webgpu": (6, 0.1)}
+DRAWS = {"wasm": (20, 1.0), "webgpu": (8, 0.1)}
 """How many sizes are drawn for a target, and from which part of them: a processor may play the GPU."""
+
+SEED = 2
 
 
 class Outcome(enum.Enum):
@@ -55,10 +58,14 @@ def trials(
     count: int,
     part: float = 1,
 ) -> Iterator[Trial]:
-    """Run a model with `count` sizes that are drawn, the same ones every time."""
-    rng = np.random.default_rng(5)
-    for _ in range(count):
-        sizes = draw(id, rng, part)
+    """Run a model with `count` sizes that are drawn, the same ones every time.
+
+    The smallest come first: later ones are in memory that is larger than they need.
+    """
+    rng = np.random.default_rng(SEED)
+    drawn = [draw(id, rng, part) for _ in range(count)]
+    first = min(drawn, key=lambda sizes: prod(sizes.values()))
+    for sizes in [first, *(each for each in drawn if each is not first)]:
         yield tried(id, sizes, ours, theirs, rng)
 
 
