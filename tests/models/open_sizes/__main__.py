@@ -33,7 +33,7 @@ from . import OPEN
 from .trial import DRAWS, Outcome, trials
 
 WIDTH = 80
-HEAD = f"{'':34}{'plans':>5}{'MB':>8}{'kB/plan':>8}{'s':>6}  right not more less wrong"
+HEAD = f"{'':8}{'plans':>5}{'MB':>8}{'kB/plan':>8}{'s':>6}  right not more less wrong"
 COLUMNS = (Outcome.AGREED, Outcome.BOTH_REFUSED, Outcome.WE_TAKE_MORE, Outcome.WE_REFUSED, Outcome.WRONG)
 
 
@@ -70,13 +70,14 @@ def main(ids: list[str]) -> None:
     print(HEAD)
     with tempfile.TemporaryDirectory() as folder:
         for id in ids or OPEN:
+            print(id)
             for target in TARGETS:
                 if not lacks("webgpu") or target == "wasm":
                     _report(id, target, Path(folder))
 
 
 def _report(id: str, target: str, folder: Path) -> None:
-    title = f"{id:28}{target:6}"
+    title = f"  {target:6}"
     try:
         made = Made.of(id, target, folder)
     except SardonyxError as error:
@@ -96,7 +97,7 @@ def _report(id: str, target: str, folder: Path) -> None:
 
 
 def _say(text: str) -> None:
-    print(textwrap.fill(text, WIDTH, initial_indent="  ", subsequent_indent="    "), flush=True)
+    print(textwrap.fill(text, WIDTH, initial_indent="    ", subsequent_indent="      "), flush=True)
 
 
 if __name__ == "__main__":
