@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,29 @@ from .feeds import inputs
 Array = npt.NDArray[Any]
 
 
-def reference(id: str, seed: int = 0) -> list[Any]:
-    """Return onnxruntime's outputs for `inputs(id, seed)`, graph optimizations off: they change 8-bit arithmetic."""
+def session(id: str) -> onnxruntime.InferenceSession:
+    """A session of onnxruntime, graph optimizations off: they change 8-bit arithmetic."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(path(id), options, providers=["CPUExecutionProvider"])
-    outputs: list[Any] = session.run(None, inputs(id, seed))
+    options.log_severity_level = 4
+    return onnxruntime.InferenceSession(path(id), options, providers=["CPUExecutionProvider"])
+
+
+def reference(id: str, seed: int = 0) -> list[Any]:
+    """Return onnxruntime's outputs for `inputs(id, seed)`."""
+    outputs: list[Any] = session(id).run(None, inputs(id, seed))
     return outputs
 
 
-def assert_close(id: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
+def assert_close(id: str, found: Sequence[Any], expected: Sequence[Any], cosine: float | None = None) -> None:
     """Assert that the outputs have the expected types, dtypes and shapes, and agree as closely as the list asks.
+
+    A `cosine` is asked for instead of what the list asks for.
 
     Strings agree if they are equal, and so do integers, unless the list asks for a cosine. A list of maps, as from
     ZipMap, has the expected keys and agrees value by value.
     """
+    model = MODELS[id] if cosine is None else replace(MODELS[id], tolerance=None, cosine=cosine)
     assert len(found) == len(expected), f"{id}: {len(found)} outputs, expected {len(expected)}"
     for index, (one, other) in enumerate(zip(found, expected)):
         where = f"{id}, output {index}"
@@ -38,7 +46,7 @@ def assert_close(id: str, found: Sequence[Any], expected: Sequence[Any]) -> None
         if isinstance(other, list):
             assert [[*row] for row in one] == [[*row] for row in other], f"{where}: other keys"
             one, other = (np.array([[*row.values()] for row in rows]) for rows in (one, other))
-        _assert_array(where, one, other, MODELS[id])
+        _assert_array(where, one, other, model)
 
 
 def _assert_array(where: str, found: Array, expected: Array, model: Model) -> None:

@@ -61,22 +61,50 @@ def run(
     chromium: Chromium, cases: Sequence[Case], target: str, threads: int = 1, limit: float = 300
 ) -> list[Arrays | str]:
     """What each case gives: arrays as the engine stores them, or the text of an error."""
+    told = _offered(chromium, [case.feeds for case in cases])
+    chromium.site.data.update({f"{number}.sdx": case.bundle for number, case in enumerate(cases)})
+    message = {"cases": told, "target": target, "threads": threads}
+    return _answered(chromium, "/web/bundles.mjs", message, limit)
+
+
+def run_in_turn(
+    chromium: Chromium,
+    bundle: Path,
+    turns: Sequence[Mapping[str, npt.NDArray[Any]]],
+    target: str,
+    kept: Mapping[str, str] | None = None,
+    limit: float = 600,
+) -> list[Arrays | str]:
+    """What one session of a bundle gives for these feeds, one after another.
+
+    Inputs that are left out are outputs of the turn before: `kept` says which.
+    """
+    told = _offered(chromium, turns)
+    chromium.site.data["turns.sdx"] = bundle
+    message = {"cases": told, "target": target, "kept": [*(kept or {}).items()]}
+    return _answered(chromium, "/web/turns.mjs", message, limit)
+
+
+def _offered(chromium: Chromium, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
+    """Lay the feeds of each case where the page finds them, and return what it is to be told of them."""
     site = chromium.site
     site.data.clear()
     site.posted.clear()
     told = []
-    for number, case in enumerate(cases):
-        site.data[f"{number}.sdx"] = case.bundle
-        arrays = {name: inward(array, dtypes.of(array.dtype)) for name, array in case.feeds.items()}
+    for number, feeds in enumerate(cases):
+        arrays = {name: inward(array, dtypes.of(array.dtype)) for name, array in feeds.items()}
         site.data.update({f"{number}.{k}": _bytes(array) for k, array in enumerate(arrays.values())})
-        kinds = [dtypes.of(array.dtype).name for array in case.feeds.values()]
+        kinds = [dtypes.of(array.dtype).name for array in feeds.values()]
         told.append({"inputs": [[name, kind, list(a.shape)] for (name, a), kind in zip(arrays.items(), kinds)]})
-    message = {"cases": told, "target": target, "threads": threads}
-    answers = chromium.call("/web/bundles.mjs", message, limit)
+    return told
+
+
+def _answered(chromium: Chromium, script: str, message: Mapping[str, Any], limit: float) -> list[Arrays | str]:
+    answers = chromium.call(script, message, limit)
     return [
         answer["error"]
         if "error" in answer
-        else [_array(site.posted[f"{number}.{k}"], *kind) for k, kind in enumerate(answer["outputs"])]
+        else [_array(chromium.site.posted[f"{number}.{k}"], *kind) for k, kind in enumerate(answer["outputs"])]
         for number, answer in enumerate(answers)
     ]
 
