@@ -140,7 +140,7 @@ def test_only_the_plan_that_fits_has_a_frame(monkeypatch: pytest.MonkeyPatch) ->
         session.run(None, {"x": np.ones((n, 4), np.float32), "y": np.ones((m, 4), np.float32)})
         held = session._runner.variants.main.executors[0]
         assert [each for each in asked[1:] if each is not held] == [], "the first is the rerun of the last plan"
-    assert session.compiled == 3
+    assert session.compiled == len(session.plans) <= 5
 
 
 NAMES = st.sampled_from([0, 1, 5, "p0", "p1", "p2"])

@@ -4,6 +4,7 @@ import { broken, evaluate, isKnown, place, roomsOf, symbolsOf, termsOf } from ".
 import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
 
 const SLACK = 1 << 16; // bytes
+const TURNS = 1 << 24; // of a loop in which another one has nothing to do
 const HALTS = ["read", "branch", "loop"];
 
 /** These sizes are not those of a plan. */
@@ -62,8 +63,9 @@ function bind(device, launches) {
     const value = (size) => (typeof size === "number" ? size : params[size.slice(1)]);
     const steps = extents.pop().map(value);
     const walked = extents.map((sizes) => sizes.map(value));
-    const isFar = walked.some((sizes) => !(Math.min(...sizes, 0) >= 0 && product(sizes) <= most));
     const isEmpty = walked.some((sizes) => sizes.includes(0));
+    const turns = isEmpty ? Math.max(most, TURNS) : most;
+    const isFar = walked.some((sizes) => !(Math.min(...sizes, 0) >= 0 && product(sizes) <= turns));
     if (isFar || !(isEmpty || steps.every((step) => Math.abs(step) <= most))) {
       throw new Error(`${name} is to go further than its ${most} bytes: the bundle is damaged; compile the model anew`);
     }

@@ -179,8 +179,7 @@ class Runner:
         shapes = [feed.shape for feed in feeds]
         before, self._shapes = self._shapes, shapes
         if plan.symbols and all(form == TENSOR for form in plan.arguments) and before not in (None, shapes):
-            for more in self.model.cover(self.variants.plans, feeds, before):
-                self.variants.main.remember(more)
+            self.variants.main.append(self.model.cover(self.variants.plans, feeds, before))
 
     def plan_all(self) -> None:
         """Have plans for all sizes that the model leaves open, with their code."""

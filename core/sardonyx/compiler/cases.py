@@ -226,7 +226,10 @@ class Cases:
                     del self.refused[count:]
 
     def _specialize(self) -> None:
-        """Have plans for sizes of 1, alone and together, where much of the code is another."""
+        """Have plans for sizes of 1, alone and together, where much of the code is another, and no element decides."""
+        decided = (symbols_of(guard[0]) - case.plan.symbols.keys() for case in self.cases for guard in case.plan.guards)
+        if any(decided):
+            return
         worth = [name for name in self._free() if self._special([name])]
         for number in range(2, len(worth) + 1):
             for names in combinations(worth, number):

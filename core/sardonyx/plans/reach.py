@@ -20,6 +20,8 @@ from sardonyx.providers.contract import Address
 
 SLACK = 1 << 16
 """Bytes by which a launch may exceed its buffers: small launches take no time, and steps cross borders."""
+TURNS = 1 << 24
+"""How often a loop may turn in which another one has nothing to do."""
 Reach = Sequence[Sequence[Any]]
 
 
@@ -72,12 +74,11 @@ def check(code: Mapping[str, Any], addresses: Sequence[Address], params: Sequenc
         return
     name, (*extents, steps) = code["name"], code["reach"]
     most = SLACK + sum([address.nbytes for address in addresses])
-    is_empty = False
     try:
-        for sizes in extents:
-            values = [size if type(size) is int else params[int(size[1:])] for size in sizes]
-            is_empty = is_empty or 0 in values
-            if min(values, default=0) < 0 or prod(values) > most:
+        walked = [[size if type(size) is int else params[int(size[1:])] for size in sizes] for sizes in extents]
+        is_empty = any(0 in values for values in walked)
+        for values in walked:
+            if min(values, default=0) < 0 or prod(values) > (max(most, TURNS) if is_empty else most):
                 raise UnsoundError(f"{name} is to go over {values} elements of {most:,} bytes: the bundle is damaged")
         if steps and not is_empty and max([abs(params[int(step[1:])]) for step in steps]) > most:
             raise UnsoundError(f"{name} is to step further than its {most:,} bytes: the bundle is damaged")
@@ -121,10 +122,11 @@ class Limits:
         if self._lacks:
             return False
         values = np.concatenate([params, self._numbers])[self._extents]
-        if (values < 0).any() or (values.prod(1) > most[self._owners]).any():
-            return False
         is_empty = np.zeros(len(most), bool)
         is_empty[self._owners[(values == 0).any(1)]] = True
+        turns = np.where(is_empty, np.maximum(most, TURNS), most)
+        if (values < 0).any() or (values.prod(1) > turns[self._owners]).any():
+            return False
         return not ((np.abs(params[self._steps]) > most[self._steppers]) & ~is_empty[self._steppers]).any()
 
 

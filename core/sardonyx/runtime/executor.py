@@ -204,6 +204,12 @@ class CompiledGraph:
         """Have one more plan, to be tried last, which counts as made before."""
         self.executors.append(self._executor(plan))
 
+    def append(self, more: Sequence[plans.Plan]) -> None:
+        """Have more plans, to be tried last."""
+        with self._lock:
+            self.executors += map(self._executor, more)
+            self.compiled += len(more)
+
     def rerun(self, feed: Mapping[str, Any], table: StringTable) -> list[np.ndarray] | None:
         """The outputs for arrays by input name that are like those of the last two runs; None if they are not.
 
