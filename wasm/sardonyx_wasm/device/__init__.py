@@ -320,9 +320,16 @@ class _Hosted:
         self._device = device
         self._make = make
         self._place = 0
-        self._set(make(params))
+        self._calls: dict[tuple[int, ...], blas.Call] = {}
+        self._set(params)
 
-    def _set(self, call: blas.Call) -> None:
+    def _set(self, params: Sequence[int]) -> None:
+        key = tuple(params)
+        call = self._calls.get(key)
+        if call is None:
+            if len(self._calls) == blas.MOST_SIZES:
+                del self._calls[next(iter(self._calls))]
+            call = self._calls[key] = self._make(params)
         self._crew = self._device.crew if call.work >= blas.SHARED else _ALONE
         self._call = call
         self.room = call.room * self._crew.size
@@ -332,18 +339,16 @@ class _Hosted:
     def use(self, place: int) -> None:
         """Have such memory at an address."""
         self._place = place
-        self._is_ready = False
         work = partial(self._call, place)
         self._run = partial(work, 0, 1) if self._crew.size == 1 else partial(self._crew.run, work)
 
     def prepare(self) -> None:
         """Have all ready for a call by one thread; to do so for all products in a row takes half the time."""
-        if self._crew.size == 1 and not self._is_ready:
+        if self._crew.size == 1:
             self._call.prepare(self._place, 0, 1)
-            self._is_ready = True
 
     def take(self, params: np.ndarray) -> None:
-        self._set(self._make(params.tolist()))
+        self._set(params.tolist())
 
     def __call__(self) -> None:
         self._run()

@@ -43,7 +43,7 @@ SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
 MOST_PLACES = 128
 """Places where a product is remembered."""
-MOST_SIZES = 32
+MOST_SIZES = 64
 """Sizes of a product that are remembered."""
 
 _FEW = 16  # rows that a thread should have, and that a product probably has
@@ -431,6 +431,8 @@ class Call:
         self.work = product.work
         self._product, self._array, self._stages = product, array, stages
         self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
+        self._place = -1
+        """The address that what is bound is for."""
         self._made = self.room = 0
         """Bytes that a thread needs."""
         if stages:
@@ -449,7 +451,7 @@ class Call:
 
     def __call__(self, address: int, thread: int, threads: int) -> None:
         """Do the share of a thread; at the address there is room for all of them."""
-        bands = self._bound.get((thread, threads)) or self.prepare(address, thread, threads)
+        bands = self.prepare(address, thread, threads)
         address += thread * self.room
         for units, calls in bands:
             if self._stages:
@@ -460,9 +462,14 @@ class Call:
                 self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
 
     def prepare(self, address: int, thread: int, threads: int) -> list[tuple[range, list[Step]]]:
-        """Have ready what the share of a thread is."""
-        place = address + thread * self.room + SCRATCH
-        bands = self._bound[thread, threads] = list(self._bands(place, thread, threads))
+        """What the share of a thread is, made ready once for an address."""
+        if self.room and address != self._place:
+            self._bound = {}
+            self._place = address
+        bands = self._bound.get((thread, threads))
+        if bands is None:
+            place = address + thread * self.room + SCRATCH
+            bands = self._bound[thread, threads] = list(self._bands(place, thread, threads))
         return bands
 
     def _bands(self, address: int, thread: int, threads: int) -> Iterator[tuple[range, list[Step]]]:
@@ -578,6 +585,6 @@ class Products:
         found = self._made.get(params)
         if found is None:
             if len(self._made) >= MOST_SIZES:
-                self._made.clear()
+                del self._made[next(iter(self._made))]
             found = self._made[params] = product(self._code, (0, 0, 0), params)
         return found
