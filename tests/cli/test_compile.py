@@ -77,6 +77,10 @@ def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--shape", "picture=1x1x28x28"], "picture"),
         (["--shape", "image=1xAx28x28"], "write sizes with x between them"),
         (["--shape", "image=1x3x28x28"], "cannot be 1x3x28x28"),
+        (["--shape", "batch=?16"], "there is no 'batch'; there are inputs image, and sizes N"),
+        (["--size", "batch=?16"], "there is no open size 'batch'; the model has N"),
+        (["--size", "N"], "write names and sizes, as in --size batch=1,sequence=?16"),
+        (["--size", "N=M+1"], "there is no open size 'M'"),
         (["--value", "image=one"], "write a number, or a list of numbers in []"),
         (["--output", DIGITS], "is the model itself"),
         (["--output", "."], "--output . is a folder; name a file in it"),
@@ -108,6 +112,29 @@ def test_sizes_by_the_names_of_dimensions(
     options = [part for text in shapes for part in ("--shape", text)]
     assert main(["compile", str(model), "--output", str(tmp_path / "a.sdx"), *options, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["targets"]["wasm"]["accepts"] == accepted
+
+
+def test_sizes(graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_provider("WasmExecutionProvider")
+    model = graph(
+        """g (float[P, 2] past, float[S, 2] new, float[T, 2] mask) => (float[T, 2] y) {
+            all = Concat <axis = 0> (past, new)
+            y = Add (all, mask)
+        }"""
+    )
+    target = tmp_path / "a.sdx"
+    for sizes, said in {
+        "P=?64,S=1": "past float32[P, 2], new float32[1, 2], mask float32[1 + P, 2]; any P; T = 1 + P",
+        "T=P+S": "past float32[P, 2], new float32[S, 2], mask float32[P + S, 2]; any P; any S; T = P + S",
+    }.items():
+        assert main(["compile", str(model), "--output", str(target), "--size", sizes, "--weights", "float16"]) == 0
+        shown = " ".join(capsys.readouterr().out.split())
+        assert said in shown
+        assert "Plans, 1 for wasm" in shown
+        assert "Does not take" not in shown
+        assert "Outputs differ by up to 0 %" in shown
+    assert main(["compile", str(model), "--output", str(target), "--size", "P=?4,S=?2", "--size", "T=9"]) == 1
+    assert "Add 'y': shapes" in " ".join(capsys.readouterr().err.split())
 
 
 def test_out_is_short_for_output(

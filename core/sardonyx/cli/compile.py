@@ -90,7 +90,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     if args.weights != "float32":
         from sardonyx.cli.rounding import difference
 
-        told["rounded"] = difference(source.read(), args.model, args.output, buckets[0], sizes)
+        told["rounded"] = difference(source.read(), args.model, args.output, buckets[0])
     return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
 
 
@@ -107,6 +107,9 @@ def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[
         if dim in dims and dim not in names:
             dims[dim].append(_size(size, text))
             continue
+        if size and dims and dim not in names:
+            inputs_and_sizes = f"inputs {', '.join(names)}, and sizes {', '.join(dims)}"
+            raise InvalidArgument(f"--shape {text}: there is no {dim!r}; there are {inputs_and_sizes}")
         for name, sizes in named("--shape", [text], names).items():
             sets_by_name.setdefault(name, []).append(
                 [_size(size, text) for size in sizes.replace(",", "x").split("x") if size]

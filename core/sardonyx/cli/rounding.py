@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -14,25 +15,22 @@ from sardonyx.cli.comparison import worst
 from sardonyx.cli.feeds import feeds
 from sardonyx.errors import SardonyxError
 from sardonyx.model.ir import Model
-from sardonyx.sizes.parse import parsed
+from sardonyx.plans.acceptance import holds
+from sardonyx.plans.plan import Plan
 from sardonyx.sizes.polynomial import evaluate
 
+NUMBERS = (1, 2, 4, 16, 64, 320, 512)
+"""Sizes that are tried where a bundle leaves them open."""
 
-def difference(
-    model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical], sizes: Mapping[str, str]
-) -> dict[str, Any]:
+
+def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical]) -> dict[str, Any]:
     """`error`, relative to the largest expected value; where it is None, `reason` tells why."""
     arrays = {name: value for name, value in bucket.items() if isinstance(value, np.ndarray)}
-    shapes = [
-        f"{name}={'x'.join(str(size).removeprefix('?') or '1' for size in sizes)}"
-        for name, sizes in bucket.items()
-        if name not in arrays
-    ]
-    shapes += [f"{name}={number}" for name, number in _numbers(sizes).items()]
     try:
-        values = feeds(model, None, shapes).present | arrays
+        session = InferenceSession(bundle)
+        values = feeds(model, None, _shapes(session.plans)).present | arrays
         expected = InferenceSession(file, providers=["CPUExecutionProvider"]).run(None, values)
-        error = worst(InferenceSession(bundle).run(None, values), expected)
+        error = worst(session.run(None, values), expected)
     except SardonyxError as failure:
         return {"error": None, "reason": str(failure)}
     if error == float("inf"):
@@ -40,19 +38,14 @@ def difference(
     return {"error": error}
 
 
-def _numbers(sizes: Mapping[str, str]) -> dict[str, int]:
-    """The sizes that are given, 1 where they are open.
-
-    >>> _numbers({"T": "P+S", "P": "?4", "S": "1"})
-    {'P': 4, 'S': 1, 'T': 5}
-    """
-    words = {name: size.removeprefix("?") or "1" for name, size in sizes.items()}
-    numbers = {name: int(word) for name, word in words.items() if word.isdecimal()}
-    for name, word in words.items():
-        if name not in numbers:
-            size = parsed(word)
-            numbers[name] = evaluate(size.json(), dict.fromkeys(size.symbols(), 1) | numbers)
-    return numbers
+def _shapes(plans: Sequence[Plan]) -> list[str]:
+    """Shapes of inputs that one of the plans holds for, as `--shape` has them."""
+    for number, plan in product(NUMBERS, plans):
+        symbols = dict.fromkeys(plan.symbols, number)
+        shapes = [tuple(evaluate(size, symbols) for size in port.shape) for port in plan.inputs]
+        if holds(plan, shapes):
+            return [f"{port.name}={'x'.join(map(str, shape))}" for port, shape in zip(plan.inputs, shapes, strict=True)]
+    return []
 
 
 def told(facts: Mapping[str, Any]) -> str:
