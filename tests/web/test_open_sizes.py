@@ -87,11 +87,12 @@ def turns_of(id: str) -> Iterator[Feeds]:
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("target", ["wasm", "webgpu"])
 @pytest.mark.parametrize("id", CHATS)
-def test_a_chat(chromium: Chromium, id: str, tmp_path: Path) -> None:
+def test_a_chat(chromium: Chromium, id: str, target: str, tmp_path: Path) -> None:
     """The page keeps the memory of what was said, and so does onnxruntime, each its own; both know the answer."""
     turns = list(turns_of(id))
-    found = run_in_turn(chromium, bundle(id, "wasm", tmp_path), turns, "wasm", KEPT)
+    found = run_in_turn(chromium, bundle(id, target, tmp_path), turns, target, KEPT)
     theirs = session(id)
     names = [output.name for output in theirs.get_outputs()]
     memory: Feeds = {}
