@@ -10,7 +10,7 @@ import pytest
 
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import filters
-from sardonyx_wasm.device import blas
+from sardonyx_wasm.device import blas, calls
 
 
 def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:
@@ -45,7 +45,7 @@ def result(
     attributes = {"n": b.shape[-1], "nr": stored.shape[-1]} if stored is not b else {}
     memory = Memory(a, stored, np.full(shape, np.nan, np.float32))
     code = routine(primitive, [a.shape, stored.shape, shape], **attributes)
-    call = blas.Call(blas.product(code, memory.addresses, ()), memory.array)
+    call = calls.Call(blas.product(code, memory.addresses, ()), memory.array)
     for thread in range(threads):
         call(0, thread, threads)
     return memory.array(memory.addresses[2], shape)
@@ -192,7 +192,7 @@ def test_a_larger_right_side_is_read_once(
     code = routine("matmul_panels", [(m, k), (count, k, 64), (m, n)], n=n, nr=64)
     read: list[int] = []
     for a, b, c in blas.product(code, memory.addresses, ()).calls(memory.array, range(m), range(count)):
-        products = [step for step in blas.steps(a, b, c, {}) if step.func is np.matmul]
+        products = [step for step in calls.steps(a, b, c, {}) if step.func is np.matmul]
         assert all(step.keywords["order"] == "C" for step in products)  # NumPy goes through them in this order
         panels = b if b.ndim == c.ndim else b[0]  # of a piece
         whole = np.broadcast_to(panels, (*c.shape[:-2], *panels.shape[-2:]))
@@ -242,7 +242,7 @@ def test_planes(tile: tuple[int, int], kernel: tuple[int, int], strides: tuple[i
     memory = Memory(a, stored, np.full(expected.shape, np.nan, np.float32))
     shapes = [[2, 0, 0, 20], stored.shape, [2, 9, 13, 70]]
     code = routine("conv_winograd", shapes, n=70, nr=32, **attributes)
-    call = blas.Call(blas.product(code, memory.addresses, ()), memory.array)
+    call = calls.Call(blas.product(code, memory.addresses, ()), memory.array)
     for thread in range(threads):
         call(0, thread, threads)
     found = memory.array(memory.addresses[2], expected.shape)

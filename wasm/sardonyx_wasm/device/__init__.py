@@ -10,9 +10,9 @@ import ctypes
 import threading
 import weakref
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import chain, groupby
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,24 +24,17 @@ from sardonyx.common.threads import one_thread
 from sardonyx.errors import Fail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Turn
 
-from ..abi import CONVOLUTIONS, COPIES, COPY, COUNTERS, DONE, HEADER, HOSTED, SCRATCH, STATE, STOP, STOPPED
+from ..abi import CONVOLUTIONS, COPIES, COPY, DONE, HOSTED, SCRATCH, STOPPED
 from ..hosts import Host, LoadedModule
-from . import blas
+from . import blas, calls
+from .allocation import Allocation
+from .steps import SHARED, Call, Hosted, Shared, Step
 
 RELEASE = ("sardonyx", "sardonyx_wasm")
 """The packages on whose sources generated code depends."""
 _FLOAT = np.dtype(np.float32)
 SMALL = 4096
 """Bytes up to which it is quicker to copy an array twice than to make a view of where it goes."""
-
-
-class Allocation:
-    """Memory of a host, given back when this object dies or is freed."""
-
-    def __init__(self, host: Host, nbytes: int, align: int = ALIGNMENT) -> None:
-        self.address = host.allocate(nbytes, align)
-        self.free = weakref.finalize(self, host.free, self.address)
-        self.free.atexit = False
 
 
 class WasmDevice(Device):
@@ -166,7 +159,7 @@ class WasmExecutable(Executable):
     ) -> Callable[[], None]:
         addresses = [[a.chunk.address + a.offset for a in line] for line in buffers]
         operands = iter(zip(addresses, params, strict=True))
-        steps: list[_Step] = []
+        steps: list[Step] = []
         lasts: list[int] = []
         last = 0
         touched = self._touched(segment, buffers)
@@ -178,11 +171,11 @@ class WasmExecutable(Executable):
                     lasts.append(last := last + len(b))
             else:
                 launches = [(self._numbers[code], a, b) for code, a, b in mine]
-                steps.append(_Call(self._device, self._run, launches, touched.pop(0) >= SHARED))
+                steps.append(Call(self._device.host, self._device.crew, self._run, launches, touched.pop(0) >= SHARED))
                 lasts.append(last := last + sum([len(b) for _, _, b in mine]))
         owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
         match steps:
-            case [_Call(is_alone=True) as call] if self._turns:
+            case [Call(is_alone=True) as call] if self._turns:
                 return _Body(self._device, call, self._turns, owners)
         return _Bound(self._device, steps, lasts, owners)
 
@@ -197,7 +190,7 @@ class WasmExecutable(Executable):
         sums = [sum(next(rooms) for _ in part) for part in self._parts[segment]]
         return [total for total, part in zip(sums, self._parts[segment]) if not self._hosted[part[0].code]]
 
-    def _hosted_step(self, number: int, addresses: Sequence[int], params: Sequence[int]) -> _Step:
+    def _hosted_step(self, number: int, addresses: Sequence[int], params: Sequence[int]) -> Step:
         """A launch that is left to BLAS."""
         if HOSTED in self._codes[number].attributes:
             from .unpacked import Unpacked  # which few plans need
@@ -207,19 +200,19 @@ class WasmExecutable(Executable):
             def unpacked(params: Sequence[int]) -> Unpacked:
                 return Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
 
-            return _Shared(self._device, unpacked, params)
+            return Shared(self._device.crew, unpacked, params)
         product_of = self._products[number].at(addresses)
         stages = partial(self._stages, number, addresses) if self._codes[number].primitive in CONVOLUTIONS else None
 
-        def call(params: Sequence[int]) -> blas.Call:
+        def call(params: Sequence[int]) -> calls.Call:
             product = product_of(params)
-            return blas.Call(product, self._device.array, stages(product, params) if stages else None)
+            return calls.Call(product, self._device.array, stages(product, params) if stages else None)
 
-        return _Hosted(self._device, call, params)
+        return Hosted(self._device.crew, call, params)
 
     def _stages(
         self, number: int, addresses: Sequence[int], product: blas.Product, params: Sequence[int]
-    ) -> blas.Stages:
+    ) -> calls.Stages:
         """The parts of a convolution that the module does; they number units from the start of all."""
         x, _, y = addresses
         seen, made = (4 * product.unit * product.count * size for size in (product.depth, product.columns))
@@ -232,174 +225,19 @@ class WasmExecutable(Executable):
 
         parts = CONVOLUTIONS[self._codes[number].primitive]
         after = part("after", made, lambda rows: (rows, y)) if "after" in parts else None
-        return blas.Stages(part("before", seen, lambda rows: (x, rows)), after)
-
-
-class _Step(Protocol):
-    """A part of a segment, bound to what it works on."""
-
-    def use(self, place: int) -> None:
-        """Have the memory that it needs while it runs at an address."""
-        ...
-
-    def take(self, params: np.ndarray) -> None:
-        """Work with other parameters, those of its launches in a row."""
-        ...
-
-    def __call__(self) -> None: ...
-
-
-SHARED = 1 << 20
-"""Bytes that a call reads and writes from which on it is worth waking other threads."""
-_ALONE = Crew(1)
-
-
-class _Call:
-    """A driver of the module with its operands."""
-
-    def __init__(
-        self,
-        device: WasmDevice,
-        function: Callable[..., Any],
-        launches: Sequence[tuple[int, Sequence[int], Sequence[int]]],
-        shared: bool,
-    ) -> None:
-        words: list[int] = []
-        places: list[int] = []
-        for number, addresses, params in launches:
-            words += (number, len(addresses) + len(params), *addresses, *params)
-            places += range(len(words) - len(params), len(words))
-        self.count = len(places)
-        """How many parameters there are."""
-        self._places = places
-        counters = COUNTERS // 4 * len(launches)
-        size = STATE // 4 + HEADER + len(words) + counters
-        self._block = Allocation(device.host, 4 * size)
-        self._memory = device.host.array(self._block.address, (size,), np.uint32)
-        state = [0] * (STATE // 4)
-        start = self._block.address
-        header = [0, start, start + 4 * (size - counters), start + 4 * (size - counters)]
-        self._memory[: size - counters] = np.array([*state, *header, *words], np.int64).astype(np.uint32)
-        self._counters = self._memory[size - counters :]
-        self._operands = self._memory[STATE // 4 + HEADER :]
-        self.is_alone = not shared or device.crew.size == 1
-        self.words = self._block.address + STATE
-        self._work = partial(function, self.words)
-        self._crew = device.crew
-
-    def use(self, place: int) -> None:
-        """Have scratch memory at an address."""
-        self._memory[STATE // 4] = place
-
-    def take(self, params: np.ndarray) -> None:
-        self._operands[self._spots] = params
-
-    @cached_property
-    def _spots(self) -> np.ndarray:
-        """Where in the words the parameters are."""
-        return np.array(self._places, np.int64)
-
-    def stop(self, now: int) -> None:
-        """Ask a call to end early, or no more."""
-        self._memory[STOP // 4] = now
-
-    def __call__(self) -> None:
-        if self.is_alone:
-            is_stopped = self._work(0, 1)
-        else:
-            self._counters[:] = 0
-            is_stopped = self._crew.run(self._work)
-        if is_stopped:
-            poll()
-
-
-class _Hosted:
-    """A product, which is done by NumPy."""
-
-    def __init__(self, device: WasmDevice, make: Callable[[Sequence[int]], blas.Call], params: Sequence[int]) -> None:
-        self._device = device
-        self._make = make
-        self._place = 0
-        self._calls: dict[tuple[int, ...], blas.Call] = {}
-        self._set(params)
-
-    def _set(self, params: Sequence[int]) -> None:
-        key = tuple(params)
-        call = self._calls.get(key)
-        if call is None:
-            if len(self._calls) == blas.MOST_SIZES:
-                del self._calls[next(iter(self._calls))]
-            call = self._calls[key] = self._make(params)
-        self._crew = self._device.crew if call.work >= blas.SHARED else _ALONE
-        self._call = call
-        self.room = call.room * self._crew.size
-        """Bytes of memory that it needs while it runs."""
-        self.use(self._place)
-
-    def use(self, place: int) -> None:
-        """Have such memory at an address."""
-        self._place = place
-        work = partial(self._call, place)
-        self._run = partial(work, 0, 1) if self._crew.size == 1 else partial(self._crew.run, work)
-
-    def prepare(self) -> None:
-        """Have all ready for a call by one thread; to do so for all products in a row takes half the time."""
-        if self._crew.size == 1:
-            self._call.prepare(self._place, 0, 1)
-
-    def take(self, params: np.ndarray) -> None:
-        self._set(params.tolist())
-
-    def __call__(self) -> None:
-        self._run()
-
-
-class _Product(Protocol):
-    """A product of which each thread does a part, in scratch memory at an address."""
-
-    work: int
-
-    def __call__(self, scratch: int, thread: int, threads: int) -> None: ...
-
-
-class _Shared:
-    """A product that the module and NumPy do together, each thread a part, in scratch memory."""
-
-    def __init__(self, device: WasmDevice, make: Callable[[Sequence[int]], _Product], params: Sequence[int]) -> None:
-        self._device = device
-        self._make = make
-        self._scratch = 0
-        self._set(make(params))
-
-    def _set(self, product: _Product) -> None:
-        self._crew = self._device.crew if product.work >= blas.SHARED else _ALONE
-        self._product = product
-
-    def take(self, params: np.ndarray) -> None:
-        self._set(self._make(params.tolist()))
-
-    def use(self, place: int) -> None:
-        """Have scratch memory at an address."""
-        self._scratch = place
-
-    def __call__(self) -> None:
-        work = partial(self._product, self._scratch)
-        if self._crew.size == 1:
-            work(0, 1)
-        else:
-            self._crew.run(work)
+        return calls.Stages(part("before", seen, lambda rows: (x, rows)), after)
 
 
 class _Bound:
     """The steps of a segment; keeps the memory that they work on."""
 
-    def __init__(self, device: WasmDevice, steps: Sequence[_Step], lasts: Sequence[int], owners: Sequence[Any]) -> None:
+    def __init__(self, device: WasmDevice, steps: Sequence[Step], lasts: Sequence[int], owners: Sequence[Any]) -> None:
         self._device = device
         self._steps = steps
         self._ends = [0, *lasts]  # where the parameters of each step begin, and end
-        self._users = [step for step in steps if not isinstance(step, _Hosted)]
-        self._hosted = [step for step in steps if isinstance(step, _Hosted)]
-        self._calls = [step for step in steps if isinstance(step, _Call)]
+        self._users = [step for step in steps if not isinstance(step, Hosted)]
+        self._hosted = [step for step in steps if isinstance(step, Hosted)]
+        self._calls = [step for step in steps if isinstance(step, Call)]
         self._is_pure = len(self._calls) == len(steps)
         self._scratch = 0
         self._stopped = False
@@ -474,7 +312,7 @@ class _Bound:
 class _Body(_Bound, LoopBody):
     """The body of a loop."""
 
-    def __init__(self, device: WasmDevice, call: _Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:
+    def __init__(self, device: WasmDevice, call: Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:
         super().__init__(device, [call], [call.count], owners)
         self._words = call.words
         self._turns = turns

@@ -12,6 +12,7 @@ from sardonyx.code.kernel import Routine
 
 from ..abi import FEW, HOSTED, PANELS, SCRATCH
 from . import blas
+from .calls import steps
 
 Band: TypeAlias = tuple[int, int, list[blas.Step]]
 
@@ -72,4 +73,4 @@ class Unpacked:
             product = blas.Product(sizes, most, blas.Rows(a, 0, 4 * depth), right, results, pieces=pieces)
             calls = product.calls(self._array, range(self._rows), range(end - first))
             units = (column // self._nr, min(end * width // self._nr, self._panels))
-            yield *units, [step for operands in calls for step in blas.steps(*operands, spare={})]
+            yield *units, [step for operands in calls for step in steps(*operands, spare={})]
