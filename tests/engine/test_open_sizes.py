@@ -161,6 +161,11 @@ def test_names_and_words_that_make_no_sense(sizes: dict[str, int | str], said: s
         sardonyx.compile(FREE, sizes=sizes)
 
 
+def test_a_shape_of_another_rank_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match=r"input 'x' is float32\[N\], and cannot be 2x2"):
+        sardonyx.compile(FREE, shapes={"x": [2, 2]})
+
+
 def test_a_size_without_a_name_has_that_of_its_place() -> None:
     assert told(PICTURE) == (
         ["x float32[1, 1, x.shape[2], x.shape[3]]; any x.shape[2]; any x.shape[3]"],

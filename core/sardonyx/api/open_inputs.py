@@ -127,9 +127,10 @@ def _fixed(
         declared = None if wanted is None else (None,) * len(wanted)
     if declared is None:
         return None
-    pairs = list(zip(declared, wanted)) if wanted is not None else [(size, "?") for size in declared]
-    if len(declared) != len(pairs) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
-        text = "x".join(map(str, wanted or ()))
+    wanted = ["?"] * len(declared) if wanted is None else wanted
+    pairs = list(zip(declared, wanted))
+    if len(declared) != len(wanted) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+        text = "x".join(map(str, wanted))
         raise InvalidArgument(f"input {value.name!r} is {kind}, and cannot be {text}")
     return tuple(
         b if isinstance(b, int) else a if isinstance(a, int) else known.get(size_name(value.name, axis, a), a)
