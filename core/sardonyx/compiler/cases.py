@@ -21,7 +21,7 @@ import numpy as np
 
 from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
 from sardonyx.compiler.open_sizes import OpenSizes
-from sardonyx.errors import Fail, InvalidArgument, SardonyxError
+from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
 from sardonyx.plans.acceptance import LARGEST, holds, intervals
 from sardonyx.plans.plan import Launch, Plan, Read
 from sardonyx.plans.wording import renamed
@@ -39,6 +39,7 @@ ANOTHER = 1 / 8
 STARTS = ((64, 32), (16, 8), (320, 64), (16000, 160), (4, 1))
 """What numbers are made up from: the first one, and what is added from one size to the next."""
 ONES = (1, 0)
+"""What is left when nothing else makes sense."""
 
 Numbers = Mapping[str, int]
 Relations = MutableMapping[str, Poly]
@@ -100,7 +101,7 @@ class Cases:
             for largest in [None, *(names if len(names) > 2 else ())]:
                 try:
                     numbers, relations = self._settled(self._made_up(1, start, largest), force)
-                except InvalidArgument:
+                except (InvalidArgument, NotImplemented):  # at any size
                     raise
                 except SardonyxError as error:
                     errors.append(error)
@@ -110,7 +111,13 @@ class Cases:
             if found:
                 _, numbers, self.relations = max(found, key=lambda each: each[0])
                 return self._of_several(numbers)
-        raise errors[0]
+        if not self.sizes.names:
+            raise errors[0]
+        made_up = ", ".join(self.sizes.names)
+        raise Fail(
+            f"{errors[0]}; no sizes that were made up for {made_up} make sense: say typical ones, as in --size"
+            f" {self.sizes.names[0]}=?16"
+        ) from errors[0]
 
     def _of_several(self, numbers: Numbers) -> Numbers:
         """These numbers, or such with first axes of more than one, where the graph bears that."""

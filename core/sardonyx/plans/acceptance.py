@@ -8,7 +8,7 @@ from typing import Any
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.wording import renamed
 from sardonyx.sizes.polynomial import evaluate, to_text
-from sardonyx.sizes.sizecode import symbols_of
+from sardonyx.sizes.sizecode import Fit, symbols_of
 from sardonyx.sizes.symbolic import guard_text
 
 FEW = 256
@@ -22,14 +22,10 @@ SHOWN = 3
 def holds(plan: Plan, shapes: Sequence[tuple[int, ...]], read: Mapping[str, int] | None = None) -> bool:
     """Whether a plan holds for inputs of these shapes, and numbers that their elements tell; what other symbols decide
     is left out."""
-    symbols = dict(read or {})
-    for name, places in plan.symbols.items():
-        sizes = {shapes[number][axis] for number, axis in places if axis < len(shapes[number])}
-        if len(sizes) != 1:
-            return False
-        symbols[name] = sizes.pop()
-    if [tuple(evaluate(size, symbols) for size in port.shape) for port in plan.inputs] != [*shapes]:
+    told = Fit([port.shape for port in plan.inputs], plan.symbols, plan.guards)(shapes)
+    if told is None:
         return False
+    symbols = {**told, **(read or {})}
     return all(
         _is(expression, relation, symbols) == truth
         for expression, relation, truth in conditions(plan)
@@ -116,10 +112,10 @@ def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping
     more = f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else ""
     sizes = [told(intervals(plans, symbol), names[symbol]) for symbol in plans[0].symbols]
     sizes += [f"{name} = {to_text(renamed(size, names))}" for name, size in (relations or {}).items()]
-    everywhere = [g for g in plans[0].guards if g[1] == ">=" or all(g in plan.guards for plan in plans)]
+    limits = [each for each in plans[0].guards if each[1] == ">=" or all(each in plan.guards for plan in plans)]
     joint = [
         guard_text(renamed(size, names), relation, truth)
-        for size, relation, truth in everywhere
+        for size, relation, truth in limits
         if symbols_of(size) <= names.keys()
         and not (len(symbols_of(size)) == 1 and symbols_of(size) <= plans[0].symbols.keys())
     ]
