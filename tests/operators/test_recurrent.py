@@ -220,6 +220,20 @@ def test_sequences_of_any_length(op_type: str, provider: str) -> None:
     assert session.compiled == 1
 
 
+@pytest.mark.parametrize("op_type", GATES)
+def test_a_state_is_not_stretched(op_type: str) -> None:
+    """A state for one direction, or for one sequence, is no state for two."""
+    feeds, known = layer_of(op_type, 0, 3, 2, "bidirectional")
+    for state in (feeds["initial_h"][:1], feeds["initial_h"][:, :1], feeds["initial_h"][0]):
+        wrong = feeds | {"initial_h": state}
+        layer = model(op_type, wrong, known)
+        session = sardonyx.InferenceSession(layer.SerializeToString(), providers=["NumpyExecutionProvider"])
+        with pytest.raises(
+            sardonyx.errors.SardonyxError, match=r"an initial state has the shape .*\[2,2,5\] is wanted"
+        ):
+            session.run(None, fed(layer, wrong))
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_no_steps(provider: str) -> None:
     require_provider(provider)

@@ -85,7 +85,7 @@ class Recurrent(Operator, abstract=True):
             if self.linear_before_reset:
                 own = p.slice_axis(b, 1, 5 * hidden, hidden)
         others = {
-            name: None if state is None else p.broadcast_to(p.transpose(p.widen(state), swap), (count, batch, hidden))
+            name: None if state is None else initial(state, swap, (count, batch, hidden))
             for name, state in zip(STATES[self.cell], states, strict=True)
         }
         others |= {
@@ -220,6 +220,14 @@ class LSTM(LongShortTermMemory):
         sample((1, 2, 3), (1, 16, 3), (1, 16, 4), outputs=3),
         sample((1, 2, 3), (1, 16, 3), (1, 16, 4), (1, 32), None, (1, 2, 4), (1, 2, 4), (1, 12), outputs=3),
     ]
+
+
+def initial(state: Array, swap: Sequence[int], shape: Shape) -> Array:
+    """A state before the first step, its axes swapped; ValueError unless each direction and sequence has one."""
+    wanted = tuple(shape[axis] for axis in swap)
+    if not (state.rank == len(wanted) and all(map(eq, state.shape, wanted))):
+        raise ValueError(f"an initial state has the shape {p.show(state.shape)}, where {p.show(wanted)} is wanted")
+    return spelled(p.transpose(p.widen(state), swap), shape)
 
 
 def spelled(x: Array, shape: Shape) -> Array:
