@@ -70,11 +70,11 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     return counts
 
 
-def test_a_cache_that_grows_is_bound_seldom(calls: dict[str, int], rng: np.random.Generator) -> None:
+def test_a_cache_that_grows_is_bound_once(calls: dict[str, int], rng: np.random.Generator) -> None:
     require("wasm")
     session = sardonyx.InferenceSession(model(CACHE), providers=[WASM])
     past = rng.normal(size=(100, 8)).astype("f4")
-    for step in range(140):
+    for step in range(66):
         if step == 2:
             calls.update(allocate=0, bind=0)
         x = rng.normal(size=(1, 8)).astype("f4")
@@ -84,8 +84,7 @@ def test_a_cache_that_grows_is_bound_seldom(calls: dict[str, int], rng: np.rando
         np.testing.assert_allclose(y, expected[1], 1e-4, 1e-5)
         past = present
     assert session.compiled == 1
-    assert calls["allocate"] <= 6, "from 102 to 240 rows by quarters: 5 times"
-    assert calls["bind"] <= 6
+    assert calls == {"allocate": 0, "bind": 0}
 
 
 @pytest.mark.parametrize("threads", [1, 2])

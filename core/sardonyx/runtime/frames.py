@@ -26,6 +26,12 @@ from sardonyx.sizes.sizecode import symbols_of
 from sardonyx.sizes.symbolic import guard_text
 
 NO_STRINGS = RunStrings(StringTable())
+STEPS = 64
+"""How many more steps of the same growth a layout is made for,"""
+SPARE = 32 << 20
+"""if they take no more bytes."""
+LARGEST = 1 << 62
+"""More bytes than any buffer has."""
 FEW_TURNS = 32
 """Turns of a loop that a device takes at first before the host looks after it."""
 
@@ -207,14 +213,19 @@ class Frame:
             self.symbols[later] = None
 
     def _place(self, number: int, rooms: list[int]) -> None:
-        """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must.
+        """Lay out an epoch for these rooms. A layout that was too small once grows by a quarter more than it must, and
+        for many more such steps, if these are small.
 
         So a cache that grows with every token keeps its addresses, and what devices remember by them, for many tokens.
         """
         layout, laid = self.code.epochs[number].layout, self.rooms[number]
         if laid is not None and self.code.weights.budget is None:
-            grown = zip(layout.first, laid, rooms, strict=True)
-            more = [max(old, room, min(room + room // 16 * 4, self._most(k) or room * 2)) for k, old, room in grown]
+            growth = [max(0, room - old) for old, room in zip(laid, rooms, strict=True)]
+            ahead = STEPS if STEPS * sum(layout.by_buffer(growth)) <= SPARE else 0
+            more = [
+                max(old, room, min(room + max(room // 16 * 4, ahead * step), self._most(k) or LARGEST))
+                for k, old, room, step in zip(layout.first, laid, rooms, growth, strict=True)
+            ]
             with suppress(RuntimeException, EPFail):  # there may be enough for what it must have
                 self._lay(number, more)
                 return

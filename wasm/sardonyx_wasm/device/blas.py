@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import chain, repeat
+from itertools import chain
 from itertools import product as outer_product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -162,11 +162,31 @@ class View(NamedTuple):
     strides: Numbers
 
 
-Form: TypeAlias = tuple[int, range]
-"""How many rows, and which panels."""
+Form: TypeAlias = tuple[int, int, int]
+"""How many rows, and the first and last panel."""
 Right: TypeAlias = tuple[int, int, int, int, bool, bool]
-Part: TypeAlias = tuple[int, Right, View]
-"""Which left side, what `Product._right` takes, and the results: one axis more, call by call."""
+Rights: TypeAlias = dict[tuple[Right, ...], list[np.ndarray]]
+"""Right sides by what `Product._right` takes for each part of a sweep."""
+
+
+class Part(NamedTuple):
+    """A sweep of any launch: the numbers of the left sides call by call, what `Product._right` takes, and the results,
+    which have one axis more: call by call.
+    """
+
+    is_plain: bool
+    lefts: list[int]
+    rights: tuple[Right, ...]
+    results: list[View]
+
+
+class Sweep(NamedTuple):
+    """Operands of calls one after another: left sides, right sides, results; `is_plain` if each is a product alone."""
+
+    is_plain: bool
+    lefts: list[np.ndarray]
+    rights: list[np.ndarray]
+    results: list[np.ndarray]
 
 
 class Sharing(NamedTuple):
@@ -210,14 +230,15 @@ class Product:
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
         self.addresses = a.address, b.address, c.address
-        self._rights: dict[Right, list[np.ndarray]] = {}
-        self._known: dict[Form, tuple[list[View], list[tuple[bool, list[Part]]]]] = {}
+        self._rights: Rights = {}
+        self._groups = list(self.shared.groups())
+        self._known: dict[Form, tuple[list[View], list[Part]]] = {}
 
         # Launches of equal sizes often work at the same places, and so does this one when sizes come again.
-        self._lefts: dict[tuple[Form, int], list[np.ndarray]] = {}
+        self._lefts: dict[tuple[Form, int], list[list[np.ndarray]]] = {}
         self._results: dict[tuple[Form, int], list[list[np.ndarray]]] = {}
 
-    def at(self, addresses: Numbers, rights: dict[Right, list[np.ndarray]]) -> Product:
+    def at(self, addresses: Numbers, rights: Rights) -> Product:
         """The same elsewhere; `rights` are right sides that are known to lie there, and will be."""
         found = Product.__new__(Product)
         vars(found).update(vars(self))
@@ -257,75 +278,76 @@ class Product:
 
         Both sides have one axis more than the results if sums are made in pieces.
         """
-        return chain.from_iterable([calls for _, calls in self.sweeps(array, rows, panels, source, target)])
+        return chain.from_iterable([zip(*sides) for _, *sides in self.sweeps(array, rows, panels, source, target)])
 
     def sweeps(
         self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
-    ) -> Iterator[tuple[bool, list[Operands]]]:
-        """The same, in lists of calls, each with whether all of them are plain products."""
+    ) -> list[Sweep]:
+        """The same, in groups of calls."""
         x, w, y = self.addresses
         source = x + rows.start * self.a.row if source is None else source
         target = y + rows.start * self.c.row if target is None else target
-        form = len(rows), panels
-        views, sweeps = self._known.get(form) or self._known.setdefault(form, self._views(*form))
+        form = len(rows), panels.start, panels.stop
+        views, parts = self._known.get(form) or self._known.setdefault(form, self._views(len(rows), panels))
         if len(self._results) > MOST_PLACES:
             self._lefts.clear()
             self._results.clear()
         lefts = self._lefts.get((form, source))
         if lefts is None:
-            lefts = [array(source + left.offset, left.sizes, left.strides) for left in views]
-            self._lefts[form, source] = lefts
-        made = self._results.get((form, target))
-        if made is None:
-            found = [result for _, parts in sweeps for _, _, result in parts]
-            made = [list(array(target + result.offset, result.sizes, result.strides)) for result in found]
-            self._results[form, target] = made
-        results = iter(made)
-        for is_plain, parts in sweeps:
-            calls = []
-            for number, key, _ in parts:
-                rights = self._rights.get(key)
-                if rights is None:
-                    offset, *view = self._right(*key)
-                    rights = self._rights[key] = list(array(w + offset, *view))
-                calls.append(zip(repeat(lefts[number]), rights, next(results)))
-            yield is_plain, list(calls[0] if len(calls) == 1 else chain.from_iterable(zip(*calls, strict=True)))
+            found = [array(source + offset, sizes, strides) for offset, sizes, strides in views]
+            lefts = self._lefts[form, source] = [[found[k] for k in part.lefts] for part in parts]
+        results = self._results.get((form, target))
+        if results is None:
+            results = self._results[form, target] = [
+                _in_turns([list(array(target + offset, sizes, strides)) for offset, sizes, strides in part.results])
+                for part in parts
+            ]
+        known = self._rights
+        rights = [known.get(part.rights) or self._right_sides(array, w, part.rights) for part in parts]
+        return list(map(Sweep, [part.is_plain for part in parts], lefts, rights, results))
 
-    def _views(self, rows: int, panels: range) -> tuple[list[View], list[tuple[bool, list[Part]]]]:
-        """The left sides for so many rows, and what they are multiplied by, list of calls by list."""
+    def _right_sides(self, array: ArrayAt, address: int, keys: tuple[Right, ...]) -> list[np.ndarray]:
+        """The right sides of a sweep."""
+        views = [self._right(*key) for key in keys]
+        found = _in_turns([list(array(address + offset, sizes, strides)) for offset, sizes, strides in views])
+        self._rights[keys] = found
+        return found
+
+    def _views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
+        """The left sides for so many rows, and what they are multiplied by, sweep by sweep."""
         a, b, c = self.a, self.b, self.c
         pieces, depth = self.pieces, self.depth // self.pieces
         across_a, across_c = ((x.between * self.shared.left[1], x.between) for x in (a, c))
         by_panels = self._by_panels(rows)
-
-        def axes(blocks: int, panels: int) -> Numbers:
-            return (panels, blocks) if by_panels else (blocks, panels)
-
-        groups = list(self.shared.groups())
         lefts: dict[Numbers, tuple[int, View]] = {}
-        found: list[tuple[bool, list[Part]]] = []
+        found: list[Part] = []
         for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
-            parts: list[Part] = []
+            numbers, rights, results = [], [], []
             for row, count, size in blocks:
-                for group, (first, _, counts, _) in enumerate(groups):
-                    sizes: Numbers = (pieces, *counts, *axes(count, min(wide, 2)), size, depth)
-                    strides: Numbers = (4 * depth, *across_a, *axes(size * a.row, 0), a.row, 4)
-                    left = _view(first * a.between + row * a.row, sizes, strides)
-                    number, left = lefts.setdefault((group, row, wide > 1), (len(lefts), left))
-                    sizes = (*counts, *axes(count, wide), size, width)
-                    strides = (*across_c, *axes(size * c.row, 4 * b.width), c.row, 4)
+                outer = ((size * a.row, 0), (size * c.row, 4 * b.width))
+                counts, (steps_a, steps_c) = (count, min(wide, 2)), outer
+                many = count, wide
+                if by_panels:
+                    counts, steps_a, steps_c, many = counts[::-1], steps_a[::-1], steps_c[::-1], many[::-1]
+                for group, (first, _, sides, _) in enumerate(self._groups):
+                    key = (group, row, wide > 1)
+                    if key not in lefts:
+                        sizes: Numbers = (pieces, *sides, *counts, size, depth)
+                        strides: Numbers = (4 * depth, *across_a, *steps_a, a.row, 4)
+                        lefts[key] = len(lefts), _view(first * a.between + row * a.row, sizes, strides)
+                    sizes, strides = (*sides, *many, size, width), (*across_c, *steps_c, c.row, 4)
                     place = first * c.between + row * c.row + 4 * column
-                    result = _view(place, sizes, strides, (times, 4 * wide * b.width))
-                    key = (group, column, times, wide, count > 1, by_panels)
-                    parts.append((number, key, result))
+                    numbers.append(lefts[key][0])
+                    rights.append((group, column, times, wide, count > 1, by_panels))
+                    results.append(_view(place, sizes, strides, (times, 4 * wide * b.width)))
             is_plain = all(_is_plain(size, width, b.width, pieces) for _, _, size in blocks)
-            found.append((is_plain, parts))
+            found.append(Part(is_plain, numbers * times, tuple(rights), results))
         return [left for _, left in lefts.values()], found
 
     def _right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
         """Right sides: so many times some panels from a column on, for one block of rows or for several."""
         b = self.b
-        _, other, counts, steps = list(self.shared.groups())[group]
+        _, other, counts, steps = self._groups[group]
         blocks, depth = (2, 0) if often else (1, 0), self.depth // self.pieces
         axes = [(wide, b.panel), blocks] if by_panels else [blocks, (wide, b.panel)]
         sizes = (self.pieces, *counts, *[size for size, _ in axes], depth, b.width)
@@ -360,6 +382,7 @@ class Product:
         width = self.b.width
         whole, rest = divmod(self.columns, max(1, width))
         number = max(0, min(panels.stop, whole) - panels.start)
+        most = next((wide for wide in range(most, most // 2, -1) if number % wide == 0), most)
         times, left = divmod(number, most)
         if times:
             yield panels.start * width, times, most, width
@@ -367,6 +390,11 @@ class Product:
             yield (panels.start + times * most) * width, 1, left, width
         if rest and panels.stop > whole:
             yield (whole * width, 1, 1, rest) if self.b.stored else (self.columns - width, 1, 1, width)
+
+
+def _in_turns(lists: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """The first of each list, the second of each, and so on."""
+    return lists[0] if len(lists) == 1 else list(chain.from_iterable(zip(*lists, strict=True)))
 
 
 def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) -> View:
@@ -459,7 +487,7 @@ class Products:
 
     def at(self, addresses: Numbers) -> Callable[[Numbers], Product]:
         """What gives the product at these addresses for any parameters."""
-        rights: dict[Right, list[np.ndarray]] = {}
+        rights: Rights = {}
 
         def made(params: Numbers) -> Product:
             return self._of(tuple(params)).at(addresses, rights if self._has_constant else {})

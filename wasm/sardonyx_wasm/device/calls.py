@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .blas import BAND, LANES, SCRATCH, ArrayAt, Numbers, Operands, Product, Step, whole
+from .blas import BAND, LANES, SCRATCH, ArrayAt, Numbers, Product, Step, whole
 
 
 class Stages(NamedTuple):
@@ -60,6 +60,13 @@ class Call:
             if self._stages and self._stages.after:
                 self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
 
+    def alone(self, address: int) -> Step:
+        """The whole of it, for one thread."""
+        bands = self.prepare(address, 0, 1)
+        if self._stages or len(bands) != 1 or len(bands[0][1]) != 1:
+            return partial(self, address, 0, 1)
+        return bands[0][1][0]
+
     def prepare(self, address: int, thread: int, threads: int) -> list[tuple[range, list[Step]]]:
         """What the share of a thread is, made ready once for an address."""
         if self.room and address != self._place:
@@ -84,11 +91,12 @@ class Call:
             end = units.stop if units.stop - start <= size else product.cut(start + size)
             rows = range(start * product.unit, end * product.unit)
             made: list[Step] = []
-            for is_plain, calls in product.sweeps(self._array, rows, panels, source, target):
-                if is_plain:
-                    made.append(partial(_multiply, calls))
+            for sweep in product.sweeps(self._array, rows, panels, source, target):
+                if sweep.is_plain:
+                    made.append(partial(_multiply, sweep.lefts, sweep.rights, sweep.results))
                 else:
-                    made += chain.from_iterable(steps(*operands, spare) for operands in calls)
+                    operands = zip(sweep.lefts, sweep.rights, sweep.results, strict=True)
+                    made += chain.from_iterable(steps(*each, spare) for each in operands)
             yield range(start, end), made
             start = end
 
@@ -96,9 +104,9 @@ class Call:
 _matmul = partial(np.matmul, order="C")
 
 
-def _multiply(calls: Sequence[Operands]) -> None:
+def _multiply(lefts: Sequence[np.ndarray], rights: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
     matmul = np.matmul
-    for a, b, c in calls:
+    for a, b, c in zip(lefts, rights, results):
         matmul(a, b, c, order="C")
 
 

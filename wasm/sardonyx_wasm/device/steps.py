@@ -117,18 +117,17 @@ class Hosted:
         self._call = call
         self.room = call.room * self._crew.size
         """Bytes of memory that it needs while it runs."""
-        self.use(self._place)
 
     def use(self, place: int) -> None:
         """Have such memory at an address."""
         self._place = place
-        work = partial(self._call, place)
-        self._run = partial(work, 0, 1) if self._crew.size == 1 else partial(self._crew.run, work)
 
     def prepare(self) -> None:
-        """Have all ready for a call by one thread; to do so for all products in a row takes half the time."""
+        """Have all ready; to do so for all products in a row takes half the time."""
         if self._crew.size == 1:
-            self._call.prepare(self._place, 0, 1)
+            self._run = self._call.alone(self._place)
+        else:
+            self._run = partial(self._crew.run, partial(self._call, self._place))
 
     def take(self, params: np.ndarray) -> None:
         self._set(params.tolist())
