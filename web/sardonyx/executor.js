@@ -10,7 +10,7 @@ const HALTS = ["read", "branch", "loop"];
 /** These sizes are not those of a plan. */
 export class Mismatch extends Error {}
 
-const MISMATCH = new Mismatch(); // one for all: where each was made takes longer to tell than which plan to take
+const MISMATCH = new Mismatch(); // one for all, as stacks are slow
 
 /** A plan as bundles store it (`bundle/stored.py`), with its epochs: what lies between two halts. */
 class Plan {
@@ -301,10 +301,9 @@ class Executor {
   /** The symbols that are known at the start. */
   async symbols(feeds, symbols) {
     for (const [name, places] of this.plan.symbols) {
-      const there = places.find(([k, axis]) => axis < feeds[k].dims.length);
-      if (!there) throw MISMATCH;
-      const size = (symbols[name] = feeds[there[0]].dims[there[1]]);
-      if (places.some(([k, axis]) => (feeds[k].dims[axis] ?? size) !== size)) throw MISMATCH;
+      const sizes = places.map(([k, axis]) => feeds[k].dims[axis]).filter((size) => size >= 0);
+      if (!sizes.length || sizes.some((size) => size !== sizes[0])) throw MISMATCH;
+      [symbols[name]] = sizes;
     }
     for (const [k, port] of this.plan.inputs.entries()) {
       if (port.symbols.length) {
@@ -315,8 +314,7 @@ class Executor {
     }
     for (const [k, { shape }] of this.plan.inputs.entries()) {
       const { dims } = feeds[k];
-      const isAlike = shape.length === dims.length && shape.every((size, axis) => evaluate(size, symbols) === dims[axis]);
-      if (!isAlike) throw MISMATCH;
+      if (shape.length !== dims.length || shape.some((size, axis) => evaluate(size, symbols) !== dims[axis])) throw MISMATCH;
     }
     return symbols;
   }
