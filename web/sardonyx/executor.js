@@ -10,7 +10,7 @@ const HALTS = ["read", "branch", "loop"];
 /** These sizes are not those of a plan. */
 export class Mismatch extends Error {}
 
-const MISMATCH = new Mismatch(); // one for all, as stacks are slow
+const MISMATCH = new Mismatch(); // one, as stacks are slow
 
 /** A plan as bundles store it (`bundle/stored.py`), with its epochs: what lies between two halts. */
 class Plan {
