@@ -1,9 +1,14 @@
 """What a sequence length that a session has not seen costs: nothing is compiled, memory is laid out and bound anew.
 
-    python -m tests.benchmarks.new_length [--provider NAME] [--lengths 40] [--json]
+    python -m tests.benchmarks.new_length [--provider NAME] [--rounds 3] [--json]
+    python -m tests.benchmarks.new_length --growth [--provider NAME] [--steps 64] [--json]
 
-Each length runs twice; the median difference between first and second run is what the new length added, as seen from
-outside. `bind_ms` is the same from inside: the median time that the executor took to lay out and bind.
+minilm-l3 at lengths in random order, on one thread, beside onnxruntime: milliseconds of processor time of the whole
+process, and medians by ranges of lengths. Each length runs twice, which makes it new and then known; afterwards a few
+of them recur in random order. Each round has new sessions. `added` is the median difference between a new length and
+a known one, `ratio` the median of ours by theirs, length by length.
+
+`--growth` is about a chat, whose memory grows with every token ([growth.py](growth.py)).
 """
 
 from __future__ import annotations
@@ -12,67 +17,109 @@ import argparse
 import json
 import statistics
 import time
+from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
-import sardonyx
-from sardonyx.runtime.frames import Frame
 from tests import models
-from tests.support.needs import quieten_vulkan
+from tests.benchmarks import fresh, growth
+from tests.benchmarks.fresh import ONNXRUNTIME, SIDES, session
+from tests.benchmarks.turns import turns
 
-PROVIDERS = ("NumpyExecutionProvider", "WasmExecutionProvider", "WebGpuExecutionProvider")
+MODEL = "minilm-l3"
+RANGES = {"10-39": range(10, 40), "40-69": range(40, 70), "70-109": range(70, 110)}
+KINDS = ("new", "known", "recurring")
+RECURRING = 8
+"""How many lengths of each range recur."""
+TIMES = 4
+"""How often each of them does."""
+UNCOUNTED = (5, 6, 5, 7)
+"""Lengths that come first, and warm up."""
+
+Times = dict[str, list[float]]
 
 
-def measure(provider: str, count: int) -> dict[str, Any]:
-    """Milliseconds of first and second runs, and how many plans were made, for one provider."""
-    session = sardonyx.InferenceSession(models.path("minilm-l3"), providers=[provider])
+class Run:
+    """Sessions of both sides, and the milliseconds of their runs."""
+
+    def __init__(self, sides: Sequence[str], rng: np.random.Generator) -> None:
+        self._sessions = {side: session(side, models.path(MODEL)) for side in sides}
+        self._rng = rng
+        self._number = 0
+
+    def times(self, length: int, repeats: int = 1) -> dict[str, list[float]]:
+        """Processor time of runs of each side in turns; all runs of a side follow one another."""
+        ids = self._rng.integers(1000, 30000, (1, length))
+        feeds = {"input_ids": ids, "attention_mask": np.ones((1, length), np.int64)}
+        found: Times = {side: [] for side in self._sessions}
+        self._number += 1
+        for side in turns(self._sessions, self._number):
+            for _ in range(repeats):
+                start = time.process_time()
+                self._sessions[side].run(None, feeds)
+                found[side].append(1e3 * (time.process_time() - start))
+        return found
+
+
+def measure(side: str, rounds: int) -> list[dict[str, Any]]:
+    """A row for each range and kind of run: medians of both sides."""
+    pairs: dict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
+    added: Times = defaultdict(list)
     rng = np.random.default_rng(0)
-
-    def run(length: int) -> float:
-        feeds = {"input_ids": rng.integers(1000, 30000, (1, length)), "attention_mask": np.ones((1, length), np.int64)}
-        start = time.perf_counter()
-        session.run(None, feeds)
-        return 1e3 * (time.perf_counter() - start)
-
-    run(4)
-    bound: list[float] = []
-    bind = Frame.bind
-
-    def timed(frame: Frame, number: int, symbols: dict[str, int]) -> None:
-        start = time.perf_counter()
-        bind(frame, number, symbols)
-        bound.append(1e3 * (time.perf_counter() - start))
-
-    with mock.patch.object(Frame, "bind", timed):
-        pairs = [(run(length), run(length)) for length in rng.permutation(np.arange(5, 5 + count)).tolist()]
-    return {
-        "provider": provider,
-        "first_ms": statistics.median(first for first, _ in pairs),
-        "second_ms": statistics.median(second for _, second in pairs),
-        "added_ms": statistics.median(first - second for first, second in pairs),
-        "bind_ms": statistics.median(bound),
-        "plans": session.compiled,
-    }
+    where = {length: name for name, lengths in RANGES.items() for length in lengths}
+    for _ in range(rounds):
+        run = Run((ONNXRUNTIME, side), rng)
+        for length in UNCOUNTED:
+            run.times(length, 2)
+        for length in rng.permutation([*where]).tolist():
+            found = run.times(length, 2)
+            for number, kind in enumerate(("new", "known")):
+                pairs[where[length], kind].append((found[side][number], found[ONNXRUNTIME][number]))
+            added[where[length]].append(found[side][0] - found[side][1])
+        few = [
+            length for lengths in RANGES.values() for length in rng.choice(lengths, RECURRING, replace=False).tolist()
+        ]
+        for length in rng.permutation(few * TIMES).tolist():
+            found = run.times(length)
+            pairs[where[length], "recurring"].append((found[side][0], found[ONNXRUNTIME][0]))
+    return [
+        {
+            "lengths": name,
+            "kind": kind,
+            "ours_ms": statistics.median(ours for ours, _ in pairs[name, kind]),
+            "theirs_ms": statistics.median(theirs for _, theirs in pairs[name, kind]),
+            "ratio": statistics.median(ours / theirs for ours, theirs in pairs[name, kind]),
+            "added_ms": statistics.median(added[name]) if kind == "new" else None,
+        }
+        for name in RANGES
+        for kind in KINDS
+    ]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--provider", choices=PROVIDERS)
-    parser.add_argument("--lengths", type=int, default=40)
+    ours = {provider: side for side, (_, provider) in SIDES.items() if side != ONNXRUNTIME}
+    parser.add_argument("--provider", choices=ours, default="WasmExecutionProvider")
+    parser.add_argument("--rounds", type=int, default=3, help="sessions of each side (default %(default)s)")
+    parser.add_argument("--growth", action="store_true", help="tokens of a chat instead")
+    parser.add_argument("--steps", type=int, default=64, help="tokens of the chat (default %(default)s)")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
-    quieten_vulkan()
-    rows = [measure(name, arguments.lengths) for name in PROVIDERS if arguments.provider in (None, name)]
+    fresh.quiet()
+    side = ours[arguments.provider]
+    if arguments.growth:
+        told = fresh.call(growth.__name__, "measure", arguments.provider, side, arguments.steps, environment={})
+        print(json.dumps(told, indent=1) if arguments.json else growth.rendered(told))
+        return
+    rows = fresh.call(__spec__.name, "measure", side, arguments.rounds, environment={})
     if arguments.json:
         print(json.dumps(rows, indent=1))
         return
     for row in rows:
-        print(
-            "{provider}: {first_ms:.2f} ms for a new length, {second_ms:.2f} ms for a known one: "
-            "{added_ms:.2f} ms added, {bind_ms:.2f} ms to bind, {plans} plan made".format(**row)
-        )
+        more = "" if row["added_ms"] is None else f", {row['added_ms']:.2f} ms added"
+        print("{lengths}, {kind}: {ours_ms:.2f} ms, onnxruntime {theirs_ms:.2f} ms: {ratio:.2f}".format(**row) + more)
 
 
 if __name__ == "__main__":

@@ -6,38 +6,36 @@ nothing is handed on, and each result tells of what lies between it and those be
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import helper
 
-from .catalogue import MODELS, path
-from .feeds import inputs
+from .catalogue import path
+from .oracle import session_of
 
 Array = np.ndarray[Any, Any]
 
 
-def results(id: str) -> tuple[dict[str, Array], dict[str, str]]:
-    """What onnxruntime gives for the results of the model's `given` operators, and the operator of each."""
+def results(id: str, operators: Sequence[str], feeds: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, str]]:
+    """What onnxruntime gives for the results of these operators, and the operator of each."""
     model = onnx.load(path(id))
-    kinds = {name: node.op_type for node in _nodes(model, id) for name in node.output if name}
+    kinds = {
+        name: node.op_type for node in model.graph.node if node.op_type in operators for name in node.output if name
+    }
     model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in kinds)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return dict(zip(kinds, session.run(list(kinds), inputs(id)), strict=True)), kinds
+    return dict(zip(kinds, session_of(model.SerializeToString()).run(list(kinds), feeds), strict=True)), kinds
 
 
-def model(id: str, known: dict[str, Array]) -> tuple[bytes, dict[str, Array]]:
-    """The model whose operators read these results where they are of its `given` ones, and its feeds.
+def model(id: str, known: Mapping[str, Array], feeds: Mapping[str, Array]) -> tuple[bytes, dict[str, Array]]:
+    """The model whose operators read these results where they are known, and its feeds.
 
-    Its outputs are the model's own and, by their names, what those operators compute.
+    Its outputs are the model's own and, by their names, what the operators of the known ones compute.
     """
     made = onnx.load(path(id))
-    feeds = inputs(id)
+    feeds = dict(feeds)
     for node in made.graph.node:
         node.input[:] = [f"{name} given" if name in known else name for name in node.input]
     for name, array in known.items():
@@ -46,7 +44,3 @@ def model(id: str, known: dict[str, Array]) -> tuple[bytes, dict[str, Array]]:
         made.graph.output.append(helper.make_tensor_value_info(name, dtype, array.shape))
         feeds[f"{name} given"] = array
     return made.SerializeToString(), feeds
-
-
-def _nodes(model: onnx.ModelProto, id: str) -> list[onnx.NodeProto]:
-    return [node for node in model.graph.node if node.op_type in MODELS[id].given]

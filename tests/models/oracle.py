@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,15 @@ Array = npt.NDArray[Any]
 
 def session(id: str) -> onnxruntime.InferenceSession:
     """A session of onnxruntime, graph optimizations off: they change 8-bit arithmetic."""
+    return session_of(path(id))
+
+
+def session_of(model: Path | bytes) -> onnxruntime.InferenceSession:
+    """The same for a model that is not listed."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
-    return onnxruntime.InferenceSession(path(id), options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def reference(id: str, seed: int = 0) -> list[Any]:

@@ -7,7 +7,7 @@ import pytest
 
 import sardonyx
 from tests.engine.providers import PROVIDERS, require_provider
-from tests.models import MODELS, given
+from tests.models import MODELS, given, inputs
 
 UNDEFINED = {
     "/decoder/decoder/generator/Concat_3_output_0": "the phases of frequencies that silence does not have: where "
@@ -23,8 +23,8 @@ SELDOM = 2e-4
 @pytest.mark.parametrize("id", [model.id for model in MODELS.values() if model.given])
 def test_the_same_arithmetic(id: str, provider: str) -> None:
     require_provider(provider)
-    known, kinds = given.results(id)
-    made, feeds = given.model(id, known)
+    known, kinds = given.results(id, MODELS[id].given, inputs(id))
+    made, feeds = given.model(id, known, inputs(id))
     session = sardonyx.InferenceSession(made, providers=[provider])
     found = dict(zip(known, session.run(list(known), feeds), strict=True))
     complaints = []

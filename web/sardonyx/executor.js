@@ -10,6 +10,8 @@ const HALTS = ["read", "branch", "loop"];
 /** These sizes are not those of a plan. */
 export class Mismatch extends Error {}
 
+const MISMATCH = new Mismatch(); // one, as stacks are slow
+
 /** A plan as bundles store it (`bundle/stored.py`), with its epochs: what lies between two halts. */
 class Plan {
   constructor(data) {
@@ -164,7 +166,7 @@ export class Graph {
         if (!(error instanceof Mismatch)) throw error;
       }
     }
-    throw new Mismatch();
+    throw MISMATCH;
   }
 }
 
@@ -197,9 +199,9 @@ class Frame {
     const kept = this.epochs[number];
     const key = JSON.stringify(symbols);
     if (kept.symbols === key) return kept.bound;
-    if (broken(epoch.guards, symbols)) throw new Mismatch();
+    if (broken(epoch.guards, symbols)) throw MISMATCH;
     const rooms = roomsOf(epoch.buffers.map((k) => this.plan.buffers[k]), symbols);
-    if (!rooms) throw new Mismatch();
+    if (!rooms) throw MISMATCH;
     const [offsets, total] = place(epoch.buffers, this.plan, rooms);
     this.epochs.slice(number).forEach((later) => (later.symbols = "")); // what follows may fail
     kept.bound?.release();
@@ -299,20 +301,20 @@ class Executor {
   /** The symbols that are known at the start. */
   async symbols(feeds, symbols) {
     for (const [name, places] of this.plan.symbols) {
-      const sizes = new Set(places.filter(([k, axis]) => axis < feeds[k].dims.length).map(([k, axis]) => feeds[k].dims[axis]));
-      if (sizes.size !== 1) throw new Mismatch();
+      const sizes = places.map(([k, axis]) => feeds[k].dims[axis]).filter((size) => size >= 0);
+      if (!sizes.length || sizes.some((size) => size !== sizes[0])) throw MISMATCH;
       [symbols[name]] = sizes;
     }
     for (const [k, port] of this.plan.inputs.entries()) {
       if (port.symbols.length) {
         const values = await this.fetch(feeds[k]);
-        if (values.length !== port.symbols.length) throw new Mismatch();
+        if (values.length !== port.symbols.length) throw MISMATCH;
         port.symbols.forEach((symbol, i) => (symbols[symbol] = Number(values[i])));
       }
     }
     for (const [k, { shape }] of this.plan.inputs.entries()) {
-      const dims = shape.map((size) => evaluate(size, symbols));
-      if (String(dims) !== String(feeds[k].dims)) throw new Mismatch();
+      const { dims } = feeds[k];
+      if (shape.length !== dims.length || shape.some((size, axis) => evaluate(size, symbols) !== dims[axis])) throw MISMATCH;
     }
     return symbols;
   }

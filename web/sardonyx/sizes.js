@@ -41,8 +41,9 @@ export function termsOf(listed) {
 export function evaluate(size, symbols) {
   if (typeof size === "number") return size;
   if (typeof size === "string") return symbols[size];
-  const [operator, ...operands] = size;
-  return operands.map((operand) => evaluate(operand, symbols)).reduce((a, b) => OPERATORS[operator](a, b));
+  let value = evaluate(size[1], symbols);
+  for (let k = 2; k < size.length; k++) value = OPERATORS[size[0]](value, evaluate(size[k], symbols));
+  return value;
 }
 
 /** The symbols in a size. */

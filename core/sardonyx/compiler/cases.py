@@ -1,17 +1,14 @@
 """The plans of a graph whose sizes are open: one for all sizes, and more for those that it does not hold for.
 
-Numbers are made up for open sizes, no two of them alike, so that what the graph forces of them shows: where it makes no
-sense, the sizes that it last found to differ are equal from then on (`T = S + P`), and it is tried again. Then sizes of
-0, 1 and more are tried, one by one and together, and what decides on elements of inputs. A case has a plan of its own
-where no other plan holds for it, or where much of its code is another.
+After the general case, sizes of 0, 1 and more are tried, one by one and together, and what decides on elements of
+inputs. A case has a plan of its own where no other plan holds for it, or where much of its code is another.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from itertools import combinations, product
@@ -19,13 +16,13 @@ from operator import mul
 
 import numpy as np
 
-from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
+from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.general import GeneralCase, Numbers, Relations
 from sardonyx.compiler.open_sizes import OpenSizes
-from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
+from sardonyx.errors import Fail, SardonyxError
 from sardonyx.plans.acceptance import LARGEST, holds, intervals
 from sardonyx.plans.plan import Launch, Plan, Read
-from sardonyx.plans.wording import renamed
-from sardonyx.sizes.polynomial import ONE, Poly, evaluate, symbol, to_text
+from sardonyx.sizes.polynomial import ONE, evaluate, symbol
 from sardonyx.sizes.sizecode import symbols_of
 
 MOST_PLANS = 8
@@ -36,13 +33,6 @@ FEW_GAPS = 2
 """Gaps between the sizes of a name that plans are made for."""
 ANOTHER = 1 / 8
 """The part of the launches that run other code, beyond which a case has a plan of its own."""
-STARTS = ((64, 32), (16, 8), (320, 64), (16000, 160), (4, 1))
-"""What numbers are made up from: the first one, and what is added from one size to the next."""
-ONES = (1, 0)
-"""What is left when nothing else makes sense."""
-
-Numbers = Mapping[str, int]
-Relations = MutableMapping[str, Poly]
 
 
 @dataclass
@@ -74,7 +64,8 @@ class Cases:
 
     def make(self) -> list[Plan]:
         """All plans, the most general one first. Raises SardonyxError where there is no size that works."""
-        numbers = self._general()
+        general = GeneralCase(self.compiler, self.sizes, self.typical, self.relations, self.values)
+        numbers, self.relations = general.find()
         self.cases.append(Case(self._compiled(numbers, {}), numbers))
         self._cover()
         self._specialize()
@@ -89,96 +80,6 @@ class Cases:
                 sizes = ", ".join(f"{name} = {numbers[name]}" for name in self._free())
                 lines.setdefault(str(error), f"{sizes}: {error}")
         return [*lines.values(), *self.undecided]
-
-    # ---- the general case
-
-    def _general(self) -> Numbers:
-        """Numbers of which as little is forced as can be: more than one of everything, if that works."""
-        errors: list[SardonyxError] = []
-        for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
-            found: list[tuple[int, Numbers, Relations]] = []
-            names = [name for name in self.sizes.names if name not in self.sizes.first()]
-            for largest in [None, *(names if len(names) > 2 else ())]:
-                try:
-                    numbers, relations = self._settled(self._made_up(1, start, largest), force)
-                except (InvalidArgument, NotImplemented):  # at any size
-                    raise
-                except SardonyxError as error:
-                    errors.append(error)
-                else:
-                    weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
-                    found.append((weight, numbers, relations))
-            if found:
-                _, numbers, self.relations = max(found, key=lambda each: each[0])
-                return self._of_several(numbers)
-        if not self.sizes.names:
-            raise errors[0]
-        made_up = ", ".join(self.sizes.names)
-        raise Fail(
-            f"{errors[0]}; no sizes that were made up for {made_up} make sense: say typical ones, as in --size"
-            f" {self.sizes.names[0]}=?16"
-        ) from errors[0]
-
-    def _of_several(self, numbers: Numbers) -> Numbers:
-        """These numbers, or such with first axes of more than one, where the graph bears that."""
-        more = dict(numbers)
-        for number, name in enumerate(sorted(self.sizes.first() - {*self.typical})):
-            more[name] = max(more[name], 2 + number)
-        with suppress(SardonyxError):
-            numbers, self.relations = self._settled(more, Force.RELATIONS)
-        return numbers
-
-    def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
-        """Numbers for all sizes, no two of them alike but those of first axes; one may be larger than all together."""
-        leading = self.sizes.first()
-        number, step = start
-        made = {}
-        for name in self.sizes.names:
-            made[name] = first if name in leading else number
-            number += step * (name not in leading)
-        if largest is not None:
-            made[largest] = sum(made.values()) + step
-        return made | dict(self.typical)
-
-    def _settled(self, made: dict[str, int], force: Force) -> tuple[Numbers, Relations]:
-        """These numbers, or those that follow where the graph forces some of them, with all relations."""
-        numbers, relations = dict(made), dict(self.relations)
-        progress = -1
-        while True:
-            told = self.sizes.told(numbers, relations)
-            feeds = self.sizes.feeds(told, self.values)
-            try:
-                trace, _ = self.compiler.trace(feeds, {}, relations=relations, force=force)
-            except UnsettledError as error:
-                if error.progress <= progress:
-                    raise error.reason from None
-                progress = error.progress
-                self._relate(error, numbers, relations)
-            else:
-                trace.dissolve()
-                return self.sizes.told(numbers, relations), relations
-
-    def _relate(self, error: UnsettledError, numbers: dict[str, int], relations: Relations) -> None:
-        """Have a relation from now on, and numbers that agree with it and with those that are given."""
-        names = {symbol_: name for name, symbol_ in self.sizes.symbols.items()}
-        polynomial = error.solved.polynomial
-        name = names[error.solved.symbol]
-        relate(relations, error.solved)
-        if name not in self.typical:
-            return
-        wanted, told = self.typical[name], self.sizes.told(numbers, relations)[name]
-        for part in sorted(names[part] for part in polynomial.symbols()):
-            if part in self.typical or numbers[part] + wanted - told < 0:
-                continue
-            moved = numbers | {part: numbers[part] + wanted - told}
-            if self.sizes.told(moved, relations)[name] == wanted:
-                numbers.update(moved)
-                return
-        if told != wanted:
-            text = to_text(renamed(polynomial.json(), names))
-            raise InvalidArgument(f"{name} is {text}, {told} here and not {wanted}: else {error.reason}") from error
-
-    # ---- other cases
 
     def _cover(self) -> None:
         """Have plans for what the plans so far do not hold for."""

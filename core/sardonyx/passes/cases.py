@@ -8,6 +8,7 @@ from functools import cached_property
 
 from sardonyx.primitives.array import Array
 from sardonyx.sizes.polynomial import ZERO, Poly, apply
+from sardonyx.sizes.relations import isolated
 from sardonyx.sizes.symbolic import Guards, Size, UndecidedSizeError, poly, size
 
 MOST_ANSWERS = 64
@@ -54,16 +55,6 @@ def bound(sizes: Sequence[Size], cases: Sequence[Case]) -> Size | None:
     return None
 
 
-def _solved(polynomial: Poly) -> dict[str, Poly] | None:
-    """Solve `polynomial == 0` for one of its symbols; None where no symbol stands alone."""
-    for monomial, factor in polynomial.terms:
-        if len(monomial) == 1 and isinstance(monomial[0], str) and factor in (1, -1):
-            rest = polynomial - Poly(((monomial, factor),))
-            if monomial[0] not in rest.symbols():
-                return {monomial[0]: rest.scaled(-factor)}
-    return None
-
-
 @dataclass
 class Case:
     """An output, inferred under the assumption that comparisons have the answers in `facts`."""
@@ -73,9 +64,13 @@ class Case:
 
     @cached_property
     def equations(self) -> list[dict[str, Poly]]:
-        """The equalities that were answered `yes`, each solved for a symbol."""
-        equal = (polynomial for polynomial, relation, truth in self.facts if truth and relation == "==")
-        return [solution for polynomial in equal if (solution := _solved(polynomial))]
+        """The equalities that were answered `yes`, each solved for its first symbol that stands alone."""
+        found = []
+        for polynomial, relation, truth in self.facts:
+            if truth and relation == "==":
+                told = ((name, isolated(polynomial, name)) for name in sorted(polynomial.symbols()))
+                found += [{name: rest} for name, rest in told if rest is not None][:1]
+        return found
 
     def equal(self, a: Size, b: Size) -> bool:
         difference = poly(a) - poly(b)

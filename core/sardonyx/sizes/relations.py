@@ -25,14 +25,26 @@ def solved(equation: Poly, symbols: Sequence[str], numbers: bool = False) -> tup
     """
     equation = _reduced(equation)
     for name in reversed(symbols):
-        alone = [factor for monomial, factor in equation.terms if monomial == (name,)]
-        if len(alone) != 1 or abs(alone[0]) != 1:
+        told = isolated(equation, name)
+        if told is None or not (told.symbols() or numbers):
             continue
-        rest = (equation - symbol(name).scaled(alone[0])).scaled(-alone[0])
-        others = rest.symbols()
-        if (others or numbers) and name not in others and others <= {*symbols} and rest.is_nonnegative():
-            return name, rest
+        if told.symbols() <= {*symbols} and told.is_nonnegative():
+            return name, told
     return None
+
+
+def isolated(equation: Poly, name: str) -> Poly | None:
+    """What a polynomial, which is 0, tells of a symbol, whatever the others are; None where it does not stand alone.
+
+    >>> x, y = map(symbol, "xy")
+    >>> [isolated(each, "x") for each in (y * y - x, x + y, x * y - x, x.scaled(2) - y)]
+    [y*y, -1*y, None, None]
+    """
+    factor = next((factor for monomial, factor in equation.terms if monomial == (name,)), 0)
+    if abs(factor) != 1:
+        return None
+    rest = (equation - symbol(name).scaled(factor)).scaled(-factor)
+    return None if name in rest.symbols() else rest
 
 
 def _reduced(equation: Poly) -> Poly:

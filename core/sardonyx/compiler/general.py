@@ -1,0 +1,132 @@
+"""The general case of a graph whose sizes are open: numbers for them, and what it forces.
+
+Numbers are made up for open sizes, no two of them alike, so that what the graph forces of them shows: where it makes no
+sense, the sizes that it last found to differ are equal from then on (`T = S + P`), and it is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
+from sardonyx.compiler.open_sizes import OpenSizes
+from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
+from sardonyx.plans.wording import renamed
+from sardonyx.sizes.polynomial import Poly, to_text
+
+STARTS = ((64, 32), (16, 8), (320, 64), (16000, 160), (4, 1))
+"""What numbers are made up from: the first one, and what is added from one size to the next."""
+ONES = (1, 0)
+"""What is left when nothing else makes sense."""
+
+Numbers = Mapping[str, int]
+Relations = MutableMapping[str, Poly]
+
+
+@dataclass
+class GeneralCase:
+    """More than one of everything, or as much as the graph bears.
+
+    `typical` are numbers that are given by name, `relations` what is given of symbols; `values` are those of inputs
+    whose elements count.
+    """
+
+    compiler: Compiler
+    sizes: OpenSizes
+    typical: Numbers
+    relations: Relations
+    values: Mapping[str, np.ndarray]
+
+    def find(self) -> tuple[Numbers, Relations]:
+        """Numbers by name, of which as little is forced as can be, with all relations that the graph forces.
+
+        Raises SardonyxError where no numbers make sense.
+        """
+        errors: list[SardonyxError] = []
+        for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
+            found: list[tuple[int, Numbers, Relations]] = []
+            names = [name for name in self.sizes.names if name not in self.sizes.first()]
+            for largest in [None, *(names if len(names) > 2 else ())]:
+                try:
+                    numbers, relations = self._settled(self._made_up(1, start, largest), force, self.relations)
+                except (InvalidArgument, NotImplemented):  # at any size
+                    raise
+                except SardonyxError as error:
+                    errors.append(error)
+                else:
+                    weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
+                    found.append((weight, numbers, relations))
+            if found:
+                _, numbers, relations = max(found, key=lambda each: each[0])
+                return self._of_several(numbers, relations)
+        if not self.sizes.names:
+            raise errors[0]
+        made_up = ", ".join(self.sizes.names)
+        raise Fail(
+            f"{errors[0]}; no sizes that were made up for {made_up} make sense: say typical ones, as in --size"
+            f" {self.sizes.names[0]}=?16"
+        ) from errors[0]
+
+    def _of_several(self, numbers: Numbers, relations: Relations) -> tuple[Numbers, Relations]:
+        """These numbers and relations, or such with first axes of more than one, where the graph bears that."""
+        more = dict(numbers)
+        for number, name in enumerate(sorted(self.sizes.first() - {*self.typical})):
+            more[name] = max(more[name], 2 + number)
+        with suppress(SardonyxError):
+            return self._settled(more, Force.RELATIONS, relations)
+        return numbers, relations
+
+    def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
+        """Numbers for all sizes, no two of them alike but those of first axes; one may be larger than all together."""
+        leading = self.sizes.first()
+        number, step = start
+        made = {}
+        for name in self.sizes.names:
+            made[name] = first if name in leading else number
+            number += step * (name not in leading)
+        if largest is not None:
+            made[largest] = sum(made.values()) + step
+        return made | dict(self.typical)
+
+    def _settled(self, made: dict[str, int], force: Force, known: Relations) -> tuple[Numbers, Relations]:
+        """These numbers, or those that follow where the graph forces some of them, with all relations."""
+        numbers, relations = dict(made), dict(known)
+        progress = -1
+        while True:
+            told = self.sizes.told(numbers, relations)
+            feeds = self.sizes.feeds(told, self.values)
+            try:
+                trace, _ = self.compiler.trace(feeds, {}, relations=relations, force=force)
+            except UnsettledError as error:
+                if error.progress <= progress:
+                    raise error.reason from None
+                progress = error.progress
+                self._relate(error, numbers, relations)
+            else:
+                trace.dissolve()
+                return self.sizes.told(numbers, relations), relations
+
+    def _relate(self, error: UnsettledError, numbers: dict[str, int], relations: Relations) -> None:
+        """Have a relation from now on, and numbers that agree with it and with those that are given."""
+        names = {symbol_: name for name, symbol_ in self.sizes.symbols.items()}
+        polynomial = error.solved.polynomial
+        name = names[error.solved.symbol]
+        relate(relations, error.solved)
+        if name not in self.typical:
+            return
+        wanted, told = self.typical[name], self.sizes.told(numbers, relations)[name]
+        for part in sorted(names[part] for part in polynomial.symbols()):
+            if part in self.typical or numbers[part] + wanted - told < 0:
+                continue
+            moved = numbers | {part: numbers[part] + wanted - told}
+            if self.sizes.told(moved, relations)[name] == wanted:
+                numbers.update(moved)
+                return
+        if told != wanted:
+            text = to_text(renamed(polynomial.json(), names))
+            raise InvalidArgument(f"{name} is {text}, {told} here and not {wanted}: else {error.reason}") from error
