@@ -54,6 +54,17 @@ def test_products_of_bytes(target: str, left: Any, right: Any, m: int, k: int, n
 
 
 @TARGETS
+@pytest.mark.parametrize(("right", "middle"), [(np.int8, 0), (np.uint8, 128)])
+@pytest.mark.parametrize(("m", "quads"), [(1, True), (8, True), (9, False)])
+def test_few_rows_of_bytes(target: str, right: Any, middle: int, m: int, quads: bool) -> None:
+    """Weights as training leaves them are multiplied as bytes where rows are few."""
+    w = np.clip(np.rint(RNG.normal(middle, 20, (70, 45))), middle - 128, middle + 127).astype(right)
+    w[3, 4], w[69, 44] = middle + 127, middle - 128
+    used = check(target, [numbers(np.uint8, m, 70)], lambda x, w: p.matmul(x, w, dtypes.int32), w)
+    assert ("matmul_quads" in used) == quads
+
+
+@TARGETS
 @pytest.mark.parametrize("zeros", [(128, 128), (255, None), (0, 3)])
 def test_products_less_zero_points(target: str, zeros: Any) -> None:
     def function(x: Array, w: Array) -> Array:

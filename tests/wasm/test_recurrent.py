@@ -11,12 +11,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from sardonyx.code.kernel import Routine
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.evaluation import evaluate
 from sardonyx.primitives.layer import STATES, Layer
 from sardonyx.primitives.recurrent import RECURRENT
 from sardonyx_wasm import routines
 from sardonyx_wasm.abi import SCRATCH
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
+from sardonyx_wasm.legalization.quads import in_quads
 from sardonyx_wasm.routines import tile
 from sardonyx_wasm.routines.int8 import WIDTH
 from tests.support import require
@@ -48,31 +51,41 @@ def pairs(columns: Array) -> Array:
     return np.moveaxis(filled.reshape(count, len(filled[0]) // 2, 2, -1, WIDTH), (3, 1, 4, 2), (1, 2, 3, 4)).copy()
 
 
-def packed(layer: Layer, weights: Array, target: str) -> Array:
+def packed(layer: Layer, weights: Array, target: str) -> list[Array]:
+    """Weights as the routine takes them: integers of 8 bits as bytes, if they suit that."""
     columns, hidden = weights.swapaxes(1, 2), weights.shape[2]
+    if weights.dtype == np.int8 and (quads := in_quads(constant(columns))):
+        return [array for array in map(evaluate, quads) if array is not None]
     if weights.dtype != np.float32:
-        return pairs(columns)
+        return [pairs(columns)]
     if layer.cell == "gru" and not layer.linear_before_reset:
         parts = columns[..., : 2 * hidden], columns[..., 2 * hidden :]
-        return np.concatenate([panels(part, target) for part in parts], 1)
-    return panels(columns, target)
+        return [np.concatenate([panels(part, target) for part in parts], 1)]
+    return [panels(columns, target)]
 
 
 class Compiled:
     """The routine for a layer; with `symbolic`, one for any number of steps and sequences."""
 
-    def __init__(self, layer: Layer, arrays: Sequence[Array], target: str, symbolic: bool = False) -> None:
+    def __init__(
+        self,
+        layer: Layer,
+        arrays: Sequence[Array],
+        target: str,
+        symbolic: bool = False,
+        features: frozenset[str] = RELAXED,
+    ) -> None:
         self.layer, self.target, self.symbolic = layer, target, symbolic
         steps, count, batch, _ = arrays[0].shape
         hidden = arrays[1].shape[2]
         sizes: list[Any] = ["p0", "p1"] if symbolic else [steps, batch]
-        given = [packed(layer, arrays[1], target), *arrays[2:]]
+        given = [*packed(layer, arrays[1], target), *arrays[2:]]
         state = (count, sizes[1], hidden)
         outputs = ((sizes[0], *state), *[state for _ in STATES[layer.cell]])
-        dtypes = tuple(str(array.dtype) for array in arrays)
+        dtypes = tuple(str(array.dtype) for array in (arrays[0], *given))
         shapes = ((sizes[0], count, sizes[1], arrays[0].shape[3]), *(array.shape for array in given))
         written = ("float32",) * len(outputs)
-        unit = Generator(RELAXED, target)
+        unit = Generator(features, target)
         attributes = vars(layer)
         routine = Routine("r", "recurrent", dtypes, written, 2 * symbolic, attributes, shapes, outputs)
         self.code = routines.write(unit, routine)
@@ -84,7 +97,7 @@ class Compiled:
         steps, count, batch, _ = arrays[0].shape
         state = (count, batch, arrays[1].shape[2])
         shapes = [(steps, *state), *[state for _ in STATES[self.layer.cell]]]
-        given = [arrays[0], packed(self.layer, arrays[1], self.target), *arrays[2:]]
+        given = [arrays[0], *packed(self.layer, arrays[1], self.target), *arrays[2:]]
         memory, places = host(), []
         for array in (*given, *(np.full(math.prod(shape) + 16, 7, np.float32) for shape in shapes)):
             places.append(memory.allocate(array.nbytes + 4, 256))
@@ -165,6 +178,24 @@ def test_states_of_8_bits(batch: int, hidden: int, seed: int, dtype: str, target
     for one, other in zip(compiled(arrays), wanted, strict=True):
         assert_allclose(one, other, 0, 2e-2)
         assert np.mean(np.abs(one - other) > 1e-5) < 0.2
+
+
+@pytest.mark.parametrize("features", [RELAXED, frozenset({"simd"})], ids=["relaxed", "plain"])
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 4), (2, 5), (14, 33), (3, 64)])
+def test_states_as_bytes(batch: int, hidden: int, seed: int, features: frozenset[str]) -> None:
+    """Products of bytes give the bits that those of 16 bits give, some weights being large."""
+    layer = layer_of("lstm", TWO, operands=("scale", "h", "lengths"))
+    arrays = operands(layer, 6, batch, hidden, seed)
+    rng = np.random.default_rng(seed)
+    arrays[1] = np.rint(np.clip(rng.normal(0, 22, arrays[1].shape), -128, 127)).astype(np.int8)
+    if hidden > 5:
+        arrays[1][:, 3, :2], arrays[1][1, 7, hidden - 2 :] = 127, -128
+    assert (packed(layer, arrays[1], "v8")[3].size > 0) == (hidden > 5)
+    found = Compiled(layer, arrays, "v8", symbolic=True, features=features)(arrays)
+    arrays[1] = arrays[1].astype(np.int16)
+    for one, other in zip(found, Compiled(layer, arrays, "v8", features=features)(arrays), strict=True):
+        assert_array_equal(one, other)
 
 
 @pytest.mark.parametrize("cell", USUAL)

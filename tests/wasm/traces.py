@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.legalization import legalize
 from sardonyx_wasm.routines.int8 import WIDTH
+from sardonyx_wasm.routines.quads import WIDTH as QUADS
 
 
 def matmul_int8(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:
@@ -23,6 +25,25 @@ def matmul_int8(a: np.ndarray, b: np.ndarray, shape: Any) -> np.ndarray:
     assert (a.dtype, width, a.shape[-1]) == (np.int16, WIDTH, 2 * half)
     flat = np.moveaxis(b, (-1, -4), (-3, -2)).reshape(*outer, 2 * half, panels * width)
     return (a.astype(np.int64) @ flat.astype(np.int64))[..., : shape[-1]].astype(np.int32)
+
+
+def matmul_quads(
+    a: np.ndarray,
+    b: np.ndarray,
+    sums: np.ndarray,
+    zero: np.ndarray,
+    starts: np.ndarray,
+    elements: np.ndarray,
+    shape: Any,
+) -> np.ndarray:
+    panels, quads, width, _ = b.shape
+    flat = np.moveaxis(b, (1, 3), (0, 1)).reshape(4 * quads, panels * width).astype(np.int64)
+    assert (a.dtype, width, a.shape[-1], int(zero)) == (np.uint8, QUADS, 4 * quads, 0)
+    assert_array_equal(sums, flat.sum(0))
+    for panel, (begin, end) in enumerate(pairwise(starts)):
+        for word in elements[begin:end].tolist():
+            flat[word & 0xFFFF, width * panel + (word >> 16 & 15)] += word >> 20
+    return (a.astype(np.int64) @ flat)[..., : shape[-1]].astype(np.int32)
 
 
 def windows(x: np.ndarray, shape: Any, kernel: Any, strides: Any, dilations: Any) -> np.ndarray:
@@ -72,6 +93,7 @@ def lookup(x: np.ndarray, table: np.ndarray, shape: Any, border: Any, dtype: Any
 ROUTINES: dict[str, Callable[..., np.ndarray]] = {
     **dict.fromkeys(("matmul", "matmul_packed", "matmul_panels"), matmul),
     "matmul_int8": matmul_int8,
+    "matmul_quads": matmul_quads,
     "im2col": im2col,
     "depthwise": depthwise,
     "conv_panels": conv_panels,

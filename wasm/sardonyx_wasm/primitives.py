@@ -46,6 +46,18 @@ class _MatmulInt8(Primitive):
     """The columns of a panel."""
 
 
+class _MatmulQuads(Primitive):
+    """(a - zero) [..., K] of uint8 x b [panels, K / 4, width, 4] of int8 to int32 [..., N]; K is a multiple of 4.
+
+    Behind b are sums [panels * width] of its columns, zero [], and what b lacks: starts [panels + 1] and elements."""
+
+    name = "matmul_quads"
+    width = 16
+    """The columns of a panel."""
+    pair = 128
+    """What two neighbours in a column of b add up to at most: hosts add their products with bytes in 16 bits."""
+
+
 class _Requantize(Primitive):
     """Sums x [..., C] + bias [P], times scale [P], rounded, from limits [0] to [1]; what a table [256] has for how far
     they are above the lower limit, or that + limits [2]. With a border of zeros, `border` rows and columns before."""
@@ -108,7 +120,7 @@ class _Depthwise(Primitive):
 
 
 MATMUL, MATMUL_PACKED = _Matmul(), _MatmulPacked()
-MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
+MATMUL_INT8, MATMUL_NBITS, MATMUL_QUADS = _MatmulInt8(), _MatmulNBits(), _MatmulQuads()
 REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
 CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()

@@ -23,6 +23,7 @@ ROUTINES = frozenset(
         "matmul_nbits",
         "matmul_packed",
         "matmul_panels",
+        "matmul_quads",
         "conv_grouped",
         "conv_packed",
         "conv_panels",

@@ -61,6 +61,11 @@ def _scaled(x: Array, factor: float) -> Array:
     return x if factor == 1.0 else x * factor
 
 
+def is_zero(parameter: Array) -> bool:
+    """Whether a zero point is known to be 0."""
+    return parameter.value is not None and not parameter.value.any()
+
+
 class MatMulInteger(Operator, since=10):
     """(A - a_zero_point) (B - b_zero_point) of 8-bit integers in int32; zero points are one number, or one per row
     of A and column of B."""
@@ -71,8 +76,8 @@ class MatMulInteger(Operator, since=10):
         if a.rank == 1 or b.rank == 1:
             return self._of_vectors(a, b, a_zero, b_zero)
         result = p.matmul(a, b, dtypes.int32)
-        row = None if a_zero is None else _zero_point(a_zero, -1)
-        column = None if b_zero is None else _zero_point(b_zero, -2)
+        row = None if a_zero is None or is_zero(a_zero) else _zero_point(a_zero, -1)
+        column = None if b_zero is None or is_zero(b_zero) else _zero_point(b_zero, -2)
         if row is not None:
             result = result - row * p.sum_(p.cast(b, dtypes.int32), [-2], keepdims=True)
         if column is not None:

@@ -8,7 +8,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.ops.convolution import ConvInteger, with_bias
-from sardonyx.ops.matmul import MatMulInteger
+from sardonyx.ops.matmul import MatMulInteger, is_zero
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.sliding import Sliding
 from sardonyx.primitives.array import Array
@@ -35,11 +35,6 @@ def centred(x: Array, zero: Array | None) -> Array:
     work = dtypes.float32 if x.dtype.is_float else dtypes.int32
     wide = p.cast(x, work)
     return wide if zero is None or is_zero(zero) else wide - p.cast(zero, work)
-
-
-def is_zero(parameter: Array) -> bool:
-    """Whether a zero point is known to be 0."""
-    return parameter.value is not None and not parameter.value.any()
 
 
 def ratio(a: Array, b: Array, y: Array) -> Array:
@@ -74,7 +69,7 @@ class QLinearMatMul(Operator, since=10):
             left, right = centred(a, along(a_zero, -2, a.rank)), centred(b, along(b_zero, -1, b.rank))
             total = p.matmul(p.cast(left, dtypes.float32), p.cast(right, dtypes.float32))
         else:
-            total = MatMulInteger(self.node).expand(a, b, a_zero, None if is_zero(b_zero) else b_zero)
+            total = MatMulInteger(self.node).expand(a, b, a_zero, b_zero)
         scales = along(a_scale, -2, a.rank), along(b_scale, -1, b.rank), along(y_scale, -2, a.rank)
         product = p.cast(total, dtypes.float32) * ratio(*scales)
         return quantized(product, along(y_zero, -2, a.rank), y_zero.dtype)

@@ -38,9 +38,17 @@ def _compute(body: Loops, copies: range = range(1)) -> None:
     for node in nodes:
         if body.is_transposed(node):
             body.load_transposed(node)
-    for some in [copies] if body.strategy.together else [(copy,) for copy in copies]:
-        body.emit(rest, some)
-        body.store(some)
+    if body.strategy.together:
+        body.emit(rest, copies)
+        body.store(copies)
+        return
+    waits = any(body.is_packed(number, len(copies)) for number in body.graph.stores)
+    for copy in copies:
+        body.emit(rest, (copy,))
+        if not waits:
+            body.store((copy,))
+    if waits:
+        body.store(copies)
 
 
 def _blocks(body: Loops, across: int, lanes: int) -> None:

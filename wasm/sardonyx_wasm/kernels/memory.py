@@ -204,8 +204,20 @@ class Memory(Scope):
         for number, (_, _, node) in zip(self.graph.stores, self.graph.kernel.stores, strict=True):
             access, _ = self.graph.places[number]
             spread = self.spread in access.axes or any(self.is_spread(term) for term, _ in access.extra)
-            for copy in copies if spread else (0,):
+            places = copies if spread else (0,)
+            if self.is_packed(number, len(places)):
+                pointer, offset, _, _ = self._place(number, places[0])
+                values_ = [self.operand(node, copy, True) for copy in places]
+                vectors.store_together(self.f, self, access.kind, pointer, values_, offset)
+                continue
+            for copy in places:
                 self._store(number, node, copy)
+
+    def is_packed(self, number: int, copies: int) -> bool:
+        """Whether so many copies of a store fill a v128: they are elements of fewer than 32 bits, side by side."""
+        access, _ = self.graph.places[number]
+        side_by_side = self.strategy.across is None and self.lanes is not None and access.axes.get(self.lanes) == 1
+        return side_by_side and not access.extra and 1 < copies == 32 // access.kind.bits
 
     def _store(self, number: int, node: int, copy: int) -> None:
         access, _ = self.graph.places[number]

@@ -55,7 +55,17 @@ def _map(graph: Graph, ordered: bool) -> Strategy:
     nodes = range(len(graph.nodes))
     if ordered and _has_written(graph, lanes, nodes):
         return Strategy(order, lanes, None, _most(graph, lanes, nodes, 25, 50), True)
-    return Strategy(order, lanes, None, _most(graph, lanes, nodes, 6, 16))
+    most = _most(graph, lanes, nodes, 6, 16)
+    return Strategy(order, lanes, None, max(most, _packed(graph, lanes, _most(graph, lanes, nodes, 25, 50))))
+
+
+def _packed(graph: Graph, lanes: int, most: int) -> int:
+    """How many vectors of the shortest elements that are stored fill a v128, if so many are not too many."""
+    widths = [
+        graph.places[number][0].kind.bits for number in graph.stores if graph.places[number][0].axes.get(lanes) == 1
+    ]
+    count = 32 // min(widths, default=32)
+    return count if 1 < count <= most else 1
 
 
 def _inside(graph: Graph, axis: int) -> Graph:

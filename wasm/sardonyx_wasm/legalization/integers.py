@@ -26,6 +26,7 @@ from ..device import blas
 from . import products
 from .convolutions import bordered, convolve, trimmed
 from .legalizer import Legalizer
+from .quads import in_quads
 
 FEWEST = 512
 """Products of fewer multiplications stay generated kernels."""
@@ -33,9 +34,13 @@ ROWS = 4
 """From so many rows on it pays to pack a matrix that is not constant."""
 MANY = 24
 """From so many rows on V8 is faster with a packed matrix of int16, however small its numbers are."""
+SHORT = 8
+"""Up to so many rows, a constant matrix is multiplied as bytes: reading it is what takes time."""
 MOST = 4
 """Products of floats that may take the place of one of integers, each of a part of the sums."""
 
+_MIDDLE = 128
+"""What makes bytes without a sign such with one."""
 _EXACT = 1 << 24
 """Integers up to here are numbers of float32."""
 
@@ -76,7 +81,11 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -
         return False
     first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, product(m), product(k)])
     second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, product(k), product(n)])
-    if parts := _parts(legalizer, work, a, b, contract[1], product(k)):
+    is_short = a.dtype is dtypes.uint8 and not batch and hint(product(m)) <= SHORT and legalizer.is_constant(b)
+    result = _by_quads(legalizer, first, second) if is_short else None
+    if result is not None:
+        pass
+    elif parts := _parts(legalizer, work, a, b, contract[1], product(k)):
         result = _by_floats(
             first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
         )
@@ -84,6 +93,21 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -
         result = matmul(legalizer, first, second)
     legalizer.define_reshaped(output, p.cast(result, output.dtype))
     return True
+
+
+def _by_quads(legalizer: Legalizer, a: Array, b: Array) -> Array | None:
+    """The product of rows of bytes and a constant matrix of 8 bits; None where quads do not suit the matrix."""
+    depth, columns = b.shape
+    is_unsigned = b.dtype is dtypes.uint8
+    quads = in_quads(p.cast(b, dtypes.int32) - _MIDDLE if is_unsigned else b)
+    if quads is None:
+        return None
+    rows = p.pad(a, [0] * a.rank, [0] * (a.rank - 1) + [-depth % 4])
+    inputs = [rows, quads.panels, quads.sums, constant(0, dtypes.int32), quads.starts, quads.elements]
+    result = legalizer.record(own.MATMUL_QUADS, inputs, {}, dtypes.int32, (*a.shape[:-1], columns))
+    if is_unsigned:
+        result = result + p.sum_(p.cast(a, dtypes.int32), [-1], keepdims=True) * _MIDDLE
+    return result
 
 
 def _parts(legalizer: Legalizer, work: int, x: Array, w: Array, axes: Collection[int], size: Size) -> int:

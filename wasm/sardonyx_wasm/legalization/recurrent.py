@@ -12,18 +12,22 @@ from ..routines.recurrent import rows_at_once
 from .integers import in_pairs
 from .legalizer import Legalizer
 from .products import in_panels
+from .quads import in_quads
 
 
 def pack(legalizer: Legalizer, equation: Equation) -> bool:
     """Weights [directions, gates * hidden, hidden] -> [directions, panels, hidden, nr].
 
     Those of a GRU's hidden gate have panels of their own if they multiply the state that was reset. Weights of 8 bits
-    stay integers where the state is rounded to such, in the panels of `matmul_int8`.
+    stay integers where the state is rounded to such: those of `matmul_quads`, or in the panels of `matmul_int8`.
     """
     layer = Layer(**equation.params)
     inputs, weights, *others = equation.inputs
     columns = p.transpose(weights, [0, 2, 1])
     hidden = int(columns.shape[1])
+    if "scale" in layer.operands and (quads := in_quads(columns)):
+        equation.inputs = (inputs, *quads, *others)
+        return False
     if "scale" in layer.operands and (dtype := least(integers(weights))) is not None:
         panels = in_pairs(p.cast(columns, dtype))
     elif layer.cell == "gru" and not layer.linear_before_reset:

@@ -30,6 +30,7 @@ WRITERS = {
     "matmul_int8": "int8.matmul_int8",
     "matmul_nbits": "nbits.matmul_nbits",
     "matmul_packed": "matmul.matmul_packed",
+    "matmul_quads": "quads.matmul_quads",
     "nonzero": "nonzero.nonzero",
     "recurrent": "recurrent.recurrent",
     "requantize": "requantize.requantize",

@@ -3,7 +3,7 @@
 Where states are rounded together, it is a direction of all sequences, which take each step block by block. A step
 multiplies states by the weights of all gates, by `tile.product`, and goes over the gates once. States stay in the
 outputs; gates, and what is multiplied instead of the states, are in the scratch memory. States that are rounded, and
-weights of 8 bits, are multiplied as integers.
+weights of 8 bits, are multiplied as bytes (`quads`), or as integers of 16 bits (`int8`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sardonyx.primitives.recurrent_activation import ACTIVATIONS
 
 from .. import vectors
 from ..abi import SCRATCH
-from ..assembler import Expr, Function, Operand, Variable, f32, f32x4, i16x8, i32, i32x4, op, v128
+from ..assembler import Expr, Function, Operand, Variable, f32, f32x4, i8x16, i16x8, i32, i32x4, op, v128
 from ..code import Code, Unit
 from ..scalars.values import kind
 from ..vectors.lanes import Constant
-from . import frame, int8, tile
+from . import frame, int8, quads, tile
 
 _MOST_ROWS = 12
 """Sequences in a block: they share the weights that a step reads."""
@@ -59,8 +59,13 @@ class _Recurrent:
         self.nr: int = routine.inputs[1][3]
         self.rows = rows_at_once(self.layer.cell, self.hidden)
         self.whole = routine.reads[1] != "float32"
+        self.in_bytes = self.whole and self.nr == quads.WIDTH
         self.even = self.hidden + self.hidden % 2  # integers of a state
-        if self.whole:
+        if self.in_bytes:
+            self.even = 4 * routine.inputs[1][2]
+            self.matrix = self.panels * self.even * self.nr
+            self.product = quads.product(unit)
+        elif self.whole:
             self.matrix = self.panels * self.even * self.nr * by_name(routine.reads[1]).itemsize
             self.product = int8.product(unit, routine.reads[1])
         else:
@@ -68,10 +73,13 @@ class _Recurrent:
             self.product = tile.product(unit)
         self.f = f = frame.function(unit, routine)
         self.scope = vectors.FunctionScope(unit, f)
+        self.fused = "relaxed-simd" in unit.features
         self.x, self.weights, *others = frame.buffers(f, routine)
+        count = 3 if self.in_bytes else 0
+        self.behind, others = others[:count], others[count:]
         names = [*self.layer.operands, "y", *(f"last {name}" for name in STATES[self.layer.cell])]
         self.given: dict[str, Expr] = dict(zip(names, others, strict=True))
-        shapes = dict(zip(self.layer.operands, routine.inputs[2:], strict=True))
+        shapes = dict(zip(self.layer.operands, routine.inputs[2 + count :], strict=True))
         self.scales = shapes["scale"][-1] if "scale" in shapes else 0
         self.cell: Callable[[], None] = {"rnn": self._rnn, "gru": self._gru, "lstm": self._lstm}[self.layer.cell]
 
@@ -178,6 +186,13 @@ class _Recurrent:
         f = self.f
         count = GATES[self.layer.cell] if count is None else count
         gates, panels = f.scratch + (_GATES + first * self.row), self.weights + self.direction * self.matrix
+        if self.in_bytes:
+            sums, starts, elements = self.behind
+            place = self.direction * (4 * self.panels)
+            right = panels, sums + place * self.nr, self.zero, starts + place, elements
+            results = gates, self.gates, count * self.row, f.scratch + _EDGE
+            f.call(self.product, rows, self.even, self.count, *right, *results)
+            return
         if self.whole:
             results = gates, self.gates, count * self.row, f.scratch + _EDGE
             f.call(self.product, rows, 2 * self.even, self.count, panels, *results)
@@ -207,23 +222,38 @@ class _Recurrent:
         most = vectors.horizontal(self.scope, "max", _FLOAT, (high,))
         scale = f.let(f32.max((most - least) / 255.0, f32.const(2.0**-126)))
         zero = f.let(f32.nearest(-least / scale))
-        self.scale, self.below, self.above = (f.let(f32x4.splat(x)) for x in (scale, -zero, 255.0 - zero))
+        self.zero: Expr = f.let(i32.trunc_sat_f32_s(zero)) if self.in_bytes else i32.const(0)
+        added = zero if self.in_bytes else f32.const(0.0)
+        bounds = (0.0, 255.0) if self.in_bytes else (-zero, 255.0 - zero)
+        self.scale, self.added, self.below, self.above = (f.let(f32x4.splat(x)) for x in (scale, added, *bounds))
 
     def _round(self) -> Expr:
-        """The states of the block rounded to those steps, as their numbers."""
+        """The states of the block rounded to those steps: as bytes, or as how many steps they are from 0."""
         f = self.f
+        width = self.even if self.in_bytes else 2 * self.even if self.whole else self.row
         with self._each(self.states["h"]) as (number, h):
-            target = f.let(self._spare + number * (2 * self.even if self.whole else self.row))
+            target = f.let(self._spare + number * width)
             for at, lanes in self._elements():
-                value = f32x4.nearest(_load(h + at, 0, lanes) / self.scale)
-                value = f32x4.min(f32x4.max(value, self.below), self.above)
-                if self.whole:
-                    quad = f.let(i32x4.trunc_sat_f32x4_s(value))
+                steps = f32x4.nearest(_load(h + at, 0, lanes) / self.scale) + self.added
+                value = f.let(f32x4.pmin(self.above, f32x4.pmax(self.below, steps)))
+                if self.in_bytes:
+                    quad = f.let(self._truncated(value))
+                    shorts = f.let(i16x8.narrow_i32x4_u(quad, quad))
+                    # Behind the states there is room for four bytes, which meet zeros.
+                    word = i8x16.narrow_i16x8_u(shorts, shorts)
+                    f.do(v128.store32_lane(target + i32.shr_u(at, 2), word, lane=0))
+                elif self.whole:
+                    quad = f.let(self._truncated(value))
                     halves = i16x8.narrow_i32x4_s(quad, quad).as_(f32x4)
                     _store(f, target + (at >> 1), halves, (lanes + 1) // 2)  # behind an odd state there is a zero
                 else:
                     _store(f, target + at, value, lanes)
         return self._spare
+
+    def _truncated(self, value: Expr) -> Expr:
+        """Floats that are whole and small, as integers."""
+        truncate = i32x4.relaxed_trunc_f32x4_s if self.fused else i32x4.trunc_sat_f32x4_s
+        return truncate(value)
 
     def _scaled(self, product: Expr, gate: int) -> Expr:
         """The product of such numbers and weights of 8 bits as what it stands for."""

@@ -8,7 +8,7 @@ Results are those of `scalars`, element for element. Loops, and which axis becom
 from .conversion import bitcast, cast
 from .lanes import Constant, Vector, VectorScope, lane, let, splat, types
 from .lanewise import apply, apply_each, write_vector
-from .memory import gather, horizontal, iota, load, store
+from .memory import gather, horizontal, iota, load, store, store_together
 from .scope import FunctionScope
 
 __all__ = [
@@ -28,6 +28,7 @@ __all__ = [
     "load",
     "splat",
     "store",
+    "store_together",
     "types",
     "write_vector",
 ]

@@ -122,6 +122,8 @@ def cast(s: VectorScope, to: Kind, k: Kind, x: Vector) -> Vector:
         return (even_words(*(part != 0 for part in x)) if k.bits == 64 else x[0] != 0,)
     if to.is_half and k.type is f64:
         return _each(s, to, k, x)
+    if k.type is f32 and k.family == "float" and to.family != "float" and to.bits < 32:
+        return (_saturated(s, to, x[0]),)
     if to.type is not k.type:
         x = _CONVERSIONS[to.type, k.type](s, to, k, x)
     if to.bits >= 32 or to.name == k.name:
@@ -129,6 +131,17 @@ def cast(s: VectorScope, to: Kind, k: Kind, x: Vector) -> Vector:
     if k.family == "float" and to.family != "float":
         return (_saturate(s, to, x[0]),)
     return (fitted(s, to, x[0]),)
+
+
+def _saturated(s: Writer, to: Kind, x: Expr) -> Expr:
+    """Floats truncated to an integer of fewer than 32 bits: within its range, hosts convert alike and at once."""
+    low, high = (-1 << (to.bits - 1), (1 << (to.bits - 1)) - 1) if to.family == "int" else (0, (1 << to.bits) - 1)
+    bottom, top = number(s, f32x4, low), number(s, f32x4, high)
+    truncate = i32x4.relaxed_trunc_f32x4_s if s.fused else i32x4.trunc_sat_f32x4_s
+    if low == 0:  # the first operand of pmax is what becomes of NaN
+        return truncate(f32x4.pmin(top, f32x4.pmax(bottom, x)))
+    x = once(s, f32x4.pmin(f32x4.pmax(x, bottom), top))
+    return truncate(x) & (x == x) if s.fused else truncate(x)
 
 
 def _saturate(s: Writer, to: Kind, x: Expr) -> Expr:

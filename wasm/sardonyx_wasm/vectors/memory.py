@@ -65,12 +65,26 @@ def store(f: Function, s: VectorScope, k: Kind, address: Expr, value: Vector, of
     if k.bits == 32:
         f.store(address, x, offset=offset)
         return
-    sign = "s" if k.family == "int" else "u"
     bits = s.let(to_bits(s, k, x))
-    packed = s.let(getattr(i16x8, f"narrow_i32x4_{sign}")(bits, bits))
+    packed = s.let(_narrowed(k, 16, bits, bits))
     if k.bits == 8:
-        packed = getattr(i8x16, f"narrow_i16x8_{sign}")(packed, packed)
+        packed = _narrowed(k, 8, packed, packed)
     f.do(getattr(v128, f"store{4 * k.bits}_lane")(address, packed, lane=0, offset=offset))
+
+
+def store_together(f: Function, s: VectorScope, k: Kind, address: Expr, values: Sequence[Vector], offset: int) -> None:
+    """Store as many vectors of elements of 8 or 16 bits as one v128 holds, one after another."""
+    parts = [to_bits(s, k, x) for (x,) in values]
+    for bits in (16, 8)[: len(values) // 2]:
+        parts = [_narrowed(k, bits, low, high) for low, high in zip(parts[::2], parts[1::2], strict=True)]
+    f.store(address, parts[0], offset=offset)
+
+
+def _narrowed(k: Kind, bits: int, low: Expr, high: Expr) -> Expr:
+    """The lanes of two v128 in half as many bits each."""
+    sign = "s" if k.family == "int" else "u"
+    narrow = getattr(i16x8, f"narrow_i32x4_{sign}") if bits == 16 else getattr(i8x16, f"narrow_i16x8_{sign}")
+    return narrow(low, high)  # type: ignore[no-any-return]
 
 
 def horizontal(s: VectorScope, function: str, k: Kind, x: Vector) -> Expr:

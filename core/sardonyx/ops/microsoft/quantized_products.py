@@ -22,7 +22,7 @@ from sardonyx.ops.microsoft.quantized import (
     zero,
 )
 from sardonyx.ops.operator import Operator, sample
-from sardonyx.ops.qlinear import QLinearConv, QLinearMatMul, along, is_zero, quantized
+from sardonyx.ops.qlinear import QLinearConv, QLinearMatMul, along, quantized
 from sardonyx.ops.quantization import DynamicQuantizeLinear
 from sardonyx.primitives.array import Array
 
@@ -76,7 +76,7 @@ class QGemm(Operator, domain=MICROSOFT):
         y_zero: Array | None = None,
     ) -> Array:
         a, b = (p.transpose(x) if swapped else x for x, swapped in ((a, self.transA), (b, self.transB)))
-        total = MatMulInteger(self.node).expand(a, b, a_zero, None if is_zero(b_zero) else b_zero)
+        total = MatMulInteger(self.node).expand(a, b, a_zero, b_zero)
         total = p.cast(total if c is None else total + c, dtypes.float32)
         factor = self.alpha * p.reshape(a_scale, ()) * along(b_scale, 1, 2)
         if y_scale is None:
@@ -111,7 +111,7 @@ class MatMulIntegerToFloat(Operator, domain=MICROSOFT):
         b_zero: Array | None = None,
         bias: Array | None = None,
     ) -> Array:
-        total = MatMulInteger(self.node).expand(a, b, a_zero, None if b_zero is None or is_zero(b_zero) else b_zero)
+        total = MatMulInteger(self.node).expand(a, b, a_zero, b_zero)
         factor = p.widen(p.reshape(a_scale, ())) * p.widen(along(b_scale, -1, b.rank))
         result = p.cast(p.cast(total, dtypes.float32) * factor, a_scale.dtype)
         return result if bias is None else result + bias

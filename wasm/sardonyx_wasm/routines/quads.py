@@ -1,0 +1,173 @@
+"""Matrix products of bytes, exact: (x - zero point) w, sums are int32 and wrap around.
+
+x is uint8, w is int8 in panels of `WIDTH` columns that have four rows of w side by side, as the relaxed dot product
+wants them: [ceil(N / WIDTH), K / 4, WIDTH, 4]. Hosts add the products of two neighbours in 16 bits, which hold them
+since two neighbours of w add up to `PAIR` at most; what w has beyond stands in a list (`legalization.quads`).
+
+Hosts read the bytes of x with a sign or without. The product asks which; where there is one, x is moved by 128. Sums
+begin with what makes up for that and for the zero point: the sum of each column of w, times a number.
+"""
+
+from __future__ import annotations
+
+from sardonyx.code.kernel import Routine
+
+from ..assembler import Expr, Function, Variable, i8x16, i16x8, i32, i32x4
+from ..code import Code, Unit
+from ..primitives import MATMUL_QUADS
+from ..vectors.lanes import words
+from . import frame, tile
+
+_VECTORS, _UNROLL = 4, 2
+WIDTH = MATMUL_QUADS.width
+assert WIDTH == 4 * _VECTORS
+
+_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "c", "c_row")
+_PRODUCT = ("a", "a_row", "count", "b", "sums", "zero", "starts", "elements", "c", "c_row", "columns", "scratch")
+_ROW = 4 * WIDTH  # bytes of a row of a tile
+_SIGNS = 0x80808080 - (1 << 32)
+_HEIGHT = 2
+EDGE = _HEIGHT * _ROW
+"""Bytes of scratch memory that `product` needs."""
+
+
+def matmul_quads(unit: Unit, routine: Routine) -> Code:
+    """a [..., K] x b [panels, K / 4, WIDTH, 4] -> [..., N]; behind b its sums, a's zero point, starts and elements."""
+    *outer, depth = routine.inputs[0]
+    columns = routine.outputs[0][-1]
+    multiply = product(unit)
+    with frame.function(unit, routine) as f:
+        a, b, sums, zero, starts, elements, c = frame.buffers(f, routine)
+        before, c_row = f.let(f.begin * _ROW), 4 * columns
+        width = frame.least(f, (f.end - f.begin) * _ROW, c_row - before)
+        left = a, depth, frame.product(f, outer)
+        right = b + f.begin * (WIDTH * depth), sums + before, i32.load(zero), starts + f.begin * 4, elements
+        f.call(multiply, *left, *right, c + before, c_row, width, f.scratch)
+    return Code(f, -(-columns // WIDTH), scratch=EDGE)
+
+
+def product(unit: Unit) -> Function:
+    """A function: `count` rows of A times the panels that `columns` bytes of results need.
+
+    Its parameters, all i32: `a`, `a_row`, the address of the first row of bytes and how many there are, a multiple of
+    4; `count`; `b`, the panels; `sums`, those of the columns of b; `zero`, the zero point of A; `starts`, where the
+    number of the first further element of each panel is, and the end of the last; `elements`, where these are; `c` and
+    `c_row`, where results go and the bytes of their rows; `columns`; `scratch`, of `EDGE` bytes.
+    """
+    return unit.once("quads", "product", lambda: _write_product(unit))  # type: ignore[no-any-return]
+
+
+def _write_product(unit: Unit) -> Function:
+    is_fused = "relaxed-simd" in unit.features
+    tiles = [_write_tile(unit, height, is_fused) for height in range(1, (_HEIGHT if is_fused else 1) + 1)]
+    further = _write_further(unit)
+    with unit.module.function("product_quads", dict.fromkeys(_PRODUCT, i32)) as f:
+        moved = f.let(_signs(is_fused))
+        factor = f.let(f.select(moved, 128, i32.const(0)) - f.zero)
+        panel = f.let(f.a_row * WIDTH)
+        a, c, left, target, stride = (f.local(i32) for _ in range(5))
+        with f.while_(f.columns > 0):
+            f.set(a, f.a)
+            f.set(c, f.c)
+            f.set(left, f.count)
+            edge = f.let(f.columns < _ROW)
+
+            def rows(height: int, edge: Variable = edge) -> None:
+                f.set(target, f.select(edge, f.scratch, c))
+                f.set(stride, f.select(edge, _ROW, f.c_row))
+                f.call(tiles[height - 1], a, f.a_row, f.b, f.sums, factor, moved, target, stride)
+                for row in range(height):
+                    places = a + f.a_row * row, target + stride * row
+                    f.call(further, *places, f.zero, f.starts, f.elements)
+                with f.if_(edge):
+                    tile.copy(f, c, f.c_row, target, _ROW, height, f.columns)
+                f.set(a, a + f.a_row * height)
+                f.set(c, c + f.c_row * height)
+                f.set(left, left - height)
+
+            with f.while_(left >= len(tiles)):
+                rows(len(tiles))
+            if len(tiles) > 1:
+                with f.if_(left > 0):
+                    rows(1)
+            f.set(f.b, f.b + panel)
+            f.set(f.sums, f.sums + _ROW)
+            f.set(f.starts, f.starts + 4)
+            f.set(f.c, f.c + _ROW)
+            f.set(f.columns, f.columns - _ROW)
+    return f
+
+
+def _signs(is_fused: bool) -> Expr:
+    """What moves four bytes of A: their first bits where the host takes those for signs, else nothing."""
+    if not is_fused:
+        return i32.const(0)
+    ones, top = (i32x4.const(*[number] * 4).as_(i8x16) for number in (0x01010101, _SIGNS))
+    seen = i32x4.extract_lane(i32x4.relaxed_dot_i8x16_i7x16_add_s(ones, top, i32x4.const(0, 0, 0, 0)), lane=0)
+    return i32.shr_s(seen, 31) & _SIGNS
+
+
+def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
+    """The function of `height` rows times one panel, all of whose columns are written."""
+    with unit.module.function(f"tile_quads_{height}", dict.fromkeys(_TILE, i32)) as f:
+        a = [f.a, *(f.let(f.a + i * f.a_row) for i in range(1, height))]
+        parts = 1 if is_fused else 2  # without it, a vector has the sums of two pairs of two columns
+        sums = [[f.local(i32x4) for _ in range(parts * _VECTORS)] for _ in a]
+        moved, one, quads = f.let(i32x4.splat(f.moved)), f.local(i32x4), f.local(i8x16)
+        wide = f.local(i16x8)
+
+        def steps(count: int) -> None:
+            for step in range(count):
+                for x, line in zip(a, sums, strict=True):
+                    f.set(one, i32x4.load32_splat(x, offset=4 * step) ^ moved)
+                    if not is_fused:
+                        f.set(wide, i16x8.extend_low_i8x16_u(one.as_(i8x16)))
+                    for v in range(_VECTORS):
+                        w = i8x16.load(f.b, offset=16 * (step * _VECTORS + v))
+                        if is_fused:
+                            f.set(line[v], i32x4.relaxed_dot_i8x16_i7x16_add_s(w, one.as_(i8x16), line[v]))
+                            continue
+                        f.set(quads, w)
+                        for half, z in zip(("low", "high"), line[2 * v : 2 * v + 2], strict=True):
+                            pairs = getattr(i16x8, f"extend_{half}_i8x16_s")(quads)
+                            f.set(z, z + i32x4.dot_i16x8_s(wide, pairs))
+            for x in a:
+                f.set(x, x + 4 * count)
+            f.set(f.b, f.b + 16 * _VECTORS * count)
+
+        end = f.let(a[0] + (f.a_row & -4 * _UNROLL))
+        with f.while_(a[0] != end):
+            steps(_UNROLL)
+        with f.if_(f.a_row & 4):
+            steps(1)
+        factor = f.let(i32x4.splat(f.factor))
+        first = [f.let(i32x4.load(f.sums, offset=16 * v) * factor) for v in range(_VECTORS)]
+        lines: list[list[Expr]] = [
+            [*line] if is_fused else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(_VECTORS)] for line in sums
+        ]
+        tile.store(f, [[z + x for x, z in zip(first, line, strict=True)] for line in lines])
+    return f
+
+
+def _of_pairs(low: Expr, high: Expr) -> Expr:
+    """The sums of neighbours in two vectors."""
+    return words(low, high, 0, 2, 4, 6).as_(i32x4) + words(low, high, 1, 3, 5, 7).as_(i32x4)
+
+
+def _write_further(unit: Unit) -> Function:
+    """The function that adds what further elements of a panel give to a row of results.
+
+    An element is an int32: the row of w in 16 bits, the column of the panel in 4, and the number, with its sign.
+    """
+    names = ("a", "c", "zero", "starts", "elements")
+    with unit.module.function("further_quads", dict.fromkeys(names, i32)) as f:
+        at = f.let(f.elements + i32.load(f.starts) * 4)
+        end = f.let(f.elements + i32.load(f.starts, offset=4) * 4)
+        word, place = f.local(i32), f.local(i32)
+        with f.while_(at != end):
+            f.set(word, i32.load(at))
+            f.set(place, f.c + (i32.shr_u(word, 14) & 0x3C))
+            x = i32.load8_u(f.a + (word & 0xFFFF)) - f.zero
+            f.store(place, i32.load(place) + x * i32.shr_s(word, 20))
+            f.set(at, at + 4)
+    return f
