@@ -18,7 +18,7 @@ from ..primitives import MATMUL_QUADS
 from ..vectors.lanes import words
 from . import frame, tile
 
-_VECTORS, _UNROLL = 4, 2
+_VECTORS = 4
 WIDTH = MATMUL_QUADS.width
 assert WIDTH == 4 * _VECTORS
 
@@ -135,11 +135,14 @@ def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
                 f.set(x, x + 4 * count)
             f.set(f.b, f.b + 16 * _VECTORS * count)
 
-        end = f.let(a[0] + (f.a_row & -4 * _UNROLL))
+        # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
+        unroll = 2 if height == 1 else 1
+        end = f.let(a[0] + (f.a_row & -4 * unroll))
         with f.while_(a[0] != end):
-            steps(_UNROLL)
-        with f.if_(f.a_row & 4):
-            steps(1)
+            steps(unroll)
+        if unroll > 1:
+            with f.if_(f.a_row & 4):
+                steps(1)
         factor = f.let(i32x4.splat(f.factor))
         first = [f.let(i32x4.load(f.sums, offset=16 * v) * factor) for v in range(_VECTORS)]
         lines: list[list[Expr]] = [
