@@ -12,6 +12,7 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.ranges import bounds, integers, largest_sum
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
+from sardonyx.primitives.recurrent_loop import rounded
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.device import blas
@@ -62,6 +63,18 @@ def test_few_rows_of_bytes(target: str, right: Any, middle: int, m: int, quads: 
     w[3, 4], w[69, 44] = middle + 127, middle - 128
     used = check(target, [numbers(np.uint8, m, 70)], lambda x, w: p.matmul(x, w, dtypes.int32), w)
     assert ("matmul_quads" in used) == quads
+
+
+@TARGETS
+@pytest.mark.parametrize(("m", "quads"), [(1, True), (8, True), (9, False)])
+def test_few_rows_that_were_rounded(target: str, m: int, quads: bool) -> None:
+    """Bytes less their zero point are multiplied as bytes, though they are floats."""
+    x, w = RNG.normal(0.3, 1, (m, 70)).astype(np.float32), np.rint(RNG.normal(0, 20, (70, 45))).astype(np.int8)
+
+    def function(x: Array, w: Array) -> Array:
+        return p.matmul(rounded(x, [0, 1])[0], p.cast(w, dtypes.float32))
+
+    assert ("matmul_quads" in check(target, [x], function, w)) == quads
 
 
 @TARGETS

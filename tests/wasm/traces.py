@@ -38,12 +38,12 @@ def matmul_quads(
 ) -> np.ndarray:
     panels, quads, width, _ = b.shape
     flat = np.moveaxis(b, (1, 3), (0, 1)).reshape(4 * quads, panels * width).astype(np.int64)
-    assert (a.dtype, width, a.shape[-1], int(zero)) == (np.uint8, QUADS, 4 * quads, 0)
+    assert (a.dtype, width, a.shape[-1]) == (np.uint8, QUADS, 4 * quads)
     assert_array_equal(sums, flat.sum(0))
     for panel, (begin, end) in enumerate(pairwise(starts)):
         for word in elements[begin:end].tolist():
             flat[word & 0xFFFF, width * panel + (word >> 16 & 15)] += word >> 20
-    return (a.astype(np.int64) @ flat)[..., : shape[-1]].astype(np.int32)
+    return ((a.astype(np.int64) - zero) @ flat)[..., : shape[-1]].astype(np.int32)
 
 
 def windows(x: np.ndarray, shape: Any, kernel: Any, strides: Any, dilations: Any) -> np.ndarray:

@@ -41,10 +41,18 @@ _RULES = {
     "tree_ensemble": ("trees.pack",),
 }
 """The primitive's name -> module and name of its rules: most models need few of these modules."""
+
+
+def _is_sub(equation: Equation) -> bool:
+    """Whether something was subtracted from the first operand."""
+    source = equation.inputs[0].equation
+    return source is not None and source.params.get("function") == "sub"
+
+
 _CONDITIONS: dict[str, Callable[[Legalizer, Equation], bool]] = {
     "nbits.dot_general": lambda legalizer, equation: equation.inputs[1].value is None,
     "integers.dot_general": lambda legalizer, equation: equation.inputs[0].dtype.is_int,
-    "integers.dot_general_of_floats": lambda legalizer, equation: legalizer.target == "v8",
+    "integers.dot_general_of_floats": lambda legalizer, equation: legalizer.target == "v8" or _is_sub(equation),
     "integers.conv_general": lambda legalizer, equation: equation.inputs[0].dtype.is_int,
 }
 """What must hold for a rule to be asked, and its module to be imported."""

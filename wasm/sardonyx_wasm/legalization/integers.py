@@ -39,6 +39,7 @@ SHORT = 8
 MOST = 4
 """Products of floats that may take the place of one of integers, each of a part of the sums."""
 
+_CONVERTED = frozenset({"broadcast", "cast", "reshape"})
 _MIDDLE = 128
 """What makes bytes without a sign such with one."""
 _EXACT = 1 << 24
@@ -56,19 +57,21 @@ def dot_general(legalizer: Legalizer, equation: Equation) -> bool:
 
 
 def dot_general_of_floats(legalizer: Legalizer, equation: Equation) -> bool:
-    """dot_general of floats that are small integers -> matmul_int8"""
+    """dot_general of floats that are small integers -> matmul_int8, or matmul_quads"""
     a, b = equation.inputs
     if equation.params["dtype"] is not dtypes.float32 or not legalizer.is_constant(b):
         return False
     if not all(least(integers(x)) for x in (a, b)):
         return False
-    whole = [p.cast(x, dtypes.int32) for x in (a, b)]
-    if largest_sum(whole[0], whole[1], equation.params["contract"][1]) >= 1 << 31:
+    if legalizer.target == "wasmtime":
+        return _dot_general(legalizer, equation, a, b, only_quads=True)
+    first, second = (p.cast(x, dtypes.int32) for x in (a, b))
+    if largest_sum(first, second, equation.params["contract"][1]) >= 1 << 31:
         return False
-    return _dot_general(legalizer, equation, *whole)
+    return _dot_general(legalizer, equation, first, second)
 
 
-def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -> bool:
+def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, only_quads: bool = False) -> bool:
     (output,) = equation.outputs
     left, right = ([*sides] for sides in equation.params["batch"])
     contract = equation.params["contract"]
@@ -80,11 +83,14 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -
     if work < FEWEST or not (legalizer.is_constant(b) or hint(product(m)) >= ROWS) or hint(product(n)) == 1:
         return False
     first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, product(m), product(k)])
-    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, product(k), product(n)])
-    is_short = a.dtype is dtypes.uint8 and not batch and hint(product(m)) <= SHORT and legalizer.is_constant(b)
+    depth = product([b.shape[axis] for axis in contract[1]])  # that of a, which may have the name of an open size
+    second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, depth, product(n)])
+    is_short = not batch and hint(product(m)) <= SHORT and legalizer.is_constant(b)
     result = _by_quads(legalizer, first, second) if is_short else None
     if result is not None:
         pass
+    elif only_quads:
+        return False
     elif parts := _parts(legalizer, work, a, b, contract[1], product(k)):
         result = _by_floats(
             first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
@@ -96,18 +102,45 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array) -
 
 
 def _by_quads(legalizer: Legalizer, a: Array, b: Array) -> Array | None:
-    """The product of rows of bytes and a constant matrix of 8 bits; None where quads do not suit the matrix."""
-    depth, columns = b.shape
+    """The product of rows of bytes and a constant matrix of 8 bits; None if they are none, or quads do not suit it."""
+    found = _bytes(a)
+    if found is None:
+        return None
+    rows, zero = found
     is_unsigned = b.dtype is dtypes.uint8
     quads = in_quads(p.cast(b, dtypes.int32) - _MIDDLE if is_unsigned else b)
     if quads is None:
         return None
-    rows = p.pad(a, [0] * a.rank, [0] * (a.rank - 1) + [-depth % 4])
-    inputs = [rows, quads.panels, quads.sums, constant(0, dtypes.int32), quads.starts, quads.elements]
-    result = legalizer.record(own.MATMUL_QUADS, inputs, {}, dtypes.int32, (*a.shape[:-1], columns))
+    (depth, columns), first = b.shape, [0] * (rows.rank - 1)
+    inputs = [p.pad(rows, [0, *first], [*first, -depth % 4]), quads.panels, quads.sums, zero, quads.starts]
+    inputs.append(quads.elements)
+    result = legalizer.record(own.MATMUL_QUADS, inputs, {}, dtypes.int32, (*rows.shape[:-1], columns))
     if is_unsigned:
-        result = result + p.sum_(p.cast(a, dtypes.int32), [-1], keepdims=True) * _MIDDLE
+        result = result + p.sum_(p.cast(rows, dtypes.int32) - zero, [-1], keepdims=True) * _MIDDLE
     return result
+
+
+def _bytes(x: Array) -> tuple[Array, Array] | None:
+    """The bytes, and the zero point that is subtracted from them, of which integers or floats are made."""
+    if x.dtype is dtypes.uint8:
+        return x, constant(0, dtypes.int32)
+    equation = x.equation
+    if equation is None:
+        return None
+    if equation.primitive.name == "reshape":
+        found = _bytes(equation.inputs[0])
+        return found and (p.reshape(found[0], x.shape), found[1])
+    if equation.primitive.name == "cast":
+        return _bytes(equation.inputs[0]) if x.dtype.kind in ("int", "float") and x.dtype.bits >= 32 else None
+    if equation.params.get("function") != "sub":
+        return None
+    left, right = equation.inputs
+    found = _bytes(left) if left.shape == x.shape else None
+    while right.dtype.bits > 8 and right.equation is not None and right.equation.primitive.name in _CONVERTED:
+        right = right.equation.inputs[0]
+    if found is None or right.size != 1 or not right.dtype.is_int or right.dtype.bits > 8:
+        return None
+    return found[0], p.cast(p.reshape(right, ()), dtypes.int32) + found[1]
 
 
 def _parts(legalizer: Legalizer, work: int, x: Array, w: Array, axes: Collection[int], size: Size) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from sardonyx.code.kernel import Routine
 
-from ..assembler import Expr, Function, Variable, i8x16, i16x8, i32, i32x4
+from ..assembler import Expr, Function, Operand, Variable, i8x16, i16x8, i32, i32x4
 from ..code import Code, Unit
 from ..primitives import MATMUL_QUADS
 from ..vectors.lanes import words
@@ -22,7 +22,7 @@ _VECTORS = 4
 WIDTH = MATMUL_QUADS.width
 assert WIDTH == 4 * _VECTORS
 
-_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "c", "c_row")
+_TILE = ("a", "a_row", "b", "sums", "factor", "moved", "c", "c_row", "panels")
 _PRODUCT = ("a", "a_row", "count", "b", "sums", "zero", "starts", "elements", "c", "c_row", "columns", "scratch")
 _ROW = 4 * WIDTH  # bytes of a row of a tile
 _SIGNS = 0x80808080 - (1 << 32)
@@ -33,7 +33,7 @@ EDGE = _HEIGHT * _ROW
 
 def matmul_quads(unit: Unit, routine: Routine) -> Code:
     """a [..., K] x b [panels, K / 4, WIDTH, 4] -> [..., N]; behind b its sums, a's zero point, starts and elements."""
-    *outer, depth = routine.inputs[0]
+    outer, depth = routine.inputs[0][:-1], 4 * routine.inputs[1][1]
     columns = routine.outputs[0][-1]
     multiply = product(unit)
     with frame.function(unit, routine) as f:
@@ -66,19 +66,40 @@ def _write_product(unit: Unit) -> Function:
         factor = f.let(f.select(moved, 128, i32.const(0)) - f.zero)
         panel = f.let(f.a_row * WIDTH)
         a, c, left, target, stride = (f.local(i32) for _ in range(5))
+
+        def rows(height: int, panels: Operand) -> None:
+            """Rows from `a` on times the next panels, to `target`."""
+            f.call(tiles[height - 1], a, f.a_row, f.b, f.sums, factor, moved, target, stride, panels)
+            for row in range(height):
+                f.call(further, a + f.a_row * row, target + stride * row, f.zero, f.starts, f.elements, panels)
+
+        def go(panels: Operand) -> None:
+            """Have the panels behind these be next."""
+            f.set(f.b, f.b + panel * panels)
+            f.set(f.sums, f.sums + _ROW * panels)
+            f.set(f.starts, f.starts + 4 * panels)
+            f.set(f.c, f.c + _ROW * panels)
+            f.set(f.columns, f.columns - _ROW * panels)
+
+        whole = f.let(i32.div_u(f.columns, _ROW))
+        for height in range(1, len(tiles) + 1):  # so few read all of B, more rows panel by panel
+            with f.if_(f.count == height):
+                f.set(a, f.a)
+                f.set(target, f.c)
+                f.set(stride, f.c_row)
+                rows(height, whole)
+        with f.if_(i32.le_u(f.count, len(tiles))):
+            go(whole)
         with f.while_(f.columns > 0):
             f.set(a, f.a)
             f.set(c, f.c)
             f.set(left, f.count)
             edge = f.let(f.columns < _ROW)
 
-            def rows(height: int, edge: Variable = edge) -> None:
+            def tiled(height: int, edge: Variable = edge) -> None:
                 f.set(target, f.select(edge, f.scratch, c))
                 f.set(stride, f.select(edge, _ROW, f.c_row))
-                f.call(tiles[height - 1], a, f.a_row, f.b, f.sums, factor, moved, target, stride)
-                for row in range(height):
-                    places = a + f.a_row * row, target + stride * row
-                    f.call(further, *places, f.zero, f.starts, f.elements)
+                rows(height, 1)
                 with f.if_(edge):
                     tile.copy(f, c, f.c_row, target, _ROW, height, f.columns)
                 f.set(a, a + f.a_row * height)
@@ -86,15 +107,11 @@ def _write_product(unit: Unit) -> Function:
                 f.set(left, left - height)
 
             with f.while_(left >= len(tiles)):
-                rows(len(tiles))
+                tiled(len(tiles))
             if len(tiles) > 1:
                 with f.if_(left > 0):
-                    rows(1)
-            f.set(f.b, f.b + panel)
-            f.set(f.sums, f.sums + _ROW)
-            f.set(f.starts, f.starts + 4)
-            f.set(f.c, f.c + _ROW)
-            f.set(f.columns, f.columns - _ROW)
+                    tiled(1)
+            go(1)
     return f
 
 
@@ -108,13 +125,16 @@ def _signs(is_fused: bool) -> Expr:
 
 
 def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
-    """The function of `height` rows times one panel, all of whose columns are written."""
+    """The function of `height` rows times some panels, all of whose columns are written."""
     with unit.module.function(f"tile_quads_{height}", dict.fromkeys(_TILE, i32)) as f:
-        a = [f.a, *(f.let(f.a + i * f.a_row) for i in range(1, height))]
+        a = [f.local(i32) for _ in range(height)]
         parts = 1 if is_fused else 2  # without it, a vector has the sums of two pairs of two columns
         sums = [[f.local(i32x4) for _ in range(parts * _VECTORS)] for _ in a]
         moved, one, quads = f.let(i32x4.splat(f.moved)), f.local(i32x4), f.local(i8x16)
-        wide = f.local(i16x8)
+        factor, wide = f.let(i32x4.splat(f.factor)), f.local(i16x8)
+        # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
+        unroll = 2 if height == 1 else 1
+        end = f.let(f.a + (f.a_row & -4 * unroll))
 
         def steps(count: int) -> None:
             for step in range(count):
@@ -135,20 +155,25 @@ def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
                 f.set(x, x + 4 * count)
             f.set(f.b, f.b + 16 * _VECTORS * count)
 
-        # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
-        unroll = 2 if height == 1 else 1
-        end = f.let(a[0] + (f.a_row & -4 * unroll))
-        with f.while_(a[0] != end):
-            steps(unroll)
-        if unroll > 1:
-            with f.if_(f.a_row & 4):
-                steps(1)
-        factor = f.let(i32x4.splat(f.factor))
-        first = [f.let(i32x4.load(f.sums, offset=16 * v) * factor) for v in range(_VECTORS)]
-        lines: list[list[Expr]] = [
-            [*line] if is_fused else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(_VECTORS)] for line in sums
-        ]
-        tile.store(f, [[z + x for x, z in zip(first, line, strict=True)] for line in lines])
+        with f.while_(f.panels > 0):
+            for row, x in enumerate(a):
+                f.set(x, f.a + f.a_row * row)
+            for z in (z for line in sums for z in line):
+                f.set(z, i32x4.const(0, 0, 0, 0))
+            with f.while_(a[0] != end):
+                steps(unroll)
+            if unroll > 1:
+                with f.if_(f.a_row & 4):
+                    steps(1)
+            first = [f.let(i32x4.load(f.sums, offset=16 * v) * factor) for v in range(_VECTORS)]
+            for row, line in enumerate(sums):
+                whole = line if is_fused else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(_VECTORS)]
+                at = f.let(f.c + f.c_row * row)
+                for v, (start, total) in enumerate(zip(first, whole, strict=True)):
+                    f.store(at, total + start, offset=16 * v)
+            f.set(f.sums, f.sums + _ROW)
+            f.set(f.c, f.c + _ROW)
+            f.set(f.panels, f.panels - 1)
     return f
 
 
@@ -158,19 +183,23 @@ def _of_pairs(low: Expr, high: Expr) -> Expr:
 
 
 def _write_further(unit: Unit) -> Function:
-    """The function that adds what further elements of a panel give to a row of results.
+    """The function that adds what further elements of some panels give to a row of results.
 
     An element is an int32: the row of w in 16 bits, the column of the panel in 4, and the number, with its sign.
     """
-    names = ("a", "c", "zero", "starts", "elements")
+    names = ("a", "c", "zero", "starts", "elements", "panels")
     with unit.module.function("further_quads", dict.fromkeys(names, i32)) as f:
-        at = f.let(f.elements + i32.load(f.starts) * 4)
-        end = f.let(f.elements + i32.load(f.starts, offset=4) * 4)
+        at, end = f.let(f.elements + i32.load(f.starts) * 4), f.local(i32)
         word, place = f.local(i32), f.local(i32)
-        with f.while_(at != end):
-            f.set(word, i32.load(at))
-            f.set(place, f.c + (i32.shr_u(word, 14) & 0x3C))
-            x = i32.load8_u(f.a + (word & 0xFFFF)) - f.zero
-            f.store(place, i32.load(place) + x * i32.shr_s(word, 20))
-            f.set(at, at + 4)
+        with f.while_(f.panels > 0):
+            f.set(end, f.elements + i32.load(f.starts, offset=4) * 4)
+            with f.while_(at != end):
+                f.set(word, i32.load(at))
+                f.set(place, f.c + (i32.shr_u(word, 14) & 0x3C))
+                x = i32.load8_u(f.a + (word & 0xFFFF)) - f.zero
+                f.store(place, i32.load(place) + x * i32.shr_s(word, 20))
+                f.set(at, at + 4)
+            f.set(f.starts, f.starts + 4)
+            f.set(f.c, f.c + _ROW)
+            f.set(f.panels, f.panels - 1)
     return f

@@ -212,15 +212,18 @@ class _Recurrent:
         """The values of the states from the lowest to the highest, and 0, in 256 steps."""
         f = self.f
         self._find_states()
-        low, high = (f.local(f32x4, init=f32x4.const(0.0)) for _ in range(2))
+        low, high, strange = (f.local(f32x4, init=f32x4.const(0.0)) for _ in range(3))
         with self._each(self.states["h"]) as (number, h), self._counted(number):
             for at, lanes in self._elements():
                 value = f.let(_load(h + at, 0, lanes))
-                f.set(low, f32x4.min(low, value))
-                f.set(high, f32x4.max(high, value))
-        least = f.let(vectors.horizontal(self.scope, "min", _FLOAT, (low,)))
-        most = vectors.horizontal(self.scope, "max", _FLOAT, (high,))
-        scale = f.let(f32.max((most - least) / 255.0, f32.const(2.0**-126)))
+                f.set(low, f32x4.pmin(low, value))
+                f.set(high, f32x4.pmax(high, value))
+                f.set(strange, strange + (value - value))  # NaN, which the others pass over, stays NaN
+        least, most, more = (
+            f.let(vectors.horizontal(self.scope, function, _FLOAT, (lanes,)))
+            for function, lanes in (("min", low), ("max", high), ("sum", strange))
+        )
+        scale = f.let(f32.max((most - least) / 255.0, f32.const(2.0**-126)) + more)
         zero = f.let(f32.nearest(-least / scale))
         self.zero: Expr = f.let(i32.trunc_sat_f32_s(zero)) if self.in_bytes else i32.const(0)
         added = zero if self.in_bytes else f32.const(0.0)
@@ -389,7 +392,7 @@ class _Recurrent:
         f, h, c = self.f, self.states["h"], self.states["c"]
         self._multiply(self._round() if self.scales else h)
         peepholes = "peephole" in self.given
-        for state, memory, y in self._walk(h, c, self.y):
+        for memory, y in self._walk(c, self.y):
             old = f.let(_load(memory, 0, self.lanes))
 
             def gate(number: int, peephole: tuple[int, Expr] | None = None) -> Expr:
@@ -402,8 +405,11 @@ class _Recurrent:
             forget = 1.0 - into if self.layer.input_forget else self._activate(0, gate(2, (2, old)))
             new = f.let(forget * old + into * self._activate(1, gate(3)))
             self._put(new, memory)
-            out = self._activate(0, gate(1, (1, new)))
-            self._put(f.let(out * self._activate(2, new)), state, y)
+            self._put(self._activate(0, gate(1, (1, new))), y)
+        # Another loop: what waits for one activation after the other leaves processors nothing else to do.
+        for state, memory, y in self._walk(h, c, self.y):
+            out = _load(y, 0, self.lanes)
+            self._put(f.let(out * self._activate(2, _load(memory, 0, self.lanes))), state, y)
 
 
 def _number(value: int) -> Sequence[Any]:
