@@ -46,6 +46,20 @@ def test_broadcasts(n: int) -> None:
 
 
 @pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
+def test_floats_saturate_to_short_integers(dtype: str, n: int) -> None:
+    """In vectors, and side by side where several fill one; NaN is 0."""
+    limits = np.iinfo(dtype)
+    edges = [limits.min, limits.max, limits.min - 1, limits.max + 1, limits.max - 0.5, -0.5, 1.5, -1.5]
+    x = np.resize(np.array([*edges, np.nan, np.inf, -np.inf, 3e9, -3e9, 2.0**31], np.float32), n)
+    whole = np.trunc(np.nan_to_num(x.astype(np.float64), posinf=1e30, neginf=-1e30))
+    expected = np.clip(whole, limits.min, limits.max).astype(dtype)
+    check(lambda x: p.cast(x, dtypes.by_name(dtype)), x, expected=expected)
+    rows, wanted = (np.stack([array, array[::-1], array]) for array in (x, expected))
+    check(lambda x: p.cast(x + 0.0, dtypes.by_name(dtype)), rows, expected=wanted)
+
+
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("target", ["wasmtime", "v8"])
 def test_functions_of_several_vectors(n: int, target: str) -> None:
     """For V8 they are computed step by step for all of them."""

@@ -46,6 +46,27 @@ PAGES = [
 
 WASM = [
     Mutation(
+        "weights that hosts add in 16 bits may be too large for them",
+        "wasm/sardonyx_wasm/primitives.py",
+        "    pair = 128\n",
+        "    pair = 129\n",
+        ("tests/wasm/test_quads.py",),
+    ),
+    Mutation(
+        "hosts are not asked whether bytes have a sign",
+        "wasm/sardonyx_wasm/routines/quads.py",
+        "f.select(moved, 128, i32.const(0)) - f.zero",
+        "i32.const(128) - f.zero",
+        ("tests/wasm/test_quads.py",),
+    ),
+    Mutation(
+        "NaN becomes another integer than 0",
+        "wasm/sardonyx_wasm/vectors/conversion.py",
+        "return truncate(x) & (x == x) if s.fused else truncate(x)",
+        "return truncate(x)",
+        ("tests/wasm/test_kernels.py",),
+    ),
+    Mutation(
         "ranges that come back are not joined with the one before",
         "wasm/sardonyx_wasm/hosts/allocator.py",
         "if index and self._free[index - 1][1] == start:",

@@ -193,7 +193,7 @@ def _write_further(unit: Unit) -> Function:
         word, place = f.local(i32), f.local(i32)
         with f.while_(f.panels > 0):
             f.set(end, f.elements + i32.load(f.starts, offset=4) * 4)
-            with f.while_(at != end):
+            with f.while_(i32.lt_u(at, end)):
                 f.set(word, i32.load(at))
                 f.set(place, f.c + (i32.shr_u(word, 14) & 0x3C))
                 x = i32.load8_u(f.a + (word & 0xFFFF)) - f.zero
