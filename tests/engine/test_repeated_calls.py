@@ -66,6 +66,20 @@ def test_other_shapes(provider: str, x: np.ndarray) -> None:
         np.testing.assert_allclose(y, chain(given), rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_sizes_that_a_plan_is_for_are_not_prepared_either(
+    provider: str, x: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = settled(CHAIN, provider, {"x": x})
+    for rows in (3, 5):
+        session.run(None, {"x": np.resize(x, (rows, 4))})  # there are plans for all sizes then
+    monkeypatch.delattr(Runner, "_ran")
+    for rows in (8, 2, 9, 6, 6, 11):
+        given = np.resize(x + rows, (rows, 4))
+        (y,) = session.run(None, {"x": given})
+        np.testing.assert_allclose(y, chain(given), rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("given", "remedy"),
     [

@@ -10,7 +10,7 @@ import pytest
 
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import filters
-from sardonyx_wasm.device import blas, calls
+from sardonyx_wasm.device import blas, calls, heights
 
 
 def routine(primitive: str, shapes: Sequence[Sequence[int]], **attributes: Any) -> Routine:
@@ -168,7 +168,7 @@ def test_long_sums_are_made_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("rows", [0, 1, 3, 5, 8, 9, 33, 49, 62, 169, 196, 784, 3136, 12321])
 def test_blocks_of_rows(rows: int, most: int) -> None:
     """Sums of rows that OpenBLAS takes together have one order: no block begins between them, none has fewer."""
-    blocks = list(blas._runs(rows, most))
+    blocks = heights.runs(rows, most)
     sizes = [size for _, count, size in blocks for _ in range(count)]
     starts = [first + k * size for first, count, size in blocks for k in range(count)]
     assert [*starts, rows] == [sum(sizes[:k]) for k in range(len(sizes) + 1)]

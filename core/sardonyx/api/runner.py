@@ -91,7 +91,7 @@ class Runner:
         """All outputs; what was found out for a feed like this one is not found out again."""
         try:
             with self.variants.turn():
-                outputs = self.variants.main.rerun(feed, self.model.names.strings)
+                outputs = self.variants.main.rerun(feed, self.model.names.strings, self.model.is_covered)
         except (GuardError, OverLimitError, StaleStringsError, StalePlanError):
             outputs = None
         return self.execute(self.call(feed)) if outputs is None else outputs

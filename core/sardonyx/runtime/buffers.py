@@ -73,9 +73,10 @@ class Buffers:
         """What gives a buffer as an array of the host."""
         read = frame.readers.get(buffer)
         if read is None:
-            handle = self.handle(frame, buffer, symbols)
-            read = _reader(self.devices[handle.device], handle.address, handle.dtype, handle.shape)
-            frame.readers[buffer] = read
+            stored, address, shape = self.plan.buffers[buffer], frame.address(buffer), self.shape(buffer, symbols)
+            dtype = dtypes.by_name(stored.dtype)
+            _fit(prod(shape) * dtype.itemsize, address)
+            read = frame.readers[buffer] = _reader(self.devices[stored.device], address, dtype.storage, shape)
         return read
 
     def arrays(self, frame: Frame, buffers: Sequence[int], symbols: Mapping[str, int]) -> list[np.ndarray]:
@@ -121,10 +122,11 @@ class Buffers:
         for port, shape in zip(self.plan.inputs, shapes, strict=True):
             dtype = dtypes.by_name(port.dtype)
             nbytes = prod(shape) * dtype.itemsize
+            writes = []
             for k in port.buffers:
-                _fit(nbytes, frame.address(k))
-            places = [(self.devices[self.plan.buffers[k].device], frame.address(k)) for k in port.buffers]
-            writes = [_writer(owner, address, dtype.storage, shape) for owner, address in places]
+                owner, address = self.devices[self.plan.buffers[k].device], frame.address(k)
+                _fit(nbytes, address)
+                writes.append(_writer(owner, address, dtype.storage, shape))
             given = np.dtype(object) if dtype is dtypes.string else dtype.storage
             found.append(Input(port.name, given, shape, writes))
         return found

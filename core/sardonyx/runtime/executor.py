@@ -32,7 +32,7 @@ from sardonyx.runtime.buffers import Buffers
 from sardonyx.runtime.frames import NO_STRINGS, Code, Frame, GuardError
 from sardonyx.runtime.halts import Halts
 from sardonyx.runtime.handles import Feed, Handle, downloaded
-from sardonyx.runtime.inputs import take
+from sardonyx.runtime.inputs import resized, take
 from sardonyx.runtime.profile import KERNEL, NODE, Profiler, describe
 from sardonyx.runtime.turns import Turns
 from sardonyx.runtime.weights import Weights
@@ -210,13 +210,14 @@ class CompiledGraph:
             self.executors += map(self._executor, more)
             self.compiled += len(more)
 
-    def rerun(self, feed: Mapping[str, Any], table: StringTable) -> list[np.ndarray] | None:
-        """The outputs for arrays by input name that are like those of the last two runs; None if they are not.
+    def rerun(self, feed: Mapping[str, Any], table: StringTable, is_open: bool = False) -> list[np.ndarray] | None:
+        """The outputs for arrays by input name that are like those of the last run; None if they are not.
 
-        Raises GuardError or StaleStringsError where data lead to what was not there then: `call` knows what to do.
+        `is_open`, they may have other sizes that its plan is for. Raises GuardError, OverLimitError or
+        StaleStringsError where data or sizes lead to what was not there then: `call` knows what to do.
         """
         for executor in self.executors[:1]:
-            return executor.rerun(feed, table)
+            return executor.rerun(feed, table, is_open)
         return None
 
     def forget(self) -> None:
@@ -322,14 +323,15 @@ class Executor:
         frame.strings = NO_STRINGS
         self._free.append(frame)
 
-    def rerun(self, feed: Mapping[str, Any], table: StringTable) -> list[np.ndarray] | None:
+    def rerun(self, feed: Mapping[str, Any], table: StringTable, is_open: bool = False) -> list[np.ndarray] | None:
         """What `CompiledGraph.rerun` gives."""
         frame = self.frame()
         try:
             if not frame.inputs or frame.start is None:
                 return None
             strings = frame.strings = RunStrings(table) if self._has_strings else NO_STRINGS
-            if not take(frame.inputs, feed, strings):
+            is_fed = take(frame.inputs, feed, strings)
+            if not (is_fed or (is_open and self._resize(frame, feed) and take(frame.inputs, feed, strings))):
                 return None
             symbols = dict(frame.start[2])
             self._go(frame, symbols)
@@ -339,6 +341,18 @@ class Executor:
             return [outward(array, dtype, strings) for array, (_, dtype) in zip(found, self._results, strict=True)]
         finally:
             self.release(frame)
+
+    def _resize(self, frame: Frame, feed: Mapping[str, Any]) -> bool:
+        """Have a frame bound for arrays that are like those before but for their sizes; False if they are not."""
+        if self.fit is None or (found := resized(frame.inputs, feed)) is None or (symbols := self.fit(found)) is None:
+            return False
+        try:
+            self._bind(frame, 0, symbols)
+        except MemoryError:  # `call` says so
+            return False
+        frame.start = found, {}, symbols
+        frame.inputs = self._buffers.inputs(frame, found)
+        return True
 
     def call(
         self,
@@ -368,8 +382,8 @@ class Executor:
         if turns is not None and self._code.is_body and turns.run(frame, self._outputs(frame, symbols)):
             return []
         self._go(frame, symbols)
-        if self._is_plain and outer is None and before is not None and frame.start is before and not frame.inputs:
-            frame.inputs = self._buffers.inputs(frame, before[0])
+        if self._is_plain and outer is None and before and frame.start and not frame.inputs:
+            frame.inputs = self._buffers.inputs(frame, frame.start[0])
         return self._outputs(frame, symbols)
 
     def _go(self, frame: Frame, symbols: dict[str, int]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from operator import is_
+from operator import gt, is_
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,11 @@ class Code:
     def largest(self) -> list[int | None]:
         """The bytes that a tensor may have on each device, None for any number."""
         return [device.largest for device in self.devices]
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """Whether a device takes no tensor of any size."""
+        return any(most is not None for most in self.largest)
 
     @cached_property
     def executables(self) -> list[Executable | None]:
@@ -137,7 +142,7 @@ class Frame:
         self.start: tuple[list[tuple[int, ...]], dict[str, int], dict[str, int]] | None = None
         """Shapes of feeds and outer symbols of the last run, and the symbols that they made."""
         self.inputs: list[Input] = []
-        """What is fed to such a run, once there was more than one; good until the first epoch is bound anew."""
+        """What is fed to such a run, once there was one before; good until the first epoch is bound anew."""
         self.steps: list[list[Callable[[], None] | plans.Host]] = [[] for _ in range(epochs)]
         """What the executor does in an epoch that is bound, up to the halt at its end."""
         self.readers: dict[int, Callable[[], np.ndarray]] = {}
@@ -191,14 +196,15 @@ class Frame:
         self._check_budget(number, rooms, symbols)
         if not self.addresses:
             self.addresses = self.code.weights.place(self.code.plan, self.code.devices)
-        self._check_sizes(epoch, rooms, symbols)
+        if self.code.is_bounded:
+            self._check_sizes(epoch, rooms, symbols)
         self.symbols[number] = None  # what follows may fail, and leave nothing that is bound
         self.handles.clear()
         self.readers.clear()
         if number == 0:
             self.inputs = []
         laid = self.rooms[number]
-        if laid is None or any(room > old for room, old in zip(rooms, laid, strict=True)):
+        if laid is None or any(map(gt, rooms, laid)):
             self._place(number, rooms)
         moves = self._moves[: number + 1]
         stays, self._bound[number] = self._bound[number] == moves, None

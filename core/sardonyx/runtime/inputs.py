@@ -32,3 +32,16 @@ def take(inputs: Sequence[Input], feed: Mapping[str, Any], strings: RunStrings) 
         for write in writes:
             write(array)
     return True
+
+
+def resized(inputs: Sequence[Input], feed: Mapping[str, Any]) -> list[tuple[int, ...]] | None:
+    """The shapes of arrays by input name that are like those before but for them; None if they are not."""
+    if len(feed) != len(inputs):
+        return None
+    shapes = []
+    for name, dtype, _, _ in inputs:
+        array = feed.get(name)
+        if type(array) is not np.ndarray or array.dtype != dtype:
+            return None
+        shapes.append(array.shape)
+    return shapes

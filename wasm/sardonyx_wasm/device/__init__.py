@@ -28,7 +28,8 @@ from ..abi import CONVOLUTIONS, COPIES, COPY, DONE, HOSTED, SCRATCH, STOPPED
 from ..hosts import Host, LoadedModule
 from . import blas, calls
 from .allocation import Allocation
-from .steps import SHARED, Call, Hosted, Shared, Step
+from .products import Products
+from .steps import SHARED, Call, Hosted, Shared, Step, Words
 
 RELEASE = ("sardonyx", "sardonyx_wasm")
 """The packages on whose sources generated code depends."""
@@ -150,7 +151,7 @@ class WasmExecutable(Executable):
         self._hosted = hosted
         self._parts = parts
         self._run = None if all(hosted) else module.function("run")
-        self._products = {k: blas.Products(codes[k]) for k, is_hosted in enumerate(hosted) if is_hosted}
+        self._products = {k: Products(codes[k]) for k, is_hosted in enumerate(hosted) if is_hosted}
         own = [number for number, is_hosted in enumerate(hosted) if not is_hosted]
         self._numbers = {number: getattr(codes[number], "number", k) for k, number in enumerate(own)}
 
@@ -160,24 +161,24 @@ class WasmExecutable(Executable):
         addresses = [[a.chunk.address + a.offset for a in line] for line in buffers]
         operands = iter(zip(addresses, params, strict=True))
         steps: list[Step] = []
-        lasts: list[int] = []
+        products: list[tuple[Hosted | Shared, int, int]] = []
         last = 0
         touched = self._touched(segment, buffers)
         for part in self._parts[segment]:
             mine: list[tuple[int, Sequence[int], Sequence[int]]] = [(launch.code, *next(operands)) for launch in part]
             if self._run is None or self._hosted[part[0].code]:
                 for code, a, b in mine:
-                    steps.append(self._hosted_step(code, a, b))
-                    lasts.append(last := last + len(b))
+                    steps.append(product := self._hosted_step(code, a, tuple(b)))
+                    products.append((product, last, last := last + len(b)))
             else:
                 launches = [(self._numbers[code], a, b) for code, a, b in mine]
-                steps.append(Call(self._device.host, self._device.crew, self._run, launches, touched.pop(0) >= SHARED))
-                lasts.append(last := last + sum([len(b) for _, _, b in mine]))
+                steps.append(Call(self._device.crew, self._run, launches, last, touched.pop(0) >= SHARED))
+                last += sum([len(b) for _, _, b in mine])
         owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
         match steps:
             case [Call(is_alone=True) as call] if self._turns:
                 return _Body(self._device, call, self._turns, owners)
-        return _Bound(self._device, steps, lasts, owners)
+        return _Bound(self._device, steps, products, owners)
 
     def rebind(self, run: Callable[[], None], params: np.ndarray) -> bool:
         assert isinstance(run, _Bound)
@@ -190,7 +191,7 @@ class WasmExecutable(Executable):
         sums = [sum(next(rooms) for _ in part) for part in self._parts[segment]]
         return [total for total, part in zip(sums, self._parts[segment]) if not self._hosted[part[0].code]]
 
-    def _hosted_step(self, number: int, addresses: Sequence[int], params: Sequence[int]) -> Step:
+    def _hosted_step(self, number: int, addresses: Sequence[int], params: tuple[int, ...]) -> Hosted | Shared:
         """A launch that is left to BLAS."""
         if HOSTED in self._codes[number].attributes:
             from .unpacked import Unpacked  # which few plans need
@@ -201,14 +202,8 @@ class WasmExecutable(Executable):
                 return Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
 
             return Shared(self._device.crew, unpacked, params)
-        product_of = self._products[number].at(addresses)
         stages = partial(self._stages, number, addresses) if self._codes[number].primitive in CONVOLUTIONS else None
-
-        def call(params: Sequence[int]) -> calls.Call:
-            product = product_of(params)
-            return calls.Call(product, self._device.array, stages(product, params) if stages else None)
-
-        return Hosted(self._device.crew, call, params)
+        return Hosted(self._device.crew, self._products[number], self._device.array, addresses, params, stages)
 
     def _stages(
         self, number: int, addresses: Sequence[int], product: blas.Product, params: Sequence[int]
@@ -229,20 +224,29 @@ class WasmExecutable(Executable):
 
 
 class _Bound:
-    """The steps of a segment; keeps the memory that they work on."""
+    """The steps of a segment; keeps the memory that they work on.
 
-    def __init__(self, device: WasmDevice, steps: Sequence[Step], lasts: Sequence[int], owners: Sequence[Any]) -> None:
+    `products` are those that NumPy does, with the range of the parameters of each.
+    """
+
+    def __init__(
+        self,
+        device: WasmDevice,
+        steps: Sequence[Step],
+        products: Sequence[tuple[Hosted | Shared, int, int]],
+        owners: Sequence[Any],
+    ) -> None:
         self._device = device
         self._steps = steps
-        self._ends = [0, *lasts]  # where the parameters of each step begin, and end
+        self._products = products
         self._users = [step for step in steps if not isinstance(step, Hosted)]
         self._hosted = [step for step in steps if isinstance(step, Hosted)]
         self._calls = [step for step in steps if isinstance(step, Call)]
+        self._words = Words(device.host, self._calls)
         self._is_pure = len(self._calls) == len(steps)
         self._scratch = 0
         self._stopped = False
         self._owners = owners
-        self._params: np.ndarray | None = None
         self._shared: Allocation | None = None
         self._most = 0
         self._make_room()
@@ -254,18 +258,15 @@ class _Bound:
             self._shared, self._most = Allocation(self._device.host, most), most
             for step in self._hosted:
                 step.use(self._shared.address)
-        for step in self._hosted:
-            step.prepare()
 
     def rebind(self, params: np.ndarray) -> None:
         """Work with other parameters, those of all launches in a row."""
-        known, self._params = self._params, None  # what follows may fail
-        differ = np.ones(len(params), bool) if known is None else params != known
-        sums = np.concatenate([[0], differ.cumsum()])[self._ends]
-        for k in np.flatnonzero(np.diff(sums)).tolist():
-            self._steps[k].take(params[self._ends[k] : self._ends[k + 1]])
-        self._make_room()
-        self._params = params
+        self._words.take(params)
+        if self._products:
+            values = tuple(params.tolist())
+            for product, first, end in self._products:
+                product.take(values[first:end])
+            self._make_room()
 
     def __call__(self) -> None:
         scratch = self._begin()
@@ -313,8 +314,8 @@ class _Body(_Bound, LoopBody):
     """The body of a loop."""
 
     def __init__(self, device: WasmDevice, call: Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:
-        super().__init__(device, [call], [call.count], owners)
-        self._words = call.words
+        super().__init__(device, [call], [], owners)
+        self._call = call
         self._turns = turns
         self._record: Allocation | None = None
         self._memory = np.empty(0, np.uint32)
@@ -329,7 +330,7 @@ class _Body(_Bound, LoopBody):
         scratch = self._begin()
         try:
             with stopping(self._stop):
-                outcome = self._turns(self._words, record, count)
+                outcome = self._turns(self._call.words, record, count)
         finally:
             self._end(scratch)
         if outcome == STOPPED:

@@ -6,9 +6,6 @@ ones, each a call of NumPy: blocks of rows times panels of columns. The smaller 
 cache; the larger one comes from memory once: NumPy goes through a stack in the order of its axes if told to, else in
 one of its own. Constant matrices are stored in panels; where these are long, sums are made in pieces. What the windows
 of a convolution see is put side by side for some places at a time, and stays in the cache meanwhile.
-
-Blocks begin at multiples of four rows, which OpenBLAS takes together: others are slower, and summed in another order,
-so that results would depend on where threads divide the rows.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import filters
 
 from ..abi import HOSTED
+from .heights import HEIGHT, runs
 
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""
@@ -43,13 +41,10 @@ SHARED = 1 << 21
 """Multiplications from which on it is worth waking other threads."""
 MOST_PLACES = 128
 """Places where a product is remembered."""
-MOST_SIZES = 64
-"""Sizes of a product that are remembered."""
 
 _FEW = 16  # rows that a thread should have, and that a product probably has
 _ROWS = 7  # that a block may have at least, so that up to three that are left over can go with four
 LANES = 16  # of AVX-512
-_HEIGHT, _HEIGHTS = 4, (12, 4)  # rows that OpenBLAS takes together, and better more of them
 _MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
 _HALVES = 1.03, 0.9  # what a column costs in a narrow one: there may be fewer zeros, and it alone may be near
 _AGAIN = 1 << 20  # bytes of left sides that are read for each panel
@@ -60,7 +55,7 @@ _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
 
 Numbers: TypeAlias = Sequence[int]
 Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-Rectangle: TypeAlias = tuple[list[tuple[int, int, int]], tuple[int, int, int, int]]
+Rectangle: TypeAlias = tuple[Sequence[tuple[int, int, int]], tuple[int, int, int, int]]
 Step: TypeAlias = Callable[[], Any]
 ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
 """Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
@@ -166,11 +161,11 @@ Form: TypeAlias = tuple[int, int, int]
 """How many rows, and the first and last panel."""
 Right: TypeAlias = tuple[int, int, int, int, bool, bool]
 Rights: TypeAlias = dict[tuple[Right, ...], list[np.ndarray]]
-"""Right sides by what `Product._right` takes for each part of a sweep."""
+"""Right sides by what `Product.right` takes for each part of a sweep."""
 
 
 class Part(NamedTuple):
-    """A sweep of any launch: the numbers of the left sides call by call, what `Product._right` takes, and the results,
+    """A sweep of any launch: the numbers of the left sides call by call, what `Product.right` takes, and the results,
     which have one axis more: call by call.
     """
 
@@ -230,8 +225,11 @@ class Product:
         self.work = prod(sizes)
         self.a, self.b, self.c = a, b, c
         self.addresses = a.address, b.address, c.address
+        self.panels = range(-(-self.columns // max(1, b.width)))
+        """All panels."""
         self._rights: Rights = {}
         self._groups = list(self.shared.groups())
+        self._across: dict[tuple[int, int, int], list[tuple[int, int, int, int]]] = {}
         self._known: dict[Form, tuple[list[View], list[Part]]] = {}
 
         # Launches of equal sizes often work at the same places, and so does this one when sizes come again.
@@ -246,9 +244,18 @@ class Product:
         found._rights = rights
         return found
 
+    def resized(self, rows: int) -> Product:
+        """The same with other rows, if it is the only one."""
+        found = Product.__new__(Product)
+        vars(found).update(vars(self))
+        found.rows, found.work = rows, rows * self.depth * self.columns
+        found.a, found.c = (x._replace(between=rows * x.row) for x in (self.a, self.c))
+        found._known, found._rights, found._lefts, found._results = {}, {}, {}, {}
+        return found
+
     def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
         """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
-        units, panels = range(self.rows // self.unit), range(-(-self.columns // max(1, self.b.width)))
+        units, panels = range(self.rows // self.unit), self.panels
         if threads == 1 or self.work < SHARED:
             return units if thread == 0 else range(0), panels
         if len(panels) >= threads and self.rows < _FEW * threads and not whole:
@@ -261,7 +268,7 @@ class Product:
     @property
     def grain(self) -> int:
         """So many units, and multiples of them, have rows that OpenBLAS takes together."""
-        return _HEIGHT // gcd(self.unit, _HEIGHT)
+        return HEIGHT // gcd(self.unit, HEIGHT)
 
     def cut(self, unit: int) -> int:
         """Where rows may be divided at a unit or before: no sum depends on it."""
@@ -269,7 +276,7 @@ class Product:
         place = unit - unit % self.grain
         if unit >= units:
             return units
-        return place if (units - place) * self.unit >= _HEIGHT else max(0, place - self.grain)
+        return place if (units - place) * self.unit >= HEIGHT else max(0, place - self.grain)
 
     def calls(
         self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None
@@ -288,7 +295,7 @@ class Product:
         source = x + rows.start * self.a.row if source is None else source
         target = y + rows.start * self.c.row if target is None else target
         form = len(rows), panels.start, panels.stop
-        views, parts = self._known.get(form) or self._known.setdefault(form, self._views(len(rows), panels))
+        views, parts = self._known.get(form) or self._known.setdefault(form, self.views(len(rows), panels))
         if len(self._results) > MOST_PLACES:
             self._lefts.clear()
             self._results.clear()
@@ -298,23 +305,18 @@ class Product:
             lefts = self._lefts[form, source] = [[found[k] for k in part.lefts] for part in parts]
         results = self._results.get((form, target))
         if results is None:
-            results = self._results[form, target] = [
-                _in_turns([list(array(target + offset, sizes, strides)) for offset, sizes, strides in part.results])
-                for part in parts
-            ]
+            results = self._results[form, target] = [side_by_side(array, target, part.results) for part in parts]
         known = self._rights
-        rights = [known.get(part.rights) or self._right_sides(array, w, part.rights) for part in parts]
+        rights = [
+            known.get(part.rights) or known.setdefault(part.rights, right_sides(self, array, w, part.rights))
+            for part in parts
+        ]
         return list(map(Sweep, [part.is_plain for part in parts], lefts, rights, results))
 
-    def _right_sides(self, array: ArrayAt, address: int, keys: tuple[Right, ...]) -> list[np.ndarray]:
-        """The right sides of a sweep."""
-        views = [self._right(*key) for key in keys]
-        found = _in_turns([list(array(address + offset, sizes, strides)) for offset, sizes, strides in views])
-        self._rights[keys] = found
-        return found
-
-    def _views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
+    def views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
         """The left sides for so many rows, and what they are multiplied by, sweep by sweep."""
+        if self.count == self.pieces == 1:
+            return self._flat_views(rows, panels)
         a, b, c = self.a, self.b, self.c
         pieces, depth = self.pieces, self.depth // self.pieces
         across_a, across_c = ((x.between * self.shared.left[1], x.between) for x in (a, c))
@@ -344,7 +346,35 @@ class Product:
             found.append(Part(is_plain, numbers * times, tuple(rights), results))
         return [left for _, left in lefts.values()], found
 
-    def _right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
+    def _flat_views(self, rows: int, panels: range) -> tuple[list[View], list[Part]]:
+        """The same of a single product without pieces, in a quarter of the time."""
+        depth, row_a, row_c, panel = self.depth, self.a.row, self.c.row, 4 * self.b.width
+        by_panels = self._by_panels(rows)
+        lefts: list[View] = []
+        found: list[Part] = []
+        for blocks, (column, times, wide, width) in self._rectangles(rows, panels):
+            first = len(lefts)
+            is_plain = True
+            rights, results = [], []
+            for row, count, size in blocks:
+                often = count > 1
+                many: Numbers = (count,) if often else ()
+                steps_a: Numbers = (size * row_a,) if often else ()
+                steps_c: Numbers = (size * row_c,) if often else ()
+                sides = many
+                if wide > 1 and by_panels:
+                    sides, many, steps_a, steps_c = (1, *many), (wide, *many), (0, *steps_a), (panel, *steps_c)
+                elif wide > 1:
+                    sides, many, steps_a, steps_c = (*many, 1), (*many, wide), (*steps_a, 0), (*steps_c, panel)
+                lefts.append(View(row * row_a, (*sides, size, depth), (*steps_a, row_a, 4)))
+                place = row * row_c + 4 * column
+                results.append(View(place, (times, *many, size, width), (panel * wide, *steps_c, row_c, 4)))
+                rights.append((0, column, times, wide, often, by_panels))
+                is_plain = is_plain and _is_plain(size, width, self.b.width, 1)
+            found.append(Part(is_plain, [*range(first, len(lefts))] * times, tuple(rights), results))
+        return lefts, found
+
+    def right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
         """Right sides: so many times some panels from a column on, for one block of rows or for several."""
         b = self.b
         _, other, counts, steps = self._groups[group]
@@ -360,18 +390,19 @@ class Product:
         return rows < self.columns and self.b.width < self.columns
 
     def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
-        """Blocks of rows, as `_runs` has them, and panels that they are multiplied by, as `_panels` has them."""
+        """Blocks of rows, as `runs` has them, and panels that they are multiplied by, as `_panels` has them."""
         in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
         band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
         again = max(1, _CACHED // max(1, 4 * self.depth * self.b.width))
-        for start, count, size in _runs(rows, band):
-            blocks = list(_runs(size, self.most))
-            runs = list(self._panels(panels, again if len(blocks) > 1 else max(1, len(panels))))
+        for start, count, size in runs(rows, band):
+            blocks = runs(size, self.most)
+            across = self._panels(panels, again if len(blocks) > 1 else max(1, len(panels)))
             for top in range(start, start + count * size, size):
-                for run in runs:
-                    yield [(top + row, many, height) for row, many, height in blocks], run
+                here = [(top + row, many, height) for row, many, height in blocks] if top else blocks
+                for run in across:
+                    yield here, run
 
-    def _panels(self, panels: range, most: int) -> Iterator[tuple[int, int, int, int]]:
+    def _panels(self, panels: range, most: int) -> list[tuple[int, int, int, int]]:
         """Panels side by side, at most so many: the first column, how often there are how many, the columns of each.
 
         What is read again comes in so few panels that these stay in the cache until then.
@@ -379,22 +410,34 @@ class Product:
         BLAS sums narrower panels in another order, so the last one is as wide as the others, and equal columns have
         equal sums: where panels are stored it is filled up with zeros, elsewhere it overlaps the one before.
         """
+        key = panels.start, panels.stop, most
+        if key in self._across:
+            return self._across[key]
+        found: list[tuple[int, int, int, int]] = []
         width = self.b.width
         whole, rest = divmod(self.columns, max(1, width))
         number = max(0, min(panels.stop, whole) - panels.start)
         most = next((wide for wide in range(most, most // 2, -1) if number % wide == 0), most)
         times, left = divmod(number, most)
         if times:
-            yield panels.start * width, times, most, width
+            found.append((panels.start * width, times, most, width))
         if left:
-            yield (panels.start + times * most) * width, 1, left, width
+            found.append(((panels.start + times * most) * width, 1, left, width))
         if rest and panels.stop > whole:
-            yield (whole * width, 1, 1, rest) if self.b.stored else (self.columns - width, 1, 1, width)
+            found.append((whole * width, 1, 1, rest) if self.b.stored else (self.columns - width, 1, 1, width))
+        self._across[key] = found
+        return found
 
 
-def _in_turns(lists: list[list[np.ndarray]]) -> list[np.ndarray]:
-    """The first of each list, the second of each, and so on."""
-    return lists[0] if len(lists) == 1 else list(chain.from_iterable(zip(*lists, strict=True)))
+def right_sides(product: Product, array: ArrayAt, address: int, keys: tuple[Right, ...]) -> list[np.ndarray]:
+    """The right sides of a sweep."""
+    return side_by_side(array, address, [product.right(*key) for key in keys])
+
+
+def side_by_side(array: ArrayAt, address: int, views: Sequence[View]) -> list[np.ndarray]:
+    """The first of what each view has, the second of each, and so on."""
+    arrays = [array(address + offset, sizes, strides) for offset, sizes, strides in views]
+    return list(arrays[0]) if len(arrays) == 1 else list(chain.from_iterable(zip(*arrays)))
 
 
 def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) -> View:
@@ -409,37 +452,6 @@ def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) ->
 
 def _part(whole: range, thread: int, threads: int) -> range:
     return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
-
-
-def _runs(rows: int, most: int) -> Iterator[tuple[int, int, int]]:
-    """Blocks of equally many rows, and the rest: where they begin, how many there are, their rows."""
-    if not rows:
-        return
-    size = _height(rows, most)
-    count, rest = divmod(rows, size)
-    if rest and size + rest <= most:
-        count, rest = count - 1, rest + size
-    if count:
-        yield 0, count, size
-    if rest:
-        yield rows - rest, 1, rest
-
-
-def _height(rows: int, most: int) -> int:
-    """The rows of a block: many, but not much more than what is left for the last one."""
-    if rows <= most:
-        return rows
-    for height in _HEIGHTS:
-        for size in range(most - most % height, height - 1, -height):
-            rest = rows % size
-            if not rest or 2 * rest >= max(size, 2 * _HEIGHT) or size + rest <= most:
-                return size
-    return most
-
-
-def whole(most: int) -> int:
-    """Rows that OpenBLAS takes together, at most so many."""
-    return most - most % min(most, _HEIGHT)
 
 
 def _is_plain(rows: int, columns: int, width: int, pieces: int) -> bool:
@@ -475,29 +487,3 @@ def product(code: Routine, addresses: Numbers, params: Numbers) -> Product:
     else:
         a, c = (Rows(at, 4 * size * rows, 4 * size) for at, size in ends)
     return Product((count, rows, depth, columns), most, a, b, c, unit, number, shared)
-
-
-class Products:
-    """The products that launches of a code are, wherever their operands lie: those of equal sizes are made once."""
-
-    def __init__(self, code: Routine) -> None:
-        self._code = code
-        self._made: dict[Numbers, Product] = {}
-        self._has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))
-
-    def at(self, addresses: Numbers) -> Callable[[Numbers], Product]:
-        """What gives the product at these addresses for any parameters."""
-        rights: Rights = {}
-
-        def made(params: Numbers) -> Product:
-            return self._of(tuple(params)).at(addresses, rights if self._has_constant else {})
-
-        return made
-
-    def _of(self, params: Numbers) -> Product:
-        found = self._made.get(params)
-        if found is None:
-            if len(self._made) >= MOST_SIZES:
-                del self._made[next(iter(self._made))]
-            found = self._made[params] = product(self._code, (0, 0, 0), params)
-        return found

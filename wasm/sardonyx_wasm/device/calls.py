@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import chain
 from math import prod
@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .blas import BAND, LANES, SCRATCH, ArrayAt, Numbers, Product, Step, whole
+from .blas import BAND, LANES, SCRATCH, ArrayAt, Numbers, Product, Step
+from .heights import whole
+from .products import multiply
 
 
 class Stages(NamedTuple):
@@ -93,7 +95,7 @@ class Call:
             made: list[Step] = []
             for sweep in product.sweeps(self._array, rows, panels, source, target):
                 if sweep.is_plain:
-                    made.append(partial(_multiply, sweep.lefts, sweep.rights, sweep.results))
+                    made.append(partial(multiply, sweep.lefts, sweep.rights, sweep.results))
                 else:
                     operands = zip(sweep.lefts, sweep.rights, sweep.results, strict=True)
                     made += chain.from_iterable(steps(*each, spare) for each in operands)
@@ -102,12 +104,6 @@ class Call:
 
 
 _matmul = partial(np.matmul, order="C")
-
-
-def _multiply(lefts: Sequence[np.ndarray], rights: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
-    matmul = np.matmul
-    for a, b, c in zip(lefts, rights, results):
-        matmul(a, b, c, order="C")
 
 
 def steps(a: np.ndarray, b: np.ndarray, c: np.ndarray, spare: dict[Numbers, np.ndarray]) -> Iterator[Step]:

@@ -1,0 +1,107 @@
+"""The products that launches of a code are, wherever their operands lie: those of equal sizes are made once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import chain
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from sardonyx.code.kernel import Routine
+
+from .blas import MOST_PLACES, ArrayAt, Product, Right, product, right_sides, side_by_side
+
+MOST_SIZES = 64
+"""Sizes of a product that are remembered."""
+
+Forms: TypeAlias = dict[tuple[tuple[Right, ...], ...], int]
+
+
+class Whole:
+    """All of a product with so many rows, for one thread: what NumPy is to call for operands that lie anywhere."""
+
+    def __init__(self, model: Product, rows: int, forms: Forms) -> None:
+        self._model, self._rows, self._forms = model, rows, forms
+        self.work = model.count * model.depth * model.columns * rows
+        self.form = -1
+        """Which right sides it has, once it is laid out."""
+        self.is_plain = False
+        """Whether it then consists of plain products."""
+        self.lefts: dict[int, list[np.ndarray]] = {}
+        self.results: dict[int, list[np.ndarray]] = {}
+
+    def lay_out(self) -> None:
+        """Find out what to call NumPy with."""
+        self._views, self._parts = _, parts = self._model.views(self._rows, self._model.panels)
+        self._rights = tuple([part.rights for part in parts])
+        self.is_plain = all(part.is_plain for part in parts)
+        self.form = self._forms.setdefault(self._rights, len(self._forms))
+
+    @cached_property
+    def product(self) -> Product:
+        """The product, at address 0."""
+        return self._model if self._rows == self._model.rows else self._model.resized(self._rows)
+
+    def left_sides(self, array: ArrayAt, address: int) -> list[np.ndarray]:
+        """The left sides of all calls, which `lefts` then has."""
+        if len(self.lefts) > MOST_PLACES:
+            self.lefts.clear()
+        views = [array(address + offset, sizes, strides) for offset, sizes, strides in self._views]
+        found = self.lefts[address] = [views[k] for part in self._parts for k in part.lefts]
+        return found
+
+    def right_sides(self, array: ArrayAt, address: int) -> list[np.ndarray]:
+        """The right sides of all calls."""
+        found = [right_sides(self._model, array, address, keys) for keys in self._rights]
+        return list(chain.from_iterable(found))
+
+    def result_sides(self, array: ArrayAt, address: int) -> list[np.ndarray]:
+        """The results of all calls, which `results` then has."""
+        if len(self.results) > MOST_PLACES:
+            self.results.clear()
+        found = [side_by_side(array, address, part.results) for part in self._parts]
+        all_ = self.results[address] = found[0] if len(found) == 1 else list(chain.from_iterable(found))
+        return all_
+
+
+class Products:
+    """The products of a code."""
+
+    def __init__(self, code: Routine) -> None:
+        self._code = code
+        self._forms: Forms = {}
+        self._model: Product | None = None
+        self.has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))
+        """Whether right sides have the same shape for any parameters."""
+        rows = code.outputs[0][:-1]
+        self._rows = prod(size for size in rows if not isinstance(size, str))
+        self._more = [int(size[1:]) for size in rows if isinstance(size, str)]
+        self.made: dict[tuple[int, ...], Whole] = {}
+        """Those that there are, by parameters."""
+
+    def of(self, params: tuple[int, ...]) -> Whole:
+        """The product for other parameters."""
+        if len(self.made) >= MOST_SIZES:
+            del self.made[next(iter(self.made))]
+        model = self._model
+        if model is None:
+            model = product(self._code, (0, 0, 0), params)
+            rows = model.rows
+            if self.has_constant and model.count == 1 and self._code.primitive != "conv_winograd":
+                self._model = model
+        else:
+            rows = self._rows
+            for number in self._more:
+                rows *= params[number]
+        found = self.made[params] = Whole(model, rows, self._forms)
+        return found
+
+
+def multiply(lefts: Sequence[np.ndarray], rights: Sequence[np.ndarray], results: Sequence[np.ndarray]) -> None:
+    """Multiply, product by product."""
+    matmul = np.matmul
+    for a, b, c in zip(lefts, rights, results):
+        matmul(a, b, c, order="C")
