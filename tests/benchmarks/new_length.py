@@ -4,8 +4,9 @@
     python -m tests.benchmarks.new_length --growth [--provider NAME] [--steps 64] [--json]
 
 minilm-l3 at lengths in random order, on one thread, beside onnxruntime: milliseconds of processor time of the whole
-process, and medians by ranges of lengths. Each length runs twice, which makes it new and then known; afterwards a few
-of them recur in random order. Each round has new sessions. `added` is the median difference between a new length and
+process, and medians by ranges of lengths. Each length runs twice, which makes it new and then known, always after a run
+of the other side, which leaves the caches to nobody; afterwards a few of them recur in random order. Each round has new
+sessions. `added` is the median difference between a new length and
 a known one, `ratio` the median of ours by theirs, length by length.
 
 `--growth` is about a chat, whose memory grows with every token ([growth.py](growth.py)).
@@ -49,14 +50,14 @@ class Run:
         self._rng = rng
         self._number = 0
 
-    def times(self, length: int, repeats: int = 1) -> dict[str, list[float]]:
-        """Processor time of runs of each side in turns; all runs of a side follow one another."""
+    def times(self, length: int, repeats: int = 1) -> Times:
+        """Processor time of runs of each side, in turns."""
         ids = self._rng.integers(1000, 30000, (1, length))
         feeds = {"input_ids": ids, "attention_mask": np.ones((1, length), np.int64)}
         found: Times = {side: [] for side in self._sessions}
         self._number += 1
-        for side in turns(self._sessions, self._number):
-            for _ in range(repeats):
+        for _ in range(repeats):
+            for side in turns(self._sessions, self._number):
                 start = time.process_time()
                 self._sessions[side].run(None, feeds)
                 found[side].append(1e3 * (time.process_time() - start))
