@@ -2,7 +2,8 @@
 
 x is uint8, w is int8 in panels of `WIDTH` columns that have four rows of w side by side, as the relaxed dot product
 wants them: [ceil(N / WIDTH), K / 4, WIDTH, 4]. Hosts add the products of two neighbours in 16 bits, which hold them
-since two neighbours of w add up to `PAIR` at most; what w has beyond stands in a list (`legalization.quads`).
+since two neighbours of w add up to `MATMUL_QUADS.pair` at most; what w has beyond stands in a list
+(`legalization.quads`).
 
 Hosts read the bytes of x with a sign or without. The product asks which; where there is one, x is moved by 128. Sums
 begin with what makes up for that and for the zero point: the sum of each column of w, times a number.
