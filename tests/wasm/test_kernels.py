@@ -60,6 +60,21 @@ def test_floats_saturate_to_short_integers(dtype: str, n: int) -> None:
 
 
 @pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("dtype", ["uint8", "float16"])
+def test_one_side_is_computed_for_several_vectors(dtype: str, n: int) -> None:
+    """Vectors that are stored together wait for one another, also where a scalar chooses what is computed of them."""
+    to = dtypes.by_name(dtype)
+    for chosen in (False, True):
+        check(
+            lambda c, x, y: p.where(c, p.cast((x + 3.0) * 9.0, to), p.cast((y - 1.0) * 7.0 + 90.0, to)),
+            np.array(chosen),
+            normal(n),
+            normal(n, seed=1),
+            rtol=1e-3,
+        )
+
+
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("target", ["wasmtime", "v8"])
 def test_functions_of_several_vectors(n: int, target: str) -> None:
     """For V8 they are computed step by step for all of them."""

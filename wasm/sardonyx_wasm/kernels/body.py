@@ -101,7 +101,7 @@ class Body(Memory):
                 self.emit(needed, copies)
                 for copy in copies:
                     self.assign(results[copy], self.operand(value, copy, self.is_vector(node)))
-        self.nodes[node] = dict(results)
+        self.nodes.setdefault(node, {}).update(results)
 
     def scalar_of(self, node: int) -> Expr:
         """The value of a node that has no copies."""
