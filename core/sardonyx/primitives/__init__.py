@@ -7,6 +7,7 @@ nothing (argmax) gives 0. Indices out of range are clamped. `scalar.py` says wha
 edges, `Primitive` what a primitive is.
 """
 
+import sardonyx.primitives.formats  # noqa: F401 - without it, nothing casts floats that NumPy lacks
 from sardonyx.code.folds import identity
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import attention
