@@ -8,8 +8,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from tests.benchmarks import fresh, memory, report, table
+from tests.benchmarks import fresh, integer_products, memory, report, table
 from tests.benchmarks.fresh import ONNXRUNTIME, SIDES
+from tests.benchmarks.integer_kernels import Case
+from tests.support import require
 
 
 def row(side: str, run: float) -> table.Row:
@@ -58,6 +60,14 @@ def test_only_its_section_of_the_page_is_written(tmp_path: Path, monkeypatch: py
     report.publish("run", ["new"], write=True)
     report.publish("start", ["kept"], write=False)
     assert page.read_text() == "a\n<!-- run -->\nnew\n<!-- /run -->\nb\n<!-- start -->\n<!-- /start -->\n"
+
+
+def test_products_of_integers_are_right_natively() -> None:
+    require("wasm")
+    head, _, line = integer_products.rendered(integer_products.measured([Case(3, 10, 20)], 1, None))
+    assert head.startswith("| rows x K x N | wasmtime: bytes | wasmtime: int8 | wasmtime: int16 | wasmtime: float32 |")
+    assert line.startswith("| 3 x 10 x 20 | ")
+    assert line.count("|") == head.count("|") == 9
 
 
 @pytest.mark.slow

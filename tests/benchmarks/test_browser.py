@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import browser
+from tests.benchmarks import browser, integer_products
 from tests.benchmarks.browser import OURS, THEIRS, Row
+from tests.benchmarks.integer_kernels import Case
 from tests.benchmarks.kernels import KERNELS, matmul
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
@@ -71,6 +72,13 @@ def test_wrong_outputs_and_failures_are_seen(chromium: Chromium) -> None:
     assert all(neither[side]["failed"].startswith("when it makes the session: ") for side in (THEIRS, OURS))
     late = browser.measure(chromium, case, [OURS], 3, 1, limit=0.01)
     assert late == {side: {"failed": "no answer in 0.01 s: starting"} for side in (THEIRS, OURS)}
+
+
+@pytest.mark.slow
+def test_products_of_integers_are_right(chromium: Chromium) -> None:
+    times = integer_products.in_chromium(chromium, Case(3, 10, 20), 1)
+    assert [*times] == ["bytes", "int8", "int16", "float32"]
+    assert all(time > 0 for time in times.values())
 
 
 def test_kernels_have_the_operations_that_they_say() -> None:

@@ -13,11 +13,10 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import statistics
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +34,7 @@ from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
 from sardonyx_wasm.routines.tile import panel_width
 from tests.benchmarks.report import table
-from tests.benchmarks.turns import turns
+from tests.benchmarks.turns import medians
 
 CASES = [
     "matmul_packed:512x512x512",
@@ -50,8 +49,6 @@ CASES = [
     "matmul:12x197x64x197",
     "matmul:12x128x128x32",
 ]
-SECONDS = 0.03
-"""Of one measurement, which repeats what is faster."""
 FEATURES = frozenset({"simd", "relaxed-simd"})
 SCRIPT = Path(__file__).with_suffix(".mjs")
 
@@ -127,43 +124,14 @@ def native(cases: Sequence[Case], rounds: int) -> list[dict[str, float]]:
         feeds = {value.name: random(value.shape) for value in session.get_inputs()}
         a, b = feeds["a"], random(case.b)
         sides = {
-            "kernel": _call(loaded.function(code.function.name), 0, code.units, scratch, *places),
-            "NumPy": _call(np.matmul, a, b),
-            "onnxruntime": _call(session.run, None, feeds),
+            "kernel": partial(loaded.function(code.function.name), 0, code.units, scratch, *places),
+            "NumPy": partial(np.matmul, a, b),
+            "onnxruntime": partial(session.run, None, feeds),
         }
-        rows.append(_in_turns(sides, rounds))
+        rows.append(medians(sides, rounds))
         for place in places:
             machine.free(place)
     return rows
-
-
-def _call(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
-    return lambda: function(*arguments)
-
-
-def _in_turns(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    counts = {side: _repetitions(run) for side, run in sides.items()}
-    times: dict[str, list[float]] = {side: [] for side in sides}
-    for k in range(rounds):
-        for side in turns(sides, k):
-            times[side].append(1e3 * _timed(sides[side], counts[side]))
-    return {side: statistics.median(known) for side, known in times.items()}
-
-
-def _repetitions(run: Callable[[], Any]) -> int:
-    """How often `run` runs in `SECONDS`."""
-    count, end = 0, time.thread_time() + SECONDS
-    while time.thread_time() < end:
-        run()
-        count += 1
-    return count
-
-
-def _timed(run: Callable[[], Any], count: int) -> float:
-    start = time.thread_time()
-    for _ in range(count):
-        run()
-    return (time.thread_time() - start) / count
 
 
 def in_v8(cases: Sequence[Case], rounds: int, node: str, web: str | None) -> list[dict[str, float]]:

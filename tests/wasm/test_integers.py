@@ -16,6 +16,7 @@ from sardonyx.primitives.recurrent_loop import rounded
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
 from sardonyx_wasm.device import blas
+from sardonyx_wasm.legalization import integers as integers_
 from tests.wasm.traces import check
 
 TARGETS = pytest.mark.parametrize("target", ["wasmtime", "v8"])
@@ -54,21 +55,63 @@ def test_products_of_bytes(target: str, left: Any, right: Any, m: int, k: int, n
     assert "dot_general" not in used
 
 
-@TARGETS
+def of_bytes(m: int, k: int = 70, right: Any = np.int8, middle: int = 0, target: str = "wasmtime") -> bool:
+    """Whether rows of bytes and weights as training leaves them are multiplied as bytes."""
+    w = np.clip(np.rint(RNG.normal(middle, 20, (k, 45))), middle - 128, middle + 127).astype(right)
+    w[3, 4], w[k - 1, 44] = middle + 127, middle - 128
+    return "matmul_quads" in check(target, [numbers(np.uint8, m, k)], lambda x, w: p.matmul(x, w, dtypes.int32), w)
+
+
+FEW = pytest.mark.parametrize(
+    ("target", "in_blocks", "m", "quads"),
+    [
+        *[("v8", True, 1, True), ("v8", True, 8, True), ("v8", False, 9, False)],
+        *[("wasmtime", True, 1, True), ("wasmtime", True, 8, True), ("wasmtime", True, 9, False)],
+        *[("wasmtime", False, 32, True), ("wasmtime", False, 33, False)],
+    ],
+)
+
+
+@FEW
 @pytest.mark.parametrize(("right", "middle"), [(np.int8, 0), (np.uint8, 128)])
-@pytest.mark.parametrize(("m", "quads"), [(1, True), (8, True), (9, False)])
-def test_few_rows_of_bytes(target: str, right: Any, middle: int, m: int, quads: bool) -> None:
-    """Weights as training leaves them are multiplied as bytes where rows are few."""
-    w = np.clip(np.rint(RNG.normal(middle, 20, (70, 45))), middle - 128, middle + 127).astype(right)
-    w[3, 4], w[69, 44] = middle + 127, middle - 128
-    used = check(target, [numbers(np.uint8, m, 70)], lambda x, w: p.matmul(x, w, dtypes.int32), w)
-    assert ("matmul_quads" in used) == quads
+@pytest.mark.usefixtures("with_blas")
+def test_few_rows_of_bytes(
+    monkeypatch: pytest.MonkeyPatch, target: str, in_blocks: bool, m: int, quads: bool, right: Any, middle: int
+) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
+    monkeypatch.setattr(integers_, "LIGHT", 0)
+    assert of_bytes(m, right=right, middle=middle, target=target) == quads
 
 
-@TARGETS
-@pytest.mark.parametrize(("m", "quads"), [(1, True), (8, True), (9, False)])
-def test_few_rows_that_were_rounded(target: str, m: int, quads: bool) -> None:
+@pytest.mark.parametrize(("m", "quads"), [(9, True), (166, True), (167, False)])
+@pytest.mark.usefixtures("with_blas")
+def test_light_products_are_not_handed_over(monkeypatch: pytest.MonkeyPatch, m: int, quads: bool) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: True)
+    assert of_bytes(m) == quads
+
+
+@pytest.mark.parametrize(("m", "quads"), [(9, True), (256, True), (257, False)])
+@pytest.mark.usefixtures("without_blas")
+def test_rows_of_bytes_that_blas_leaves(m: int, quads: bool) -> None:
+    assert of_bytes(m) == quads
+
+
+@pytest.mark.parametrize(("depth", "quads"), [(1000, False), (1100, True)])
+@pytest.mark.usefixtures("with_blas")
+def test_bytes_are_sooner_than_two_products_of_floats(monkeypatch: pytest.MonkeyPatch, depth: int, quads: bool) -> None:
+    monkeypatch.setattr(blas, "in_blocks", lambda: True)
+    x, w = np.full((25, depth), 255, np.uint8), np.full((depth, 24), 64, np.int8)
+    assert ("matmul_quads" in check("wasmtime", [x], lambda x, w: p.matmul(x, w, dtypes.int32), w)) == quads
+
+
+@FEW
+@pytest.mark.usefixtures("with_blas")
+def test_few_rows_that_were_rounded(
+    monkeypatch: pytest.MonkeyPatch, target: str, in_blocks: bool, m: int, quads: bool
+) -> None:
     """Bytes less their zero point are multiplied as bytes, though they are floats."""
+    monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
+    monkeypatch.setattr(integers_, "LIGHT", 0)
     x, w = RNG.normal(0.3, 1, (m, 70)).astype(np.float32), np.rint(RNG.normal(0, 20, (70, 45))).astype(np.int8)
 
     def function(x: Array, w: Array) -> Array:

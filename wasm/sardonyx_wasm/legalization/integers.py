@@ -35,7 +35,13 @@ ROWS = 4
 MANY = 24
 """From so many rows on V8 is faster with a packed matrix of int16, however small its numbers are."""
 SHORT = 8
-"""Up to so many rows, a constant matrix is multiplied as bytes: reading it is what takes time."""
+"""Up to so many rows, bytes are multiplied as they are, since reading a constant matrix is what takes time."""
+PACKED = 32
+"""So many rows are they natively, where BLAS puts the matrix into an order of its own each time."""
+TALL = 256
+"""So many rows are they natively, where BLAS would do several products, or none; they stay in the cache."""
+LIGHT = 1 << 19
+"""Up to so many multiplications, it takes longer to hand a product to BLAS than to do it."""
 MOST = 4
 """Products of floats that may take the place of one of integers, each of a part of the sums."""
 
@@ -85,13 +91,14 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, o
     first = p.reshape(p.transpose(a, [*left, *rows, *contract[0]]), [*batch, product(m), product(k)])
     depth = product([b.shape[axis] for axis in contract[1]])  # that of a, which may have the name of an open size
     second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, depth, product(n)])
-    is_short = not batch and hint(product(m)) <= SHORT and legalizer.is_constant(b)
-    result = _by_quads(legalizer, first, second) if is_short else None
+    parts = int(work >= blas.FEWEST) if only_quads else _parts(legalizer, work, a, b, contract[1], product(k))
+    suits = not batch and legalizer.is_constant(b) and _suits_quads(legalizer, hint(product(m)), work, parts)
+    result = _by_quads(legalizer, first, second) if suits else None
     if result is not None:
         pass
     elif only_quads:
         return False
-    elif parts := _parts(legalizer, work, a, b, contract[1], product(k)):
+    elif parts:
         result = _by_floats(
             first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
         )
@@ -99,6 +106,15 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, o
         result = matmul(legalizer, first, second)
     legalizer.define_reshaped(output, p.cast(result, output.dtype))
     return True
+
+
+def _suits_quads(legalizer: Legalizer, rows: int, work: int, parts: int) -> bool:
+    """Whether bytes as they are would be multiplied sooner than numbers of 16 bits, or than BLAS does so many parts."""
+    if legalizer.target == "v8":
+        return rows <= SHORT
+    if parts != 1:
+        return rows <= TALL
+    return work <= LIGHT or rows <= (SHORT if blas.in_blocks() else PACKED)
 
 
 def _by_quads(legalizer: Legalizer, a: Array, b: Array) -> Array | None:
