@@ -38,15 +38,11 @@ def _compute(body: Loops, copies: range = range(1)) -> None:
     for node in nodes:
         if body.is_transposed(node):
             body.load_transposed(node)
-    if body.strategy.together:
-        body.emit(rest, copies)
-        body.store(copies)
-        return
     waits = any(body.is_packed(number, len(copies)) for number in body.graph.stores)
-    for copy in copies:
-        body.emit(rest, (copy,))
+    for some in [copies] if body.strategy.together else [(copy,) for copy in copies]:
+        body.emit(rest, some)
         if not waits:
-            body.store((copy,))
+            body.store(some)
     if waits:
         body.store(copies)
 

@@ -207,8 +207,8 @@ class Memory(Scope):
             places = copies if spread else (0,)
             if self.is_packed(number, len(places)):
                 pointer, offset, _, _ = self._place(number, places[0])
-                values_ = [self.operand(node, copy, True) for copy in places]
-                vectors.store_together(self.f, self, access.kind, pointer, values_, offset)
+                stored = [self.operand(node, copy, True) for copy in places]
+                vectors.store_together(self.f, self, access.kind, pointer, stored, offset)
                 continue
             for copy in places:
                 self._store(number, node, copy)

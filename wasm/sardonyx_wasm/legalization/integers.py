@@ -37,9 +37,9 @@ MANY = 24
 SHORT = 8
 """Up to so many rows, bytes are multiplied as they are, since reading a constant matrix is what takes time."""
 PACKED = 32
-"""So many rows are they natively, where BLAS puts the matrix into an order of its own each time."""
+"""The same natively, where BLAS puts the matrix into an order of its own each time."""
 TALL = 256
-"""So many rows are they natively, where BLAS would do several products, or none; they stay in the cache."""
+"""The same natively, where BLAS would do several products, or none: so many rows stay in the cache."""
 LIGHT = 1 << 19
 """Up to so many multiplications, it takes longer to hand a product to BLAS than to do it."""
 MOST = 4
@@ -94,15 +94,13 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, o
     parts = int(work >= blas.FEWEST) if only_quads else _parts(legalizer, work, a, b, contract[1], product(k))
     suits = not batch and legalizer.is_constant(b) and _suits_quads(legalizer, hint(product(m)), work, parts)
     result = _by_quads(legalizer, first, second) if suits else None
-    if result is not None:
-        pass
-    elif only_quads:
+    if result is None and only_quads:
         return False
-    elif parts:
+    if result is None and parts:
         result = _by_floats(
             first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
         )
-    else:
+    elif result is None:
         result = matmul(legalizer, first, second)
     legalizer.define_reshaped(output, p.cast(result, output.dtype))
     return True
