@@ -45,9 +45,9 @@ def result(
     attributes = {"n": b.shape[-1], "nr": stored.shape[-1]} if stored is not b else {}
     memory = Memory(a, stored, np.full(shape, np.nan, np.float32))
     code = routine(primitive, [a.shape, stored.shape, shape], **attributes)
-    call = calls.Call(blas.product(code, memory.addresses, ()), memory.array)
-    for thread in range(threads):
-        call(0, thread, threads)
+    call = calls.Call(blas.product(code, memory.addresses, ()), memory.array, threads)
+    for number in range(len(call.parts)):
+        call.do(number, number % threads)
     return memory.array(memory.addresses[2], shape)
 
 
@@ -242,9 +242,9 @@ def test_planes(tile: tuple[int, int], kernel: tuple[int, int], strides: tuple[i
     memory = Memory(a, stored, np.full(expected.shape, np.nan, np.float32))
     shapes = [[2, 0, 0, 20], stored.shape, [2, 9, 13, 70]]
     code = routine("conv_winograd", shapes, n=70, nr=32, **attributes)
-    call = calls.Call(blas.product(code, memory.addresses, ()), memory.array)
-    for thread in range(threads):
-        call(0, thread, threads)
+    call = calls.Call(blas.product(code, memory.addresses, ()), memory.array, threads)
+    for number in range(len(call.parts)):
+        call.do(number, number % threads)
     found = memory.array(memory.addresses[2], expected.shape)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4 * np.abs(expected).max())
 

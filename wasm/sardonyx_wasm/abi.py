@@ -14,6 +14,17 @@ COUNTERS = 8
 """Bytes for each launch, behind the words, by which threads share it: see `drivers.synchronize`."""
 STOP = 0
 """Where in the state the host writes 1 to end the run."""
+RECORDS, RECORD = 4, 64
+"""Where in the state the address of the threads' records is, and the bytes of one: where in the list the thread is,
+the address of its counters, which part of a product it has, plus 1, the next one and the end of those that it took.
+They are 0 before the run, each in a line of the cache of its own."""
+BASE, PARTS, ENDS, X, Y, PLACE, STRIDE, MADE, SEEN_ROW, MADE_ROW, PARAMS = range(11)
+"""The operands of a product of the host: its number among all; its parts; the address of where the units of each part
+end, and of the last, or 0 where there are no stages; input and output; the address of the memory of the first thread,
+the bytes from one thread's to the next, where in it results are, and the bytes of a unit of left sides and results;
+then come the parameters."""
+ENDED, STOPPED = -2, -1
+"""What `walk` gives at the end; else what the host is to do: the part of a product in the upper 32 bits, which product in the lower."""
 CONVOLUTIONS = {
     "conv_panels": {"before": "im2col"},
     "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},
@@ -30,5 +41,5 @@ COUNTER, NUMBER, GOING, CONDITION, SLICES_END, MOVES_END, COPIES = 0, 8, 12, 16,
 """Where in the record of a loop are the number of the turn (int64), the addresses of what a turn is told and tells (or
 0), the ends of two lists, and the lists: for each copy `COPY` bytes, which are source, target and count of bytes."""
 COPY = 12
-DONE, ENDED, STOPPED = 0, 1, 2
+TAKEN, FALSE, BROKEN = 0, 1, 2
 """Why turns came to their end: all were taken, the condition does not hold, the host asked for it."""

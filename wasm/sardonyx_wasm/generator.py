@@ -11,7 +11,7 @@ from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.program import Program
 
 from . import drivers, kernels, programs, routines
-from .abi import CONVOLUTIONS, HOSTED
+from .abi import HOSTED
 from .assembler import Function, Module
 from .code import Code, Unit
 
@@ -28,9 +28,9 @@ def generate(
     codes in `halves` there is only what surrounds the product, which the host does.
     """
     generator = Generator(features, target)
-    drivers.write(generator, [code for number, code in enumerate(codes) if number not in halves], generator.code)
+    own = [code for number, code in enumerate(codes) if number not in halves]
+    drivers.write(generator, own, {number: codes[number] for number in halves}, generator.code)
     for number in halves:
-        generator.convolution(number, codes[number])
         generator.unpacking(number, codes[number])
     return generator.module
 
@@ -51,14 +51,6 @@ class Generator(Unit):
         if isinstance(source, Kernel) and "simd" in self.features:
             return kernels.write(self, source)
         return programs.write(self, source if isinstance(source, Program) else loops.program(source))
-
-    def convolution(self, number: int, routine: Routine) -> None:
-        """`before_<number>` and `after_<number>` of a convolution whose product the host does."""
-        for name, primitive in CONVOLUTIONS.get(routine.primitive, {}).items():
-            part = replace(routine, primitive=primitive, reads=routine.reads[:1], inputs=routine.inputs[:1])
-            code = self._write(part)
-            with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
-                f.call(code.function, *f.params)
 
     def unpacking(self, number: int, routine: Routine) -> None:
         """`widen_<number>` and `alone_<number>` of a product with weights of few bits that the host does, or may do."""

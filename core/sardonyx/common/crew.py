@@ -45,7 +45,18 @@ class Crew:
         This thread does that one and then those that no other has begun: it waits for nobody who sleeps. Raises what
         any of them raised.
         """
-        count = min(count, self.size) if count else self.size
+        return self._call(function, min(count, self.size) if count else self.size, True)
+
+    def join(self, function: Callable[[int, int], Any]) -> Any:
+        """Call `function(thread, threads)` on this thread, the first, and on those others that wake in the meantime.
+
+        They share the work by themselves: a thread that comes late finds less to do. Gives what it returns here;
+        raises what any of them raised.
+        """
+        return self._call(function, self.size, False)
+
+    def _call(self, function: Callable[[int, int], Any], count: int, is_whole: bool) -> Any:
+        """`is_whole` where every share is to be done."""
         start = perf_counter()
         if count == 1 or start < self._alone_until or not self._busy.acquire(blocking=False):
             return function(0, 1)
@@ -57,7 +68,7 @@ class Crew:
             mine = 0
             try:
                 result = function(0, count)
-                while (share := _next(shares)) is not None:
+                while is_whole and (share := _next(shares)) is not None:
                     mine += 1
                     function(share, count)
             finally:

@@ -11,7 +11,8 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain, groupby
+from itertools import chain
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,24 @@ from sardonyx.common.crew import Crew
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.termination import is_governed, poll, stopping
 from sardonyx.common.threads import one_thread
+from sardonyx.common.trial import Trial
 from sardonyx.errors import Fail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Turn
 
-from ..abi import CONVOLUTIONS, COPIES, COPY, DONE, HOSTED, SCRATCH, STOPPED
+from ..abi import BROKEN, COPIES, COPY, HOSTED, SCRATCH, STOPPED, TAKEN
 from ..hosts import Host, LoadedModule
-from . import blas, calls
+from . import blas
 from .allocation import Allocation
 from .products import Products
-from .steps import SHARED, Call, Hosted, Shared, Step, Words
+from .steps import Hosted, Numbers, Shared
+from .words import Entry, Launch, Words
 
 RELEASE = ("sardonyx", "sardonyx_wasm")
 """The packages on whose sources generated code depends."""
 _FLOAT = np.dtype(np.float32)
+_PRODUCT = (1 << 32) - 1
+SHARED = 1 << 20
+"""Bytes that the launches of a segment read and write from which on it is worth waking other threads."""
 SMALL = 4096
 """Bytes up to which it is quicker to copy an array twice than to make a view of where it goes."""
 
@@ -101,10 +107,9 @@ class WasmDevice(Device):
         library = getattr(codes[0], "library", None) if codes else None  # see `bundles.StoredCode`
         native = self.host.name == "wasmtime" and library is None
         hosted = [native and blas.takes(code, repeated) for code in codes]
-        parts = [[list(run) for _, run in groupby(s, lambda launch: hosted[launch.code])] for s in segments]
         halves = [number for number, is_hosted in enumerate(hosted) if is_hosted]
         module = self.host.load(library) if library else self._module(codes, halves)
-        return WasmExecutable(self, module, codes, hosted, parts, repeated and not halves)
+        return WasmExecutable(self, module, codes, hosted, segments, repeated and not halves)
 
     def _module(self, codes: Sequence[Any], halves: Sequence[int]) -> LoadedModule:
         """The module for these codes, and what surrounds the products of those in `halves`."""
@@ -141,7 +146,7 @@ class WasmExecutable(Executable):
         module: LoadedModule,
         codes: Sequence[Any],
         hosted: Sequence[bool],
-        parts: Sequence[Sequence[Sequence[SegmentLaunch]]],
+        segments: Sequence[Sequence[SegmentLaunch]],
         repeated: bool = False,
     ) -> None:
         self._device = device
@@ -149,9 +154,11 @@ class WasmExecutable(Executable):
         self._turns = module.function("turns") if repeated else None
         self._codes = codes
         self._hosted = hosted
-        self._parts = parts
-        self._run = None if all(hosted) else module.function("run")
+        self._segments = segments
+        self._run = module.function("run") if codes else _nothing
+        self._walk = module.function("walk") if any(hosted) else _nothing
         self._products = {k: Products(codes[k]) for k, is_hosted in enumerate(hosted) if is_hosted}
+        self._order = {number: k for k, number in enumerate(self._products)}
         own = [number for number, is_hosted in enumerate(hosted) if not is_hosted]
         self._numbers = {number: getattr(codes[number], "number", k) for k, number in enumerate(own)}
 
@@ -159,95 +166,151 @@ class WasmExecutable(Executable):
         self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[int]]
     ) -> Callable[[], None]:
         addresses = [[a.chunk.address + a.offset for a in line] for line in buffers]
-        operands = iter(zip(addresses, params, strict=True))
-        steps: list[Step] = []
+        entries: list[Entry] = []
         products: list[tuple[Hosted | Shared, int, int]] = []
-        last = 0
-        touched = self._touched(segment, buffers)
-        for part in self._parts[segment]:
-            mine: list[tuple[int, Sequence[int], Sequence[int]]] = [(launch.code, *next(operands)) for launch in part]
-            if self._run is None or self._hosted[part[0].code]:
-                for code, a, b in mine:
-                    steps.append(product := self._hosted_step(code, a, tuple(b)))
-                    products.append((product, last, last := last + len(b)))
+        last = touched = 0
+        for launch, line, a, b in zip(self._segments[segment], buffers, addresses, params, strict=True):
+            code = launch.code
+            if self._hosted[code]:
+                product = self._product(len(products), code, a, tuple(b))
+                products.append((product, last, last + len(b)))
+                entries.append(product)
             else:
-                launches = [(self._numbers[code], a, b) for code, a, b in mine]
-                steps.append(Call(self._device.crew, self._run, launches, last, touched.pop(0) >= SHARED))
-                last += sum([len(b) for _, _, b in mine])
+                entries.append(Launch(self._numbers[code], a, b, last))
+                touched += sum([a.nbytes for a in line])
+            last += len(b)
         owners: list[Any] = [self._module, *{a.chunk for line in buffers for a in line}]
-        match steps:
-            case [Call(is_alone=True) as call] if self._turns:
-                return _Body(self._device, call, self._turns, owners)
-        return _Bound(self._device, steps, products, owners)
+        is_large = touched >= SHARED and self._device.crew.size > 1
+        words = Words(self._device.host, entries, self._device.crew.size)
+        if products:
+            return _Walk(self._device, words, self._walk, products, is_large, owners)
+        if self._turns and not is_large:
+            return _Body(self._device, words, self._run, self._turns, owners)
+        return _Run(self._device, words, self._run, is_large, owners)
 
     def rebind(self, run: Callable[[], None], params: np.ndarray) -> bool:
-        assert isinstance(run, _Bound)
+        assert isinstance(run, _Run)
         run.rebind(params)
         return True
 
-    def _touched(self, segment: int, buffers: Sequence[Sequence[Address]]) -> list[int]:
-        """The bytes of buffers that each call of the module binds."""
-        rooms = iter(sum(a.nbytes for a in line) for line in buffers)
-        sums = [sum(next(rooms) for _ in part) for part in self._parts[segment]]
-        return [total for total, part in zip(sums, self._parts[segment]) if not self._hosted[part[0].code]]
-
-    def _hosted_step(self, number: int, addresses: Sequence[int], params: tuple[int, ...]) -> Hosted | Shared:
+    def _product(self, base: int, number: int, addresses: Sequence[int], params: tuple[int, ...]) -> Hosted | Shared:
         """A launch that is left to BLAS."""
-        if HOSTED in self._codes[number].attributes:
+        device, code = self._device, self._codes[number]
+        numbers = Numbers(base, len(self._numbers), len(self._numbers) + 1 + 3 * self._order[number])
+        if HOSTED in code.attributes:
             from .unpacked import Unpacked  # which few plans need
 
             parts = [self._module.function(f"{name}_{number}") for name in ("widen", "alone")]
 
             def unpacked(params: Sequence[int]) -> Unpacked:
-                return Unpacked(self._codes[number], addresses, params, self._device.array, *parts)
+                return Unpacked(code, addresses, params, device.array, *parts)
 
-            return Shared(self._device.crew, unpacked, params)
-        stages = partial(self._stages, number, addresses) if self._codes[number].primitive in CONVOLUTIONS else None
-        return Hosted(self._device.crew, self._products[number], self._device.array, addresses, params, stages)
-
-    def _stages(
-        self, number: int, addresses: Sequence[int], product: blas.Product, params: Sequence[int]
-    ) -> calls.Stages:
-        """The parts of a convolution that the module does; they number units from the start of all."""
-        x, _, y = addresses
-        seen, made = (4 * product.unit * product.count * size for size in (product.depth, product.columns))
-
-        def part(name: str, row: int, place: Callable[[int], Sequence[int]]) -> Callable[[int, int, int, int], Any]:
-            function = self._module.function(f"{name}_{number}")
-            return lambda first, last, scratch, rows: function(
-                first, last, scratch, *place(rows - row * first), *params
-            )
-
-        parts = CONVOLUTIONS[self._codes[number].primitive]
-        after = part("after", made, lambda rows: (rows, y)) if "after" in parts else None
-        return calls.Stages(part("before", seen, lambda rows: (x, rows)), after)
+            return Shared(numbers, device.crew.size, unpacked, params)
+        return Hosted(
+            device.host, numbers, device.crew.size, self._products[number], device.array, addresses, params
+        )
 
 
-class _Bound:
-    """The steps of a segment; keeps the memory that they work on.
+class _Run:
+    """A segment that the module does; keeps the memory that it works on."""
 
-    `products` are those that NumPy does, with the range of the parameters of each.
-    """
+    def __init__(
+        self, device: WasmDevice, words: Words, run: Callable[..., int], is_large: bool, owners: Sequence[Any]
+    ) -> None:
+        self._device = device
+        self._words = words
+        self._run = partial(run, words.address)
+        self._is_large = is_large
+        """Whether it may be worth waking other threads,"""
+        self._trial = Trial()
+        """and whether it is."""
+        self._amount = 1
+        """How much work there is, as far as sizes change it."""
+        self._owners = owners
+        self._scratch = 0
+        self._stopped = False
+
+    def rebind(self, params: np.ndarray) -> None:
+        """Work with other parameters, those of all launches in a row."""
+        self._words.take(params)
+
+    def __call__(self) -> None:
+        scratch = self._begin()
+        try:
+            if is_governed():
+                with stopping(self._stop):
+                    self._start()
+            else:  # a context takes as long as a small launch
+                self._start()
+        finally:
+            self._end(scratch)
+
+    def _start(self) -> None:
+        if not self._is_large:
+            self._do(False)
+            return
+        way, begun = self._trial.next(), perf_counter()
+        self._do(way == 1)
+        self._trial.took(way, (perf_counter() - begun) / self._amount)
+
+    def _do(self, is_shared: bool) -> None:
+        if is_shared:
+            self._words.begin()
+            self._device.crew.join(self._share)
+        elif self._run(0, 1):
+            poll()
+
+    def _share(self, thread: int, threads: int) -> None:
+        """Do what no other thread has begun."""
+        try:
+            if self._run(thread, threads):
+                poll()
+        except BaseException:
+            self._words.release()
+            raise
+
+    def _begin(self) -> Allocation:
+        """Have scratch memory, to be given back by `_end`."""
+        scratch = self._device.scratch()
+        if scratch.address != self._scratch:
+            self._scratch = scratch.address
+            self._use(scratch.address)
+        return scratch
+
+    def _use(self, scratch: int) -> None:
+        """Have scratch memory at an address."""
+        self._words.use(scratch)
+
+    def _end(self, scratch: Allocation) -> None:
+        self._device.give_back(scratch)
+        if self._stopped:
+            self._stopped = False
+            self._words.stop(0)
+
+    def _stop(self) -> None:
+        self._stopped = True
+        self._words.stop(1)
+
+
+class _Walk(_Run):
+    """A segment with products that NumPy does, with the range of the parameters of each."""
 
     def __init__(
         self,
         device: WasmDevice,
-        steps: Sequence[Step],
+        words: Words,
+        walk: Callable[..., int],
         products: Sequence[tuple[Hosted | Shared, int, int]],
+        is_large: bool,
         owners: Sequence[Any],
     ) -> None:
-        self._device = device
-        self._steps = steps
+        super().__init__(device, words, walk, is_large, owners)
         self._products = products
-        self._users = [step for step in steps if not isinstance(step, Hosted)]
-        self._hosted = [step for step in steps if isinstance(step, Hosted)]
-        self._calls = [step for step in steps if isinstance(step, Call)]
-        self._words = Words(device.host, self._calls)
-        self._is_pure = len(self._calls) == len(steps)
-        self._scratch = 0
-        self._stopped = False
-        self._owners = owners
-        self._shared: Allocation | None = None
+        self._steps = [product for product, _, _ in products]
+        self._hosted = [step for step in self._steps if isinstance(step, Hosted)]
+        self._shared = [step for step in self._steps if isinstance(step, Shared)]
+        self._has_large = is_large
+        self._room: Allocation | None = None
         self._most = 0
         self._make_room()
 
@@ -255,67 +318,56 @@ class _Bound:
         """Have memory for the products: one room for all of them stays in the cache."""
         most = max([step.room for step in self._hosted], default=0)
         if most > self._most:
-            self._shared, self._most = Allocation(self._device.host, most), most
+            self._room, self._most = Allocation(self._device.host, most), most
             for step in self._hosted:
-                step.use(self._shared.address)
+                step.use(self._room.address)
+        self._is_large = self._has_large or any([step.is_large for step in self._steps])
+        self._amount = sum([step.work for step in self._steps]) or 1
 
     def rebind(self, params: np.ndarray) -> None:
-        """Work with other parameters, those of all launches in a row."""
-        self._words.take(params)
-        if self._products:
-            values = tuple(params.tolist())
-            for product, first, end in self._products:
-                product.take(values[first:end])
-            self._make_room()
+        super().rebind(params)
+        values = tuple(params.tolist())
+        for product, first, end in self._products:
+            product.take(values[first:end])
+        self._make_room()
 
-    def __call__(self) -> None:
-        scratch = self._begin()
+    def _use(self, scratch: int) -> None:
+        super()._use(scratch)
+        for step in self._shared:
+            step.use(scratch)
+
+    def _do(self, is_shared: bool) -> None:
+        self._words.begin()
+        with one_thread, np.errstate(all="ignore"):
+            if is_shared:
+                self._device.crew.join(self._share)
+            else:
+                self._share(0, 1)
+
+    def _share(self, thread: int, threads: int) -> None:
+        walk, steps = self._run, self._steps
         try:
-            if is_governed():
-                with stopping(self._stop):
-                    self._run()
-            else:  # a context takes as long as a small launch
-                self._run()
-        finally:
-            self._end(scratch)
-
-    def _run(self) -> None:
-        if self._is_pure:
-            for step in self._steps:
-                step()
-        else:
-            with one_thread, np.errstate(all="ignore"):
-                for step in self._steps:
-                    step()
-
-    def _begin(self) -> Allocation:
-        """Have scratch memory, to be given back by `_end`."""
-        scratch = self._device.scratch()
-        if scratch.address != self._scratch:
-            self._scratch = scratch.address
-            for user in self._users:
-                user.use(scratch.address)
-        return scratch
-
-    def _end(self, scratch: Allocation) -> None:
-        self._device.give_back(scratch)
-        if self._stopped:
-            self._stopped = False
-            for call in self._calls:
-                call.stop(0)
-
-    def _stop(self) -> None:
-        self._stopped = True
-        for call in self._calls:
-            call.stop(1)
+            while (task := walk(thread, threads)) >= 0:
+                steps[task & _PRODUCT].do(task >> 32, thread)
+            if task == STOPPED:
+                poll()
+        except BaseException:
+            self._words.release()
+            raise
 
 
-class _Body(_Bound, LoopBody):
+class _Body(_Run, LoopBody):
     """The body of a loop."""
 
-    def __init__(self, device: WasmDevice, call: Call, turns: Callable[..., int], owners: Sequence[Any]) -> None:
-        super().__init__(device, [call], [], owners)
-        self._call = call
+    def __init__(
+        self,
+        device: WasmDevice,
+        words: Words,
+        run: Callable[..., int],
+        turns: Callable[..., int],
+        owners: Sequence[Any],
+    ) -> None:
+        super().__init__(device, words, run, False, owners)
         self._turns = turns
         self._record: Allocation | None = None
         self._memory = np.empty(0, np.uint32)
@@ -330,13 +382,13 @@ class _Body(_Bound, LoopBody):
         scratch = self._begin()
         try:
             with stopping(self._stop):
-                outcome = self._turns(self._call.words, record, count)
+                outcome = self._turns(self._words.address, record, count)
         finally:
             self._end(scratch)
-        if outcome == STOPPED:
+        if outcome == BROKEN:
             poll()
             raise Fail("the run was ended, since RunOptions.terminate was set")
-        return int(self._memory[:2].view(np.int64)[0]) - first, outcome == DONE
+        return int(self._memory[:2].view(np.int64)[0]) - first, outcome == TAKEN
 
     def _room(self, nbytes: int) -> int:
         """The address of so many bytes."""
@@ -344,6 +396,11 @@ class _Body(_Bound, LoopBody):
             self._record = Allocation(self._device.host, nbytes)
             self._memory = self._device.host.array(self._record.address, (nbytes // 4,), np.uint32)
         return self._record.address
+
+
+def _nothing(*_: int) -> int:
+    """What runs a segment without launches."""
+    return 0
 
 
 def _place(address: Address) -> int:

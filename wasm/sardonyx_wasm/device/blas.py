@@ -35,6 +35,10 @@ BAND = 1 << 19
 """Bytes of left sides and results that are made at a time."""
 SCRATCH = 1 << 14
 """Bytes of scratch memory of what makes and uses them."""
+COMMON = 1 << 22
+"""Bytes of them that all threads may make together, if matrices are what takes longer to read."""
+RANGES = 2
+"""Tasks for each thread, where they are small."""
 READ = 8
 """Multiplications that take as long as reading an element of a large matrix from memory."""
 SHARED = 1 << 21
@@ -48,6 +52,7 @@ LANES = 16  # of AVX-512
 _MANY, _NEAR = 24, 1 << 15  # rows from which on narrow panels are better, and bytes of a panel that stays nearest
 _HALVES = 1.03, 0.9  # what a column costs in a narrow one: there may be fewer zeros, and it alone may be near
 _AGAIN = 1 << 20  # bytes of left sides that are read for each panel
+_UNEVEN = 1.2  # how much more the busiest thread may do than its share
 _VECTOR = 9000  # multiplications by a vector that OpenBLAS does not divide among threads of its own
 _CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
 _AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
@@ -253,17 +258,32 @@ class Product:
         found._known, found._rights, found._lefts, found._results = {}, {}, {}, {}
         return found
 
-    def share(self, thread: int, threads: int, whole: bool = False) -> tuple[range, range]:
-        """The units and panels that are for a thread; `whole` if it has to do all panels of its units."""
-        units, panels = range(self.rows // self.unit), self.panels
-        if threads == 1 or self.work < SHARED:
-            return units if thread == 0 else range(0), panels
-        if len(panels) >= threads and self.rows < _FEW * threads and not whole:
-            return units, _part(panels, thread, threads)
-        if (work := self.rows * self.depth * self.columns) > SMALL and self.most >= self.rows:
-            threads = max(1, min(threads, work // (2 * SMALL)))  # OpenBLAS sums small ones in another order
-        first, last = (self.cut(len(units) * min(number, threads) // threads) for number in (thread, thread + 1))
-        return range(first, last), panels
+    def sharers(self, threads: int) -> int:
+        """How many threads do it, of so many."""
+        return threads if self.work >= SHARED else 1
+
+    def is_wide(self, threads: int) -> bool:
+        """Whether so many threads had better divide the panels than the rows: they then read less."""
+        if self.rows >= _FEW * threads and self.columns <= self.rows:
+            return False
+        most = -(-len(self.panels) // threads) * threads
+        return len(self.panels) >= threads and (self.rows < _FEW * threads or most <= _UNEVEN * len(self.panels))
+
+    def parts(self, threads: int, size: int) -> list[range]:
+        """The units that are done at a time, `size` of them at most, by so many threads."""
+        units = self.rows // self.unit
+        block = self.depth // self.pieces * min(self.rows * self.b.width, self.rows * self.columns)
+        if block > SMALL and self.most >= self.rows:  # OpenBLAS sums small ones in another order
+            threads = max(1, min(threads, self.rows * self.depth * self.columns // (2 * SMALL)))
+        found = []
+        ends = [self.cut(units * number // threads) for number in range(1, threads + 1)]
+        start = 0
+        for end in ends:
+            while start < end:
+                stop = end if end - start <= size else self.cut(start + size)
+                found.append(range(start, stop))
+                start = stop
+        return found
 
     @property
     def grain(self) -> int:
@@ -450,7 +470,8 @@ def _view(offset: int, sizes: Numbers, strides: Numbers, times: Numbers = ()) ->
     return View(offset, (*[size for size, _ in outer], *sizes[-2:]), (*[step for _, step in outer], *strides[-2:]))
 
 
-def _part(whole: range, thread: int, threads: int) -> range:
+def part(whole: range, thread: int, threads: int) -> range:
+    """What is for a thread of a whole that so many divide."""
     return range(len(whole) * thread // threads, len(whole) * (thread + 1) // threads)
 
 

@@ -1,106 +1,112 @@
-"""Products that are bound to memory: what NumPy is to call, in bands where something is done before and after."""
+"""Products that are bound to memory: their parts, which threads share, and what NumPy is to call for each.
+
+What is done before and after a product of a convolution is the module's, see `drivers.hosted`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from .blas import BAND, LANES, SCRATCH, ArrayAt, Numbers, Product, Step
+from .blas import BAND, COMMON, LANES, RANGES, ArrayAt, Numbers, Product, Step, part
 from .heights import whole
 from .products import multiply
 
 
-class Stages(NamedTuple):
-    """What makes the left sides of some units of a product and uses its results, in memory that a thread has for that.
+class Layout(NamedTuple):
+    """Where left sides and results are while a convolution is computed: bytes of a unit, and of all of them."""
 
-    Both are called with the first unit, the end, the address of scratch memory, and where those rows are.
-    """
+    seen: int
+    made: int
+    left: int
+    right: int
+    is_common: bool
+    """Whether all threads work on the same; else each has as much."""
 
-    before: Callable[[int, int, int, int], Any]
-    after: Callable[[int, int, int, int], Any] | None = None
+    @property
+    def room(self) -> int:
+        return self.left + self.right
 
 
 class Call:
-    """A product that is bound to memory, as often as wanted; each thread does its share of it."""
+    """A product that is bound to memory, in parts, which many threads may do at the same time.
 
-    def __init__(self, product: Product, array: ArrayAt, stages: Stages | None = None) -> None:
+    `stages` are there if left sides are made for it, "before", and results used, "after". Then a thread has memory of
+    its own for as many units as stay in the cache; where rows are few and matrices large, threads divide the panels
+    and work on the same left sides.
+    """
+
+    def __init__(self, product: Product, array: ArrayAt, threads: int = 1, stages: tuple[str, ...] = ()) -> None:
         self.work = product.work
-        self._product, self._array, self._stages = product, array, stages
-        self._bound: dict[tuple[int, int], list[tuple[range, list[Step]]]] = {}
-        self._place = -1
-        """The address that what is bound is for."""
-        self._made = self.room = 0
-        """Bytes that a thread needs."""
+        self.threads = threads = product.sharers(threads)
+        self._product, self._array = product, array
+        self._bound: dict[tuple[int, int], list[Step]] = {}
+        self._place = 0
+        units, panels = range(product.rows // product.unit), product.panels
+        is_wide = threads > 1 and product.is_wide(threads)
+        size = max(1, len(units))
+        self.layout: Layout | None = None
         if stages:
-            self._set_bands(product, stages)
+            size, self.layout = _layout(product, stages, is_wide, len(units))
+        if is_wide and (self.layout is None or self.layout.is_common):
+            count = min(len(panels), RANGES * threads)
+            self.parts = [(units, part(panels, k, count)) for k in range(count)]
+        else:
+            self.parts = [(units, panels) for units in product.parts(threads, size)]
+        self.room = 0
+        """Bytes of memory that it needs."""
+        if self.layout:
+            self.room = self.layout.room * (1 if self.layout.is_common else threads)
 
-    def _set_bands(self, product: Product, stages: Stages) -> None:
-        left, made = (4 * product.count * size for size in (product.depth, product.columns))
-        made = made if stages.after else 0
-        most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
-        self._units = max(1, most // max(1, product.unit * (left + made)))
-        if product.unit == 1 and self._units > product.most:
-            self._units -= self._units % whole(product.most)
-        self._units = max(self._units, 2 * product.grain)
-        self._left, self._made = (self._units * product.unit * size for size in (left, made))
-        self.room = SCRATCH + self._left + self._made
-
-    def __call__(self, address: int, thread: int, threads: int) -> None:
-        """Do the share of a thread; at the address there is room for all of them."""
-        bands = self.prepare(address, thread, threads)
-        address += thread * self.room
-        for units, calls in bands:
-            if self._stages:
-                self._stages.before(units.start, units.stop, address, address + SCRATCH)
-            for call in calls:
-                call()
-            if self._stages and self._stages.after:
-                self._stages.after(units.start, units.stop, address, address + SCRATCH + self._left)
-
-    def alone(self, address: int) -> Step:
-        """The whole of it, for one thread."""
-        bands = self.prepare(address, 0, 1)
-        if self._stages or len(bands) != 1 or len(bands[0][1]) != 1:
-            return partial(self, address, 0, 1)
-        return bands[0][1][0]
-
-    def prepare(self, address: int, thread: int, threads: int) -> list[tuple[range, list[Step]]]:
-        """What the share of a thread is, made ready once for an address."""
+    def use(self, address: int) -> None:
+        """Work in memory at an address."""
         if self.room and address != self._place:
-            self._bound = {}
-            self._place = address
-        bands = self._bound.get((thread, threads))
-        if bands is None:
-            place = address + thread * self.room + SCRATCH
-            bands = self._bound[thread, threads] = list(self._bands(place, thread, threads))
-        return bands
+            self._bound.clear()
+        self._place = address
 
-    def _bands(self, address: int, thread: int, threads: int) -> Iterator[tuple[range, list[Step]]]:
-        """Units that are done at a time, and how."""
-        product = self._product
-        units, panels = product.share(thread, threads, whole=self._made > 0)
+    def do(self, number: int, thread: int) -> None:
+        """Do the product of a part."""
+        for call in self._bound.get((number, thread)) or self._bind(number, thread):
+            call()
+
+    def _bind(self, number: int, thread: int) -> list[Step]:
+        """What to call for a part."""
+        units, panels = self.parts[number]
+        product, layout = self._product, self.layout
         spare: dict[Numbers, np.ndarray] = {}
-        source = address if self._stages else None
-        target = address + self._left if self._made else None
-        size = self._units if self._stages else max(1, len(units))
-        start = units.start
-        while start < units.stop:
-            end = units.stop if units.stop - start <= size else product.cut(start + size)
-            rows = range(start * product.unit, end * product.unit)
-            made: list[Step] = []
-            for sweep in product.sweeps(self._array, rows, panels, source, target):
-                if sweep.is_plain:
-                    made.append(partial(multiply, sweep.lefts, sweep.rights, sweep.results))
-                else:
-                    operands = zip(sweep.lefts, sweep.rights, sweep.results, strict=True)
-                    made += chain.from_iterable(steps(*each, spare) for each in operands)
-            yield range(start, end), made
-            start = end
+        source = target = None
+        if layout:
+            source = self._place + (0 if layout.is_common else layout.room * thread)
+            target = source + layout.left if layout.right else None
+        rows = range(units.start * product.unit, units.stop * product.unit)
+        found: list[Step] = []
+        for sweep in product.sweeps(self._array, rows, panels, source, target):
+            if sweep.is_plain:
+                found.append(partial(multiply, sweep.lefts, sweep.rights, sweep.results))
+            else:
+                operands = zip(sweep.lefts, sweep.rights, sweep.results, strict=True)
+                found += chain.from_iterable(steps(*each, spare) for each in operands)
+        self._bound[number, thread] = found
+        return found
+
+
+def _layout(product: Product, stages: tuple[str, ...], is_wide: bool, units: int) -> tuple[int, Layout]:
+    """The units that are done at a time, and where their left sides and results are."""
+    seen, made = (4 * product.count * product.unit * size for size in (product.depth, product.columns))
+    made = made if "after" in stages else 0
+    if is_wide and units * (seen + made) <= COMMON:
+        return units, Layout(seen, made, seen * units, made * units, True)
+    most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
+    size = max(1, most // max(1, seen + made))
+    if product.unit == 1 and size > product.most:
+        size -= size % whole(product.most)
+    size = max(size, 2 * product.grain)
+    return size, Layout(seen, made, seen * size, made * size, False)
 
 
 _matmul = partial(np.matmul, order="C")

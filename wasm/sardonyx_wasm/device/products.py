@@ -72,6 +72,7 @@ class Products:
 
     def __init__(self, code: Routine) -> None:
         self._code = code
+        self.primitive = code.primitive
         self._forms: Forms = {}
         self._model: Product | None = None
         self.has_constant = not any(isinstance(size, str) for size in (*code.inputs[1], code.outputs[0][-1]))

@@ -10,7 +10,7 @@ import numpy as np
 
 from sardonyx.code.kernel import Routine
 
-from ..abi import FEW, HOSTED, PANELS, SCRATCH
+from ..abi import FEW, HOSTED, PANELS
 from . import blas
 from .calls import steps
 
@@ -18,7 +18,7 @@ Band: TypeAlias = tuple[int, int, list[blas.Step]]
 
 
 class Unpacked:
-    """A product that is bound to memory; each thread does its share of the panels, in scratch memory of its own."""
+    """A product that is bound to memory; threads do parts of the panels, each in scratch memory of its own."""
 
     def __init__(
         self,
@@ -39,18 +39,17 @@ class Unpacked:
         self._bound: dict[tuple[int, int, int], list[Band]] = {}
         self.work = rows * self._depth * self._columns
 
-    def __call__(self, scratch: int, thread: int, threads: int) -> None:
-        """Do the share of a thread, whose scratch memory is behind that of those before it."""
-        scratch += thread * SCRATCH
+    def __call__(self, scratch: int, number: int, count: int) -> None:
+        """Do a part of so many, in scratch memory at an address."""
         panels = -(-self._columns // self._width)
-        share = range(panels * thread // threads, panels * (thread + 1) // threads)
+        share = blas.part(range(panels), number, count)
         if self._rows <= FEW:
             units = (min(share_end * self._width // self._nr, self._panels) for share_end in (share.start, share.stop))
             self._alone(*units, scratch, *self._addresses, *self._params)
             return
-        bands = self._bound.get((scratch, thread, threads))
+        bands = self._bound.get((scratch, number, count))
         if bands is None:
-            bands = self._bound[scratch, thread, threads] = list(self._bands(share, scratch))
+            bands = self._bound[scratch, number, count] = list(self._bands(share, scratch))
         with np.errstate(all="ignore"):  # of this thread; what lies behind the last column are any numbers
             for begin, end, steps in bands:
                 self._widen(begin, end, scratch, *self._addresses[1:4], *self._params)

@@ -12,7 +12,7 @@ What the words mean is said in `abi`, for the host as well. What a launch comput
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sardonyx.code.kernel import Routine
@@ -22,15 +22,25 @@ from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP
 from ..assembler import Expr, Function, Operand, i32, op
 from ..code import Code, Unit
 from ..routines.frame import divided_up, least
-from . import synchronize, turns
+from . import hosted, synchronize, turns
 
-_LAUNCH = ("words", "counter", "threads", "scratch", "state")
+_LAUNCH = ("words", "counter", "thread", "threads", "scratch", "state")
 """What a launch is given: where its words and its counter are, and what the segment knows."""
 
 
-def write(unit: Unit, sources: Sequence[Any], code_of: Callable[[Any], Code]) -> None:
-    """The functions `run` and `turns` for launches of what these are the sources of, by their numbers."""
+def write(
+    unit: Unit, sources: Sequence[Any], products: Mapping[int, Routine], code_of: Callable[[Any], Code]
+) -> None:
+    """The functions `run` and `turns` for launches of what these are the sources of, by their numbers.
+
+    If there are products that the host does, `walk` as well. They are numbered behind the sources: first what does
+    nothing, then three numbers each: before, the product, and after.
+    """
     launchers = [_launcher(unit, source, code_of(source)) for source in sources]
+    if products:
+        launchers.append(hosted.nothing(unit, _LAUNCH))
+    for number, source in products.items():
+        launchers += _product_launchers(unit, number, source, code_of)
     if not launchers:
         return
     first = unit.module.table(launchers)
@@ -42,12 +52,28 @@ def write(unit: Unit, sources: Sequence[Any], code_of: Callable[[Any], Code]) ->
         at = f.local(i32, init=f.words + 4 * HEADER)
         with f.while_(i32.lt_u(at, end)):
             pointer = first + i32.load(at)
-            with f.if_(launch(at + 4 * LAUNCH, counter, f.threads, scratch, state, pointer)):
+            with f.if_(launch(at + 4 * LAUNCH, counter, f.thread, f.threads, scratch, state, pointer)):
                 f.return_(1)
             f.set(at, at + 4 * LAUNCH + i32.load(at, offset=4) * 4)
             f.set(counter, counter + COUNTERS)
         f.return_(0)
     turns.write(unit.module, f)
+    if products:
+        hosted.walk(unit.module, first, launch)
+
+
+def _product_launchers(
+    unit: Unit, number: int, source: Routine, code_of: Callable[[Any], Code]
+) -> tuple[Function, Function, Function]:
+    """What launches the stages of a product of the host, and the product between them."""
+    sources = hosted.stages(source)
+    parts = {name: code_of(part) for name, part in sources.items()}
+    before, after = (
+        _launcher(unit, sources[name], parts[name]) if name in parts else hosted.nothing(unit, _LAUNCH)
+        for name in ("before", "after")
+    )
+    shared = synchronizers(unit) if "threads" in unit.features else None
+    return before, hosted.launcher(unit, number, _LAUNCH, parts, shared), after
 
 
 def _launcher(unit: Unit, source: Any, code: Code) -> Function:
@@ -107,16 +133,27 @@ def _share(unit: Unit, count: int) -> Function:
     return f
 
 
-def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
-    """Take ranges of units until none is left, and wait for those of others."""
+def synchronizers(unit: Unit) -> tuple[Function, Function, Function]:
+    """What takes ranges, tells that they are done, and waits for all."""
     sleeps = unit.target == "wasmtime"
+    take = unit.once("helper", "take", lambda: synchronize.take(unit.module))
     finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module, sleeps))
     join = unit.once("helper", "join", lambda: synchronize.join(unit.module, sleeps))
-    size = f.let(divided_up(divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
+    return take, finish, join
+
+
+def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
+    """Take ranges of units until none is left, and wait for those of others."""
+    take, finish, join = synchronizers(unit)
+    most = least(f, f.threads * synchronize.RANGES, i32.const(synchronize.MOST))
+    size = f.let(divided_up(divided_up(f.units, most), f.align) * f.align)
+    ranges = f.let(divided_up(f.units, size))
+    first = f.let(i32.div_u(ranges * f.thread, f.threads))
     begin, end = f.local(i32), f.local(i32)
-    with f.block() as done, f.repeat() as again:
-        f.set(begin, op("i32.atomic.rmw.add", f.counter, size))
-        f.br_if(done, i32.ge_u(begin, f.units))
+    with f.if_(f.units), f.block() as done, f.repeat() as again:
+        f.set(begin, take(f.counter, first, ranges))
+        f.br_if(done, i32.lt_s(begin, 0))
+        f.set(begin, begin * size)
         f.set(end, least(f, begin + size, f.units))
         call(begin, end)
         f.call(finish, f.counter, end - begin, f.units)

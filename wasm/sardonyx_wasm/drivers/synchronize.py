@@ -1,7 +1,10 @@
 """How threads share the launches of a segment: each takes ranges of units until none is left, then waits for the rest.
 
+A thread begins with ranges of its own, the same part of each launch, so that it finds what it wrote in its own cache:
+to write what another core has read takes many times as long. Then it takes what is left.
+
 No thread is waited for that has not taken a range: one that the system lets sleep delays nobody. A launch has two words
-of memory, both 0 before the segment: `taken`, the units that were handed out, and `done`, those that are finished.
+of memory, both 0 before the segment: `taken`, a bit for each range, and `done`, the units that are finished.
 Who waits long sleeps, but for browsers, which let no page's main thread do so.
 """
 
@@ -10,10 +13,34 @@ from __future__ import annotations
 from ..assembler import Function, Module, i32, op
 
 _DONE = 4
-_PATIENCE = 2000
+_PATIENCE = 20000
 """Turns of waiting awake: a few microseconds, less than it takes to be woken."""
-RANGES = 3
+_LONGEST = 10**7
+"""Nanoseconds of sleep: who gives up a run wakes nobody."""
+RANGES = 2
 """Ranges for each thread: more of them are shared out more evenly, and cost more."""
+MOST = 32
+"""Ranges that there can be."""
+
+
+def take(module: Module) -> Function:
+    """A function (counter, first, ranges) that gives a range that nobody has taken, looked for from the first on, or
+    -1."""
+    with module.function("take", {"counter": i32, "first": i32, "ranges": i32}, [i32]) as f:
+        taken = f.local(i32, init=op("i32.atomic.load", f.counter))
+        all_ = f.let(i32.shr_u(i32.const(-1), MOST - f.ranges))
+        with f.while_(taken != all_):
+            bit = f.let(i32.const(1) << f.first)
+            with f.if_(i32.eqz(taken & bit)):
+                f.set(taken, op("i32.atomic.rmw.or", f.counter, bit))
+                with f.if_(i32.eqz(taken & bit)):
+                    f.return_(f.first)
+                f.set(taken, taken | bit)
+            f.set(f.first, f.first + 1)
+            with f.if_(f.first == f.ranges):
+                f.set(f.first, 0)
+        f.return_(-1)
+    return f
 
 
 def finish(module: Module, sleeps: bool) -> Function:
@@ -32,9 +59,9 @@ def join(module: Module, sleeps: bool) -> Function:
     """A function (counter, units) that returns when all units of a launch are done."""
     with module.function("join", {"counter": i32, "units": i32}) as f:
         turns, done = f.local(i32), f.local(i32)
-        with f.while_(f.tee(done, op("i32.atomic.load", f.counter, offset=_DONE)) != f.units):
+        with f.while_(i32.lt_u(f.tee(done, op("i32.atomic.load", f.counter, offset=_DONE)), f.units)):
             f.set(turns, turns + 1)
             if sleeps:
                 with f.if_(turns > _PATIENCE):
-                    f.do(op("memory.atomic.wait32", f.counter, done, -1, offset=_DONE))
+                    f.do(op("memory.atomic.wait32", f.counter, done, _LONGEST, offset=_DONE))
     return f

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..abi import CONDITION, COPIES, COPY, COUNTER, DONE, ENDED, GOING, MOVES_END, NUMBER, SLICES_END, STOPPED
+from ..abi import BROKEN, CONDITION, COPIES, COPY, COUNTER, FALSE, GOING, MOVES_END, NUMBER, SLICES_END, TAKEN
 from ..assembler import Callee, Expr, Function, Module, i32, i64, op
 
 
@@ -23,7 +23,7 @@ def write(module: Module, run: Callee) -> None:
             with f.if_(going):
                 f.store(going, i32.const(1), bits=8)
             with f.if_(run(f.words, 0, 1)):
-                f.return_(STOPPED)
+                f.return_(BROKEN)
             f.set(turn, turn + 1)
             f.store(f.record, turn, offset=COUNTER)
             with f.if_(condition):
@@ -39,8 +39,8 @@ def write(module: Module, run: Callee) -> None:
                 _copy(f, i32.load(at, offset=4), i32.load(at), i32.load(at, offset=8))
                 f.set(at, at + COPY)
             with f.if_(i32.eqz(goes_on)):
-                f.return_(ENDED)
-        f.return_(DONE)
+                f.return_(FALSE)
+        f.return_(TAKEN)
 
 
 def _copy(f: Function, target: Expr, source: Expr, size: Expr) -> None:

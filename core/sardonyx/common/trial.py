@@ -1,0 +1,47 @@
+"""Which of two ways is the faster one, by trying both now and then."""
+
+from __future__ import annotations
+
+import statistics
+from collections import deque
+
+TRIES = 5
+"""Times that are kept of each way; the median counts, since a machine does other things as well."""
+BEGINNING = 2
+"""Uses of each way that tell nothing, since what they need is made then."""
+PERIOD = 64
+"""After so many uses the way that is not taken is tried again."""
+GAIN = 0.97
+"""How much of the first way's time the second may take at most: it costs more than time."""
+
+
+class Trial:
+    """Two ways of doing the same work, the simple one and one that may be faster.
+
+    >>> trial = Trial()
+    >>> for _ in range(20):
+    ...     way = trial.next()
+    ...     trial.took(way, 2.0 if way else 1.0)
+    >>> trial.next()
+    0
+    """
+
+    def __init__(self) -> None:
+        self._times = deque[float](maxlen=TRIES), deque[float](maxlen=TRIES)
+        self._uses = 0
+        self._best = 1
+
+    def next(self) -> int:
+        """The way to take: 0, the simple one, or 1."""
+        self._uses += 1
+        if self._uses <= 2 * (TRIES + BEGINNING):
+            return self._uses % 2
+        return self._best if self._uses % PERIOD else 1 - self._best
+
+    def took(self, way: int, seconds: float) -> None:
+        """Remember how long a use took; where the work differs, divided by how much there was."""
+        if self._uses > 2 * BEGINNING:
+            self._times[way].append(seconds)
+            simple, other = self._times
+            if simple and other:
+                self._best = int(statistics.median(other) <= GAIN * statistics.median(simple))

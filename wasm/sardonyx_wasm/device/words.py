@@ -1,0 +1,92 @@
+"""The words of a segment in the host's memory: a list of launches, and by what threads share it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Protocol
+
+import numpy as np
+
+from ..abi import COUNTERS, HEADER, LAUNCH, RECORD, STATE, STOP
+from ..hosts import Host
+from .allocation import Allocation
+
+_FRONT = STATE // 4 + HEADER
+_RELEASED = (1 << 31) - 1
+"""In all counters: everything has been taken and is done; in all records: the thread is at the end."""
+
+
+class Entry(Protocol):
+    """What is launched one after another."""
+
+    launches: int
+    size: int
+    """Words that it has in the list."""
+
+    def lie(self, memory: np.ndarray) -> None:
+        """Have these words for good."""
+        ...
+
+
+class Launch:
+    """The launch of a code; `first` is the place of its parameters among those of the segment."""
+
+    launches = 1
+
+    def __init__(self, number: int, addresses: Sequence[int], params: Sequence[int], first: int) -> None:
+        self._words = [number, len(addresses) + len(params), *addresses, *params]
+        self.size = len(self._words)
+        self.params = range(LAUNCH + len(addresses), self.size)
+        """Where the parameters are in it,"""
+        self.sources = range(first, first + len(params))
+        """and among those of the segment."""
+
+    def lie(self, memory: np.ndarray) -> None:
+        memory[:] = np.array(self._words, np.int64)  # parameters may be negative: the lower half
+
+
+class Words:
+    """The words of a segment, for a run by so many threads at a time."""
+
+    def __init__(self, host: Host, entries: Sequence[Entry], threads: int) -> None:
+        *starts, end = accumulate([entry.size for entry in entries], initial=_FRONT)
+        shared = RECORD // 4 * threads + COUNTERS // 4 * sum([entry.launches for entry in entries])
+        self._block = Allocation(host, 4 * (end + shared))
+        address = self._block.address
+        self.address = address + STATE
+        self._memory = host.array(address, (end + shared,), np.uint32)
+        self._shared = self._memory[end:]
+        records = address + 4 * end
+        self._memory[:_FRONT] = [0, records, *[0] * (_FRONT - 6), 0, address, records + RECORD * threads, records]
+        launches = [(start, entry) for start, entry in zip(starts, entries) if isinstance(entry, Launch)]
+        for start, entry in zip(starts, entries):
+            entry.lie(self._memory[start : start + entry.size])
+        self._places = [start + place for start, launch in launches for place in launch.params]
+        self._sources = [source for _, launch in launches for source in launch.sources]
+
+    def take(self, params: np.ndarray) -> None:
+        """Work with other parameters, those of the segment."""
+        spots, sources = self._spots
+        self._memory[spots] = params[sources]
+
+    @cached_property
+    def _spots(self) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(self._places, np.int64), np.array(self._sources, np.int64)
+
+    def use(self, scratch: int) -> None:
+        """Have scratch memory at an address."""
+        self._memory[STATE // 4] = scratch
+
+    def begin(self) -> None:
+        """Nothing was taken yet, and nothing is done."""
+        self._shared.fill(0)
+
+    def release(self) -> None:
+        """Nothing is left, and nobody waits."""
+        self._shared.fill(_RELEASED)
+
+    def stop(self, now: int) -> None:
+        """Ask a run to end early, or no more."""
+        self._memory[STOP // 4] = now
