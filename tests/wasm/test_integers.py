@@ -10,6 +10,7 @@ import pytest
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.ranges import bounds, integers, largest_sum
+from sardonyx.primitives import evaluation
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.recurrent_loop import rounded
@@ -81,6 +82,14 @@ def test_few_rows_of_bytes(
     monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
     monkeypatch.setattr(integers_, "LIGHT", 0)
     assert of_bytes(m, right=right, middle=middle, target=target) == quads
+
+
+@pytest.mark.parametrize(("right", "middle"), [(np.int8, 0), (np.uint8, 128)])
+def test_bytes_of_matrices_that_are_too_large_to_evaluate(
+    monkeypatch: pytest.MonkeyPatch, right: Any, middle: int
+) -> None:
+    monkeypatch.setattr(evaluation, "EVALUATE_LIMIT", 70 * 45 - 1)
+    assert of_bytes(1, right=right, middle=middle)
 
 
 @pytest.mark.parametrize(("m", "quads"), [(9, True), (166, True), (167, False)])
