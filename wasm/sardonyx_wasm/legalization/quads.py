@@ -7,9 +7,9 @@ they stand in a list of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.ranges import fits, integers
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
-from sardonyx.primitives.evaluation import evaluate
+from sardonyx.primitives.evaluation import Columns, columns_of
 
 from .. import primitives as own
 
@@ -27,7 +27,6 @@ MOST = 1 / 100
 _DEEPEST, _LARGEST = 1 << 16, 1 << 11  # what the words of the list hold
 BLOCK = 1 << 18
 """Elements that are looked at in one go: they stay in the cache."""
-_EACH = frozenset({"cast", "elementwise"})
 _WIDTH, _PAIR = own.MATMUL_QUADS.width, own.MATMUL_QUADS.pair
 
 
@@ -68,30 +67,6 @@ def _narrowed(w: Array) -> Array:
     one = p.absolute(p.slice_axis(pairs, len(outer) + 1, 0, 1))
     most = _PAIR - one * constant([[0], [1]], dtypes.int16)
     return p.reshape(p.cast(p.minimum(p.maximum(pairs, -most), most), dtypes.int8), w.shape)
-
-
-Columns: TypeAlias = Callable[[int, int], np.ndarray]
-"""What gives some columns [..., K, end - begin] of constant matrices."""
-
-
-def columns_of(w: Array) -> Columns | None:
-    """What computes columns of a constant Array, however large it is; None if it is not constant."""
-    equation = w.equation
-    if w.value is None and equation is not None and equation.primitive.name in _EACH:
-        parts = [columns_of(x) for x in equation.inputs]
-        known = [part for part in parts if part is not None]
-        if len(known) < len(parts):
-            return None
-
-        def computed(begin: int, end: int) -> np.ndarray:
-            result: np.ndarray = equation.primitive.numpy(*(part(begin, end) for part in known), **equation.params)[0]
-            return result
-
-        return computed
-    value = evaluate(w)
-    if value is None:
-        return None
-    return lambda begin, end: value[..., begin:end] if value.ndim and value.shape[-1] > 1 else value
 
 
 def further(read: Columns, shape: Sequence[int]) -> tuple[np.ndarray, np.ndarray] | None:
