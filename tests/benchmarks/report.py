@@ -25,6 +25,13 @@ def publish(section: str, lines: Sequence[str], write: bool) -> None:
         README.write_text(page)
 
 
+def published(section: str) -> list[str]:
+    """Return the lines that README.md has between the comments that name a section."""
+    found = re.search(rf"<!-- {section} -->\n(.*?)<!-- /{section} -->", README.read_text(), flags=re.DOTALL)
+    assert found, f"{README} has no section {section}"
+    return found[1].splitlines()
+
+
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     """Return a table in Markdown, its first column text and the others numbers.
 

@@ -15,13 +15,13 @@ import argparse
 import json
 import statistics
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tests.benchmarks import fresh
 from tests.benchmarks.fresh import ONNXRUNTIME, PROVIDERS
-from tests.benchmarks.report import machine, publish, table
+from tests.benchmarks.report import machine, publish, published, table
 from tests.benchmarks.turns import turns
 from tests.models import MODELS, assert_close, inputs, path, reference
 from tests.support.cache import CACHE
@@ -190,6 +190,28 @@ def complaints(rows: dict[str, dict[str, Row]]) -> list[str]:
     ]
 
 
+def figures(lines: Sequence[str]) -> list[tuple[str, str]]:
+    """Return the models and sides of which a table has figures.
+
+    >>> figures(table(["model", "onnxruntime, ms", "WASM, ms", "ratio"], [["minilm-l3", "1", "2", "2.0"], ["mean"]]))
+    [('minilm-l3', 'WASM')]
+    """
+    head, _, *rows = ([cell.strip() for cell in line.split("|")[1:-1]] for line in lines if line)
+    columns = [(head.index(f"{side}, ms"), side) for side in PROVIDERS if f"{side}, ms" in head]
+    return [(row[0], side) for row in rows if row[0] in MODELS for place, side in columns if row[place]]
+
+
+def forgotten(
+    kept: Iterable[tuple[str, str]], results: Results, models: Collection[str], sides: Collection[str]
+) -> list[str]:
+    """Return which of the published figures are neither known nor about to be measured."""
+    return [
+        f"{id} on {side}"
+        for id, side in kept
+        if not ((id in models and side in sides) or side in results.rows.get(id, {}))
+    ]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="write the tables into README.md")
@@ -201,13 +223,17 @@ def main() -> None:
     arguments = parser.parse_args()
     fresh.quiet()
     results = Results(RESULTS, arguments.again)
+    kept = figures(published("run")) if arguments.write else []
+    if lost := forgotten(kept, results, arguments.models, arguments.sides):
+        parser.error(f"--write would drop {len(lost)} figures that are not known here, such as that of {lost[0]}")
     for id in arguments.models:
         for side in arguments.sides:
             if not results.has(id, side, arguments.limit):
                 row = measured(id, side, arguments.runs, arguments.limit)
                 results.add(id, side, row)
                 print(f"{id} on {side}: {json.dumps(row)}", flush=True)
-    rows = {id: results.rows[id] for id in arguments.models}
+    ids = {*arguments.models, *(id for id, _ in kept)}
+    rows = {id: results.rows[id] for id in MODELS if id in ids}
     dynamic = [id for id in rows if is_dynamic(id)]
     for moment in ("run", "start"):
         publish(moment, [*rendered(rows, moment, dynamic), ""], arguments.write)

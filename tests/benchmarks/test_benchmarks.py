@@ -53,12 +53,29 @@ def test_results_are_kept_for_the_same_machine(tmp_path: Path, monkeypatch: pyte
     assert not table.Results(file, again=False).rows
 
 
+def test_published_figures_are_not_forgotten(tmp_path: Path) -> None:
+    rows = {
+        "skl-rf-validity": {"NumPy": row("NumPy", 4.0), "WASM": row("WASM", 1.0)},
+        "minilm-l3": {"WASM": {"slow": 9}},
+    }
+    kept = table.figures(table.rendered(rows, "run"))
+    assert kept == [("skl-rf-validity", "NumPy"), ("skl-rf-validity", "WASM"), ("minilm-l3", "WASM")]
+    results = table.Results(tmp_path / "table.json", again=False)
+    assert table.forgotten(kept, results, ["skl-rf-validity"], ["WASM"]) == [
+        "skl-rf-validity on NumPy",
+        "minilm-l3 on WASM",
+    ]
+    results.add("minilm-l3", "WASM", {"slow": 120})
+    assert table.forgotten(kept, results, ["skl-rf-validity"], ["WASM", "NumPy"]) == []
+
+
 def test_only_its_section_of_the_page_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     page = tmp_path / "README.md"
     page.write_text("a\n<!-- run -->\nold\n<!-- /run -->\nb\n<!-- start -->\n<!-- /start -->\n")
     monkeypatch.setattr(report, "README", page)
     report.publish("run", ["new"], write=True)
     report.publish("start", ["kept"], write=False)
+    assert report.published("run") == ["new"]
     assert page.read_text() == "a\n<!-- run -->\nnew\n<!-- /run -->\nb\n<!-- start -->\n<!-- /start -->\n"
 
 

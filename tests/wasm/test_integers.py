@@ -9,7 +9,9 @@ import pytest
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.compiler.legalization import ranges
 from sardonyx.compiler.legalization.ranges import bounds, integers, largest_sum
+from sardonyx.primitives import evaluation
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.recurrent_loop import rounded
@@ -81,6 +83,14 @@ def test_few_rows_of_bytes(
     monkeypatch.setattr(blas, "in_blocks", lambda: in_blocks)
     monkeypatch.setattr(integers_, "LIGHT", 0)
     assert of_bytes(m, right=right, middle=middle, target=target) == quads
+
+
+@pytest.mark.parametrize(("right", "middle"), [(np.int8, 0), (np.uint8, 128)])
+def test_bytes_of_matrices_that_are_too_large_to_evaluate(
+    monkeypatch: pytest.MonkeyPatch, right: Any, middle: int
+) -> None:
+    monkeypatch.setattr(evaluation, "EVALUATE_LIMIT", 70 * 45 - 1)
+    assert of_bytes(1, right=right, middle=middle)
 
 
 @pytest.mark.parametrize(("m", "quads"), [(9, True), (166, True), (167, False)])
@@ -231,6 +241,22 @@ def test_integers() -> None:
         wide = constant(np.array([[-2, 10000]] * 99, np.int16))
         assert largest_sum(p.cast(x, dtypes.int32), p.cast(wide, dtypes.int32), [0]) == 99 * 255 * 10000
         assert largest_sum(p.cast(x, dtypes.int32), p.cast(wide, dtypes.int32), [1]) == 255 * 10002
+
+
+@pytest.mark.parametrize("block", [1, 1 << 18])
+@pytest.mark.parametrize("axes", [[0], [1], [0, 1], [-2]])
+def test_sums_of_what_is_left_of_weights(monkeypatch: pytest.MonkeyPatch, block: int, axes: list[int]) -> None:
+    """However large they are, by blocks, and less their zero points."""
+    monkeypatch.setattr(ranges, "_BLOCK", block)
+    monkeypatch.setattr(ranges, "_CLOSE", 0)
+    monkeypatch.setattr(evaluation, "EVALUATE_LIMIT", 0)
+    monkeypatch.setattr(evaluation, "FOLD_LIMIT", 0)
+    w = numbers(np.uint8, 999, 25)
+    trace = Trace(Guards())
+    with trace:
+        x = trace.input(dtypes.uint8, (4,))
+        sums = np.abs(w.astype(np.int64) - 120).sum(axis=tuple(axes))
+        assert largest_sum(x, centred(constant(w), 120), axes) == 255 * sums.max()
 
 
 def test_bounds() -> None:

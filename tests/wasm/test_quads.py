@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from numpy.testing import assert_array_equal
 
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.evaluation import evaluate
+from sardonyx_wasm.legalization import quads
 from sardonyx_wasm.legalization.quads import Quads, further, in_quads
 from sardonyx_wasm.routines.quads import WIDTH
 from tests.support import require
@@ -48,7 +50,7 @@ def multiplied(x: Array, w: Array, zero: int, features: frozenset[str] = RELAXED
 def test_sizes(rows: int, depth: int, columns: int, features: frozenset[str]) -> None:
     x = np.random.default_rng(1).integers(0, 256, (rows, depth)).astype(np.uint8)
     w = weights(depth, columns, 20)
-    if further(w) is None:
+    if further(lambda begin, end: w[:, begin:end], w.shape) is None:
         w = np.clip(w, -64, 64)
     wanted = (x.astype(np.int64) - 131) @ w.astype(np.int64)
     assert_array_equal(multiplied(x, w, 131, features, split=True), wanted)
@@ -75,12 +77,23 @@ def test_more_than_bytes() -> None:
     assert_array_equal(multiplied(x, w, 9), (x.astype(np.int64) - 9) @ w.astype(np.int64))
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.float32])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_stored_otherwise(dtype: type[np.generic], order: Literal["C", "F"]) -> None:
+    w = weights(33, 70, 22)
+    x = np.random.default_rng(1).integers(0, 256, (3, 33)).astype(np.uint8)
+    wanted = (x.astype(np.int64) - 9) @ w.astype(np.int64)
+    assert_array_equal(multiplied(x, np.asarray(w, dtype, order=order), 9), wanted)
+
+
 def test_too_many_elements_are_left_alone() -> None:
     w = np.random.default_rng(0).integers(-128, 128, (64, 64)).astype(np.int8)
     assert in_quads(constant(w)) is None
 
 
-def test_matrices_in_a_stack() -> None:
+@pytest.mark.parametrize("block", [quads.BLOCK, 1])
+def test_matrices_in_a_stack(monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(quads, "BLOCK", block)
     w = np.stack([weights(20, 40, 18, seed) for seed in range(3)])
     found = in_quads(constant(w))
     assert isinstance(found, Quads)

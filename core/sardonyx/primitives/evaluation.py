@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
 
 import numpy as np
 
@@ -20,6 +21,10 @@ DEAR |= {"suppression", "top_k", "tree_ensemble"}
 
 EVALUATE_LIMIT = 1 << 24
 """Elements up to which primitives on constants are evaluated because the plan depends on them."""
+
+
+Columns: TypeAlias = Callable[[int, int], np.ndarray]
+"""What gives the elements of an Array from one place along its last axis to another."""
 
 
 def _is_dear(equation: Equation, feeds: Mapping[Array, np.ndarray] | None) -> bool:
@@ -50,6 +55,26 @@ def evaluate(array: Array, feeds: dict[Array, np.ndarray] | None = None) -> np.n
             results = equation.primitive.numpy(*(values[item] for item in equation.inputs), **equation.params)
             values.update((item, result) for item, result in zip(equation.outputs, results, strict=True))
     return values[array]
+
+
+def columns_of(array: Array) -> Columns | None:
+    """What evaluates an Array part by part, however large it is; None where it does not depend on constants alone."""
+    equation = array.equation
+    if array.value is None and equation is not None and equation.primitive.name in ("cast", "elementwise"):
+        operands = [columns_of(x) for x in equation.inputs]
+        known = [operand for operand in operands if operand is not None]
+        if len(known) < len(operands):
+            return None
+
+        def computed(begin: int, end: int) -> np.ndarray:
+            result: np.ndarray = equation.primitive.numpy(*(read(begin, end) for read in known), **equation.params)[0]
+            return result
+
+        return computed
+    value = evaluate(array)
+    if value is None:
+        return None
+    return lambda begin, end: value[..., begin:end] if value.ndim and value.shape[-1] > 1 else value
 
 
 def is_small(shape: Shape) -> bool:

@@ -20,7 +20,8 @@ from .legalizer import Legalizer
 Rule: TypeAlias = Callable[[Legalizer, Equation], bool]
 
 _FOLLOWING: dict[str, Rule] = {
-    **dict.fromkeys(["elementwise", "cast", "pad", "slice", "reduce_window", "gather"], Legalizer.follow),
+    **dict.fromkeys(["elementwise", "pad", "slice", "reduce_window", "gather"], Legalizer.follow),
+    "cast": Legalizer.cast,
     "concat": Legalizer.concat,
 }
 _RULES = {
@@ -87,8 +88,10 @@ def legalize(trace: Trace, origins: Collection[int], target: str) -> None:
         legalizer.run(lambda equation: equation.origin in origins and pooling.write(legalizer, equation))
     tables = None
     if any(x.dtype in (dtypes.int8, dtypes.uint8) for equation in trace.equations for x in equation.inputs):
+        from .centring import centre
         from .tables import Tables
 
+        centre(legalizer, origins)
         tables = Tables(trace, origins)
 
     def rewrite(equation: Equation) -> bool:

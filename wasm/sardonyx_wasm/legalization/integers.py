@@ -25,7 +25,7 @@ from .. import primitives as own
 from ..device import blas
 from . import products
 from .convolutions import bordered, convolve, trimmed
-from .legalizer import Legalizer
+from .legalizer import EXACT, Legalizer
 from .quads import in_quads
 
 FEWEST = 512
@@ -48,8 +48,6 @@ MOST = 4
 _CONVERTED = frozenset({"broadcast", "cast", "reshape"})
 _MIDDLE = 128
 """What makes bytes without a sign such with one."""
-_EXACT = 1 << 24
-"""Integers up to here are numbers of float32."""
 
 
 def _is_small(dtype: dtypes.DType, *operands: Array) -> bool:
@@ -100,6 +98,8 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, o
         result = _by_floats(
             first, second, (-1, -2), parts, lambda x, y: products.matmul(legalizer, x, y, dtypes.float32)
         )
+        if parts == 1:
+            legalizer.largest[result] = EXACT
     elif result is None:
         result = matmul(legalizer, first, second)
     legalizer.define_reshaped(output, p.cast(result, output.dtype))
@@ -165,10 +165,10 @@ def _parts(legalizer: Legalizer, work: int, x: Array, w: Array, axes: Collection
     is_sized = all(isinstance(w.shape[axis], int) for axis in axes)
     if not is_sized or legalizer.target != "wasmtime" or work < blas.FEWEST:
         return 0
-    if largest_sum(x, w, axes) <= _EXACT:
+    if largest_sum(x, w, axes) <= EXACT:
         return 1
     depth = prod(int(w.shape[axis]) for axis in axes)
-    most = _EXACT // max(1, prod(max(map(abs, bounds(operand))) for operand in (x, w)))  # terms of a sum
+    most = EXACT // max(1, prod(max(map(abs, bounds(operand))) for operand in (x, w)))  # terms of a sum
     each = most * int(size) // depth
     return parts if each and (parts := -(-int(size) // each)) <= MOST else 0
 
@@ -229,7 +229,7 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     axes, groups = range(1, w.rank), params["groups"]
     work = hint(output.size) * prod(int(w.shape[axis]) for axis in axes)
     largest = largest_sum(x, w, axes)
-    parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= _EXACT
+    parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= EXACT
     if parts:
         strides, dilations, low = lines
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
-from sardonyx.primitives.array import Array
+from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.trace import Trace
 
 from ..routines.tile import panel_width
+
+EXACT = 1 << 24
+"""Integers up to here are numbers of float32."""
 
 
 class Legalizer(ChannelsLast):
@@ -18,3 +22,13 @@ class Legalizer(ChannelsLast):
         self.width = panel_width(target)
         self.largest: dict[Array, int] = {}
         """How large the integers can be that an Array has from float32, which holds them."""
+
+    def cast(self, equation: Equation) -> bool:
+        """cast of integers that were floats to floats -> these floats"""
+        (output,), (x,) = equation.outputs, equation.inputs
+        while x.equation is not None and x.equation.primitive.name == "reshape":
+            (x,) = x.equation.inputs
+        if output.dtype is not dtypes.float32 or x.equation is None or self.largest.get(x, EXACT + 1) > EXACT:
+            return self.follow(equation)
+        self.define_reshaped(output, x.equation.inputs[0])
+        return True

@@ -14,12 +14,9 @@ from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import same_shape
 
 from ..routines.requantize import STEP
-from .legalizer import Legalizer
+from .legalizer import EXACT, Legalizer
 
 Values: TypeAlias = npt.NDArray[Any]
-
-_EXACT = 1 << 24
-"""Integers up to here are numbers of float32."""
 
 
 class Sums(NamedTuple):
@@ -41,8 +38,8 @@ class Sums(NamedTuple):
         count = max(self.bias.size, self.scale.size)
         period = lcm(count, STEP)
         bias, scale = (np.resize(np.broadcast_to(part, (count,)), period) for part in (self.bias, self.scale))
-        largest = legalizer.largest.get(source, _EXACT + 1)
-        if source.equation is not None and largest + int(np.abs(self.bias.astype(np.int64)).max()) <= _EXACT:
+        largest = legalizer.largest.get(source, EXACT + 1)
+        if source.equation is not None and largest + int(np.abs(self.bias.astype(np.int64)).max()) <= EXACT:
             source, bias = source.equation.inputs[0], bias.astype(np.float32)
         limits = np.array([self.low - self.zero, self.high - self.zero, 0], np.float32)
         return source, constant(bias, source.dtype), constant(scale), constant(limits)

@@ -60,7 +60,7 @@ def product(unit: Unit) -> Function:
 
 def _write_product(unit: Unit) -> Function:
     is_fused = "relaxed-simd" in unit.features
-    tiles = [_write_tile(unit, height, is_fused) for height in range(1, (_HEIGHT if is_fused else 1) + 1)]
+    tiles = [_write_tile(unit, height, is_fused) for height in range(1, _HEIGHT + 1)]
     further = _write_further(unit)
     with unit.module.function("product_quads", dict.fromkeys(_PRODUCT, i32)) as f:
         moved = f.let(_signs(is_fused))
@@ -129,49 +129,56 @@ def _write_tile(unit: Unit, height: int, is_fused: bool) -> Function:
     """The function of `height` rows times some panels, all of whose columns are written."""
     with unit.module.function(f"tile_quads_{height}", dict.fromkeys(_TILE, i32)) as f:
         a = [f.local(i32) for _ in range(height)]
-        parts = 1 if is_fused else 2  # without it, a vector has the sums of two pairs of two columns
-        sums = [[f.local(i32x4) for _ in range(parts * _VECTORS)] for _ in a]
-        moved, one, quads = f.let(i32x4.splat(f.moved)), f.local(i32x4), f.local(i8x16)
-        factor, wide = f.let(i32x4.splat(f.factor)), f.local(i16x8)
+        # Without it, a vector has the sums of two pairs of two columns: two rows leave registers for half a panel.
+        parts, wide = (1, _VECTORS) if is_fused else (2, _VECTORS // height)
+        sums = [[f.local(i32x4) for _ in range(parts * wide)] for _ in a]
+        moved, factor = f.let(i32x4.splat(f.moved)), f.let(i32x4.splat(f.factor))
+        one, rows, pairs, w = f.local(i32x4), [f.local(i16x8) for _ in a], f.local(i16x8), f.local(i32)
         # Hosts read all that a turn of the loop reads before they multiply: two rows leave no registers for more.
         unroll = 2 if height == 1 else 1
         end = f.let(f.a + (f.a_row & -4 * unroll))
 
-        def steps(count: int) -> None:
+        def fused(offset: int, step: int) -> None:
+            for x, line in zip(a, sums, strict=True):
+                f.set(one, i32x4.load32_splat(x, offset=4 * step) ^ moved)
+                for v, z in enumerate(line):
+                    b = i8x16.load(w, offset=offset + 16 * v)
+                    f.set(z, i32x4.relaxed_dot_i8x16_i7x16_add_s(b, one.as_(i8x16), z))
+
+        def plain(offset: int, step: int) -> None:
+            for x, row in zip(a, rows, strict=True):
+                f.set(row, i16x8.extend_low_i8x16_u(i32x4.load32_splat(x, offset=4 * step).as_(i8x16)))
+            for v in range(parts * wide):
+                f.set(pairs, i16x8.load8x8_s(w, offset=offset + 8 * v))
+                for row, line in zip(rows, sums, strict=True):
+                    f.set(line[v], line[v] + i32x4.dot_i16x8_s(row, pairs))
+
+        def steps(count: int, first: int) -> None:
             for step in range(count):
-                for x, line in zip(a, sums, strict=True):
-                    f.set(one, i32x4.load32_splat(x, offset=4 * step) ^ moved)
-                    if not is_fused:
-                        f.set(wide, i16x8.extend_low_i8x16_u(one.as_(i8x16)))
-                    for v in range(_VECTORS):
-                        w = i8x16.load(f.b, offset=16 * (step * _VECTORS + v))
-                        if is_fused:
-                            f.set(line[v], i32x4.relaxed_dot_i8x16_i7x16_add_s(w, one.as_(i8x16), line[v]))
-                            continue
-                        f.set(quads, w)
-                        for half, z in zip(("low", "high"), line[2 * v : 2 * v + 2], strict=True):
-                            pairs = getattr(i16x8, f"extend_{half}_i8x16_s")(quads)
-                            f.set(z, z + i32x4.dot_i16x8_s(wide, pairs))
+                (fused if is_fused else plain)(16 * (step * _VECTORS + first), step)
             for x in a:
                 f.set(x, x + 4 * count)
-            f.set(f.b, f.b + 16 * _VECTORS * count)
+            f.set(w, w + 16 * _VECTORS * count)
 
         with f.while_(f.panels > 0):
-            for row, x in enumerate(a):
-                f.set(x, f.a + f.a_row * row)
-            for z in (z for line in sums for z in line):
-                f.set(z, i32x4.const(0, 0, 0, 0))
-            with f.while_(a[0] != end):
-                steps(unroll)
-            if unroll > 1:
-                with f.if_(f.a_row & 4):
-                    steps(1)
-            first = [f.let(i32x4.load(f.sums, offset=16 * v) * factor) for v in range(_VECTORS)]
-            for row, line in enumerate(sums):
-                whole = line if is_fused else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(_VECTORS)]
-                at = f.let(f.c + f.c_row * row)
-                for v, (start, total) in enumerate(zip(first, whole, strict=True)):
-                    f.store(at, total + start, offset=16 * v)
+            for first in range(0, _VECTORS, wide):
+                f.set(w, f.b)
+                for row, x in enumerate(a):
+                    f.set(x, f.a + f.a_row * row)
+                for z in (z for line in sums for z in line):
+                    f.set(z, i32x4.const(0, 0, 0, 0))
+                with f.while_(a[0] != end):
+                    steps(unroll, first)
+                if unroll > 1:
+                    with f.if_(f.a_row & 4):
+                        steps(1, first)
+                start = [f.let(i32x4.load(f.sums, offset=16 * (first + v)) * factor) for v in range(wide)]
+                for row, line in enumerate(sums):
+                    whole = line if is_fused else [_of_pairs(*line[2 * v : 2 * v + 2]) for v in range(wide)]
+                    at = f.let(f.c + f.c_row * row)
+                    for v, (begin, total) in enumerate(zip(start, whole, strict=True)):
+                        f.store(at, total + begin, offset=16 * (first + v))
+            f.set(f.b, w)
             f.set(f.sums, f.sums + _ROW)
             f.set(f.c, f.c + _ROW)
             f.set(f.panels, f.panels - 1)

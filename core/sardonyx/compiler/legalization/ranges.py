@@ -14,6 +14,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.evaluation import columns_of
 
 Range: TypeAlias = tuple[int, int]
 
@@ -23,6 +24,7 @@ DEEPEST = 12
 _MOVES = frozenset({"reshape", "transpose", "broadcast", "slice", "flip", "gather"})
 _NARROW = frozenset({"int", "uint", "bool"})
 _CLOSE = 1 << 22
+_BLOCK = 1 << 18  # elements that are summed in one go
 
 
 def _masked(x: Range, y: Range) -> Range | None:
@@ -117,9 +119,18 @@ def largest_sum(x: Array, w: Array, axes: Collection[int]) -> int:
     """How large the sums of products of x and what lies along these axes of w can be, either way."""
     most = max(map(abs, bounds(x)))
     widest = most * prod(int(w.shape[axis]) for axis in axes) * max(map(abs, bounds(w)))
-    while w.equation is not None and w.equation.primitive.name == "cast" and w.equation.inputs[0].dtype.is_int:
-        w = w.equation.inputs[0]
-    if widest < _CLOSE or w.value is None:
+    if widest < _CLOSE or (read := columns_of(uncast(w))) is None:
         return widest
-    sizes = np.abs(w.value, dtype=np.result_type(w.value, np.int16))
-    return most * int(sizes.sum(axis=tuple(axes), dtype=np.int64).max(initial=0))
+    columns, along = int(w.shape[-1]), tuple(axis % w.rank for axis in axes)
+    step = max(1, _BLOCK * columns // max(1, int(w.size)))
+    parts = (read(begin, begin + step) for begin in range(0, columns, step))
+    sums = [np.abs(x, dtype=np.result_type(x, np.int16)).sum(axis=along, dtype=np.int64) for x in parts]
+    whole = sum(sums) if w.rank - 1 in along else np.concatenate(sums, axis=-1)
+    return most * int(np.max(whole, initial=0))
+
+
+def uncast(x: Array) -> Array:
+    """The integers that an Array of integers was cast from."""
+    while x.equation is not None and x.equation.primitive.name == "cast" and x.equation.inputs[0].dtype.is_int:
+        x = x.equation.inputs[0]
+    return x
