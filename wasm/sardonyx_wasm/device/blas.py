@@ -41,7 +41,7 @@ RANGES = 2
 """Tasks for each thread, where they are small."""
 READ = 8
 """Multiplications that take as long as reading an element of a large matrix from memory."""
-SHARED = 1 << 21
+SHARED = 1 << 20
 """Multiplications from which on it is worth waking other threads."""
 MOST_PLACES = 128
 """Places where a product is remembered."""
@@ -264,7 +264,7 @@ class Product:
 
     def is_wide(self, threads: int) -> bool:
         """Whether so many threads had better divide the panels than the rows: they then read less."""
-        if self.rows >= _FEW * threads and self.columns <= self.rows:
+        if self.rows >= _FEW * threads and self.depth * self.columns < 2 * self.rows * (self.depth + self.columns):
             return False
         most = -(-len(self.panels) // threads) * threads
         return len(self.panels) >= threads and (self.rows < _FEW * threads or most <= _UNEVEN * len(self.panels))
@@ -275,12 +275,11 @@ class Product:
         block = self.depth // self.pieces * min(self.rows * self.b.width, self.rows * self.columns)
         if block > SMALL and self.most >= self.rows:  # OpenBLAS sums small ones in another order
             threads = max(1, min(threads, self.rows * self.depth * self.columns // (2 * SMALL)))
-        found = []
-        ends = [self.cut(units * number // threads) for number in range(1, threads + 1)]
-        start = 0
-        for end in ends:
+        found, start = [], 0
+        for end in [self.cut(units * number // threads) for number in range(1, threads + 1)]:
             while start < end:
-                stop = end if end - start <= size else self.cut(start + size)
+                bands = -(-(end - start) // size)
+                stop = end if bands == 1 else min(end, self.cut(start + -(-(end - start) // bands)))
                 found.append(range(start, stop))
                 start = stop
         return found
@@ -291,10 +290,10 @@ class Product:
         return HEIGHT // gcd(self.unit, HEIGHT)
 
     def cut(self, unit: int) -> int:
-        """Where rows may be divided at a unit or before: no sum depends on it."""
+        """Where rows may be divided near a unit: no sum depends on it."""
         units = self.rows // self.unit
-        place = unit - unit % self.grain
-        if unit >= units:
+        place = (unit + self.grain // 2) // self.grain * self.grain
+        if unit >= units or place >= units:
             return units
         return place if (units - place) * self.unit >= HEIGHT else max(0, place - self.grain)
 
