@@ -9,8 +9,9 @@ TRIES = 5
 """Times that are kept of each way; the median counts, since a machine does other things as well."""
 BEGINNING = 2
 """Uses of each way that tell nothing, since what they need is made then."""
-PERIOD = 64
-"""After so many uses the way that is not taken is tried again."""
+PERIOD, SHORT_PERIOD = 64, 12
+"""After so many uses the way that is not taken is tried again: sooner at first, when a process does much else."""
+_LONG = 10 * SHORT_PERIOD
 GAIN = 0.97
 """How much of the first way's time the second may take at most: it costs more than time."""
 
@@ -36,7 +37,8 @@ class Trial:
         self._uses += 1
         if self._uses <= 2 * (TRIES + BEGINNING):
             return self._uses % 2
-        return self._best if self._uses % PERIOD else 1 - self._best
+        period = PERIOD if self._uses > _LONG else SHORT_PERIOD
+        return self._best if self._uses % period else 1 - self._best
 
     def took(self, way: int, seconds: float) -> None:
         """Remember how long a use took; where the work differs, divided by how much there was."""

@@ -38,7 +38,9 @@ SCRATCH = 1 << 14
 COMMON = 1 << 22
 """Bytes of them that all threads may make together, if matrices are what takes longer to read."""
 RANGES = 2
-"""Tasks for each thread, where they are small."""
+"""Parts for each thread at most, where a product is divided for them alone,"""
+LEAST = 1 << 23
+"""and the multiplications of one at least."""
 READ = 8
 """Multiplications that take as long as reading an element of a large matrix from memory."""
 SHARED = 1 << 20
@@ -257,6 +259,23 @@ class Product:
         found.a, found.c = (x._replace(between=rows * x.row) for x in (self.a, self.c))
         found._known, found._rights, found._lefts, found._results = {}, {}, {}, {}
         return found
+
+    def matrices(self, which: range) -> Product:
+        """Some of the products, where none share an operand."""
+        x, w, y = self.addresses
+        a = self.a._replace(address=x + which.start * self.a.between)
+        b = self.b._replace(address=w + which.start * self.b.between)
+        c = self.c._replace(address=y + which.start * self.c.between)
+        return Product((len(which), self.rows, self.depth, self.columns), self.most, a, b, c, self.unit, self.pieces)
+
+    @property
+    def is_stack(self) -> bool:
+        """Whether there are several, and none share an operand."""
+        return self.count > 1 and self.unit == 1 and self.shared == Sharing((1, self.count), (1, self.count))
+
+    def ranges(self, threads: int) -> int:
+        """How many parts there should be for so many threads: each takes long enough to be worth a call."""
+        return threads * max(1, min(RANGES, self.work // (threads * LEAST)))
 
     def sharers(self, threads: int) -> int:
         """How many threads do it, of so many."""

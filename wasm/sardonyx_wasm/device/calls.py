@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blas import BAND, COMMON, LANES, RANGES, ArrayAt, Numbers, Product, Step, part
+from .blas import BAND, COMMON, LANES, ArrayAt, Numbers, Product, Step, part
 from .heights import whole
 from .products import multiply
 
@@ -44,7 +44,7 @@ class Call:
     def __init__(self, product: Product, array: ArrayAt, threads: int = 1, stages: tuple[str, ...] = ()) -> None:
         self.work = product.work
         self.threads = threads = product.sharers(threads)
-        self._product, self._array = product, array
+        self._array = array
         self._bound: dict[tuple[int, int], list[Step]] = {}
         self._place = 0
         units, panels = range(product.rows // product.unit), product.panels
@@ -53,11 +53,18 @@ class Call:
         self.layout: Layout | None = None
         if stages:
             size, self.layout = _layout(product, stages, is_wide, len(units))
-        if is_wide and (self.layout is None or self.layout.is_common):
-            count = min(len(panels), RANGES * threads)
-            self.parts = [(units, part(panels, k, count)) for k in range(count)]
+        count = product.ranges(threads)
+        self.parts: list[tuple[Product, range, range]]
+        """Which products, units and panels each part is."""
+        if threads > 1 and not stages and product.is_stack and product.count >= threads:
+            count = min(count, product.count)
+            these = [part(range(product.count), k, count) for k in range(count)]
+            self.parts = [(product.matrices(matrices), units, panels) for matrices in these]
+        elif is_wide and (self.layout is None or self.layout.is_common):
+            count = min(count, len(panels))
+            self.parts = [(product, units, part(panels, k, count)) for k in range(count)]
         else:
-            self.parts = [(units, panels) for units in product.parts(threads, size)]
+            self.parts = [(product, units, panels) for units in product.parts(threads, size)]
         self.room = 0
         """Bytes of memory that it needs."""
         if self.layout:
@@ -76,8 +83,8 @@ class Call:
 
     def _bind(self, number: int, thread: int) -> list[Step]:
         """What to call for a part."""
-        units, panels = self.parts[number]
-        product, layout = self._product, self.layout
+        product, units, panels = self.parts[number]
+        layout = self.layout
         spare: dict[Numbers, np.ndarray] = {}
         source = target = None
         if layout:

@@ -109,7 +109,7 @@ class Hosted:
         product = whole.product.at(self._addresses, self._shared_rights if self._products.has_constant else {})
         call, ends = calls.Call(product, self._array, self._threads, self._stages), None
         if call.layout and not call.layout.is_common:
-            places = [*accumulate([len(units) for units, _ in call.parts], initial=0)]
+            places = [*accumulate([len(units) for _, units, _ in call.parts], initial=0)]
             ends = Allocation(self._host, 4 * len(places))
             self._host.array(ends.address, (len(places),), np.uint32)[:] = places
         found = self._calls[params] = _Bound(call, ends)

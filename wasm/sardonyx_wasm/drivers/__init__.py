@@ -158,4 +158,4 @@ def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None
         call(begin, end)
         f.call(finish, f.counter, end - begin, f.units)
         f.br(again)
-    f.call(join, f.counter, f.units)
+    hosted.remember(unit, f, join(f.counter, f.units))

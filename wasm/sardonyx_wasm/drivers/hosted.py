@@ -42,10 +42,10 @@ from ..code import Code, Unit
 from ..routines.frame import least
 from .synchronize import MOST
 
-AT, COUNTER, PART, NEXT, END = 0, 4, 8, 12, 16
+AT, COUNTER, PART, NEXT, END, WAITED = 0, 4, 8, 12, 16, 20
 """Bytes in the record of a thread."""
-_STAGGER = 600
-"""Turns in which Python lets another thread go that wants to work as well: some microseconds."""
+_STAGGER = 24000
+"""Turns in which a thread gets through Python: some microseconds."""
 
 
 def stages(routine: Routine) -> dict[str, Routine]:
@@ -107,10 +107,10 @@ def launcher(
         with f.if_(i32.lt_u(part, count)):
             stage("before", SEEN_ROW, i32.const(0), lambda rows: (i32.load(f.words, offset=4 * X), rows))
             f.store(record, part + 1, offset=PART)
-            _stagger(f, f.thread)
+            _stagger(f, record)
             f.return_(i32.load(f.words, offset=4 * BASE) + 2)
         if synchronizers:
-            f.call(synchronizers[2], f.counter, count)
+            remember(unit, f, synchronizers[2](f.counter, count))
         f.return_(0)
     return f
 
@@ -131,11 +131,24 @@ def _next(f: Function, part: Variable, count: Expr, record: Expr, take: Function
     f.store(record, part + 1, offset=NEXT)
 
 
-def _stagger(f: Function, thread: Expr) -> None:
-    """Have threads that come at the same time leave one after another: Python lets one in at a time."""
-    turns = f.local(i32, init=thread * _STAGGER)
-    with f.while_(turns):
-        f.set(turns, turns - 1)
+def remember(unit: Unit, f: Function, waited: Expr) -> None:
+    """Have the record of the thread tell how long it waited for others."""
+    if unit.target == "wasmtime":
+        f.store(i32.load(f.state, offset=RECORDS) + f.thread * RECORD, waited, offset=WAITED)
+    else:
+        f.do(waited)
+
+
+def _stagger(f: Function, record: Expr) -> None:
+    """Have those who waited leave after the one that they waited for, one after another.
+
+    Python lets one thread in at a time, and to be let in later takes much longer than that.
+    """
+    turns = f.local(i32)
+    with f.if_(i32.load(record, offset=WAITED)):
+        f.set(turns, f.select(f.thread, f.thread, 1) * _STAGGER)
+        with f.while_(turns):
+            f.set(turns, turns - 1)
 
 
 def walk(module: Module, first: Expr, launch: Callee) -> None:

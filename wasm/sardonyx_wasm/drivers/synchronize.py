@@ -56,12 +56,13 @@ def finish(module: Module, sleeps: bool) -> Function:
 
 
 def join(module: Module, sleeps: bool) -> Function:
-    """A function (counter, units) that returns when all units of a launch are done."""
-    with module.function("join", {"counter": i32, "units": i32}) as f:
+    """A function (counter, units) that returns when all units of a launch are done, and how long that took."""
+    with module.function("join", {"counter": i32, "units": i32}, [i32]) as f:
         turns, done = f.local(i32), f.local(i32)
         with f.while_(i32.lt_u(f.tee(done, op("i32.atomic.load", f.counter, offset=_DONE)), f.units)):
             f.set(turns, turns + 1)
             if sleeps:
                 with f.if_(turns > _PATIENCE):
                     f.do(op("memory.atomic.wait32", f.counter, done, _LONGEST, offset=_DONE))
+        f.return_(turns)
     return f
