@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from functools import partial
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -66,7 +67,8 @@ def convolve(
     direct = out is not None and out.dtype == work
     result = out if out is not None and direct else np.empty((len(x), len(w), *(max(0, n) for n in sizes)), work)
     with np.errstate(all="ignore"):
-        _correlate(wide, kernel, strides, dilations, low, groups, result)
+        for step in correlation(wide, kernel, strides, dilations, low, groups, result, _room):
+            step()
     return result if direct else _into(out, narrowed(result, x.dtype))
 
 
@@ -81,7 +83,15 @@ COLUMN_BYTES = 1 << 21
 """Bytes of columns that a convolution makes at a time: what stays in the cache until it is multiplied."""
 
 
-def _correlate(
+Room: TypeAlias = Callable[[int, Sequence[int], "np.dtype[Any]"], np.ndarray]
+"""Gives memory for one purpose (a number) and an array's shape and type, until the next step with that purpose."""
+
+
+def _room(purpose: int, shape: Sequence[int], dtype: np.dtype[Any]) -> np.ndarray:
+    return np.empty(shape, dtype)
+
+
+def correlation(
     x: np.ndarray,
     w: np.ndarray,
     strides: Sequence[int],
@@ -89,8 +99,13 @@ def _correlate(
     low: Sequence[int],
     groups: int,
     result: np.ndarray,
-) -> None:
-    """The product of the kernel and the columns that its windows see (im2col), in blocks of groups and rows."""
+    room: Room,
+) -> Iterator[Callable[[], Any]]:
+    """Steps to the product of the kernel and the columns that its windows see (im2col), by blocks of groups and rows.
+
+    Steps can be called any number of times, in their order, if x and w are C-contiguous but for one axis, and `room`
+    gives the same memory for a purpose.
+    """
     spatial, kernel = result.shape[2:], w.shape[2:]
     if not result.size:
         return
@@ -100,6 +115,10 @@ def _correlate(
     lines, seen = (kernel[0], (1, *kernel[1:])) if shared else (1, kernel)
     taps = prod(seen)
     weights = w.reshape(groups, filters, channels, lines, taps).transpose(3, 0, 1, 2, 4)
+    if lines > 1:
+        ordered = room(0, weights.shape, w.dtype)
+        yield partial(np.copyto, ordered, weights)
+        weights = ordered
     weights = weights.reshape(lines, groups, filters, channels * taps)
     if groups == 1:  # then the images are worked on together, as groups of equal weights
         weights = np.broadcast_to(weights, (lines, len(x), filters, channels * taps))
@@ -111,7 +130,7 @@ def _correlate(
         if plain:
             places = prod(spatial)
             flat = planes.reshape(groups, channels, places)
-            products.matmul(weights[0], flat, out=sums.reshape(groups, filters, places))
+            yield partial(products.matmul, weights[0], flat, sums.reshape(groups, filters, places))
             continue
         for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize):
             span = spatial[0] if rows == slice(None) else rows.stop - rows.start
@@ -119,14 +138,27 @@ def _correlate(
             count = span + (lines - 1) * dilations[0]
             windows = [(count, strides[0], dilations[0], low[0] - (rows.start or 0) * strides[0])]
             windows += list(zip(spatial[1:], strides[1:], dilations[1:], low[1:], strict=True))
-            columns = _columns(planes[part], seen, windows).reshape(len(block), channels * taps, count * line)
-            direct = block.reshape(len(block), filters, span * line) if block.flags.c_contiguous else None
-            total = products.matmul(weights[0, part], columns[..., : span * line], out=direct)
+            view = yield from _seen(planes[part], seen, windows, room)
+            columns = room(2, view.shape, x.dtype)
+            # In one go: threads that come back to Python often are in each other's way.
+            yield partial(np.copyto, columns, view)
+            columns = columns.reshape(len(block), channels * taps, count * line)
+            joined = _joined(block, (len(block), filters, span * line))
+            total = room(3, (len(block), filters, span * line), x.dtype) if joined is None else joined
+            yield partial(products.matmul, weights[0, part], columns[..., : span * line], total)
             for k in range(1, lines):
                 start = k * dilations[0] * line
-                total += products.matmul(weights[k, part], columns[..., start : start + span * line])
-            if direct is None:
-                block[...] = total.reshape(block.shape)
+                product = room(4, total.shape, x.dtype)
+                yield partial(products.matmul, weights[k, part], columns[..., start : start + span * line], product)
+                yield partial(np.add, total, product, total)
+            if joined is None:
+                yield partial(np.copyto, block, total.reshape(block.shape))
+
+
+def _joined(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+    """The same memory with neighbouring axes joined; None where a copy would be needed."""
+    joined = array.reshape(shape)
+    return joined if np.may_share_memory(joined, array) else None
 
 
 def _blocks(groups: int, spatial: Sequence[int], nbytes: int) -> Iterator[tuple[slice, slice]]:
@@ -139,12 +171,15 @@ def _blocks(groups: int, spatial: Sequence[int], nbytes: int) -> Iterator[tuple[
         if band >= spatial[0]:
             yield part, slice(None)
             continue
-        for start in range(0, spatial[0], band):
-            yield part, slice(start, min(spatial[0], start + band))
+        count = -(-spatial[0] // band)
+        for number in range(count):
+            yield part, slice(spatial[0] * number // count, spatial[0] * (number + 1) // count)
 
 
-def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, int, int, int]]) -> np.ndarray:
-    """What each tap sees, [groups, channels, *kernel, *places] of x [groups, channels, *spatial].
+def _seen(
+    x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, int, int, int]], room: Room
+) -> Generator[Callable[[], Any], None, np.ndarray]:
+    """What each tap sees, [groups, channels, *kernel, *places] of x [groups, channels, *spatial], as a view.
 
     Each of `windows` is a number of places, the stride and dilation along an axis, and the width of zeros before it.
     """
@@ -152,31 +187,27 @@ def _columns(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, 
     for taps, size, (count, stride, dilation, low) in zip(kernel, x.shape[2:], windows, strict=True):
         below.append(low)
         above.append((count - 1) * stride + (taps - 1) * dilation + 1 - low - size)
-    seen = bordered(x, below, above)
-    if prod(kernel) > MANY_TAPS:
-        return _seen_at_once(seen, kernel, windows)
-    columns = np.empty((*x.shape[:2], *kernel, *(window[0] for window in windows)), x.dtype)
-    for tap in np.ndindex(*kernel):
-        starts = [k * dilation for k, (_, _, dilation, _) in zip(tap, windows, strict=True)]
-        ends = [start + (count - 1) * stride + 1 for start, (count, stride, _, _) in zip(starts, windows, strict=True)]
-        places: list[Any] = [slice(a, b, window[1]) for a, b, window in zip(starts, ends, windows, strict=True)]
-        columns[(slice(None), slice(None), *tap)] = seen[(..., *places)]
-    return columns
+    sides = zip(x.shape[2:], below, above, strict=True)
+    kept: list[Any] = [slice(max(0, -a), size - max(0, -b)) for size, a, b in sides]
+    inside = x[(..., *kept)]
+    before, after = ([max(0, width) for width in side] for side in (below, above))
+    if any(before) or any(after):
+        sizes = inside.shape[2:]
+        wide = room(
+            1, (*x.shape[:2], *(a + size + b for a, size, b in zip(before, sizes, after, strict=True))), x.dtype
+        )
+        yield partial(wide.fill, 0)
+        places: list[Any] = [slice(a, a + size) for a, size in zip(before, sizes, strict=True)]
+        yield partial(np.copyto, wide[(..., *places)], inside)
+        inside = wide
+    inner = [step * dilation for step, (_, _, dilation, _) in zip(inside.strides[2:], windows, strict=True)]
+    outer = [step * stride for step, (_, stride, _, _) in zip(inside.strides[2:], windows, strict=True)]
+    shape = (*x.shape[:2], *kernel, *(window[0] for window in windows))
+    return np.lib.stride_tricks.as_strided(inside, shape, (*inside.strides[:2], *inner, *outer), writeable=False)
 
 
 FEW_SUMS = 48
 """Results of a group up to which its columns take about as long to copy as to multiply."""
-MANY_TAPS = 32
-"""Taps beyond which it takes longer to copy what each of them sees than to copy all in one go."""
-
-
-def _seen_at_once(x: np.ndarray, kernel: Sequence[int], windows: Sequence[tuple[int, int, int, int]]) -> np.ndarray:
-    """The columns of an x that has its border already."""
-    inner = [step * dilation for step, (_, _, dilation, _) in zip(x.strides[2:], windows, strict=True)]
-    outer = [step * stride for step, (_, stride, _, _) in zip(x.strides[2:], windows, strict=True)]
-    shape = (*x.shape[:2], *kernel, *(window[0] for window in windows))
-    view = np.lib.stride_tricks.as_strided(x, shape, (*x.strides[:2], *inner, *outer), writeable=False)
-    return np.ascontiguousarray(view)
 
 
 def _scattered(
