@@ -149,6 +149,7 @@ def test_shared_products_are_those_of_numpy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(products, "SHARE", 1)
+    monkeypatch.setattr(products, "_is_exact", lambda *_: True)
     rng = np.random.default_rng(0)
     a, b = (view(rng.integers(-9, 9, shape).astype(np.float64)) for shape in (left, right))
     expected = np.einsum("...ij,...jk->...ik", a, b)
@@ -162,6 +163,22 @@ def test_shared_products_are_those_of_numpy(
     crew.dismiss()
     assert seen == ([3] if a.size and b.size else [])
     assert found is out or not into
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"), [(64, 1500, 384), (31, 800, 1111), (300, 90, 700), (1, 3000, 5000), (900, 4000, 3)]
+)
+def test_shared_products_have_the_same_bits(rows: int, depth: int, columns: int, dtype: type) -> None:
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(rows, depth)).astype(dtype), rng.normal(size=(depth, columns)).astype(dtype)
+    crew = Crew(3)
+    with threads.one_thread:
+        expected = np.matmul(a, b)
+        with products.shared(crew):
+            found = products.matmul(a, b)
+    crew.dismiss()
     np.testing.assert_array_equal(found, expected)
 
 

@@ -12,8 +12,10 @@ from sardonyx.common.scoped import Scoped
 
 SHARE = 1 << 22
 """Multiplications that a thread should have: it takes a few thousand of them to wake it."""
-_GRAIN = 16
+GRAIN = 16
 """Rows or columns that BLAS takes together, or a multiple of them."""
+LEAST = 1 << 20
+"""Multiplications that a part of a product has at least: OpenBLAS has other code for those of up to 100 ** 3."""
 
 
 _active = Scoped[Crew]()
@@ -52,8 +54,16 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
         outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
         out = np.empty((*outer, rows, columns), np.result_type(a, b))
     axis = _axis(out.shape, shares)
+    if axis >= -2 and not _is_exact(out, a.shape[-1], shares):
+        return np.matmul(a, b, out=out)
     crew.run(lambda share, count: _part(a, b, out, axis, share, count), shares)
     return out
+
+
+def _is_exact(out: np.ndarray, depth: int, shares: int) -> bool:
+    """Whether parts of matrices have the bits of the whole: not in float64, of vectors, or if they are small."""
+    rows, columns = out.shape[-2:]
+    return out.dtype == np.float32 and min(rows, columns) >= 2 * shares and rows * columns * depth // shares >= LEAST
 
 
 def _axis(shape: tuple[int, ...], shares: int) -> int:
@@ -66,7 +76,7 @@ def _axis(shape: tuple[int, ...], shares: int) -> int:
 
 def _part(a: np.ndarray, b: np.ndarray, out: np.ndarray, axis: int, share: int, count: int) -> None:
     size = out.shape[axis]
-    grain = _GRAIN if axis >= -2 else 1
+    grain = GRAIN if axis >= -2 else 1
     first, last = (size if k == count else size * k // count // grain * grain for k in (share, share + 1))
     index: tuple[Any, ...] = (..., slice(first, last), *[slice(None)] * (-1 - axis))
 
