@@ -1,9 +1,9 @@
 """Kernels as Python source: loads are views, every node is one NumPy call, the last writes to the output.
 
 `factory(kernel)` compiles a function of buffers and parameters. It makes the views, and evaluates once what depends on
-indices alone; the function that it returns runs the rest. Arrays have the rank of space and reduction together, with
-size 1 along axes on which they do not depend; a chain of nodes with one reader each is computed in the output itself.
-Large arrays are worked through in blocks that stay in the cache from one call to the next.
+indices alone; what it returns runs the rest, whole or in parts. Arrays have the rank of space and reduction together,
+with size 1 along axes on which they do not depend; a chain of nodes with one reader each is computed in the output
+itself. Large arrays are worked through in blocks that stay in the cache from one call to the next.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from sardonyx.code import scalar
 from sardonyx.code.folds import identity
 from sardonyx.code.kernel import Kernel
 from sardonyx.common import dtypes
+from sardonyx.numpy_backend.division import Bound
 from sardonyx.numpy_backend.memory import flat, strided
+from sardonyx.numpy_backend.pieces import bound
 from sardonyx.providers.contract import Address
 
-Maker = Callable[[Sequence[Address], Sequence[int]], Callable[[], None]]
+Maker = Callable[[Sequence[Address], Sequence[int]], Bound]
 
 
 def factory(kernel: Kernel) -> Maker:
@@ -33,7 +35,7 @@ def factory(kernel: Kernel) -> Maker:
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> Maker:
     scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast}
-    scope |= {"axis_index": axis_index, "widened": widened, "place": place, "blocks": blocks}
+    scope |= {"axis_index": axis_index, "widened": widened, "place": place, "bound": bound}
     scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
     scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
     exec(text, scope)
@@ -59,28 +61,6 @@ def place(value: np.ndarray, outer: int, function: str) -> np.ndarray:
     return np.asarray(found, np.int32).reshape(*before, *[1] * (value.ndim - outer))
 
 
-BLOCK_BYTES = 1 << 18
-"""Bytes of the largest array in a block: a few of them fit into the second-level cache."""
-
-
-def blocks(outer: int, arrays: tuple[np.ndarray, ...]) -> list[tuple[np.ndarray, ...]]:
-    """The arrays cut along the first of the `outer` axes that is not 1, so that none is larger than a block."""
-    shape = np.broadcast_shapes(*(array.shape for array in arrays))
-    axis = next((k for k, size in enumerate(shape[:outer]) if size > 1), None)
-    largest = max(array.nbytes for array in arrays)
-    if axis is None or largest <= BLOCK_BYTES:
-        return [arrays]
-    step = max(1, shape[axis] * BLOCK_BYTES // largest)
-    before = (slice(None),) * axis
-    return [
-        tuple(
-            array[(*before, slice(start, start + step))] if array.ndim and array.shape[axis] != 1 else array
-            for array in arrays
-        )
-        for start in range(0, shape[axis], step)
-    ]
-
-
 def source(kernel: Kernel) -> str:
     """The Python source of `make(buffers, p)`."""
     return _Writer(kernel).text()
@@ -94,6 +74,7 @@ class _Writer:
         self.setup: list[str] = []
         self.body: list[str] = []
         self.arrays: list[str] = []
+        self.flats: list[str] = []
         self.fixed = [False] * len(kernel.nodes)
         self.uses = [0] * len(kernel.nodes)
         self.occupant: int | None = None
@@ -116,14 +97,12 @@ class _Writer:
             self.body.append(f"np.copyto(out, n{value})")
         lines = ["def make(buffers, p):"]
         lines += [f"    {line}" for line in self.setup]
-        if len(self.body) > 1 and kernel.space:
-            names = _tuple(["out", *self.arrays])
-            lines += [f"    parts = blocks({len(kernel.space)}, ({names}))"]
-            lines += ["    def run():", f"        for {names} in parts:"]
-            lines += [f"            {line}" for line in self.body]
-        else:
-            lines += ["    def run():", *(f"        {line}" for line in self.body)]
-        return "\n".join([*lines, "    return run"])
+        names = _tuple(["out", *self.arrays])
+        lines += ["    def run(parts):", f"        for {names} in parts:"]
+        lines += [f"            {line}" for line in self.body]
+        outer = len(kernel.space)
+        is_long = len(self.body) > 1 and outer > 0
+        return "\n".join([*lines, f"    return bound(run, {outer}, ({names}), ({_tuple(self.flats)}), {is_long})"])
 
     def _count_uses(self, value: int) -> None:
         for function, _, operands, detail in self.kernel.nodes:
@@ -161,8 +140,8 @@ class _Writer:
         if function == "const":
             code = _literal(dtype, detail)
         elif function == "index":
-            code = self._index(detail)
             fixed = all(self.fixed[k] for k, _ in detail[2])
+            code = self._index(detail, fixed)
         elif function == "cast":
             code = f"cast(n{operands[0]}, t_{dtype})"
         elif function == "bitcast":
@@ -196,13 +175,11 @@ class _Writer:
         buffer, (offset, axes, extra) = detail
         if extra:
             self.setup.append(f"b{buffer} = flat(buffers[{buffer}], t_{dtype})")
+            self.flats.append(f"b{buffer}")
             fixed = all(self.fixed[node] for node, _ in extra)
-            index = self._index([offset, axes, extra])
+            index = self._index([offset, axes, extra], fixed)
             if fixed:
-                name = f"x{len(self.setup)}"
-                self.setup.append(f"{name} = {index}")
-                self.arrays.append(name)
-                index = name
+                index = self._kept(index)
             return f"b{buffer}.take({index}, mode='clip')", False
         strides = dict(map(tuple, axes))
         shape = [f"d{axis}" if axis in strides else "1" for axis in range(self.rank)]
@@ -210,11 +187,19 @@ class _Writer:
         arguments = f"{self.size(offset)}, ({_tuple(shape)}), ({_tuple(steps)})"
         return f"strided(buffers[{buffer}], t_{dtype}, {arguments})", True
 
-    def _index(self, index: Any) -> str:
+    def _kept(self, code: str) -> str:
+        """The name of an array that is made once."""
+        name = f"x{len(self.setup)}"
+        self.setup.append(f"{name} = {code}")
+        self.arrays.append(name)
+        return name
+
+    def _index(self, index: Any, fixed: bool) -> str:
         offset, axes, extra = index
         terms = [self.size(offset)] if offset != 0 or not (axes or extra) else []
         for axis, stride in axes:
-            terms.append(f"axis_index({self.rank}, {axis}, d{axis}) * {self.size(stride)}")
+            term = f"axis_index({self.rank}, {axis}, d{axis}) * {self.size(stride)}"
+            terms.append(term if fixed else self._kept(term))
         terms += [f"n{node} * {self.size(stride)}" for node, stride in extra]
         return f"np.asarray({' + '.join(terms)}, np.intp)"
 

@@ -13,10 +13,13 @@ import numpy as np
 from sardonyx.code.kernel import Routine
 from sardonyx.common import dtypes
 from sardonyx.host import products
+from sardonyx.numpy_backend.division import Access, Bound, Cuts, Division, access
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
+from sardonyx.numpy_backend.room import Room
+from sardonyx.numpy_backend.splits import SPLITS
 from sardonyx.primitives.array import PRIMITIVES
-from sardonyx.primitives.convolution import convolve
+from sardonyx.primitives.convolution import convolve, correlation
 from sardonyx.primitives.fourier import Fourier
 from sardonyx.primitives.recurrent_numpy import prepare
 from sardonyx.providers.contract import Address
@@ -32,23 +35,46 @@ class BoundRoutine:
         self.dtypes = [dtypes.by_name(name).storage for name in (*code.reads, *code.writes)]
         self.shapes = [_sizes(shape) for shape in (*code.inputs, *code.outputs)]
         self.inputs = len(code.reads)
+        self.primitive = code.primitive
         self.function = FUNCTIONS.get(code.primitive) or _generic(code.primitive)
         self.attributes = code.attributes
         self.fixed = None if '"size"' in json.dumps(code.attributes) else decode(code.attributes, ())
 
-    def __call__(self, buffers: Sequence[Address], params: Sequence[int]) -> Callable[[], None]:
+    def __call__(self, buffers: Sequence[Address], params: Sequence[int]) -> Bound:
         arrays = [
             view(address, dtype, shape if isinstance(shape, tuple) else [_number(size, params) for size in shape])
             for address, dtype, shape in zip(buffers, self.dtypes, self.shapes, strict=True)
         ]
+        inputs, outputs = arrays[: self.inputs], arrays[self.inputs :]
+
+        def accesses() -> list[Access]:
+            return [access(array, number >= self.inputs) for number, array in enumerate(arrays)]
+
         if isinstance(buffers[0].chunk, Mapped):
-            return lookup(*arrays) if all(array.size for array in arrays) else _nothing
+            run = lookup(*arrays) if all(array.size for array in arrays) else _nothing
+            return Bound(run, accesses, _whole)
         attributes = self.fixed if self.fixed is not None else decode(self.attributes, params)
-        return self.function(arrays[: self.inputs], arrays[self.inputs :], attributes)
+        splits = SPLITS.get(self.primitive)
+
+        def divided(rooms: Sequence[Room], cuts: Cuts) -> Division | None:
+            split = splits(inputs, outputs, attributes, len(rooms)) if splits and outputs[0].size else None
+            if split is None:
+                return None
+            parts = [
+                conv_steps(*part, room) if self.primitive == "conv_general" else self.function(*part)
+                for part, room in zip(split.parts, rooms, strict=False)
+            ]
+            return Division(parts, split.accesses)
+
+        return Bound(self.function(inputs, outputs, attributes), accesses, divided)
 
 
 def _nothing() -> None:
     """There are no elements."""
+
+
+def _whole(rooms: Sequence[Room], cuts: Cuts) -> None:
+    """It cannot be divided."""
 
 
 def _sizes(shape: Sequence[int | str]) -> Sequence[int | str] | tuple[int, ...]:
@@ -132,6 +158,22 @@ def _conv_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]
     """A convolution writes straight to its buffer."""
     (x, w), (y,) = inputs, outputs
     return partial(convolve, x, w, **attributes, out=y)
+
+
+def conv_steps(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], room: Room) -> Callable[[], Any]:
+    """A convolution with all that does not depend on numbers done beforehand."""
+    (x, w), (y,) = inputs, outputs
+    is_plain = x.dtype == w.dtype == y.dtype and x.dtype.kind == "f" and x.itemsize >= 4
+    if not is_plain or any(step != 1 for step in attributes["spread"]):
+        return _conv_general(inputs, outputs, attributes)
+    strides, dilations, low = (attributes[name] for name in ("strides", "dilations", "low"))
+    steps = list(correlation(x, w, strides, dilations, low, attributes["groups"], y, room))
+
+    def run() -> None:
+        for step in steps:
+            step()
+
+    return run
 
 
 def _gather(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) -> Callable[[], Any]:
