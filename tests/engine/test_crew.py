@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -90,4 +92,31 @@ def test_errors_are_handed_on() -> None:
         with pytest.raises(ValueError, match="mine"):
             crew.run(fail)
     assert crew.run(lambda thread, count: count) == 2
+    crew.dismiss()
+
+
+@pytest.mark.usefixtures("patient")
+@pytest.mark.skipif(os.name != "posix", reason="signals interrupt a thread that waits")
+def test_an_interrupt_waits_for_who_has_begun() -> None:
+    crew, begun, done = Crew(2), threading.Event(), list[int]()
+
+    def interrupt(share: int, count: int) -> None:
+        if share == 0:
+            assert begun.wait(10)
+        else:
+            begun.set()
+            time.sleep(0.05)  # so that the caller waits
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.05)
+            done.append(share)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for count in (1, 2):
+            begun.clear()
+            with pytest.raises(KeyboardInterrupt):
+                crew.run(interrupt)
+            assert done == [1] * count
+    finally:
+        signal.signal(signal.SIGINT, before)
     crew.dismiss()

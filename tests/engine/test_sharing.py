@@ -11,12 +11,14 @@ import onnx
 import pytest
 
 import sardonyx
+from sardonyx import numpy_backend
 from sardonyx.common import crew as crews
 from sardonyx.common.crew import Crew
 from sardonyx.common.termination import governed
 from sardonyx.errors import Fail, RuntimeException
 from sardonyx.numpy_backend import device, sharing
 from sardonyx.numpy_backend.division import Access, Bound, Cut, Division, access, even
+from sardonyx.numpy_backend.room import Room
 from sardonyx.numpy_backend.sharing import Walk, stages
 from tests.engine.providers import NUMPY
 
@@ -139,6 +141,19 @@ def test_the_bits_do_not_depend_on_threads(name: str, eager: list[int]) -> None:
     assert max(eager) == 3
 
 
+def test_who_finds_the_team_busy_works_alone(eager: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, fed = session(GRAPHS["filters"], 2), feeds(model(GRAPHS["filters"]))
+    expected = [shared.run(None, fed)[0] for _ in range(RUNS)]
+    walks: list[int] = []
+    monkeypatch.setattr(device, "Walk", lambda made: walks.append(1) or Walk(made))
+    team = numpy_backend._device(2).team  # type: ignore[attr-defined]
+    with team.is_busy:
+        np.testing.assert_array_equal(shared.run(None, fed)[0], expected[0])
+        assert not walks
+    np.testing.assert_array_equal(shared.run(None, fed)[0], expected[0])
+    assert walks
+
+
 def test_an_error_names_its_launch(eager: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     shared, fed = session(GRAPHS["filters"], 2), feeds(model(GRAPHS["filters"]))
     before = [shared.run(None, fed)[0] for _ in range(RUNS)]
@@ -232,9 +247,9 @@ def bound(array: np.ndarray, writes: bool, axis: int | None, ends: Sequence[int]
 )
 def test_threads_wait_where_parts_meet(first: Any, second: Any, count: int) -> None:
     array = np.zeros((4, 6))
-    assert len(stages([bound(array, *first), bound(array, *second)], [1.0, 1.0], 2)) == count
-    assert len(stages([bound(array, *first), bound(np.zeros(9), True, None)], [1.0, 1.0], 2)) == 1
-    assert stages([bound(array, *first)], [0.0], 2) == []
+    assert len(stages([bound(array, *first), bound(array, *second)], [1.0, 1.0], [Room(), Room()])) == count
+    assert len(stages([bound(array, *first), bound(np.zeros(9), True, None)], [1.0, 1.0], [Room(), Room()])) == 1
+    assert stages([bound(array, *first)], [0.0], [Room(), Room()]) == []
 
 
 def test_cuts_are_ranges_that_repeat() -> None:

@@ -16,11 +16,34 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int], int]
+Task: TypeAlias = tuple[Callable[[int, int], Any], deque[int], int, "Outcomes"]
 LATE = 1e-3
 """The most seconds that a thread finishes after the caller, if it had a processor all the time."""
 ALONE = 20
 """After a wait of t seconds for late threads, callers work alone for ALONE * t seconds."""
+
+
+class Outcomes:
+    """How the shares of a call ended that other threads did."""
+
+    def __init__(self) -> None:
+        self._errors: list[BaseException | None] = []
+        self._news: SimpleQueue[None] = SimpleQueue()
+
+    def tell(self, error: BaseException | None) -> None:
+        """A share has ended."""
+        self._errors.append(error)
+        self._news.put(None)
+
+    def wait(self, count: int) -> BaseException | None:
+        """Wait for so many shares, which work on the caller's arrays, even if a signal comes. Gives an error."""
+        interrupt: BaseException | None = None
+        while len(self._errors) < count:
+            try:
+                self._news.get()
+            except BaseException as error:
+                interrupt = error
+        return interrupt or next((error for error in self._errors if error is not None), None)
 
 
 class Crew:
@@ -35,7 +58,6 @@ class Crew:
         self._process = -1
         self._busy = threading.Lock()
         self._work: list[SimpleQueue[Task | None]] = []
-        self._done: SimpleQueue[BaseException | None] = SimpleQueue()
 
     def run(self, function: Callable[[int, int], Any], count: int = 0) -> Any:
         """Call `function(share, shares)` for every share, each on some thread; gives what it returns for share 0.
@@ -62,9 +84,9 @@ class Crew:
             return function(0, 1)
         try:
             self._start()
-            shares = deque(range(1, count))
+            shares, outcomes = deque(range(1, count)), Outcomes()
             for queue in self._work[: count - 1]:
-                queue.put((function, shares, count))
+                queue.put((function, shares, count, outcomes))
             mine = 0
             try:
                 result = function(0, count)
@@ -75,11 +97,10 @@ class Crew:
                 while _next(shares) is not None:
                     mine += 1
                 end = perf_counter()
-                failures = [self._done.get() for _ in range(count - 1 - mine)]
+                failure = outcomes.wait(count - 1 - mine)
                 self._judge(end - start, perf_counter() - end)
-            for failure in failures:
-                if failure is not None:
-                    raise failure
+            if failure is not None:
+                raise failure
             return result
         finally:
             self._busy.release()
@@ -93,7 +114,7 @@ class Crew:
         if self._process == os.getpid():  # threads do not survive a fork
             return
         self._process = os.getpid()
-        self._work, self._done = [SimpleQueue() for _ in range(self.size - 1)], SimpleQueue()
+        self._work = [SimpleQueue() for _ in range(self.size - 1)]
         for number, queue in enumerate(self._work, 1):
             worker = threading.Thread(target=self._serve, args=(queue,), name=f"sardonyx-{number}", daemon=True)
             worker.start()
@@ -101,15 +122,15 @@ class Crew:
     def _serve(self, queue: SimpleQueue[Task | None]) -> None:
         with np.errstate(all="ignore"):  # a setting of each thread
             while task := queue.get():
-                function, shares, count = task
+                function, shares, count, outcomes = task
                 if (share := _next(shares)) is None:
                     continue
                 try:
                     function(share, count)
                 except BaseException as error:
-                    self._done.put(error)
+                    outcomes.tell(error)
                 else:
-                    self._done.put(None)
+                    outcomes.tell(None)
 
     def dismiss(self) -> None:
         """End the threads."""

@@ -22,7 +22,7 @@ from sardonyx.numpy_backend.division import Bound, Run
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.routines import BoundRoutine
-from sardonyx.numpy_backend.sharing import Part, Walk, stages
+from sardonyx.numpy_backend.sharing import Part, Team, Walk, stages
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch
 
 SHARED = 1 << 17
@@ -47,9 +47,9 @@ class NumpyDevice(Device):
         np.empty(KEPT, np.uint8)
 
     @cached_property
-    def crew(self) -> Crew:
+    def team(self) -> Team:
         """Who shares its work."""
-        return Crew(self._count if threads.blas() else 1)
+        return Team(Crew(self._count if threads.blas() else 1))
 
     def allocate(self, nbytes: int) -> np.ndarray:
         raw = np.empty(nbytes + ALIGNMENT, np.uint8)
@@ -85,17 +85,17 @@ class NumpyDevice(Device):
         ]
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Executable:
-        return NumpyExecutable(codes, segments, self.crew)
+        return NumpyExecutable(codes, segments, self.team)
 
 
 class NumpyExecutable(Executable):
     """Code as Python functions that make bound functions."""
 
-    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]], crew: Crew) -> None:
+    def __init__(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]], team: Team) -> None:
         self.makers = [self._maker(code) for code in codes]
         self.segments = segments
         self._multiply = [isinstance(code, Routine) and code.primitive in PRODUCTS for code in codes]
-        self._crew = crew
+        self._team = team
 
     def _maker(self, code: Any) -> Maker:
         if isinstance(code, Kernel):
@@ -112,9 +112,9 @@ class NumpyExecutable(Executable):
         except Exception as error:
             raise _failed(launches[len(calls)], error) from error
         multiplies = any(self._multiply[launch.code] for launch in launches)
-        if self._crew.size > 1 and sum([a.nbytes for line in buffers for a in line]) >= SHARED:
-            return _Shared(calls, launches, self._crew)
-        return _Run(calls, launches, self._crew if multiplies else None)
+        if self._team.crew.size > 1 and sum([a.nbytes for line in buffers for a in line]) >= SHARED:
+            return _Shared(calls, launches, self._team)
+        return _Run(calls, launches, self._team.crew if multiplies else None)
 
 
 class _Run:
@@ -146,10 +146,10 @@ class _Run:
 class _Shared(_Run):
     """A segment that threads may share: how, is decided by how long its launches took; whether, by trying."""
 
-    def __init__(self, calls: Sequence[Bound], launches: Sequence[SegmentLaunch], crew: Crew) -> None:
-        super().__init__(calls, launches, crew)
-        self._calls = calls
-        self._threads = crew
+    def __init__(self, calls: Sequence[Bound], launches: Sequence[SegmentLaunch], team: Team) -> None:
+        super().__init__(calls, launches, team.crew)
+        self._calls = list(calls)
+        self._team = team
         self._times: list[list[float]] = []
         self._stages: list[list[Part]] = []
         self._trial = Trial()
@@ -162,9 +162,13 @@ class _Shared(_Run):
         else:
             way, begun = self._trial.next(), perf_counter()
             with shared(None):
-                if way:
-                    self._together()
+                if way and self._team.is_busy.acquire(blocking=False):
+                    try:
+                        self._together()
+                    finally:
+                        self._team.is_busy.release()
                 else:
+                    way = 0
                     self._do()
             self._trial.took(way, perf_counter() - begun)
 
@@ -176,13 +180,14 @@ class _Shared(_Run):
         self._times.append(times)
         if len(self._times) == FIRST:
             seconds = [min(each) for each in zip(*self._times, strict=True)]
-            self._stages = stages(self._calls, seconds, self._threads.size)
+            self._stages = stages(self._calls, seconds, self._team.rooms)
+            self._calls = []
 
     def _together(self) -> None:
         walk = Walk(self._stages)
         try:
             with np.errstate(all="ignore"):
-                self._threads.join(walk.share)
+                self._team.crew.join(walk.share)
         except Exception as error:
             if walk.failed is None:
                 raise

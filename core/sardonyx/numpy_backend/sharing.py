@@ -14,6 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TypeAlias
 
+from sardonyx.common.crew import Crew
 from sardonyx.common.termination import poll
 from sardonyx.numpy_backend.division import Access, Bound, Cut, Division, Run
 from sardonyx.numpy_backend.room import Room
@@ -23,18 +24,25 @@ Part: TypeAlias = list[tuple[int, Run]]
 ALONE = Cut(-1, 0, ())
 """Memory that is touched by the first thread only."""
 
-
 LARGE, MIDDLING = 100e-6, 40e-6
 """Seconds of a launch from which on it is divided, and is so where nobody needs to wait for that."""
 
 
-def stages(launches: Sequence[Bound], seconds: Sequence[float], threads: int) -> list[list[Part]]:
+class Team:
+    """The threads of a device, and the memory in which each of them works; they walk through one segment at a time."""
+
+    def __init__(self, crew: Crew) -> None:
+        self.crew = crew
+        self.rooms = [Room() for _ in range(crew.size)]
+        self.is_busy = threading.Lock()
+
+
+def stages(launches: Sequence[Bound], seconds: Sequence[float], rooms: Sequence[Room]) -> list[list[Part]]:
     """The parts of all launches that take so long; what is not divided is left to the first thread.
 
     Gives nothing where there is nothing to be shared.
     """
-    rooms = [Room() for _ in range(threads)]
-    result: list[list[Part]] = [[[] for _ in range(threads)]]
+    result: list[list[Part]] = [[[] for _ in rooms]]
     touched: list[Access] = []
     cuts: dict[int, Cut] = {}
     is_shared = False
@@ -46,7 +54,7 @@ def stages(launches: Sequence[Bound], seconds: Sequence[float], threads: int) ->
             fits = not _disturbs(work, touched)
         is_shared |= is_large and len(work.parts) > 1
         if not fits:
-            result.append([[] for _ in range(threads)])
+            result.append([[] for _ in rooms])
             touched = []
         for part, run in zip(result[-1], work.parts, strict=False):
             part.append((number, run))
