@@ -50,7 +50,6 @@ def eager(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(device, "SHARED", 0)
     monkeypatch.setattr(device, "Trial", Always)
     monkeypatch.setattr(sharing, "LARGE", 0.0)
-    monkeypatch.setattr(sharing, "MIDDLING", 0.0)
     monkeypatch.setattr(crews, "LATE", 60.0)
     return seen
 

@@ -24,8 +24,8 @@ Part: TypeAlias = list[tuple[int, Run]]
 ALONE = Cut(-1, 0, ())
 """Memory that is touched by the first thread only."""
 
-LARGE, MIDDLING = 100e-6, 40e-6
-"""Seconds of a launch from which on it is divided, and is so where nobody needs to wait for that."""
+LARGE = 100e-6
+"""Seconds of a launch from which on it is divided: to wake another thread takes about half of that."""
 
 
 class Team:
@@ -47,13 +47,11 @@ def stages(launches: Sequence[Bound], seconds: Sequence[float], rooms: Sequence[
     cuts: dict[int, Cut] = {}
     is_shared = False
     for number, (launch, time) in enumerate(zip(launches, seconds, strict=True)):
-        work, is_large = launch.divide(rooms, cuts) if time >= MIDDLING else None, time >= LARGE
-        fits = work is not None and not _disturbs(work, touched)
-        if work is None or not (is_large or fits):
+        work = launch.divide(rooms, cuts) if time >= LARGE else None
+        if work is None:
             work = Division([launch.run], [each._replace(cut=ALONE) for each in launch.accesses()])
-            fits = not _disturbs(work, touched)
-        is_shared |= is_large and len(work.parts) > 1
-        if not fits:
+        is_shared |= len(work.parts) > 1
+        if any(new.disturbs(old) for new in work.accesses for old in touched):
             result.append([[] for _ in rooms])
             touched = []
         for part, run in zip(result[-1], work.parts, strict=False):
@@ -65,10 +63,6 @@ def stages(launches: Sequence[Bound], seconds: Sequence[float], rooms: Sequence[
                 if each.cut is not None:
                     cuts[each.start] = each.cut
     return result if is_shared else []
-
-
-def _disturbs(work: Division, touched: Sequence[Access]) -> bool:
-    return any(new.disturbs(old) for new in work.accesses for old in touched)
 
 
 class Walk:
