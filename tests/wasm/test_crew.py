@@ -10,8 +10,11 @@ import onnx
 import pytest
 
 import sardonyx
+from sardonyx.common import crew
+from sardonyx.common.trial import Trial
 from sardonyx.errors import EPFail, Fail
 from sardonyx_wasm import provider
+from sardonyx_wasm.device import calls
 from tests.engine.providers import WASM
 from tests.support import require
 
@@ -54,6 +57,51 @@ def test_the_number_of_threads_is_an_option_of_the_provider() -> None:
 def test_what_is_no_number_of_threads(threads: str) -> None:
     with pytest.raises(EPFail, match=f"WasmExecutionProvider: intra_op_num_threads='{threads}' .*; use 1, 2, ... or 0"):
         provider.device({"intra_op_num_threads": threads})
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All threads take part in each run, however long one of them is waited for."""
+    monkeypatch.setattr(Trial, "next", lambda self: 1)
+    monkeypatch.setattr(crew, "LATE", 60.0)
+
+
+@pytest.mark.usefixtures("together")
+@pytest.mark.parametrize("failing", [0, 1])
+def test_who_fails_lets_the_others_go(failing: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = session(3)
+    rng = np.random.default_rng(0)
+    feeds = {"x0": rng.random((700, 256), np.float32), "w": rng.random((256, 256), np.float32)}
+    expected = steps.run(None, feeds)[0]
+    do, failed = calls.Call.do, threading.Event()
+
+    def fail(self: calls.Call, number: int, thread: int) -> None:
+        if failing != (thread > 0):
+            failed.wait(0.01)  # so that the other has some, too
+        elif not failed.is_set():
+            failed.set()
+            raise ArithmeticError("no more")
+        do(self, number, thread)
+
+    for _ in range(10):
+        failed.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(calls.Call, "do", fail)
+            made = session(3)
+            with pytest.raises(ArithmeticError, match="no more"):
+                made.run(None, feeds)
+        np.testing.assert_array_equal(made.run(None, feeds)[0], expected)
+        np.testing.assert_array_equal(steps.run(None, feeds)[0], expected)
+
+
+@pytest.mark.usefixtures("together")
+def test_nobody_waits_for_who_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that takes no part delays none."""
+    rng = np.random.default_rng(0)
+    feeds = {"x0": rng.random((700, 256), np.float32), "w": rng.random((256, 256), np.float32)}
+    (expected,) = session(1).run(None, feeds)
+    monkeypatch.setattr(crew.Crew, "_serve", lambda self, queue: None)
+    np.testing.assert_array_equal(session(4).run(None, feeds)[0], expected)
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -29,7 +29,7 @@ def take(module: Module) -> Function:
     with module.function("take", {"counter": i32, "first": i32, "ranges": i32}, [i32]) as f:
         taken = f.local(i32, init=op("i32.atomic.load", f.counter))
         all_ = f.let(i32.shr_u(i32.const(-1), MOST - f.ranges))
-        with f.while_(taken != all_):
+        with f.while_((taken & all_) != all_):
             bit = f.let(i32.const(1) << f.first)
             with f.if_(i32.eqz(taken & bit)):
                 f.set(taken, op("i32.atomic.rmw.or", f.counter, bit))
