@@ -94,6 +94,12 @@ def test_who_fails_lets_the_others_go(failing: int, monkeypatch: pytest.MonkeyPa
         np.testing.assert_array_equal(steps.run(None, feeds)[0], expected)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_products_without_rows(threads: int) -> None:
+    feeds = {"x0": np.zeros((0, 256), np.float32), "w": np.zeros((256, 256), np.float32)}
+    assert session(threads).run(None, feeds)[0].shape == (0, 256)
+
+
 @pytest.mark.usefixtures("together")
 def test_nobody_waits_for_who_does_not_come(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that takes no part delays none."""

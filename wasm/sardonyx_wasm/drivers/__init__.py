@@ -144,13 +144,15 @@ def synchronizers(unit: Unit) -> tuple[Function, Function, Function]:
 
 def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
     """Take ranges of units until none is left, and wait for those of others."""
+    with f.if_(i32.eqz(f.units)):
+        f.return_(i32.load(f.state, offset=STOP))
     take, finish, join = synchronizers(unit)
     most = least(f, f.threads * synchronize.RANGES, i32.const(synchronize.MOST))
     size = f.let(divided_up(divided_up(f.units, most), f.align) * f.align)
     ranges = f.let(divided_up(f.units, size))
     first = f.let(i32.div_u(ranges * f.thread, f.threads))
     begin, end = f.local(i32), f.local(i32)
-    with f.if_(f.units), f.block() as done, f.repeat() as again:
+    with f.block() as done, f.repeat() as again:
         f.set(begin, take(f.counter, first, ranges))
         f.br_if(done, i32.lt_s(begin, 0))
         f.set(begin, begin * size)

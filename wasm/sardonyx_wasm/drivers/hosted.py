@@ -79,6 +79,8 @@ def launcher(
         record = f.let(i32.load(f.state, offset=RECORDS) + f.thread * RECORD)
         count = f.let(i32.load(f.words, offset=4 * PARTS))
         part = f.local(i32, init=i32.load(record, offset=PART))
+        with f.if_(i32.eqz(count)):
+            f.return_(0)
 
         def stage(name: str, row: int, offset: Expr, buffers: Callable[[Expr], tuple[Expr, Expr]]) -> None:
             if name not in parts:
