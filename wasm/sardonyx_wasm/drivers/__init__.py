@@ -28,9 +28,7 @@ _LAUNCH = ("words", "counter", "thread", "threads", "scratch", "state")
 """What a launch is given: where its words and its counter are, and what the segment knows."""
 
 
-def write(
-    unit: Unit, sources: Sequence[Any], products: Mapping[int, Routine], code_of: Callable[[Any], Code]
-) -> None:
+def write(unit: Unit, sources: Sequence[Any], products: Mapping[int, Routine], code_of: Callable[[Any], Code]) -> None:
     """The functions `run` and `turns` for launches of what these are the sources of, by their numbers.
 
     If there are products that the host does, `walk` as well. They are numbered behind the sources: first what does
