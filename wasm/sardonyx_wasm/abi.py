@@ -14,6 +14,8 @@ COUNTERS = 8
 """Bytes for each launch, behind the words, by which threads share it: see `drivers.synchronize`."""
 STOP = 0
 """Where in the state the host writes 1 to end the run."""
+AWAKE = 4
+"""Where in the state the host of a page writes 1 if the thread that runs may not sleep."""
 CONVOLUTIONS = {
     "conv_panels": {"before": "im2col"},
     "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},

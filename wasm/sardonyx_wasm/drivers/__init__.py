@@ -109,9 +109,8 @@ def _share(unit: Unit, count: int) -> Function:
 
 def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
     """Take ranges of units until none is left, and wait for those of others."""
-    sleeps = unit.target == "wasmtime"
-    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module, sleeps))
-    join = unit.once("helper", "join", lambda: synchronize.join(unit.module, sleeps))
+    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module))
+    join = unit.once("helper", "join", lambda: synchronize.join(unit.module, unit.target))
     size = f.let(divided_up(divided_up(f.units, f.threads * synchronize.RANGES), f.align) * f.align)
     begin, end = f.local(i32), f.local(i32)
     with f.block() as done, f.repeat() as again:
@@ -121,4 +120,4 @@ def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None
         call(begin, end)
         f.call(finish, f.counter, end - begin, f.units)
         f.br(again)
-    f.call(join, f.counter, f.units)
+    f.call(join, f.counter, f.units, f.state)
