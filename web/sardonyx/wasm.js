@@ -1,13 +1,13 @@
 /** Processors: one memory, and the module of a bundle on it, which threads share where the page may have them. */
 
 import { Allocator } from "./memory.js";
-import { Crew } from "./crew.js";
+import { Crew, maySleep } from "./crew.js";
 import { bytesOf } from "./types.js";
 
 const PAGE = 1 << 16;
 const MOST_PAGES = 1 << 16;
 const SCRATCH = 1 << 20;
-const STATE = 4; // words
+const STATE = 4; // words; the second says that nobody may sleep
 const HEADER = 4;
 const COUNTERS = 2;
 const SHARED = 1 << 20; // bytes that a segment reads and writes from which on threads help
@@ -55,9 +55,15 @@ export class WasmDevice {
     const module = await WebAssembly.compile(binary);
     const base = data ? this.allocator.allocate(data, align) : 0;
     this.exports = await instantiate(module, this.memory, { table, base });
-    this.crew = this.threads > 1 ? await Crew.start(this.threads, module, this.memory, { table, base }) : null;
     this.isLoaded = true;
-    this.scratch = this.allocator.allocate(SCRATCH * (this.crew?.size ?? 1));
+    this.scratch = this.allocator.allocate(SCRATCH * this.threads);
+    if (this.threads > 1) this.joining = this.join(module, { table, base }); // weights are loaded meanwhile
+  }
+
+  async join(module, told) {
+    const crew = await Crew.join(this.threads, module, this.memory, told);
+    if (this.exports) this.crew = crew;
+    else crew.close();
   }
 
   /** The bytes of the memory as it is now; growing makes a new array of it. */
@@ -107,12 +113,12 @@ export class WasmDevice {
     const size = STATE + HEADER + words.length;
     const block = this.allocator.allocate(4 * (size + counters));
     const end = block + 4 * size;
-    const all = [...Array(STATE).fill(0), this.scratch, block, end, end, ...words, ...Array(counters).fill(0)];
+    const all = [0, Number(!maySleep), 0, 0, this.scratch, block, end, end, ...words, ...Array(counters).fill(0)];
     this.bytes.set(bytesOf(Uint32Array.from(all, (word) => word >>> 0)), block);
     const start = block + 4 * STATE;
-    const isShared = this.crew && touched >= SHARED;
+    const isLarge = touched >= SHARED;
     const run = () => {
-      if (!isShared) return void this.exports.run(start, 0, 1);
+      if (!isLarge || !this.crew) return void this.exports.run(start, 0, 1);
       this.bytes.fill(0, end, end + 4 * counters);
       this.crew.run(this.exports.run, start);
     };
@@ -120,7 +126,9 @@ export class WasmDevice {
   }
 
   /** Nothing fails later here. */
-  settle() {}
+  async settle() {
+    await this.joining;
+  }
 
   close() {
     this.crew?.close();
