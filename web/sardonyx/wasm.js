@@ -2,6 +2,7 @@
 
 import { Allocator } from "./memory.js";
 import { Crew, maySleep } from "./crew.js";
+import { Trial } from "./trial.js";
 import { bytesOf } from "./types.js";
 
 const PAGE = 1 << 16;
@@ -117,11 +118,13 @@ export class WasmDevice {
     this.bytes.set(bytesOf(Uint32Array.from(all, (word) => word >>> 0)), block);
     const start = block + 4 * STATE;
     const isLarge = touched >= SHARED;
-    const run = () => {
-      if (!isLarge || !this.crew) return void this.exports.run(start, 0, 1);
+    const trial = new Trial();
+    const alone = () => this.exports.run(start, 0, 1);
+    const helped = () => {
       this.bytes.fill(0, end, end + 4 * counters);
       this.crew.run(this.exports.run, start);
     };
+    const run = () => void (isLarge && this.crew ? trial.run(helped, alone) : alone());
     return { run, release: () => this.allocator.release(block) };
   }
 
