@@ -111,7 +111,7 @@ class RemoteSession {
     return this.ask("load", { manifest, name, position: stream.position, threads });
   }
 
-  /** The outputs by name for tensors by input name, which may change as soon as this returns. */
+  /** The outputs by name for tensors by input name; runs one after another. */
   async run(feeds, names) {
     if (!this.host) throw new Error("this session was released");
     const isArray = ({ data }) => ArrayBuffer.isView(data);
