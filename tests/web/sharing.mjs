@@ -26,6 +26,7 @@ const TASKS = {
     const single = await load("/data/digits.sdx", { threads: 1 });
     const alone = await read(single);
     const session = await load("/data/digits.sdx", { threads });
+    await session.device.joining;
     const { run } = Crew.prototype;
     let count = 0;
     Crew.prototype.run = function (_, start) {
@@ -48,6 +49,7 @@ const TASKS = {
     const wanted = String(await read(alone));
     for (const threads of [3, 2, 4]) {
       sessions.push(await load("/data/digits.sdx", { threads }));
+      await sessions.at(-1).device.joining;
       told.sizes.push(sessions.at(-1).threads);
       told.workers.push(Crew.here.all.length);
       const answers = await Promise.all([sessions[0], sessions.at(-1)].map(read));

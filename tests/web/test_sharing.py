@@ -16,11 +16,14 @@ from tests.support.browser import Chromium
 from tests.web.pages import bundled
 
 pytestmark = pytest.mark.slow
-RUN = """async ([source, count, options]) => {
+RUN = """async ([source, count, options, enough]) => {
     const { Tensor, load } = await import("/sardonyx/runtime.js");
     globalThis.session ??= await load(source, options);
     const pixels = new Float32Array(784 * count).fill(0.5);
-    const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [count, 1, 28, 28]) });
+    const run = () => session.run({ image: new Tensor("float32", pixels, [count, 1, 28, 28]) });
+    let { probabilities } = await run();
+    const isHeard = session.constructor.name === "RemoteSession"; // between runs of its own a thread hears nothing
+    for (let k = 0; k < 1000 && isHeard && session.threads < enough; k++) ({ probabilities } = await run());
     return [[...probabilities.data], probabilities.dims, session.threads, session.constructor.name];
 }"""
 
@@ -58,7 +61,7 @@ def test_a_page_runs_sessions_in_a_worker(chromium: Chromium, digits: bytes) -> 
     """It ends with the last of them."""
     with visit(chromium, digits) as page:
         for threads in (1, 3):
-            found = page.evaluate(RUN, ["/data/digits.sdx", 2, {"threads": threads}])
+            found = page.evaluate(RUN, ["/data/digits.sdx", 2, {"threads": threads}, threads])
             assert found == [wanted(digits, 2), [2, 10], threads, "RemoteSession"]
             assert "host.js" in scripts(page)
             page.evaluate("() => { session.release(); delete globalThis.session; }")
@@ -73,7 +76,7 @@ def test_a_page_runs_sessions_in_a_worker(chromium: Chromium, digits: bytes) -> 
 def test_a_page_does_without_workers(chromium: Chromium, digits: bytes, policy: str) -> None:
     with visit(chromium, digits, policy) as page:
         options = {} if policy else {"worker": False, "threads": 2}
-        values, _, threads, kind = page.evaluate(RUN, ["/data/digits.sdx", 300, options])
+        values, _, threads, kind = page.evaluate(RUN, ["/data/digits.sdx", 300, options, options.get("threads", 1)])
         assert (values, kind, threads) == (wanted(digits, 300), "Session", 1 if policy else 2)
         assert "host.js" not in scripts(page)
 

@@ -14,7 +14,7 @@ function serve(port) {
     async load({ manifest, name, position, threads }) {
       const stream = new Stream(pieces, 0);
       stream.position = stream.loaded = position;
-      const device = new WasmDevice(manifest.targets.wasm, { threads });
+      const device = new WasmDevice(manifest.targets.wasm, { threads, hurries: true });
       session = await on(device, new Bundle(stream, manifest, name), "wasm");
     },
     async run({ feeds, names }) {

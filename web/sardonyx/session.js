@@ -57,7 +57,7 @@ class Session {
     this.last = Promise.resolve();
   }
 
-  /** How many threads a run has. */
+  /** How many threads a run has: those that have started by now. */
   get threads() {
     return this.device?.crew?.size ?? 1;
   }

@@ -27,8 +27,12 @@ export async function instantiate(module, memory, { table, base }) {
 }
 
 export class WasmDevice {
-  /** `modules` are those of a bundle; the first that the engine takes counts. */
-  constructor({ modules }, { threads }) {
+  /**
+   * `modules` are those of a bundle; the first that the engine takes counts. Who `hurries` does not wait for helpers to
+   * start: only those whose every run comes as a message, since runs in a row would keep this thread from hearing them.
+   */
+  constructor({ modules }, { threads, hurries = false }) {
+    this.hurries = hurries;
     this.told = modules.find(({ features }) => features.every(isThere));
     if (modules.length && !this.told) throw new Error("this browser's WebAssembly lacks SIMD; use a newer one");
     this.section = this.told?.section;
@@ -130,7 +134,7 @@ export class WasmDevice {
 
   /** Nothing fails later here. */
   async settle() {
-    await this.joining;
+    if (!this.hurries) await this.joining;
   }
 
   close() {
