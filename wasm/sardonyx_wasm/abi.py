@@ -14,7 +14,9 @@ COUNTERS = 8
 """Bytes for each launch, behind the words, by which threads share it: see `drivers.synchronize`."""
 STOP = 0
 """Where in the state the host writes 1 to end the run."""
-RECORDS, RECORD = 4, 64
+AWAKE = 4
+"""Where in the state the host of a page writes 1 if the thread that runs may not sleep."""
+RECORDS, RECORD = 8, 64
 """Where in the state the address of the threads' records is, and the bytes of one: where in the list the thread is,
 the address of its counters, which part of a product it has, plus 1, the next one and the end of those that it took.
 They are 0 before the run, each in a line of the cache of its own."""

@@ -133,10 +133,9 @@ def _share(unit: Unit, count: int) -> Function:
 
 def synchronizers(unit: Unit) -> tuple[Function, Function, Function]:
     """What takes ranges, tells that they are done, and waits for all."""
-    sleeps = unit.target == "wasmtime"
     take = unit.once("helper", "take", lambda: synchronize.take(unit.module))
-    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module, sleeps))
-    join = unit.once("helper", "join", lambda: synchronize.join(unit.module, sleeps))
+    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module))
+    join = unit.once("helper", "join", lambda: synchronize.join(unit.module))
     return take, finish, join
 
 
@@ -158,4 +157,4 @@ def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None
         call(begin, end)
         f.call(finish, f.counter, end - begin, f.units)
         f.br(again)
-    hosted.remember(unit, f, join(f.counter, f.units))
+    hosted.remember(unit, f, join(f.counter, f.units, f.state))

@@ -112,7 +112,7 @@ def launcher(
             _stagger(f, record)
             f.return_(i32.load(f.words, offset=4 * BASE) + 2)
         if synchronizers:
-            remember(unit, f, synchronizers[2](f.counter, count))
+            remember(unit, f, synchronizers[2](f.counter, count, f.state))
         f.return_(0)
     return f
 
