@@ -24,7 +24,8 @@ end, and of the last, or 0 where there are no stages; input and output; the addr
 the bytes from one thread's to the next, where in it results are, and the bytes of a unit of left sides and results;
 then come the parameters."""
 ENDED, STOPPED = -2, -1
-"""What `walk` gives at the end; else what the host is to do: the part of a product in the upper 32 bits, which product in the lower."""
+"""What `walk` gives at the end; else what the host is to do: the part of a product in the upper 32 bits, which product
+in the lower."""
 CONVOLUTIONS = {
     "conv_panels": {"before": "im2col"},
     "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},

@@ -19,7 +19,7 @@ from sardonyx.code.kernel import Routine
 
 from .. import programs
 from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP
-from ..assembler import Expr, Function, Operand, i32, op
+from ..assembler import Expr, Function, Operand, i32
 from ..code import Code, Unit
 from ..routines.frame import divided_up, least
 from . import hosted, synchronize, turns

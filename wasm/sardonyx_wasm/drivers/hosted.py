@@ -116,7 +116,7 @@ def launcher(
 
 
 def _next(f: Function, part: Variable, count: Expr, record: Expr, take: Function) -> None:
-    """Set `part` to one that nobody has taken, or all ones: the next of the range that the thread has, or of another."""
+    """Set `part` to one that nobody has taken, or all ones: the next of the thread's range, or the first of another."""
     ranges = least(f, count, i32.const(MOST))
     f.set(part, i32.load(record, offset=NEXT))
     with f.if_(i32.ge_u(part, i32.load(record, offset=END))):

@@ -1,5 +1,5 @@
-"""Depthwise convolution of x [B, *spatial, C], border included, with w [taps, C] to [B, *sizes, C]: a unit is a line, or
-some channels of one where there are few lines.
+"""Depthwise convolution of x [B, *spatial, C], border included, with w [taps, C] to [B, *sizes, C]: a unit is a line,
+or some channels of one where there are few lines.
 
 A tile computes some neighbouring outputs and walks over the channels; each input that they share is loaded once. The
 products of an output are added in the order of its taps, whatever tile it is in.
@@ -69,7 +69,10 @@ def depthwise(unit: Unit, routine: Routine) -> Code:
         across = f.let(frame.size(f, columns) * pixel)
         number, count = f.local(i32), f.local(i32, init=i32.const(1))
         with f.if_(across), f.loop(number, f.begin, f.end, step=count):
-            line, wide, at, part = number, across, i32.const(0), pixel
+            line: Expr = number
+            at: Expr = i32.const(0)
+            wide: Expr = across
+            part: Expr = pixel
             if narrow:
                 f.set(count, _left(f, number, frame.size(f, rows[0])))
                 wide = across * count
@@ -91,7 +94,7 @@ def depthwise(unit: Unit, routine: Routine) -> Code:
 
 
 def _parts(rows: Sequence[int | str], depth: int | str) -> int:
-    """In how many parts the channels of a line are divided: whole lines of the cache, the last one as long or longer."""
+    """The parts in which the channels of a line are divided: lines of the cache, the last part being one or more."""
     if isinstance(depth, str) or any(isinstance(size, str) for size in rows) or prod(map(int, rows)) >= _FEW:
         return 1
     return max(1, 4 * depth // _LINE)
@@ -104,8 +107,10 @@ def _left(f: Function, number: Expr, size: Expr) -> Expr:
 
 
 def _row(unit: Unit, window: Window, lanes: ValueType) -> Function:
-    """`(x, w, y, across, pixel, line, plane, part)`: `across` bytes of outputs, `part` of the channels of each; the others
-    are steps of x along its axes."""
+    """`(x, w, y, across, pixel, line, plane, part)`: `across` bytes of outputs, `part` bytes of channels of each.
+
+    The others are steps of x along its axes.
+    """
     return unit.once("depthwise row", f"{window} {lanes}", lambda: _write_row(unit, window, lanes))  # type: ignore[no-any-return]
 
 
