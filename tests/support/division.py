@@ -60,7 +60,7 @@ def longest(costs: Sequence[float], threads: int) -> float:
     """How long the last of so many threads takes that take turns of these costs: its own first, then what is left.
 
     >>> longest([2, 2, 2, 3], 2), longest([1, 1, 1, 9], 2), longest([5], 4)
-    (5, 9, 5)
+    (5.0, 10.0, 5.0)
     """
     left = dict(enumerate(costs))
     free = [(0.0, thread) for thread in range(threads)]

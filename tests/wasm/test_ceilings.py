@@ -13,6 +13,7 @@ from sardonyx_wasm.device.allocation import Allocation
 from sardonyx_wasm.device.words import Launch, Words
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
+from tests.benchmarks import ceilings
 from tests.support import require
 from tests.support.division import longest, ranges
 
@@ -51,3 +52,18 @@ def test_ranges_are_those_that_a_module_takes(units: int, align: int, threads: i
 def test_no_thread_does_more_than_its_part(units: int, threads: int) -> None:
     costs = [len(some) for some in ranges(units, 1, threads)]
     assert longest(costs, threads) == -(-units // threads)
+
+
+@pytest.mark.parametrize(
+    "id",
+    [
+        pytest.param(id, marks=[] if id in ("light-squeezenet", "ppocr5-cls") else pytest.mark.slow)
+        for id in ceilings.CONVOLUTIONAL
+    ],
+)
+def test_four_threads_have_enough_to_do(id: str) -> None:
+    plan, shapes = ceilings.planned(id)
+    found = ceilings.launches(plan, shapes, 4)
+    assert ceilings.speedup(found) >= 3.2, ceilings.limits(found, 4)[:5]
+    alone = ceilings.launches(plan, shapes, 1)
+    assert sum(one.alone for one in alone) == pytest.approx(sum(one.alone for one in found), rel=0.1)
