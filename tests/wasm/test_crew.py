@@ -7,6 +7,7 @@ import time
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 
 import sardonyx
@@ -14,8 +15,8 @@ from sardonyx.common import crew
 from sardonyx.common.trial import Trial
 from sardonyx.errors import EPFail, Fail
 from sardonyx_wasm import provider
-from sardonyx_wasm.device import calls
-from tests.engine.providers import WASM
+from sardonyx_wasm.device import blas, calls
+from tests.engine.providers import NUMPY, WASM
 from tests.support import require
 
 require("wasm")
@@ -40,6 +41,41 @@ def test_results_do_not_depend_on_the_number_of_threads() -> None:
     one, two, five = (session(threads).run(None, feeds)[0] for threads in (1, 2, 5))
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, five)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "shape", "made", "groups"),
+    [
+        (3, (1, 48, 13, 13), 192, 1),
+        (3, (2, 40, 9, 9), 60, 1),
+        (5, (1, 264, 9, 84), 264, 264),
+        (3, (1, 70, 4, 40), 70, 70),
+    ],
+)
+def test_images_of_few_lines_are_convolved_by_any_number_of_threads(
+    kernel: int, shape: tuple[int, ...], made: int, groups: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blas, "SHARED", 1)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((made, shape[1] // groups, kernel, kernel)).astype(np.float32)
+    text = f"""<ir_version: 8, opset_import: ["": 18]>
+    g (float[N, C, H, W] x) => (float[N, M, H, W] y) {{
+      y = Conv <group = {groups}, pads = [{", ".join(4 * [str(kernel // 2)])}]> (x, w)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    x = rng.standard_normal(shape).astype(np.float32)
+
+    def convolved(threads: int) -> np.ndarray:
+        options = sardonyx.SessionOptions()
+        options.intra_op_num_threads = threads
+        return np.asarray(sardonyx.InferenceSession(model.SerializeToString(), options, [WASM]).run(None, {"x": x})[0])
+
+    one, *others = map(convolved, (1, 2, 4, 5))
+    for other in others:
+        np.testing.assert_array_equal(one, other)
+    reference = sardonyx.InferenceSession(model.SerializeToString(), providers=[NUMPY])
+    np.testing.assert_allclose(one, reference.run(None, {"x": x})[0], rtol=1e-3, atol=1e-3)
 
 
 def test_the_number_of_threads_is_an_option_of_the_provider() -> None:

@@ -19,7 +19,7 @@ from sardonyx.code.kernel import Routine
 
 from .. import programs
 from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP
-from ..assembler import Expr, Function, Operand, i32, op
+from ..assembler import Expr, Function, Operand, i32
 from ..code import Code, Unit
 from ..routines.frame import divided_up, least
 from . import hosted, synchronize, turns
@@ -86,8 +86,8 @@ def _launcher(unit: Unit, source: Any, code: Code) -> Function:
             if (empty := _empty(source, params)) is not None:  # routines need not bear sizes of 0
                 with f.if_(empty):
                     f.return_(i32.load(f.state, offset=STOP))
-            units = programs.size(unit, f, code.units, params)
-            f.return_(share(*f.params, units, code.align, unit.module.pointer(code.function)))
+            units, align = (programs.size(unit, f, size, params) for size in (code.units, code.align))
+            f.return_(share(*f.params, units, align, unit.module.pointer(code.function)))
         return f
 
     return unit.once("launcher", f"{type(source).__name__} {source.key}", write)  # type: ignore[no-any-return]
@@ -140,21 +140,28 @@ def synchronizers(unit: Unit) -> tuple[Function, Function, Function]:
 
 
 def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
-    """Take ranges of units until none is left, and wait for those of others."""
-    with f.if_(i32.eqz(f.units)):
-        f.return_(i32.load(f.state, offset=STOP))
+    """Take ranges of units until none is left, and wait for those of others.
+
+    They differ by one step of `align` at most, where they do, so that as many of them for each thread are equal parts.
+    """
     take, finish, join = synchronizers(unit)
-    most = least(f, f.threads * synchronize.RANGES, i32.const(synchronize.MOST))
-    size = f.let(divided_up(divided_up(f.units, most), f.align) * f.align)
-    ranges = f.let(divided_up(f.units, size))
-    first = f.let(i32.div_u(ranges * f.thread, f.threads))
-    begin, end = f.local(i32), f.local(i32)
-    with f.block() as done, f.repeat() as again:
-        f.set(begin, take(f.counter, first, ranges))
-        f.br_if(done, i32.lt_s(begin, 0))
-        f.set(begin, begin * size)
-        f.set(end, least(f, begin + size, f.units))
-        call(begin, end)
-        f.call(finish, f.counter, end - begin, f.units)
-        f.br(again)
-    hosted.remember(unit, f, join(f.counter, f.units, f.state))
+    number, begin, end = f.local(i32), f.local(i32), f.local(i32)
+    with f.if_(f.units):
+        groups = f.let(divided_up(f.units, f.align))
+        ranges = f.let(least(f, groups, least(f, f.threads * synchronize.RANGES, i32.const(synchronize.MOST))))
+        size = f.let(i32.div_u(groups, ranges))
+        rest = f.let(groups - size * ranges)
+        first = f.let(i32.div_u(ranges * f.thread, f.threads))
+
+        def start(number: Expr) -> Expr:
+            return (number * size + i32.div_u(number * rest, ranges)) * f.align
+
+        with f.block() as done, f.repeat() as again:
+            f.set(number, take(f.counter, first, ranges))
+            f.br_if(done, i32.lt_s(number, 0))
+            f.set(begin, start(number))
+            f.set(end, least(f, start(number + 1), f.units))
+            call(begin, end)
+            f.call(finish, f.counter, end - begin, f.units)
+            f.br(again)
+        hosted.remember(unit, f, join(f.counter, f.units, f.state))
