@@ -25,11 +25,11 @@ _ALIGN = 4 * LANES
 def write(unit: Unit, kernel: Kernel) -> Code:
     """The code of a kernel; a unit is a step along the first axis of its space, or all of it if there is none.
 
-    Where the first axis has one place, it may be a step along the second.
+    Where threads share it and the first axis has one place, it may be a step along the second.
     """
     graph = Graph(kernel)
     strategy = choose(graph, unit.target)
-    second = divides_second(graph, strategy)
+    second = "threads" in unit.features and divides_second(graph, strategy)
     inside = _inside(unit, graph, strategy)
     params = signature(len(kernel.reads + kernel.writes), kernel.params)
     if inside is None:
