@@ -1,4 +1,4 @@
-"""A function in a Python process of its own, on one thread, and the four sides that benchmarks compare there."""
+"""A function in a Python process of its own, whose BLAS has one thread, and the four sides that benchmarks compare."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def call(
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def session(side: str, path: str | Path) -> Any:
-    """Return a session of one thread: the sides have the same interface.
+def session(side: str, path: str | Path, threads: int = 1) -> Any:
+    """Return a session of so many threads: the sides have the same interface.
 
     Raises:
         RuntimeError: the side's provider does not work here.
@@ -57,7 +57,7 @@ def session(side: str, path: str | Path) -> Any:
     library, provider = SIDES[side]
     module = import_module(library)
     options = module.SessionOptions()
-    options.intra_op_num_threads = 1
+    options.intra_op_num_threads = threads
     options.log_severity_level = 3
     made = module.InferenceSession(str(path), options, providers=[provider])
     if provider not in made.get_providers():

@@ -61,12 +61,12 @@ async function compiled() {
   const shapes = Object.fromEntries(
     inputs.map(([name, dtype, dims, data]) => [name, isFew(dtype, data) ? new Tensor(dtype, data, dims) : dims]),
   );
-  return compile("/data/model.onnx", { shapes, threads: 1 });
+  return compile("/data/model.onnx", { shapes, threads: 1, worker: false });
 }
 
 const STARTS = {
   "onnxruntime-web": theirs,
-  bundle: () => session(async () => (await import("/site/sardonyx/runtime.js")).load("/data/model.sdx", { target, threads: 1 })),
+  bundle: () => session(async () => (await import("/site/sardonyx/runtime.js")).load("/data/model.sdx", { target, threads: 1, worker: false })),
   compile: () => session(compiled),
 };
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnx.numpy_helper
 import onnxruntime
 import pytest
 
-from tests.benchmarks import fresh, integer_products, memory, report, table
+import sardonyx
+from tests.benchmarks import fresh, integer_products, memory, report, table, threads, tracks
 from tests.benchmarks.fresh import ONNXRUNTIME, SIDES
 from tests.benchmarks.integer_kernels import Case
 from tests.support import require
@@ -77,6 +81,51 @@ def test_only_its_section_of_the_page_is_written(tmp_path: Path, monkeypatch: py
     report.publish("start", ["kept"], write=False)
     assert report.published("run") == ["new"]
     assert page.read_text() == "a\n<!-- run -->\nnew\n<!-- /run -->\nb\n<!-- start -->\n<!-- /start -->\n"
+
+
+def of_threads(*times: float) -> threads.Row:
+    names = ("ours 1", "ours N", "theirs 1", "theirs N")
+    return {name: {"run": run, "cpu": 2 * run} for name, run in zip(names, times, strict=True)}
+
+
+def test_the_table_of_threads_tells_who_loses() -> None:
+    rows = {"one": of_threads(4.0, 2.0, 4.0, 1.0), "two": of_threads(4.0, 8.0, 9.0, 9.0)}
+    assert threads.rendered(rows, "WASM", 2) == [
+        "| model | WASM, 1, ms | WASM, 2, ms | gain | onnxruntime, 1, ms | onnxruntime, 2, ms | gain | ratio | CPU |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|",
+        "| one | 4.00 | 2.00 | 2.00 | 4.00 | 1.00 | 4.00 | 2.00 | 0.50 |",
+        "| two | 4.00 | 8.00 | 0.50 | 9.00 | 9.00 | 1.00 | 0.89 | 2.00 |",
+        "| geometric mean |  |  | **1.00** |  |  | **2.00** | **1.33** | **1.00** |",
+        "| gain below 0.98 |  |  | 1 |  |  | 0 |  |  |",
+        "| slower than onnxruntime |  |  |  |  |  |  | 1 |  |",
+    ]
+    assert threads.long_enough(table.rendered({"minilm-l3": {"WASM": row("WASM", 4.0)}}, "run")) == ["minilm-l3"]
+
+
+def test_threads_are_recorded_and_drawn_side_by_side(tmp_path: Path) -> None:
+    require("wasm")
+    from sardonyx_wasm import provider
+
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[N, 256] x) => (float[N, 256] y) {
+      a = MatMul (x, w)  b = Softmax (a)  c = MatMul (b, w)  y = Relu (c)
+    }"""
+    model = onnx.parser.parse_model(text)
+    w = np.ones((256, 256), np.float32) / 256
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    recorder, feeds = tracks.Recorder(), {"x": np.ones((300, 256), np.float32)}
+    with recorder.on(provider.device({"intra_op_num_threads": "2"})):
+        options = sardonyx.SessionOptions()
+        options.intra_op_num_threads = 2
+        session = sardonyx.InferenceSession(model.SerializeToString(), options, ["WasmExecutionProvider"])
+        calls = recorder.run(lambda: session.run(None, feeds))
+    spans = tracks.spans(calls)
+    assert {span.step for span in spans if span.is_product} == {0, 1}
+    assert {span.step for span in spans if not span.is_product} == {0, 1, 2}
+    assert {thread for times in tracks.by_step(spans).values() for thread in times} <= {0, 1}
+    tracks.write(tmp_path / "trace.json", spans, {0: "first"})
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert len([event for event in events if event["ph"] == "X"]) == len(spans)
+    assert {"module", "first", "step 1"} == {event["name"] for event in events if event["ph"] == "X"}
 
 
 def test_products_of_integers_are_right_natively() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -160,3 +161,13 @@ def test_what_is_dear_is_computed_once(text: str, count: int, provider: str) -> 
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
         assert computed(session, function.lower()) == 1
         assert launches(session) == count
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_what_depends_on_indices_alone_warns_of_nothing(provider: str) -> None:
+    text = """<ir_version: 8, opset_import: ["": 18]> g (float[N] x) => (float[N] y)
+    <int64 zero = {0}, int64 one = {1}>
+    { s = Shape (x)  n = Squeeze (s)  r = Range (zero, n, one)  f = Cast <to = 1> (r)  l = Log (f)  y = Add (x, l) }"""
+    session = sardonyx.InferenceSession(onnx.parser.parse_model(text).SerializeToString(), providers=[provider])
+    (found,) = session.run(None, {"x": np.zeros(3, np.float32)})
+    np.testing.assert_allclose(found, [-np.inf, 0, np.log(2)], rtol=1e-6)

@@ -19,6 +19,7 @@ from sardonyx.sizes.symbolic import Guards, Size
 from sardonyx_wasm import kernels
 from sardonyx_wasm.generator import Generator
 from sardonyx_wasm.hosts import host
+from tests.support.division import value
 
 Numbers = np.ndarray[Any, Any]
 Expression = Callable[..., Array]
@@ -68,8 +69,7 @@ class Loaded:
         self.module = self.host.load(unit.module)
         self.run = self.module.function("run")
         self.params = list(params)
-        units = self.code.units
-        self.units = int(units) if isinstance(units, int) else params[int(units[1:])]
+        self.units, self.align = (value(size, params) for size in (self.code.units, self.code.align))
         self.nbytes = max(1, int(np.prod(shape)) * np.dtype(dtype).itemsize)
         self.out = self.host.allocate(-(-self.nbytes // 4) * 4 + 256, 256)
         self.shape, self.dtype = shape, dtype
@@ -135,7 +135,7 @@ def compare(
     else:
         np.testing.assert_array_equal(whole, expected)
     for step in (1, 2, 5, 16):
-        again = loaded.result(bounds_of(loaded.units, loaded.code.align, step))
+        again = loaded.result(bounds_of(loaded.units, loaded.align, step))
         assert again.tobytes() == whole.tobytes(), f"ranges of {step}"
         if loaded.units > 64:
             break

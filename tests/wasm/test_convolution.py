@@ -83,6 +83,13 @@ def test_depthwise_sizes(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("channels", [16, 31, 64, 70])
+def test_depthwise_divides_the_channels_of_few_lines(target: str, channels: int) -> None:
+    for window, pieces in itertools.product(WINDOWS[:3], (1, 2, 5, 24)):
+        check_depthwise((2, 3, 9, channels), window, target, pieces=pieces)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_depthwise_without_fusion(target: str) -> None:
     for window in WINDOWS[1:3]:
         check_depthwise((1, 5, 9, 10), window, target, features=PLAIN)

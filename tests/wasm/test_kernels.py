@@ -14,10 +14,15 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.trace import Trace
+from sardonyx.sizes.polynomial import evaluate
 from sardonyx.sizes.symbolic import Guards
+from sardonyx_wasm import kernels
+from sardonyx_wasm.generator import Generator
+from sardonyx_wasm.hosts import host
 from sardonyx_wasm.kernels.graph import Graph
 from sardonyx_wasm.kernels.strategy import choose
 from tests.support import require
+from tests.support.division import value
 from tests.wasm.kernels import Expression, check, check_sizes, kernel_of, normal
 
 require("wasm")
@@ -301,6 +306,27 @@ def test_long_sums_are_exact_enough() -> None:
 
 
 SMALL = [{"n": n, "m": m} for n in (0, 1, 2, 3, 4, 7, 16, 21) for m in (0, 1, 3, 4, 9)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "units", "align"),
+    [
+        (lambda x: p.exp(p.pad(x, [0, 1, 2], [0, 1, 0])), 7, 1),
+        (lambda x: p.pad(x, [0, 1, 0], [0, 2, 0]), 8, 1),
+        (lambda x: p.transpose(x, [0, 2, 1]), 1, 1),
+        (lambda x: p.reduce(x, "sum", [1]), 6, 16),
+    ],
+)
+def test_a_batch_of_one_is_divided_along_the_next_axis(expression: Expression, units: int, align: int) -> None:
+    trace = Trace(Guards())
+    with trace:
+        x = trace.input(dtypes.float32, tuple(trace.guards.symbol(name, 8) for name in "bhw"))
+        kernel, params, _ = kernel_of(expression(x), trace.equations)
+    code = kernels.write(Generator(host().features, "wasmtime"), kernel)
+    for batch, expected in ((1, (units, align)), (3, (3, 1))):
+        numbers = [evaluate(size.json(), {"b": batch, "h": 5, "w": 6}) for size in params]
+        assert (value(code.units, numbers), value(code.align, numbers)) == expected
+    check_sizes(expression, [("b", "h", "w")], [{"b": b, "h": 5, "w": w} for b in (0, 1, 3) for w in (1, 3, 6, 40)])
 
 
 def test_sizes() -> None:

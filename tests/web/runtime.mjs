@@ -141,6 +141,7 @@ const TASKS = {
   threads: async ({ threads, without }) => {
     if (without) delete globalThis[without];
     const session = await load("/data/digits.sdx", { threads });
+    await session.device.joining;
     await session.run({ image: image() });
     const { size } = session.device.crew ?? { size: 1 };
     session.release();

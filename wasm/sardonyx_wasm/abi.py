@@ -14,7 +14,9 @@ COUNTERS = 8
 """Bytes for each launch, behind the words, by which threads share it: see `drivers.synchronize`."""
 STOP = 0
 """Where in the state the host writes 1 to end the run."""
-RECORDS, RECORD = 4, 64
+AWAKE = 4
+"""Where in the state the host of a page writes 1 if the thread that runs may not sleep."""
+RECORDS, RECORD = 8, 64
 """Where in the state the address of the threads' records is, and the bytes of one: where in the list the thread is,
 the address of its counters, which part of a product it has, plus 1, the next one and the end of those that it took.
 They are 0 before the run, each in a line of the cache of its own."""
@@ -24,7 +26,8 @@ end, and of the last, or 0 where there are no stages; input and output; the addr
 the bytes from one thread's to the next, where in it results are, and the bytes of a unit of left sides and results;
 then come the parameters."""
 ENDED, STOPPED = -2, -1
-"""What `walk` gives at the end; else what the host is to do: the part of a product in the upper 32 bits, which product in the lower."""
+"""What `walk` gives at the end; else what the host is to do: the part of a product in the upper 32 bits, which product
+in the lower."""
 CONVOLUTIONS = {
     "conv_panels": {"before": "im2col"},
     "conv_winograd": {"before": "winograd_input", "after": "winograd_output"},

@@ -44,11 +44,12 @@ class Unit(ABC):
 
 class Code(NamedTuple):
     """A function and how many units of work it has: an integer, "p3" for the fourth parameter, or an expression of
-    `sardonyx.code.program` over parameters. Ranges begin at multiples of `align`; `scratch` is in bytes."""
+    `sardonyx.code.program` over parameters. Ranges begin at multiples of `align`, which is such a size as well;
+    `scratch` is in bytes."""
 
     function: Function
     units: Any = 1
-    align: int = 1
+    align: Any = 1
     scratch: int = 0
 
 

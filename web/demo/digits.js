@@ -156,7 +156,7 @@ export class Digits {
   tell() {
     const { session, times, loaded } = this;
     if (!session) return;
-    const threads = session.device.crew?.size ?? 1;
+    const { threads } = session;
     this.parts.facts.replaceChildren(
       ...facts({
         "An inference": times.length ? duration(median(times)) : "–",
@@ -178,13 +178,13 @@ function gpu({ device }) {
 }
 
 /** The bytes of scripts, plans and code, and those of weights; the compiler's scripts are for dropped models. */
-function loadedBy({ bundle: { manifest }, device }) {
+function loadedBy({ bundle: { manifest }, section }) {
   const isScript = ({ name }) => /\/sardonyx\/(?!compile|store|engine)/.test(name);
   const scripts = performance.getEntriesByType("resource").filter(isScript);
   const sum = (sizes) => sizes.reduce((a, b) => a + b, 0);
   const sized = (isWanted) => sum(manifest.sections.filter(([title]) => isWanted(title)).map(([, nbytes]) => nbytes));
   const weights = sized((title) => title in manifest.weights);
-  const code = sized((title) => title === device.section);
+  const code = sized((title) => title === section);
   const plans = new TextEncoder().encode(JSON.stringify(manifest)).length;
   return { engine: sum(scripts.map(({ decodedBodySize }) => decodedBodySize)) + plans + code, weights };
 }

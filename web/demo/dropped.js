@@ -153,9 +153,9 @@ export class Dropped {
         import("./sardonyx/runtime.js"),
       ]);
       const bundle = await bundleOf(this.file, { target, shapes, progress, signal }).then((made) => new Response(made.body ?? made).blob());
-      const session = await load(bundle, { target, signal, progress: (told) => progress({ stage: "weights", ...told }) });
+      const told = (weights) => progress({ stage: "weights", ...weights });
+      const session = await load(bundle, { target, signal, progress: told, name: this.file.name });
       if (signal.aborted) return session.release();
-      session.bundle.name = this.file.name;
       Object.assign(this, { session, bundle, compiled: key });
       this.stages.hidden = true;
       this.tell(performance.now() - start);
@@ -198,20 +198,19 @@ export class Dropped {
 
   /** What became of the model on the device. */
   tell(time) {
-    const { target, device, bundle } = this.session;
+    const { target, section, threads, memory, bundle } = this.session;
     const { manifest } = bundle;
     const { codes, plans } = manifest.targets[target];
     const sizes = new Map(manifest.sections.map(([title, nbytes]) => [title, nbytes]));
     const weights = Object.keys(manifest.weights).reduce((sum, title) => sum + sizes.get(title), 0);
     const launches = plans[0].steps?.filter(Array.isArray).length ?? 0;
-    const threads = device.crew?.size ?? 1;
     this.device.replaceChildren(
       ...facts({
         "On the device": `all of it: ${target === "wasm" ? `WebAssembly, ${count(threads, "thread")}` : "WebGPU"}`,
         Kernels: `${figure(codes.length)}, launched ${count(launches, "time")} a run`,
         Weights: bytes(weights),
-        Code: bytes(sizes.get(device.section) ?? 0),
-        Memory: device.memory ? bytes(device.memory.buffer.byteLength) : "",
+        Code: bytes(sizes.get(section) ?? 0),
+        Memory: memory ? bytes(memory) : "",
         "Ready after": duration(time),
       }),
     );

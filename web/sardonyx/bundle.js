@@ -44,7 +44,7 @@ export function crc32(bytes, before = 0) {
 }
 
 /** A file that arrives in pieces. */
-class Stream {
+export class Stream {
   constructor(reader, total) {
     this.reader = reader;
     this.total = total;
@@ -66,20 +66,26 @@ class Stream {
     return new Stream(response.body.getReader(), encoded ? 0 : Number(response.headers.get("content-length")) || 0);
   }
 
+  /** Some of the next bytes, `most` at most; null at the end. */
+  async next(most) {
+    while (!this.left.length) {
+      const { value, done } = await this.reader.read();
+      if (done) return null;
+      this.left = value;
+      this.loaded += value.length;
+      this.onprogress?.(this.loaded, this.total);
+    }
+    const piece = this.left.subarray(0, most);
+    this.left = this.left.subarray(piece.length);
+    this.position += piece.length;
+    return piece;
+  }
+
   /** Give the next `count` bytes to a function, piece by piece; `false` if the file ends before. */
   async read(count, sink) {
-    let done = 0;
-    while (done < count) {
-      if (!this.left.length) {
-        const { value, done: isOver } = await this.reader.read();
-        if (isOver) return false;
-        this.left = value;
-        this.loaded += value.length;
-        this.onprogress?.(this.loaded, this.total);
-      }
-      const piece = this.left.subarray(0, count - done);
-      this.left = this.left.subarray(piece.length);
-      this.position += piece.length;
+    for (let done = 0; done < count; ) {
+      const piece = await this.next(count - done);
+      if (!piece) return false;
       await sink?.(piece, done);
       done += piece.length;
     }
@@ -141,7 +147,8 @@ export class Bundle {
 
   /** Open what `fetch` takes, a Response, a Blob, a stream or bytes. */
   static async open(source, options = {}) {
-    const name = typeof source === "string" || source instanceof URL ? String(source) : source.url || source.name || "the bundle";
+    const isAddress = typeof source === "string" || source instanceof URL;
+    const name = options.name ?? (isAddress ? String(source) : source.url || source.name || "the bundle");
     const stream = await Stream.of(source, options);
     stream.onprogress = options.progress && ((loaded, total) => options.progress({ loaded, total }));
     const head = await stream.bytes(HEAD);

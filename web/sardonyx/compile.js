@@ -19,16 +19,14 @@ export { Tensor };
  * `target` is "wasm" (the default) or "webgpu", or both in the order in which they are wanted; `shapes` tells the sizes
  * of inputs, `{ image: [1, 3, 224, 224] }`, or several such, `sizes` those of named dimensions, `{ batch: 1 }`; what is
  * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S". `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which
- * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where Pyodide lies, `threads` and `signal` are as for
- * `load`.
+ * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where Pyodide lies, `threads`, `worker` and `signal` are
+ * as for `load`.
  */
 export async function compile(source, options = {}) {
-  const { target = "wasm", threads, signal, progress } = options;
+  const { target = "wasm", threads, worker, signal, progress } = options;
   const bundle = await bundleOf(source, options);
   const told = progress && ((bytes) => progress({ stage: "weights", ...bytes }));
-  const session = await load(bundle, { target, threads, signal, progress: told });
-  session.bundle.name = nameOf(source);
-  return session;
+  return load(bundle, { target, threads, worker, signal, progress: told, name: nameOf(source) });
 }
 
 /** The bundle that `compile` would run, as something that `load` takes. */

@@ -1,10 +1,14 @@
-/** Workers that help the thread that runs a plan, on one shared memory. */
+/** Workers that help a thread to run plans: one crew for all of its sessions, so that they share the cores. */
 
 import { instantiate } from "./wasm.js";
 
 const NAME = "sardonyx crew"; // which tells a worker of the crew from one of the page that imports this
 const WORDS = 8;
-const [TURN, START, SIZE, OPEN, BUSY, END] = [0, 1, 2, 3, 4, 5]; // of the words by which they agree
+const [TURN, MODULE, START, SIZE, OPEN, BUSY, CALLS] = [0, 1, 2, 3, 4, 5, 6]; // of the words by which they agree
+const PATIENCE = 10000; // turns of waiting awake: less than a tenth of a millisecond
+
+/** Whether this thread may sleep: a page's own may not. */
+export const maySleep = !globalThis.document;
 
 /** How many threads a run gets: as many as asked for, or half of the processors, four at most. */
 export function threadsFor(wanted) {
@@ -25,65 +29,128 @@ export function threadsFor(wanted) {
   return 1;
 }
 
+/** The part that a module has in the crew: `size` threads at most run its launches. */
 export class Crew {
-  /** Workers that have instantiated a module; fewer where the page's policy refuses some. */
-  static async start(size, module, memory, told) {
-    const words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
-    const started = [];
-    for (let thread = 1; thread < size; thread++) {
-      started.push(
-        new Promise((resolve) => {
-          try {
-            const worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: NAME });
-            worker.onmessage = () => resolve(worker);
-            worker.onerror = () => resolve(null);
-            worker.postMessage({ words, module, memory, told, thread });
-          } catch {
-            resolve(null);
-          }
-        }),
-      );
-    }
-    return new Crew(words, (await Promise.all(started)).filter(Boolean));
+  static here = null;
+
+  /** Have so many threads, this one among them, know a module. The workers that the page's policy refuses are none. */
+  static async join(size, module, memory, told) {
+    const here = (Crew.here ??= new Workers());
+    const number = here.modules++;
+    here.users++;
+    const isThere = await here.tell(size - 1, { number, module, memory, told });
+    return new Crew(here, number, isThere.filter(Boolean).length + 1);
   }
 
-  constructor(words, workers) {
-    this.words = words;
+  constructor(workers, number, size) {
     this.workers = workers;
-    this.size = workers.length + 1;
+    this.number = number;
+    this.size = size;
   }
 
   /** Run the launches at an address; who of the workers wakes in time takes a share. */
   run(run, start) {
-    const { words, size } = this;
+    const { words } = this.workers;
+    words[MODULE] = this.number;
     words[START] = start;
-    words[SIZE] = size;
+    words[SIZE] = this.size;
     Atomics.store(words, OPEN, 1);
     Atomics.add(words, TURN, 1);
     Atomics.notify(words, TURN);
-    run(start, 0, size);
+    run(start, 0, this.size);
     Atomics.store(words, OPEN, 0);
-    while (Atomics.load(words, BUSY)); // they find nothing left, and are through in no time
+    for (let turns = 0, busy; (busy = Atomics.load(words, BUSY)); turns++) {
+      if (turns > PATIENCE && maySleep) Atomics.wait(words, BUSY, busy); // who is in finds nothing left
+    }
   }
 
   close() {
-    Atomics.store(this.words, END, 1);
-    this.workers.forEach((worker) => worker.terminate());
+    if (--this.workers.users) return void this.workers.tell(this.size - 1, { number: this.number });
+    this.workers.close();
+    if (Crew.here === this.workers) Crew.here = null;
   }
 }
 
-/** A worker's life: wait for a turn, take part while it is open. */
-async function help({ data: { words, module, memory, told, thread } }) {
-  const { run } = await instantiate(module, memory, told);
-  let turn = Atomics.load(words, TURN);
-  postMessage("ready");
-  while (!Atomics.load(words, END)) {
-    Atomics.wait(words, TURN, turn);
-    turn = Atomics.load(words, TURN);
-    Atomics.add(words, BUSY, 1);
-    if (Atomics.load(words, OPEN)) run(words[START], thread, words[SIZE]);
-    Atomics.sub(words, BUSY, 1);
+class Workers {
+  constructor() {
+    this.words = new Int32Array(new SharedArrayBuffer(4 * WORDS));
+    this.modules = this.users = 0;
+    this.all = [];
+  }
+
+  /** Tell a message to the first `count` workers, who start if they are new; whether each does as it says. */
+  tell(count, message) {
+    while (this.all.length < count) this.start();
+    const heard = this.all.map(({ fails, worker, answers }, k) => {
+      worker?.postMessage(k < count ? message : {});
+      return k < count && Promise.race([fails, new Promise((resolve) => answers.set(message.number, resolve))]);
+    });
+    Atomics.add(this.words, CALLS, 1);
+    Atomics.add(this.words, TURN, 1);
+    Atomics.notify(this.words, TURN);
+    return Promise.all(heard);
+  }
+
+  start() {
+    const member = { answers: new Map() };
+    member.fails = new Promise((resolve) => {
+      try {
+        member.worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: NAME });
+        member.worker.onmessage = ({ data: [number, isThere] }) => member.answers.get(number)?.(isThere);
+        member.worker.onerror = () => resolve(false);
+        const { words } = this;
+        member.worker.postMessage({ words, thread: this.all.length + 1, calls: Atomics.load(words, CALLS) });
+      } catch {
+        resolve(false);
+      }
+    });
+    this.all.push(member);
+  }
+
+  close() {
+    this.all.forEach(({ worker }) => worker?.terminate());
   }
 }
 
-if (globalThis.WorkerGlobalScope && globalThis.name === NAME) globalThis.onmessage = help;
+/** A worker's life: hear what it is told, and between that wait for turns and take part while they are open. */
+class Helper {
+  constructor({ words, thread, calls }) {
+    this.words = words;
+    this.thread = thread;
+    this.calls = calls;
+    this.instances = new Map();
+    this.last = Promise.resolve();
+  }
+
+  /** Messages one after another; nobody waits while one is under way, since who waits hears nothing. */
+  hear(message) {
+    this.last = this.last.then(() => this.learn(message)).then(() => {
+      this.calls++;
+      this.help();
+    });
+  }
+
+  async learn({ number, module, memory, told }) {
+    if (!module) return this.instances.delete(number);
+    const instance = await instantiate(module, memory, told).catch(() => null); // there may be no room for it
+    this.instances.set(number, instance);
+    postMessage([number, instance !== null]);
+  }
+
+  help() {
+    const { words, thread } = this;
+    while (Atomics.load(words, CALLS) === this.calls) {
+      const turn = Atomics.load(words, TURN);
+      Atomics.add(words, BUSY, 1);
+      if (Atomics.load(words, OPEN) && thread < words[SIZE]) this.instances.get(words[MODULE])?.run(words[START], thread, words[SIZE]);
+      if (Atomics.sub(words, BUSY, 1) === 1) Atomics.notify(words, BUSY);
+      for (let turns = 0; turns < PATIENCE && Atomics.load(words, TURN) === turn; turns++); // the next run may be near
+      if (Atomics.load(words, CALLS) === this.calls) Atomics.wait(words, TURN, turn);
+    }
+  }
+}
+
+if (globalThis.WorkerGlobalScope && globalThis.name === NAME) {
+  let helper;
+  globalThis.onmessage = ({ data }) => (helper ? helper.hear(data) : (helper = new Helper(data)));
+}

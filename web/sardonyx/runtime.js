@@ -11,11 +11,11 @@
  */
 
 import { Bundle } from "./bundle.js";
-import { Graph, Mismatch, Weights } from "./executor.js";
-import { Tensor, arrayOf, product, widthOf } from "./types.js";
-import { check, sound } from "./soundness.js";
+import { Host } from "./remote.js";
+import { Tensor } from "./types.js";
 import { WasmDevice } from "./wasm.js";
 import { WebGpuDevice } from "./webgpu.js";
+import { on } from "./session.js";
 import { threadsFor } from "./crew.js";
 
 export { Tensor };
@@ -24,172 +24,44 @@ export { Tensor };
  * A session for a bundle: what `fetch` takes, a Response, a Blob, a stream or bytes.
  *
  * `target` is "wasm" or "webgpu", or both in the order in which they are wanted; without it the bundle's order counts.
- * `threads` is how many, for "wasm" in a page that is cross-origin isolated. `progress({ loaded, total })` hears of
- * bytes, `total` being 0 if the server does not say. `signal` ends the loading, `integrity` is checked by `fetch`.
+ * `threads` is how many, for "wasm" in a page that is cross-origin isolated. `worker` says whether "wasm" runs in a
+ * worker, as it does if a page's own thread loads it, or on this thread. `progress({ loaded, total })` hears of bytes,
+ * `total` being 0 if the server does not say. `signal` ends the loading, `integrity` is checked by `fetch`. `name` is
+ * what errors call the bundle, if not by its address.
  */
-export async function load(source, { target, threads, ...options } = {}) {
-  const bundle = await Bundle.open(source, options);
-  let found;
+export async function load(source, { target, threads, worker = isPage, ...options } = {}) {
+  const isSure = target === "wasm" || !globalThis.navigator?.gpu;
+  const early = worker && isSure ? Host.take() : null; // starts while the bundle comes
   try {
-    found = await deviceFor(bundle, target, threads);
-    return await prepared(bundle, found);
-  } catch (error) {
-    bundle.stream.close();
-    found?.device.close();
-    throw error;
+    const bundle = await Bundle.open(source, options);
+    try {
+      return await opened(bundle, target, threadsFor(threads), worker);
+    } catch (error) {
+      bundle.stream.close();
+      throw error;
+    }
+  } finally {
+    early?.leave();
   }
 }
 
-async function deviceFor({ manifest, name }, target, threads) {
+const isPage = Boolean(globalThis.document);
+
+/** The session on the first device that there is. */
+async function opened(bundle, target, threads, worker) {
+  const { manifest, name } = bundle;
   const wanted = target ? [target].flat() : Object.keys(manifest.targets);
   const reasons = [];
   for (const each of wanted) {
     const told = manifest.targets[each];
     if (!told) reasons.push(`${name} has no code for ${each}, only for ${Object.keys(manifest.targets).join(" and ")}`);
-    else if (each === "wasm") return { each, told, device: new WasmDevice(told, { threads: threadsFor(threads) }) };
-    else {
-      const found = await WebGpuDevice.open(told).catch((error) => reasons.push(error.message));
-      if (found instanceof WebGpuDevice) return { each, told, device: found };
+    else if (each === "wasm") {
+      const remote = worker && (await Host.load(bundle, threads));
+      return remote || on(new WasmDevice(told, { threads }), bundle, each);
+    } else {
+      const device = await WebGpuDevice.open(told).catch((error) => reasons.push(error.message));
+      if (device instanceof WebGpuDevice) return on(device, bundle, each);
     }
   }
   throw new Error(reasons.join("; "));
-}
-
-async function prepared(bundle, { each, told, device }) {
-  const { model, strings } = bundle.manifest;
-  device.listed = told.codes;
-  const [graph, weights] = sound(bundle.name, () => {
-    const graph = new Graph(told.plans, device);
-    check(bundle.manifest, told, graph);
-    return [graph, new Weights(device, told.codes, graph)];
-  });
-  graph.weights = weights;
-  for await (const section of bundle) {
-    if (section.title === device.section) {
-      const code = new Uint8Array(section.nbytes);
-      await section.into((piece, at) => code.set(piece, at));
-      await device.load(code);
-    } else if (weights.wanted.has(section.title)) {
-      const address = weights.reserve(section.title, section.nbytes);
-      await section.into((piece, at) => device.write(address, piece, at));
-      weights.wanted.delete(section.title);
-    }
-    weights.advance();
-    if (!weights.wanted.size && device.isLoaded) break;
-  }
-  await device.settle();
-  if (weights.wanted.size) throw new Error(`${bundle.name} lacks its weights ${[...weights.wanted]}; compile the model anew`);
-  return new Session(bundle, each, graph, device, model, strings);
-}
-
-/** A model, ready to run. */
-class Session {
-  constructor(bundle, target, graph, device, [inputs, outputs], strings) {
-    this.target = target;
-    this.bundle = bundle;
-    this.graph = graph;
-    this.device = device;
-    this.strings = strings;
-    const kind = ([name, told]) => ({ name, type: told?.[1], dims: told?.[2] });
-    /** What `run` takes and gives: `{ name, type, dims }`, where a size that is open is a name or null. */
-    this.inputs = inputs.map(kind);
-    this.outputs = outputs.map(kind);
-    this.last = Promise.resolve();
-  }
-
-  /** The outputs by name for tensors by input name; runs one after another. */
-  run(feeds, names = this.outputs.map(({ name }) => name)) {
-    const result = this.last.then(() => this.ran(feeds, names));
-    this.last = result.catch(() => {});
-    return result;
-  }
-
-  async ran(feeds, names) {
-    if (!this.graph) throw new Error("this session was released");
-    const unknown = names.find((name) => !this.outputs.some((output) => output.name === name));
-    if (unknown) throw new Error(`the model has no output ${JSON.stringify(unknown)}; it has ${list(this.outputs)}`);
-    const extra = Object.keys(feeds).find((name) => !this.inputs.some((input) => input.name === name));
-    if (extra) throw new Error(`the model has no input ${JSON.stringify(extra)}; it has ${list(this.inputs)}`);
-    const texts = new Texts(this.strings);
-    const tensors = this.inputs.map((input) => fed(input, feeds[input.name], texts));
-    try {
-      return await this.replayed(tensors, names, texts);
-    } catch (error) {
-      if (error instanceof Mismatch) throw new Error(this.refusal(tensors));
-      this.graph?.reset();
-      await this.device?.settle(); // which says better what happened
-      throw error;
-    }
-  }
-
-  async replayed(tensors, names, texts) {
-    const { results, release } = await this.graph.call(tensors);
-    try {
-      const chosen = names.map((name) => results[this.outputs.findIndex((output) => output.name === name)]);
-      const tensors = chosen.map(({ address, dtype, dims }) => [address, product(dims) * widthOf(dtype)]);
-      const found = (await this.device.readAll(tensors)).map((bytes, k) => {
-        const { dtype, dims } = chosen[k];
-        const data = new (arrayOf(dtype))(bytes.buffer);
-        return [names[k], new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
-      });
-      return Object.fromEntries(found);
-    } finally {
-      release();
-    }
-  }
-
-  /** How often work was submitted to the GPU, bytes were read from it, and bind groups made; zeros on a CPU. */
-  get counts() {
-    return { submits: 0, reads: 0, groups: 0, ...this.device?.queue?.counts, ...this.device?.counts };
-  }
-
-  refusal(tensors) {
-    const { plans } = this.bundle.manifest.targets[this.target];
-    const shapes = tensors.map(({ dims }, k) => `${this.inputs[k].name} [${dims}]`).join(", ");
-    const accepted = [...new Set(plans.map(({ accepts }) => accepts))].join(", or ");
-    return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other sizes (--size, or sizes)`;
-  }
-
-  /** Give all memory back. */
-  release() {
-    this.device?.close();
-    this.device = this.graph = null;
-  }
-}
-
-const list = (ports) => ports.map(({ name }) => JSON.stringify(name)).join(", ");
-
-function fed({ name, type, dims }, tensor, texts) {
-  if (!tensor) throw new Error(`input ${JSON.stringify(name)} (${type}[${dims ?? "?"}]) is missing from the feeds`);
-  if (tensor.type !== type) throw new Error(`input ${JSON.stringify(name)} wants ${type}, not ${tensor.type}`);
-  if (dims && dims.length !== tensor.dims.length) {
-    throw new Error(`input ${JSON.stringify(name)} wants rank ${dims.length} ([${dims}]), not [${tensor.dims}]`);
-  }
-  dims?.forEach((size, axis) => {
-    if (typeof size === "number" && size !== tensor.dims[axis]) {
-      throw new Error(`input ${JSON.stringify(name)} wants [${dims}], but axis ${axis} is ${tensor.dims[axis]}, not ${size}`);
-    }
-  });
-  const data = type === "string" ? texts.encode(tensor.data) : tensor.data;
-  return { data, dtype: type, dims: tensor.dims };
-}
-
-/** Strings by number: those of the model from 0 on, others of a run from -1 down. */
-class Texts {
-  constructor(known) {
-    this.known = known;
-    this.numbers = new Map(known.map((text, k) => [text, k]));
-    this.own = [];
-  }
-
-  encode(texts) {
-    return Int32Array.from(texts, (text) => {
-      if (!this.numbers.has(text)) this.numbers.set(text, -this.own.push(text));
-      return this.numbers.get(text);
-    });
-  }
-
-  decode(ids) {
-    return Array.from(ids, (id) => (id >= 0 ? this.known[id] : this.own[~id]));
-  }
 }

@@ -45,7 +45,7 @@ export function checkSections({ sections, weights, targets }) {
 /** Check what a manifest says of the target `told`, of which `graph` was made. */
 export function check({ weights, model: [inputs, outputs], strings }, told, graph) {
   for (const [name, reads, writes, reach] of told.codes) {
-    const isReach = reach.length && reach.flat().every((size) => Number.isInteger(size) || /^p\d{1,4}$/.test(size)) && reach.at(-1).every(isText);
+    const isReach = reach.length && reach.every(Array.isArray) && reach.flat().every((size) => Number.isInteger(size) || /^p\d{1,4}$/.test(size)) && reach.at(-1).every(isText);
     need(isText(name) && isCount(reads, MOST) && isCount(writes, MOST) && isReach, `${name} is no code`);
   }
   need(strings.every(isText), "its strings are none");

@@ -1,13 +1,14 @@
 /** Processors: one memory, and the module of a bundle on it, which threads share where the page may have them. */
 
 import { Allocator } from "./memory.js";
-import { Crew } from "./crew.js";
+import { Crew, maySleep } from "./crew.js";
+import { Trial } from "./trial.js";
 import { bytesOf } from "./types.js";
 
 const PAGE = 1 << 16;
 const MOST_PAGES = 1 << 16;
 const SCRATCH = 1 << 20;
-const STATE = 4; // words
+const STATE = 4; // words; the second says that nobody may sleep
 const HEADER = 4;
 const COUNTERS = 2;
 const SHARED = 1 << 20; // bytes that a segment reads and writes from which on threads help
@@ -26,8 +27,12 @@ export async function instantiate(module, memory, { table, base }) {
 }
 
 export class WasmDevice {
-  /** `modules` are those of a bundle; the first that the engine takes counts. */
-  constructor({ modules }, { threads }) {
+  /**
+   * `modules` are those of a bundle; the first that the engine takes counts. Who `hurries` does not wait for helpers to
+   * start: only those whose every run comes as a message, since runs in a row would keep this thread from hearing them.
+   */
+  constructor({ modules }, { threads, hurries = false }) {
+    this.hurries = hurries;
     this.told = modules.find(({ features }) => features.every(isThere));
     if (modules.length && !this.told) throw new Error("this browser's WebAssembly lacks SIMD; use a newer one");
     this.section = this.told?.section;
@@ -52,12 +57,23 @@ export class WasmDevice {
   async load(binary) {
     const { memory, data, align, table } = this.told;
     binary[memory] = this.threads > 1 ? 3 : 1;
-    const module = await WebAssembly.compile(binary);
     const base = data ? this.allocator.allocate(data, align) : 0;
-    this.exports = await instantiate(module, this.memory, { table, base });
-    this.crew = this.threads > 1 ? await Crew.start(this.threads, module, this.memory, { table, base }) : null;
+    let module;
+    try {
+      module = await WebAssembly.compile(binary);
+      this.exports = await instantiate(module, this.memory, { table, base });
+    } catch (error) {
+      throw new Error(`${this.section} is no module for this browser (${error.message}); compile the model anew`);
+    }
     this.isLoaded = true;
-    this.scratch = this.allocator.allocate(SCRATCH * (this.crew?.size ?? 1));
+    this.scratch = this.allocator.allocate(SCRATCH * this.threads);
+    if (this.threads > 1) this.joining = this.join(module, { table, base }); // weights are loaded meanwhile
+  }
+
+  async join(module, told) {
+    const crew = await Crew.join(this.threads, module, this.memory, told);
+    if (this.exports) this.crew = crew;
+    else crew.close();
   }
 
   /** The bytes of the memory as it is now; growing makes a new array of it. */
@@ -107,20 +123,24 @@ export class WasmDevice {
     const size = STATE + HEADER + words.length;
     const block = this.allocator.allocate(4 * (size + counters));
     const end = block + 4 * size;
-    const all = [...Array(STATE).fill(0), this.scratch, block, end, end, ...words, ...Array(counters).fill(0)];
+    const all = [0, Number(!maySleep), 0, 0, this.scratch, block, end, end, ...words, ...Array(counters).fill(0)];
     this.bytes.set(bytesOf(Uint32Array.from(all, (word) => word >>> 0)), block);
     const start = block + 4 * STATE;
-    const isShared = this.crew && touched >= SHARED;
-    const run = () => {
-      if (!isShared) return void this.exports.run(start, 0, 1);
+    const isLarge = touched >= SHARED;
+    const trial = new Trial();
+    const alone = () => this.exports.run(start, 0, 1);
+    const helped = () => {
       this.bytes.fill(0, end, end + 4 * counters);
       this.crew.run(this.exports.run, start);
     };
+    const run = () => void (isLarge && this.crew ? trial.run(helped, alone) : alone());
     return { run, release: () => this.allocator.release(block) };
   }
 
   /** Nothing fails later here. */
-  settle() {}
+  async settle() {
+    if (!this.hurries) await this.joining;
+  }
 
   close() {
     this.crew?.close();

@@ -107,8 +107,9 @@ class NumpyExecutable(Executable):
         launches = self.segments[segment]
         calls: list[Bound] = []
         try:
-            for launch, addresses, values in zip(launches, buffers, params, strict=True):
-                calls.append(self.makers[launch.code](addresses, values))
+            with np.errstate(all="ignore"):  # what depends on indices alone is computed here
+                for launch, addresses, values in zip(launches, buffers, params, strict=True):
+                    calls.append(self.makers[launch.code](addresses, values))
         except Exception as error:
             raise _failed(launches[len(calls)], error) from error
         multiplies = any(self._multiply[launch.code] for launch in launches)

@@ -206,9 +206,7 @@ class WasmExecutable(Executable):
                 return Unpacked(code, addresses, params, device.array, *parts)
 
             return Shared(numbers, device.crew.size, unpacked, params)
-        return Hosted(
-            device.host, numbers, device.crew.size, self._products[number], device.array, addresses, params
-        )
+        return Hosted(device.host, numbers, device.crew.size, self._products[number], device.array, addresses, params)
 
 
 class _Run:
@@ -321,7 +319,7 @@ class _Walk(_Run):
             self._room, self._most = Allocation(self._device.host, most), most
             for step in self._hosted:
                 step.use(self._room.address)
-        self._is_large = self._has_large or any([step.is_large for step in self._steps])
+        self._is_large = self._has_large or any(step.is_large for step in self._steps)
         self._amount = sum([step.work for step in self._steps]) or 1
 
     def rebind(self, params: np.ndarray) -> None:

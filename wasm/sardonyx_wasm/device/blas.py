@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from itertools import product as outer_product
 from math import gcd, prod
 from typing import Any, NamedTuple, TypeAlias
@@ -272,6 +272,13 @@ class Product:
     def is_stack(self) -> bool:
         """Whether there are several, and none share an operand."""
         return self.count > 1 and self.unit == 1 and self.shared == Sharing((1, self.count), (1, self.count))
+
+    def is_uneven(self, threads: int) -> bool:
+        """Whether so many threads had better divide matrices that share no operand than their rows."""
+        units = self.rows // self.unit
+        ends = [self.cut(units * number // threads) for number in range(threads + 1)]
+        most = max(end - start for start, end in pairwise([0, *ends[1:]]))
+        return self.count >= threads and self.shared.left == self.shared.right and most * threads > _UNEVEN * units
 
     def ranges(self, threads: int) -> int:
         """How many parts there should be for so many threads: each takes long enough to be worth a call."""

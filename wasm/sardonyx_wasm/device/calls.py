@@ -38,29 +38,32 @@ class Call:
 
     `stages` are there if left sides are made for it, "before", and results used, "after". Then a thread has memory of
     its own for as many units as stay in the cache; where rows are few and matrices large, threads divide the panels
-    and work on the same left sides.
+    and work on the same left sides. So they do where there are too few rows for all of them, and divide the matrices.
     """
 
     def __init__(self, product: Product, array: ArrayAt, threads: int = 1, stages: tuple[str, ...] = ()) -> None:
         self.work = product.work
         self.threads = threads = product.sharers(threads)
-        self._array = array
+        self._array, self._addresses = array, product.addresses
         self._bound: dict[tuple[int, int], list[Step]] = {}
         self._place = 0
         units, panels = range(product.rows // product.unit), product.panels
         is_wide = threads > 1 and product.is_wide(threads)
+        is_uneven = threads > 1 and not is_wide and product.is_uneven(threads)
         size = max(1, len(units))
         self.layout: Layout | None = None
         if stages:
-            size, self.layout = _layout(product, stages, is_wide, len(units))
+            size, self.layout = _layout(product, stages, is_wide or is_uneven, len(units))
         count = product.ranges(threads)
         self.parts: list[tuple[Product, range, range]]
         """Which products, units and panels each part is."""
-        if threads > 1 and not stages and product.is_stack and product.count >= threads:
+        is_common = self.layout is not None and self.layout.is_common
+        is_stack = threads > 1 and not stages and product.is_stack and product.count >= threads
+        if is_stack or (is_common and is_uneven):
             count = min(count, product.count)
             these = [part(range(product.count), k, count) for k in range(count)]
             self.parts = [(product.matrices(matrices), units, panels) for matrices in these]
-        elif is_wide and (self.layout is None or self.layout.is_common):
+        elif is_wide and (is_common or not stages):
             count = min(count, len(panels))
             self.parts = [(product, units, part(panels, k, count)) for k in range(count)]
         else:
@@ -88,8 +91,10 @@ class Call:
         spare: dict[Numbers, np.ndarray] = {}
         source = target = None
         if layout:
-            source = self._place + (0 if layout.is_common else layout.room * thread)
-            target = source + layout.left if layout.right else None
+            before, _, behind = (a - b for a, b in zip(product.addresses, self._addresses, strict=True))
+            place = self._place + (0 if layout.is_common else layout.room * thread)
+            source = place + before
+            target = place + layout.left + behind if layout.right else None
         rows = range(units.start * product.unit, units.stop * product.unit)
         found: list[Step] = []
         for sweep in product.sweeps(self._array, rows, panels, source, target):
@@ -102,11 +107,11 @@ class Call:
         return found
 
 
-def _layout(product: Product, stages: tuple[str, ...], is_wide: bool, units: int) -> tuple[int, Layout]:
+def _layout(product: Product, stages: tuple[str, ...], may_be_common: bool, units: int) -> tuple[int, Layout]:
     """The units that are done at a time, and where their left sides and results are."""
     seen, made = (4 * product.count * product.unit * size for size in (product.depth, product.columns))
     made = made if "after" in stages else 0
-    if is_wide and units * (seen + made) <= COMMON:
+    if may_be_common and units * (seen + made) <= COMMON:
         return units, Layout(seen, made, seen * units, made * units, True)
     most = max(BAND, prod(product.shared.right) * product.b.between)  # what is read again for each band
     size = max(1, most // max(1, seen + made))

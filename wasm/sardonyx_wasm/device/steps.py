@@ -138,7 +138,7 @@ class Hosted:
             [number, 2 + len(params), *buffers, *params]
             for number, buffers in ((before, (x, place)), (after, (place + layout.left, y)))
         ]
-        own = numbers.words(len(call.parts), *operands) + [*params]
+        own = [*numbers.words(len(call.parts), *operands), *params]
         own[1] += len(params)
         return [*chain(stages[0], own, stages[1])]
 

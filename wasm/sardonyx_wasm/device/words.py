@@ -9,7 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
-from ..abi import COUNTERS, HEADER, LAUNCH, RECORD, STATE, STOP
+from ..abi import COUNTERS, HEADER, LAUNCH, RECORD, RECORDS, STATE, STOP
 from ..hosts import Host
 from .allocation import Allocation
 
@@ -59,7 +59,9 @@ class Words:
         self._memory = host.array(address, (end + shared,), np.uint32)
         self._shared = self._memory[end:]
         records = address + 4 * end
-        self._memory[:_FRONT] = [0, records, *[0] * (_FRONT - 6), 0, address, records + RECORD * threads, records]
+        self._memory[: STATE // 4] = 0
+        self._memory[RECORDS // 4] = records
+        self._memory[STATE // 4 : _FRONT] = [0, address, records + RECORD * threads, records]
         launches = [(start, entry) for start, entry in zip(starts, entries) if isinstance(entry, Launch)]
         for start, entry in zip(starts, entries):
             entry.lie(self._memory[start : start + entry.size])

@@ -19,7 +19,7 @@ from sardonyx.code.kernel import Routine
 
 from .. import programs
 from ..abi import COUNTERS, HEADER, LAUNCH, SCRATCH, STOP
-from ..assembler import Expr, Function, Operand, i32, op
+from ..assembler import Expr, Function, Operand, i32
 from ..code import Code, Unit
 from ..routines.frame import divided_up, least
 from . import hosted, synchronize, turns
@@ -28,9 +28,7 @@ _LAUNCH = ("words", "counter", "thread", "threads", "scratch", "state")
 """What a launch is given: where its words and its counter are, and what the segment knows."""
 
 
-def write(
-    unit: Unit, sources: Sequence[Any], products: Mapping[int, Routine], code_of: Callable[[Any], Code]
-) -> None:
+def write(unit: Unit, sources: Sequence[Any], products: Mapping[int, Routine], code_of: Callable[[Any], Code]) -> None:
     """The functions `run` and `turns` for launches of what these are the sources of, by their numbers.
 
     If there are products that the host does, `walk` as well. They are numbered behind the sources: first what does
@@ -88,8 +86,8 @@ def _launcher(unit: Unit, source: Any, code: Code) -> Function:
             if (empty := _empty(source, params)) is not None:  # routines need not bear sizes of 0
                 with f.if_(empty):
                     f.return_(i32.load(f.state, offset=STOP))
-            units = programs.size(unit, f, code.units, params)
-            f.return_(share(*f.params, units, code.align, unit.module.pointer(code.function)))
+            units, align = (programs.size(unit, f, size, params) for size in (code.units, code.align))
+            f.return_(share(*f.params, units, align, unit.module.pointer(code.function)))
         return f
 
     return unit.once("launcher", f"{type(source).__name__} {source.key}", write)  # type: ignore[no-any-return]
@@ -135,27 +133,35 @@ def _share(unit: Unit, count: int) -> Function:
 
 def synchronizers(unit: Unit) -> tuple[Function, Function, Function]:
     """What takes ranges, tells that they are done, and waits for all."""
-    sleeps = unit.target == "wasmtime"
     take = unit.once("helper", "take", lambda: synchronize.take(unit.module))
-    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module, sleeps))
-    join = unit.once("helper", "join", lambda: synchronize.join(unit.module, sleeps))
+    finish = unit.once("helper", "finish", lambda: synchronize.finish(unit.module))
+    join = unit.once("helper", "join", lambda: synchronize.join(unit.module))
     return take, finish, join
 
 
 def _take_turns(unit: Unit, f: Function, call: Callable[[Operand, Operand], None]) -> None:
-    """Take ranges of units until none is left, and wait for those of others."""
+    """Take ranges of units until none is left, and wait for those of others.
+
+    They differ by one step of `align` at most, where they do, so that as many of them for each thread are equal parts.
+    """
     take, finish, join = synchronizers(unit)
-    most = least(f, f.threads * synchronize.RANGES, i32.const(synchronize.MOST))
-    size = f.let(divided_up(divided_up(f.units, most), f.align) * f.align)
-    ranges = f.let(divided_up(f.units, size))
-    first = f.let(i32.div_u(ranges * f.thread, f.threads))
-    begin, end = f.local(i32), f.local(i32)
-    with f.if_(f.units), f.block() as done, f.repeat() as again:
-        f.set(begin, take(f.counter, first, ranges))
-        f.br_if(done, i32.lt_s(begin, 0))
-        f.set(begin, begin * size)
-        f.set(end, least(f, begin + size, f.units))
-        call(begin, end)
-        f.call(finish, f.counter, end - begin, f.units)
-        f.br(again)
-    hosted.remember(unit, f, join(f.counter, f.units))
+    number, begin, end = f.local(i32), f.local(i32), f.local(i32)
+    with f.if_(f.units):
+        groups = f.let(divided_up(f.units, f.align))
+        ranges = f.let(least(f, groups, least(f, f.threads * synchronize.RANGES, i32.const(synchronize.MOST))))
+        size = f.let(i32.div_u(groups, ranges))
+        rest = f.let(groups - size * ranges)
+        first = f.let(i32.div_u(ranges * f.thread, f.threads))
+
+        def start(number: Expr) -> Expr:
+            return (number * size + i32.div_u(number * rest, ranges)) * f.align
+
+        with f.block() as done, f.repeat() as again:
+            f.set(number, take(f.counter, first, ranges))
+            f.br_if(done, i32.lt_s(number, 0))
+            f.set(begin, start(number))
+            f.set(end, least(f, start(number + 1), f.units))
+            call(begin, end)
+            f.call(finish, f.counter, end - begin, f.units)
+            f.br(again)
+        hosted.remember(unit, f, join(f.counter, f.units, f.state))

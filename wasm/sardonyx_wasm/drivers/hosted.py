@@ -79,6 +79,8 @@ def launcher(
         record = f.let(i32.load(f.state, offset=RECORDS) + f.thread * RECORD)
         count = f.let(i32.load(f.words, offset=4 * PARTS))
         part = f.local(i32, init=i32.load(record, offset=PART))
+        with f.if_(i32.eqz(count)):
+            f.return_(0)
 
         def stage(name: str, row: int, offset: Expr, buffers: Callable[[Expr], tuple[Expr, Expr]]) -> None:
             if name not in parts:
@@ -110,13 +112,13 @@ def launcher(
             _stagger(f, record)
             f.return_(i32.load(f.words, offset=4 * BASE) + 2)
         if synchronizers:
-            remember(unit, f, synchronizers[2](f.counter, count))
+            remember(unit, f, synchronizers[2](f.counter, count, f.state))
         f.return_(0)
     return f
 
 
 def _next(f: Function, part: Variable, count: Expr, record: Expr, take: Function) -> None:
-    """Set `part` to one that nobody has taken, or all ones: the next of the range that the thread has, or of another."""
+    """Set `part` to one that nobody has taken, or all ones: the next of the thread's range, or of another."""
     ranges = least(f, count, i32.const(MOST))
     f.set(part, i32.load(record, offset=NEXT))
     with f.if_(i32.ge_u(part, i32.load(record, offset=END))):

@@ -5,16 +5,18 @@ to write what another core has read takes many times as long. Then it takes what
 
 No thread is waited for that has not taken a range: one that the system lets sleep delays nobody. A launch has two words
 of memory, both 0 before the segment: `taken`, a bit for each range, and `done`, the units that are finished.
-Who waits long sleeps, but for browsers, which let no page's main thread do so.
+Who waits long sleeps, so that one who has lost its processor gets another. No page's main thread may: there the host
+writes so into the state, and everybody stays awake.
 """
 
 from __future__ import annotations
 
+from ..abi import AWAKE
 from ..assembler import Function, Module, i32, op
 
 _DONE = 4
 _PATIENCE = 20000
-"""Turns of waiting awake: a few microseconds, less than it takes to be woken."""
+"""Turns of waiting awake: some 50 microseconds, as long as it takes to be woken."""
 _LONGEST = 10**7
 """Nanoseconds of sleep: who gives up a run wakes nobody."""
 RANGES = 2
@@ -29,7 +31,7 @@ def take(module: Module) -> Function:
     with module.function("take", {"counter": i32, "first": i32, "ranges": i32}, [i32]) as f:
         taken = f.local(i32, init=op("i32.atomic.load", f.counter))
         all_ = f.let(i32.shr_u(i32.const(-1), MOST - f.ranges))
-        with f.while_(taken != all_):
+        with f.while_((taken & all_) != all_):
             bit = f.let(i32.const(1) << f.first)
             with f.if_(i32.eqz(taken & bit)):
                 f.set(taken, op("i32.atomic.rmw.or", f.counter, bit))
@@ -43,26 +45,22 @@ def take(module: Module) -> Function:
     return f
 
 
-def finish(module: Module, sleeps: bool) -> Function:
+def finish(module: Module) -> Function:
     """A function (counter, count, units) that tells that so many units more are done, of all of the launch."""
     with module.function("finish", {"counter": i32, "count": i32, "units": i32}) as f:
         before = op("i32.atomic.rmw.add", f.counter, f.count, offset=_DONE)
-        if sleeps:
-            with f.if_(before + f.count == f.units):
-                f.do(op("memory.atomic.notify", f.counter, -1, offset=_DONE))
-        else:
-            f.do(before)
+        with f.if_(before + f.count == f.units):
+            f.do(op("memory.atomic.notify", f.counter, -1, offset=_DONE))
     return f
 
 
-def join(module: Module, sleeps: bool) -> Function:
-    """A function (counter, units) that returns when all units of a launch are done, and how long that took."""
-    with module.function("join", {"counter": i32, "units": i32}, [i32]) as f:
+def join(module: Module) -> Function:
+    """A function (counter, units, state) that returns when all units of a launch are done, and how long that took."""
+    with module.function("join", {"counter": i32, "units": i32, "state": i32}, [i32]) as f:
         turns, done = f.local(i32), f.local(i32)
         with f.while_(i32.lt_u(f.tee(done, op("i32.atomic.load", f.counter, offset=_DONE)), f.units)):
             f.set(turns, turns + 1)
-            if sleeps:
-                with f.if_(turns > _PATIENCE):
-                    f.do(op("memory.atomic.wait32", f.counter, done, _LONGEST, offset=_DONE))
+            with f.if_(turns > _PATIENCE), f.if_(i32.eqz(i32.load(f.state, offset=AWAKE))):
+                f.do(op("memory.atomic.wait32", f.counter, done, _LONGEST, offset=_DONE))
         f.return_(turns)
     return f

@@ -5,6 +5,8 @@ Code for one primitive belongs in `routines`, scalar functions in `scalars` and 
 
 from __future__ import annotations
 
+from typing import Any
+
 from sardonyx.code.kernel import Kernel
 
 from ..assembler import Function, Operand, ValueType, i32
@@ -13,7 +15,7 @@ from .border import Interior, interior
 from .elementwise import write_elementwise
 from .fold import write_fold
 from .graph import Graph, Size
-from .loops import Loops
+from .loops import Loops, divided, divides_second
 from .scope import expr, minus, plus
 from .strategy import LANES, Strategy, choose
 
@@ -21,19 +23,35 @@ _ALIGN = 4 * LANES
 
 
 def write(unit: Unit, kernel: Kernel) -> Code:
-    """The code of a kernel; a unit is a step along the first axis of its space, or all of it if there is none."""
+    """The code of a kernel; a unit is a step along the first axis of its space, or all of it if there is none.
+
+    Where threads share it and the first axis has one place, it may be a step along the second.
+    """
     graph = Graph(kernel)
     strategy = choose(graph, unit.target)
+    second = "threads" in unit.features and divides_second(graph, strategy)
     inside = _inside(unit, graph, strategy)
     params = signature(len(kernel.reads + kernel.writes), kernel.params)
     if inside is None:
         with unit.module.function(kernel.name, params) as f, f.if_(f.begin < f.end):
-            body = Loops(unit, f, graph, strategy)
+            body = Loops(unit, f, graph, strategy, second)
             (write_fold if kernel.folds else write_elementwise)(body)
     else:
-        f = _in_parts(unit, graph, inside, params)
-    divided = 0 in (strategy.lanes, strategy.across) and graph.rank
-    return Code(f, kernel.space[0] if kernel.space else 1, _ALIGN if divided else 1)
+        f = _in_parts(unit, graph, second, inside, params)
+    if not kernel.space:
+        return Code(f)
+    align = _ALIGN if 0 in (strategy.lanes, strategy.across) else 1
+    if not second:
+        return Code(f, kernel.space[0], align)
+    rows, columns = (["param", "int32", int(size[1:])] for size in kernel.space[:2])
+    others = _ALIGN if 1 in (strategy.lanes, strategy.across) else 1
+    return Code(f, _where_one(rows, columns, rows), align if others == align else _where_one(rows, others, align))
+
+
+def _where_one(size: Any, yes: Any, no: Any) -> Any:
+    """One of two expressions or numbers, by whether a size is 1."""
+    one, *both = (["const", "int32", value] if isinstance(value, int) else value for value in (1, yes, no))
+    return ["where", "int32", ["eq", "bool", size, one], *both]
 
 
 def _inside(unit: Unit, graph: Graph, strategy: Strategy) -> Interior | None:
@@ -47,13 +65,13 @@ def _inside(unit: Unit, graph: Graph, strategy: Strategy) -> Interior | None:
     return next((one for one in interiors if one and choose(Graph(one.kernel), unit.target).across == one.axis), None)
 
 
-def _in_parts(unit: Unit, graph: Graph, inside: Interior, params: dict[str, ValueType]) -> Function:
+def _in_parts(unit: Unit, graph: Graph, second: bool, inside: Interior, params: dict[str, ValueType]) -> Function:
     """The border before, what is inside of it, and the border behind."""
     kernel = graph.kernel
     parts = []
     for some in (graph, Graph(inside.kernel)):
         with unit.module.function(kernel.name, params | {"first": i32, "last": i32}) as f, f.if_(f.begin < f.end):
-            write_elementwise(Loops(unit, f, some, choose(some, unit.target), (inside.axis, f.first, f.last)))
+            write_elementwise(Loops(unit, f, some, choose(some, unit.target), second, (inside.axis, f.first, f.last)))
         parts.append(f)
     with unit.module.function(kernel.name, params) as f:
         sizes = f.params[3 + len(kernel.reads + kernel.writes) :]
@@ -61,7 +79,9 @@ def _in_parts(unit: Unit, graph: Graph, inside: Interior, params: dict[str, Valu
         def size(value: Size) -> Operand:
             return sizes[int(value[1:])] if isinstance(value, str) else value
 
-        start, stop = (f.begin, f.end) if inside.axis == 0 else (i32.const(0), expr(size(graph.extents[inside.axis])))
+        extents = [size(extent) for extent in graph.extents]
+        spans = divided(f, extents, second)
+        start, stop = spans[inside.axis] if inside.axis < len(spans) else (i32.const(0), expr(extents[inside.axis]))
         first, last = f.local(i32, init=start), f.local(i32, init=stop)
         for bound in inside.first:
             place = f.let(expr(plus(minus(size(bound.size), size(bound.offset)), bound.more)))

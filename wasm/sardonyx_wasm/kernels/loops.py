@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
@@ -16,8 +16,29 @@ from .strategy import LANES, Strategy
 Bounds: TypeAlias = tuple[Operand, Operand]
 
 
+def divides_second(graph: Graph, strategy: Strategy) -> bool:
+    """Whether the units are steps along the second axis where the first has one place only: a batch of one.
+
+    Short loops along the lanes of a second axis would be slower for it.
+    """
+    if graph.rank < 2 or not all(isinstance(size, str) for size in graph.extents[:2]):
+        return False
+    return bool(graph.kernel.folds) or 1 not in (strategy.lanes, strategy.across)
+
+
+def divided(f: Function, extents: Sequence[Operand], second: bool) -> list[Bounds]:
+    """Where a call starts and stops along the first axes: the first one, or the second where that may be divided."""
+    if not second:
+        return [(f.begin, f.end)] if extents else []
+    single = f.let(expr(extents[0]) == 1)
+    return [
+        (f.let(f.select(single, 0, f.begin)), f.let(f.select(single, 1, f.end))),
+        (f.let(f.select(single, f.begin, 0)), f.let(f.select(single, f.end, expr(extents[1])))),
+    ]
+
+
 class Loops(Body):
-    """A body with loops; the first axis of the space runs from `begin` to `end`, one of them only `within` bounds."""
+    """A body with loops; calls do a part of the first axis, or of the second, and one axis only `within` bounds."""
 
     def __init__(
         self,
@@ -25,17 +46,19 @@ class Loops(Body):
         f: Function,
         graph: Graph,
         strategy: Strategy,
+        second: bool,
         within: tuple[int, Variable, Variable] | None = None,
     ) -> None:
         super().__init__(unit, f, graph, strategy)
         self.within = within
+        self._divided = divided(f, [self.size(extent) for extent in graph.extents[: graph.rank]], second)
 
     def bounds(self, axis: int) -> Bounds:
         """Where a loop along an axis starts and stops."""
         if self.within and self.within[0] == axis:
             return self.within[1:]
-        if axis == 0 and self.graph.rank:
-            return self.f.begin, self.f.end
+        if axis < len(self._divided):
+            return self._divided[axis]
         return 0, self.size(self.graph.extents[axis])
 
     @contextmanager

@@ -1,7 +1,7 @@
 """Convolution of x [B, *spatial, C], border included, with packed weights to [B, *sizes, M]: a matrix product in place.
 
 The rows of the left matrix are windows of x: contiguous segments that `tile.product` finds through a table of
-addresses. Blocks of windows span lines of outputs. A unit is a line of outputs of an image.
+addresses. Blocks of windows span lines of outputs. A unit is a window.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from . import channels, frame, tile
 # Places in the scratch memory: addresses of windows, a tile at the edge, offsets of segments.
 _EDGE = 4 * tile.BLOCK + 16
 _OFFSETS = _EDGE + tile.EDGE
+_LARGE = 1 << 16
+"""Weights of which a thread should read each for `_FEWEST` windows at least."""
+_FEWEST = 18
 
 
 def conv_packed(unit: Unit, routine: Routine) -> Code:
@@ -53,10 +56,12 @@ def conv_packed(unit: Unit, routine: Routine) -> Code:
         def line_of(number: Expr) -> Expr:
             return x + channels.line_of(f, number, rows, strides, steps)
 
-        number, column, address = f.local(i32, init=f.begin), f.local(i32), f.local(i32, init=line_of(f.begin))
+        number = f.local(i32, init=i32.div_u(f.begin, frame.size(f, columns)))
+        column = f.local(i32, init=f.begin - number * frame.size(f, columns))
+        address = f.local(i32, init=line_of(number) + column * pixel * strides[-1])
         first, count, group = (f.local(i32) for _ in range(3))
-        c = f.let(z + f.begin * frame.size(f, columns) * c_row)
-        total = f.let((f.end - f.begin) * frame.size(f, columns))
+        c = f.let(z + f.begin * c_row)
+        total = f.let(f.end - f.begin)
         block = f.let(_block(total, shape.height))
         with f.loop(first, 0, total, step=block):
             f.set(count, f.select(block < total - first, block, total - first))
@@ -77,7 +82,8 @@ def conv_packed(unit: Unit, routine: Routine) -> Code:
                         at = f.scratch + place * 4
                         f.store(at, i32.load(at) + seen)
             f.set(c, c + count * c_row)
-    return Code(f, frame.units((batch, *rows)), scratch=_OFFSETS + 4 * prod(segments))
+    fewest = _FEWEST if prod(size for size in routine.inputs[1] if isinstance(size, int)) >= _LARGE else shape.height
+    return Code(f, frame.units((batch, *rows, columns)), fewest, _OFFSETS + 4 * prod(segments))
 
 
 def _block(total: Expr, height: int) -> Expr:

@@ -1,4 +1,5 @@
-"""Depthwise convolution of x [B, *spatial, C], border included, with w [taps, C] to [B, *sizes, C]: a unit is a line.
+"""Depthwise convolution of x [B, *spatial, C], border included, with w [taps, C] to [B, *sizes, C]: a unit is a line,
+or some channels of one where there are few lines.
 
 A tile computes some neighbouring outputs and walks over the channels; each input that they share is loaded once. The
 products of an output are added in the order of its taps, whatever tile it is in.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from sardonyx.code.kernel import Routine
@@ -26,7 +28,9 @@ _ROWS = {"v8": 3, "wasmtime": 1}
 """Taps along y that a tile has code for. Cranelift moves sums behind all loads of a straight run of code."""
 _LINE = 64
 """Bytes of a line of the cache."""
-_STEPS = ("pixel", "line", "plane")
+_FEW = 32
+"""Lines of an image that threads share well enough without dividing them."""
+_STEPS = ("pixel", "line", "plane", "part")
 
 
 class Window(NamedTuple):
@@ -55,6 +59,7 @@ def depthwise(unit: Unit, routine: Routine) -> Code:
     strides = window.strides[-len(rows) - 1 :]
     if narrow:
         window = Window(*((1, 1, along) for _, along, _ in window))
+    parts = 1 if narrow else _parts(rows, depth)
     suits = {f32x4: isinstance(depth, str) or depth >= 4, f32: isinstance(depth, str) or depth < 4}
     kinds = [_row(unit, window, lanes) for lanes, possible in suits.items() if possible]
     with frame.function(unit, routine) as f:
@@ -64,22 +69,48 @@ def depthwise(unit: Unit, routine: Routine) -> Code:
         across = f.let(frame.size(f, columns) * pixel)
         number, count = f.local(i32), f.local(i32, init=i32.const(1))
         with f.if_(across), f.loop(number, f.begin, f.end, step=count):
+            line: Expr = number
+            at: Expr = i32.const(0)
+            wide: Expr = across
+            part: Expr = pixel
             if narrow:
-                left = f.let(frame.size(f, rows[0]) - i32.rem_u(number, frame.size(f, rows[0])))
-                more = f.let(f.end - number)
-                f.set(count, f.select(left < more, left, more))
-            seen = x + channels.line_of(f, number, rows, strides, steps)
-            operands = seen, w, y + number * across, across * count, pixel, steps[-2], steps[-3] if len(rows) > 1 else 0
+                f.set(count, _left(f, number, frame.size(f, rows[0])))
+                wide = across * count
+            elif parts > 1:
+                f.set(count, _left(f, number, i32.const(parts)))
+                line = f.let(i32.div_u(number, parts))
+                at = f.let((number - line * parts) * _LINE)
+                last = i32.eqz(i32.rem_u(number + count, parts))
+                part = f.let(f.select(last, pixel - at, count * _LINE))
+            seen = x + channels.line_of(f, line, rows, strides, steps) + at
+            planes = steps[-3] if len(rows) > 1 else 0
+            operands = seen, w + at, y + line * across + at, wide, pixel, steps[-2], planes, part
             with f.if_(i32.const(1) if len(kinds) == 1 else pixel >= 16):
                 f.call(kinds[0], *operands)
             for few in kinds[1:]:
                 with f.else_():
                     f.call(few, *operands)
-    return Code(f, frame.units((batch, *rows)))
+    return Code(f, frame.units((batch, *rows, parts)))
+
+
+def _parts(rows: Sequence[int | str], depth: int | str) -> int:
+    """The parts in which the channels of a line are divided: lines of the cache, the last part being one or more."""
+    if isinstance(depth, str) or any(isinstance(size, str) for size in rows) or prod(map(int, rows)) >= _FEW:
+        return 1
+    return max(1, 4 * depth // _LINE)
+
+
+def _left(f: Function, number: Expr, size: Expr) -> Expr:
+    """How many units are left of the call, or of the `size` to which this one belongs."""
+    left, more = f.let(size - i32.rem_u(number, size)), f.let(f.end - number)
+    return f.select(left < more, left, more)
 
 
 def _row(unit: Unit, window: Window, lanes: ValueType) -> Function:
-    """`(x, w, y, across, pixel, line, plane)`: `across` bytes of outputs; the others are steps of x along its axes."""
+    """`(x, w, y, across, pixel, line, plane, part)`: `across` bytes of outputs, `part` bytes of channels of each.
+
+    The others are steps of x along its axes.
+    """
     return unit.once("depthwise row", f"{window} {lanes}", lambda: _write_row(unit, window, lanes))  # type: ignore[no-any-return]
 
 
@@ -95,7 +126,7 @@ def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
             """Tiles from left to right; the last moves back to where it fits and repeats some outputs."""
             last, step = f.let(end - f.pixel * count), f.let(f.pixel * count)
             with f.block() as done, f.repeat() as again:
-                f.call(tile, f.x, f.w, f.y, f.pixel, f.line, f.plane)
+                f.call(tile, f.x, f.w, f.y, f.pixel, f.line, f.plane, f.part)
                 f.br_if(done, i32.ge_u(f.y, last))
                 left = f.let(last - f.y)
                 left = f.let(f.select(i32.lt_u(left, step), left, step))
@@ -118,11 +149,11 @@ def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
 
 
 def _write_tile(unit: Unit, window: Window, lanes: ValueType, count: int) -> Function:
-    """`(x, w, y, pixel, line, plane)`: `count` neighbouring outputs, all channels."""
+    """`(x, w, y, pixel, line, plane, part)`: `count` neighbouring outputs, the channels of a part."""
     params = dict.fromkeys(("x", "w", "y", *_STEPS), i32)
     with unit.module.function(f"depthwise_{window}_{count}", params) as f:
         at = f.local(i32)
-        with channels.channels(f, f.pixel, lanes, (f.x, f.w, f.y)):
+        with channels.channels(f, f.part, lanes, (f.x, f.w, f.y)):
             f.set(at, f.y)
             for k, total in enumerate(_sums(unit, f, window, lanes, count)):
                 if k:
@@ -158,7 +189,7 @@ def _write_lines(unit: Unit, window: Window, count: int) -> Function:
             f.set(row, row + f.line * down)
             f.set(weight, weight + f.pixel * width)
 
-        end = f.let(f.x + f.pixel)
+        end = f.let(f.x + f.part)
         with f.while_(i32.lt_u(f.x, end)):
             f.set(row, f.x)
             f.set(weight, f.w)

@@ -152,6 +152,9 @@ class _Image:
         """Rows of tiles."""
         across = self._counts[1].of(shape[2]) if isinstance(shape[2], int) else _FEWEST
         self.align = -(-_FEWEST // max(1, across))
+        if isinstance(shape[1], int):  # rows that threads share evenly
+            down = max(1, self._counts[0].of(shape[1]))
+            self.align = -(-down // -(-down // self.align))
 
     def start(self, f: Function, address: Expr, scratch: Expr) -> None:
         """Be at an address, with scratch memory."""

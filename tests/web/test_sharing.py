@@ -1,0 +1,173 @@
+"""How sessions share workers: one that has those of a page, and a crew that helps all of a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sardonyx import InferenceSession
+from sardonyx.demo import assets
+from sardonyx.plans.bundle import Bundle
+from tests.support.browser import Chromium
+from tests.web.pages import bundled
+
+pytestmark = pytest.mark.slow
+RUN = """async ([source, count, options, enough]) => {
+    const { Tensor, load } = await import("/sardonyx/runtime.js");
+    globalThis.session ??= await load(source, options);
+    const pixels = new Float32Array(784 * count).fill(0.5);
+    const run = () => session.run({ image: new Tensor("float32", pixels, [count, 1, 28, 28]) });
+    let { probabilities } = await run();
+    const isHeard = session.constructor.name === "RemoteSession"; // between runs of its own a thread hears nothing
+    for (let k = 0; k < 1000 && isHeard && session.threads < enough; k++) ({ probabilities } = await run());
+    return [[...probabilities.data], probabilities.dims, session.threads, session.constructor.name];
+}"""
+
+
+@pytest.fixture(scope="module")
+def digits() -> bytes:
+    return bundled(assets() / "digits.onnx", {}, ["wasm"], compress=True)
+
+
+def wanted(digits: bytes, count: int = 1) -> list[float]:
+    (found,) = InferenceSession(digits).run(None, {"image": np.full((count, 1, 28, 28), 0.5, np.float32)})
+    return [*map(float, found.ravel())]
+
+
+@contextmanager
+def visit(chromium: Chromium, digits: bytes, policy: str = "") -> Iterator[Any]:
+    """A page that has the bundle, and a session in `session` after the first `RUN`."""
+    chromium.site.data["digits.sdx"] = digits
+    chromium.site.policy = policy
+    page = chromium.browser.new_page()
+    try:
+        page.goto(f"{chromium.site.address}/support/page.html")
+        yield page
+    finally:
+        chromium.site.policy = ""
+        page.close()
+
+
+def scripts(page: Any) -> set[str]:
+    """The scripts of the workers that a page has."""
+    return {worker.url.rpartition("/")[2] for worker in page.workers}
+
+
+def test_a_page_runs_sessions_in_a_worker(chromium: Chromium, digits: bytes) -> None:
+    """It ends with the last of them."""
+    with visit(chromium, digits) as page:
+        for threads in (1, 3):
+            found = page.evaluate(RUN, ["/data/digits.sdx", 2, {"threads": threads}, threads])
+            assert found == [wanted(digits, 2), [2, 10], threads, "RemoteSession"]
+            assert "host.js" in scripts(page)
+            page.evaluate("() => { session.release(); delete globalThis.session; }")
+            for _ in range(100):
+                if not page.workers:
+                    break
+                page.wait_for_timeout(100)
+            assert not page.workers
+
+
+@pytest.mark.parametrize("policy", ["", "worker-src 'none'"], ids=["asked", "refused"])
+def test_a_page_does_without_workers(chromium: Chromium, digits: bytes, policy: str) -> None:
+    with visit(chromium, digits, policy) as page:
+        options = {} if policy else {"worker": False, "threads": 2}
+        values, _, threads, kind = page.evaluate(RUN, ["/data/digits.sdx", 300, options, options.get("threads", 1)])
+        assert (values, kind, threads) == (wanted(digits, 300), "Session", 1 if policy else 2)
+        assert "host.js" not in scripts(page)
+
+
+SOURCES = """async () => {
+    const { Tensor, load } = await import("/sardonyx/runtime.js");
+    const bytes = await (await fetch("/data/digits.sdx")).arrayBuffer();
+    const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+    const pieces = new Blob([bytes]).stream();
+    const found = [];
+    for (const source of [await fetch("/data/digits.sdx"), bytes, new Uint8Array(bytes), new Blob([bytes]), pieces]) {
+        let last;
+        const session = await load(source, { threads: 1, progress: (told) => (last = told) });
+        const { probabilities } = await session.run({ image });
+        session.release();
+        found.push([[...probabilities.data], last.loaded]);
+    }
+    return [found, bytes.byteLength];
+}"""
+
+
+def test_bundles_go_to_the_worker_from_anywhere(chromium: Chromium, digits: bytes) -> None:
+    read = Bundle(digits).sections["w18"]
+    with visit(chromium, digits) as page:
+        found, size = page.evaluate(SOURCES)
+        assert len(found) == 5
+        for values, loaded in found:
+            assert values == wanted(digits)
+            assert read.offset + read.nbytes <= loaded <= size == len(digits)
+
+
+ERRORS = """async () => {
+    const { Tensor, load } = await import("/sardonyx/runtime.js");
+    const said = (promise) => promise.then(() => "", (error) => error.message);
+    const image = new Tensor("float32", new Float32Array(784), [1, 1, 28, 28]);
+    const session = await load("/data/digits.sdx", { name: "digits" });
+    const found = [await said(session.run({})), await said(session.run({ image }, ["none"]))];
+    const pending = session.run({ image });
+    session.release();
+    session.release();
+    found.push(await said(pending) || "answered", await said(session.run({ image })));
+    found.push(await said(load("/data/cut")));
+    const slow = new ReadableStream({
+        async start(controller) { controller.enqueue(new Uint8Array(await (await fetch("/data/cut")).arrayBuffer())); },
+        pull: (controller) => controller.error(new Error("enough")),
+    });
+    return [...found, await said(load(slow))];
+}"""
+
+
+def test_errors_come_from_the_worker(chromium: Chromium, digits: bytes) -> None:
+    """A run that was asked for is finished before its session is released."""
+    cut = Bundle(digits).sections["w0"].offset + 9
+    chromium.site.data["cut"] = digits[:cut]
+    with visit(chromium, digits) as page:
+        assert page.evaluate(ERRORS) == [
+            'input "image" (float32[N,1,28,28]) is missing from the feeds',
+            'the model has no output "none"; it has "probabilities"',
+            "answered",
+            "this session was released",
+            f"/data/cut is cut off after {cut} bytes; fetch it anew",
+            "enough",
+        ]
+
+
+def ask(chromium: Chromium, digits: bytes, task: str, **more: Any) -> Any:
+    chromium.site.data["digits.sdx"] = digits
+    return chromium.call("/web/sharing.mjs", {"task": task, **more}, 120)
+
+
+def test_helpers_do_what_nobody_else_does(chromium: Chromium, digits: bytes) -> None:
+    """The thread that runs takes no share here, so all bits come from helpers; they are those of one thread."""
+    for threads in (2, 4):
+        found = ask(chromium, digits, "helped", threads=threads)
+        assert found["isDone"]
+        assert found["alone"] == found["helped"] == wanted(digits, 300)
+
+
+def test_sessions_of_a_thread_share_a_crew(chromium: Chromium, digits: bytes) -> None:
+    """As many workers start as the largest needs; they stay until the last session is released."""
+    right = [True] * 2
+    assert ask(chromium, digits, "shared") == {
+        "sizes": [3, 2, 4],
+        "workers": [2, 2, 3],
+        "right": [*right, *right, *right],
+        "end": [3, None],
+    }
+
+
+def test_short_work_is_helped_where_that_pays(chromium: Chromium, digits: bytes) -> None:
+    """Of 400 times, how often it is done without help, by the milliseconds with help and without."""
+    often = {(1, 2): (6, 14), (3, 2): (380, 396), (2, 2): (6, 14), (50, 10): (0, 0)}
+    for (helped, alone), (least, most) in often.items():
+        assert least <= ask(chromium, digits, "trial", helped=helped, alone=alone) <= most, (helped, alone)
