@@ -41,7 +41,7 @@ def centre(legalizer: Legalizer, origins: Collection[int]) -> None:
 
 def _differences(legalizer: Legalizer, equation: Equation) -> tuple[Equation, Array, Array] | None:
     """The product of which an equation is the end, with the matrices less their zero points in place of its own."""
-    if equation.outputs[0].dtype is not dtypes.int32 or len(equation.inputs) != 2:
+    if len(equation.inputs) != 2 or [output.dtype for output in equation.outputs] != [dtypes.int32]:
         return None
     x, y = equation.inputs
     if equation.params.get("function") == "sub":
