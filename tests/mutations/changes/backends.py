@@ -76,8 +76,8 @@ WASM = [
     Mutation(
         "an error in another thread is lost",
         "core/sardonyx/common/crew.py",
-        "self._done.put(error)",
-        "self._done.put(None)",
+        "outcomes.tell(error)",
+        "outcomes.tell(None)",
         ("tests/engine/test_crew.py",),
     ),
     Mutation(
