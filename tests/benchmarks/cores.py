@@ -22,7 +22,7 @@ from urllib.parse import quote
 import numpy as np
 
 from tests.benchmarks.browser import MISDECLARED, THEIRS, VERSION, onnxruntime_web, without_shapes
-from tests.benchmarks.report import processor, publish, table
+from tests.benchmarks.report import collected, processor, publish, table
 from tests.benchmarks.table import number
 from tests.models import assert_close, inputs, path, reference
 from tests.support.browser import Chromium, open_chromium
@@ -116,13 +116,10 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     arguments = parser.parse_args()
-    rows: dict[str, Figures] = {}
     folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(), "sardonyx": RUNTIME}
     with open_chromium(folders) as chromium:
-        for id in arguments.models:
-            rows[id] = measure(chromium, id, arguments.threads, arguments.rounds, arguments.span)
-            if not arguments.json:
-                print(f"{id}: {json.dumps(rows[id])}", flush=True)
+        how = arguments.threads, arguments.rounds, arguments.span
+        rows = collected(arguments.models, lambda id: measure(chromium, id, *how), not arguments.json)
         about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}."
     if arguments.json:
         print(json.dumps(rows, indent=1))

@@ -14,6 +14,7 @@ import os
 import statistics
 import tempfile
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import numpy as np
 
 from sardonyx.web.folder import write
 from tests.benchmarks.browser import GPU_FILES, MISDECLARED, THEIRS, VERSION, onnxruntime_web, without_shapes
-from tests.benchmarks.report import processor, publish, table
+from tests.benchmarks.report import collected, processor, publish, table
 from tests.benchmarks.table import number as digits
 from tests.benchmarks.turns import turns
 from tests.models import assert_close, inputs, path, reference
@@ -100,15 +101,14 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.core >= 0 and hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {arguments.core})
-    rows: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory() as site:
         write(Path(site), compiler=False)
         folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(GPU_FILES), "site": Path(site)}
         with open_chromium(folders) as chromium:
-            for number, id in enumerate(arguments.models):
-                rows[id] = measure(chromium, id, arguments.runs, number)
-                if not arguments.json:
-                    print(f"{id}: {json.dumps(rows[id])}", flush=True)
+            turn = count()
+            rows = collected(
+                arguments.models, lambda id: measure(chromium, id, arguments.runs, next(turn)), not arguments.json
+            )
             about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}."
     if arguments.json:
         print(json.dumps(rows, indent=1))

@@ -25,7 +25,7 @@ import numpy as np
 from sardonyx.plans.bundle import Bundle
 from sardonyx.web.folder import write
 from tests.benchmarks.browser import MISDECLARED, VERSION, onnxruntime_web, without_shapes
-from tests.benchmarks.report import processor, publish, table
+from tests.benchmarks.report import collected, processor, publish, table
 from tests.benchmarks.table import number
 from tests.benchmarks.turns import turns
 from tests.models import assert_close, inputs, path, reference
@@ -221,14 +221,11 @@ def main() -> None:
 
 
 def _rows(arguments: argparse.Namespace, site: Path) -> tuple[dict[str, Figures], str]:
-    rows: dict[str, Figures] = {}
     folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(), "site": site}
     with open_chromium(folders) as chromium:
         chromium.site.gzip = True
-        for id in arguments.models:
-            rows[id] = measure(chromium, id, arguments.rounds, arguments.mbit)
-            if not arguments.json:
-                print(f"{id}: {json.dumps(rows[id])}", flush=True)
+        how = arguments.rounds, arguments.mbit
+        rows = collected(arguments.models, lambda id: measure(chromium, id, *how), not arguments.json)
         about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}; {arguments.mbit:g} Mbit/s."
     return rows, about
 

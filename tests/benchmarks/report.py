@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import Any
 
 README = Path(__file__).with_name("README.md")
 
@@ -23,6 +25,21 @@ def publish(section: str, lines: Sequence[str], write: bool) -> None:
         )
         assert count == 1, f"{README} has {count} sections {section}"
         README.write_text(page)
+
+
+def collected(models: Iterable[str], measure: Callable[[str], Any], told: bool) -> dict[str, Any]:
+    """Return the figures of each model; with `told`, print them as soon as they are there.
+
+    >>> collected(["tiny"], len, told=True)
+    tiny: 4
+    {'tiny': 4}
+    """
+    rows = {}
+    for id in models:
+        rows[id] = measure(id)
+        if told:
+            print(f"{id}: {json.dumps(rows[id])}", flush=True)
+    return rows
 
 
 def published(section: str) -> list[str]:

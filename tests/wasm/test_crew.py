@@ -8,6 +8,7 @@ import time
 import numpy as np
 import onnx
 import onnx.numpy_helper
+import onnxruntime
 import pytest
 
 import sardonyx
@@ -15,8 +16,10 @@ from sardonyx.common import crew
 from sardonyx.common.trial import Trial
 from sardonyx.errors import EPFail, Fail
 from sardonyx_wasm import provider
+from sardonyx_wasm.abi import COUNTERS, RECORD
 from sardonyx_wasm.device import blas, calls
-from tests.engine.providers import NUMPY, WASM
+from sardonyx_wasm.device.words import Launch, Words
+from tests.engine.providers import WASM
 from tests.support import require
 
 require("wasm")
@@ -74,7 +77,7 @@ def test_images_of_few_lines_are_convolved_by_any_number_of_threads(
     one, *others = map(convolved, (1, 2, 4, 5))
     for other in others:
         np.testing.assert_array_equal(one, other)
-    reference = sardonyx.InferenceSession(model.SerializeToString(), providers=[NUMPY])
+    reference = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     np.testing.assert_allclose(one, reference.run(None, {"x": x})[0], rtol=1e-3, atol=1e-3)
 
 
@@ -128,6 +131,18 @@ def test_who_fails_lets_the_others_go(failing: int, monkeypatch: pytest.MonkeyPa
                 made.run(None, feeds)
         np.testing.assert_array_equal(made.run(None, feeds)[0], expected)
         np.testing.assert_array_equal(steps.run(None, feeds)[0], expected)
+
+
+def test_who_is_let_go_keeps_what_it_has() -> None:
+    """A thread that is in the middle of a part knows which one, when others give up."""
+    entries = [Launch(0, [64, 128], [5], 0), Launch(0, [64, 128], [-1], 1)]
+    words = Words(provider.device({}).host, entries, threads=3)
+    words.begin()
+    records = words._memory[-(2 * COUNTERS + 3 * RECORD) // 4 : -2 * COUNTERS // 4]
+    records[:] = range(len(records))
+    words.release()
+    assert records.tolist() == [*range(len(records))]
+    assert words._memory[-2 * COUNTERS // 4 :].tolist() == 2 * [2**32 - 1, 2**31 - 1]
 
 
 @pytest.mark.parametrize("threads", [1, 3])

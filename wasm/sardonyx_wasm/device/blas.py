@@ -10,12 +10,11 @@ of a convolution see is put side by side for some places at a time, and stays in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain, pairwise
-from itertools import product as outer_product
 from math import gcd, prod
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,21 @@ from sardonyx.compiler.legalization.filtering import filters
 
 from ..abi import HOSTED
 from .heights import HEIGHT, runs
+from .operands import (
+    ArrayAt,
+    Form,
+    Numbers,
+    Operands,
+    Panels,
+    Part,
+    Rectangle,
+    Right,
+    Rights,
+    Rows,
+    Sharing,
+    Sweep,
+    View,
+)
 
 FEWEST = 1 << 16
 """Products of fewer multiplications are done sooner by WebAssembly than handed over."""
@@ -59,13 +73,6 @@ _VECTOR = 9000  # multiplications by a vector that OpenBLAS does not divide amon
 _CACHED = 1 << 19  # bytes of a matrix that may be read in panels, though it is not stored so
 _AVX512 = frozenset({"X86_V4", "AVX512_SKX", "AVX512_ICL"})
 _STORED = frozenset({"matmul_panels", "conv_panels", "conv_winograd"})
-
-Numbers: TypeAlias = Sequence[int]
-Operands: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-Rectangle: TypeAlias = tuple[Sequence[tuple[int, int, int]], tuple[int, int, int, int]]
-Step: TypeAlias = Callable[[], Any]
-ArrayAt: TypeAlias = Callable[[int, Numbers, Numbers], np.ndarray]
-"""Makes an array of float32 of an address in a host's memory, a shape, and strides in bytes."""
 
 
 @cache
@@ -131,82 +138,6 @@ def blocks(depth: int, columns: int) -> tuple[int, int]:
 def block_rows(depth: int, columns: int) -> int:
     """The most rows of a block that OpenBLAS multiplies in place."""
     return max(_ROWS, (SMALL if columns > 1 else _VECTOR) // max(1, depth * columns))
-
-
-class Rows(NamedTuple):
-    """Matrices in memory: the address of the first, the bytes from one to the next, and from row to row."""
-
-    address: int
-    between: int
-    row: int
-
-
-class Panels(NamedTuple):
-    """The same of right sides, with the bytes from panel to panel and the columns of one."""
-
-    address: int
-    between: int
-    row: int
-    panel: int
-    width: int
-
-    @property
-    def stored(self) -> bool:
-        """Whether panels lie one after another, the last one filled up with zeros."""
-        return self.row == 4 * self.width
-
-
-class View(NamedTuple):
-    """An array of float32 somewhere in memory, sizes and strides being those of NumPy."""
-
-    offset: int
-    sizes: Numbers
-    strides: Numbers
-
-
-Form: TypeAlias = tuple[int, int, int]
-"""How many rows, and the first and last panel."""
-Right: TypeAlias = tuple[int, int, int, int, bool, bool]
-Rights: TypeAlias = dict[tuple[Right, ...], list[np.ndarray]]
-"""Right sides by what `Product.right` takes for each part of a sweep."""
-
-
-class Part(NamedTuple):
-    """A sweep of any launch: the numbers of the left sides call by call, what `Product.right` takes, and the results,
-    which have one axis more: call by call.
-    """
-
-    is_plain: bool
-    lefts: list[int]
-    rights: tuple[Right, ...]
-    results: list[View]
-
-
-class Sweep(NamedTuple):
-    """Operands of calls one after another: left sides, right sides, results; `is_plain` if each is a product alone."""
-
-    is_plain: bool
-    lefts: list[np.ndarray]
-    rights: list[np.ndarray]
-    results: list[np.ndarray]
-
-
-class Sharing(NamedTuple):
-    """Rows and columns of left sides, and of right sides: where there are fewer, the last one is for all the rest."""
-
-    left: Numbers
-    right: Numbers
-
-    def groups(self) -> Iterator[tuple[int, int, Numbers, Numbers]]:
-        """Rectangles of left sides: the first left and right side, the rows and columns, the steps on the right."""
-        axes = [
-            [(0, n, 1)] if n == known else [(0, known - 1, 1), (known - 1, n - known + 1, 0)]
-            for n, known in zip(self.left, self.right, strict=True)
-        ]
-        for (down, rows, y), (across, columns, x) in outer_product(*axes):
-            first, other = down * self.left[1] + across, down * self.right[1] + across
-            if rows * columns:
-                yield first, other, (rows, columns), (y * self.right[1], x)
 
 
 class Product:

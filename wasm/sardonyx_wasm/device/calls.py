@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .blas import BAND, COMMON, LANES, ArrayAt, Numbers, Product, Step, part
+from .blas import BAND, COMMON, LANES, Product, part
 from .heights import whole
+from .operands import ArrayAt, Numbers, Step
 from .products import multiply
 
 

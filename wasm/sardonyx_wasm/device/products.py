@@ -12,7 +12,8 @@ import numpy as np
 
 from sardonyx.code.kernel import Routine
 
-from .blas import MOST_PLACES, ArrayAt, Product, Right, product, right_sides, side_by_side
+from .blas import MOST_PLACES, Product, product, right_sides, side_by_side
+from .operands import ArrayAt, Right
 
 MOST_SIZES = 64
 """Sizes of a product that are remembered."""

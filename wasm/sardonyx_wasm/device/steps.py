@@ -12,6 +12,7 @@ from ..abi import CONVOLUTIONS, LAUNCH, PARAMS, SCRATCH
 from ..hosts import Host
 from . import blas, calls
 from .allocation import Allocation
+from .operands import ArrayAt, Rights
 from .products import MOST_SIZES, Products, Whole, multiply
 
 
@@ -44,7 +45,7 @@ class Hosted:
         numbers: Numbers,
         threads: int,
         products: Products,
-        array: blas.ArrayAt,
+        array: ArrayAt,
         addresses: Sequence[int],
         params: tuple[int, ...],
     ) -> None:
@@ -57,7 +58,7 @@ class Hosted:
         """Work from which on there is more to do than to multiply, on one thread."""
         self._place = 0
         self._rights: dict[int, list[np.ndarray]] = {}
-        self._shared_rights: blas.Rights = {}
+        self._shared_rights: Rights = {}
         self._calls: dict[tuple[int, ...], _Bound] = {}
         self._params: tuple[int, ...] | None = None
         self._bound: _Bound | None = None

@@ -13,8 +13,9 @@ from sardonyx.code.kernel import Routine
 from ..abi import FEW, HOSTED, PANELS
 from . import blas
 from .calls import steps
+from .operands import ArrayAt, Panels, Rows, Step
 
-Band: TypeAlias = tuple[int, int, list[blas.Step]]
+Band: TypeAlias = tuple[int, int, list[Step]]
 
 
 class Unpacked:
@@ -25,7 +26,7 @@ class Unpacked:
         code: Routine,
         addresses: Sequence[int],
         params: Sequence[int],
-        array: blas.ArrayAt,
+        array: ArrayAt,
         widen: Callable[..., Any],
         alone: Callable[..., Any],
     ) -> None:
@@ -66,10 +67,10 @@ class Unpacked:
             end = min(first + together, share.stop)
             column = first * width
             columns = min(end * width, self._columns) - column
-            right = blas.Panels(scratch, 0, 4 * width, 4 * width * depth, width)
-            results = blas.Rows(c + 4 * column, 0, 4 * self._columns)
+            right = Panels(scratch, 0, 4 * width, 4 * width * depth, width)
+            results = Rows(c + 4 * column, 0, 4 * self._columns)
             sizes = (1, self._rows, depth, columns)
-            product = blas.Product(sizes, most, blas.Rows(a, 0, 4 * depth), right, results, pieces=pieces)
+            product = blas.Product(sizes, most, Rows(a, 0, 4 * depth), right, results, pieces=pieces)
             calls = product.calls(self._array, range(self._rows), range(end - first))
             units = (column // self._nr, min(end * width // self._nr, self._panels))
             yield *units, [step for operands in calls for step in steps(*operands, spare={})]

@@ -14,8 +14,8 @@ from ..hosts import Host
 from .allocation import Allocation
 
 _FRONT = STATE // 4 + HEADER
-_RELEASED = (1 << 31) - 1
-"""In all counters: everything has been taken and is done; in all records: the thread is at the end."""
+_RELEASED = (1 << 32) - 1, (1 << 31) - 1
+"""In all counters: every range has been taken, and more is done than there can be, so that it may be more yet."""
 
 
 class Entry(Protocol):
@@ -58,6 +58,7 @@ class Words:
         self.address = address + STATE
         self._memory = host.array(address, (end + shared,), np.uint32)
         self._shared = self._memory[end:]
+        self._counters = self._memory[end + RECORD // 4 * threads :].reshape(-1, COUNTERS // 4)
         records = address + 4 * end
         self._memory[: STATE // 4] = 0
         self._memory[RECORDS // 4] = records
@@ -86,8 +87,8 @@ class Words:
         self._shared.fill(0)
 
     def release(self) -> None:
-        """Nothing is left, and nobody waits."""
-        self._shared.fill(_RELEASED)
+        """Nothing is left, and nobody waits; threads go on to the end with what they have."""
+        self._counters[:] = _RELEASED
 
     def stop(self, now: int) -> None:
         """Ask a run to end early, or no more."""
