@@ -73,16 +73,12 @@ def conv_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any],
     if groups >= count:
         ends = even(groups, count)
         of_x, of_w = ([end * (size // groups) for end in ends] for size in (x.shape[1], filters))
-        split = _split(inputs, outputs, {**attributes}, (1, 0, 1), (of_x, of_w, of_w))
-        parts = (
-            [
-                (ins, outs, {**rest, "groups": part.stop - part.start})
-                for (ins, outs, rest), part in zip(split.parts, ranges(ends), strict=True)
-            ]
-            if split
-            else []
-        )
-        return split and split._replace(parts=parts)
+        split = _split(inputs, outputs, attributes, (1, 0, 1), (of_x, of_w, of_w))
+        if split is None:
+            return None
+        counted = zip(split.parts, ranges(ends), strict=True)
+        parts = [(ins, outs, {**same, "groups": part.stop - part.start}) for (ins, outs, same), part in counted]
+        return split._replace(parts=parts)
     plain = groups == 1 and all(step == 1 for step in attributes["spread"]) and _exact(x.dtype)
     if not plain or filters < GRAIN:
         return None
