@@ -16,6 +16,7 @@ from sardonyx.compiler.parts import Axes, Node, Part
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import touched
 from sardonyx.sizes.polynomial import ONE, Poly
+from sardonyx.sizes.symbolic import size
 
 WIDE = 64
 """Elements of a row from which on several threads share it, where threads are many."""
@@ -138,10 +139,16 @@ class _Group:
         lines = [(part, part.reduce[-1]) for part in self.parts if part.reduce]
         return bool(lines) and all(part.walks(axis) and self.axes.hint(axis) >= WIDE for part, axis in lines)
 
+    def _is_open(self, axes: Sequence[int]) -> bool:
+        """Whether a plan is for any extents of these axes."""
+        return not all(isinstance(size(self.axes.extents[axis]), int) for axis in axes)
+
     def _pays(self, most_buffers: int) -> bool:
         assert self.rows is not None
         if sum(len(part.nodes) for part in self.parts) > MOST_NODES or len(self._buffers()) > most_buffers:
             return False
+        if not self.rows and any(part.space and self._is_open([*part.space, *part.reduce]) for part in self.parts):
+            return False  # its elements, however many they turn out to be, are for many threads to share
         count, *lengths = (
             prod(map(self.axes.hint, axes))
             for axes in (self.rows, *([*part.space[len(self.rows) :], *part.reduce] for part in self.parts))

@@ -6,7 +6,7 @@ from sardonyx import primitives as p
 from sardonyx.compiler.legalization.channels_last import ChannelsLast
 from sardonyx.primitives.array import Equation
 from sardonyx.primitives.reduction import reduce as reduced
-from sardonyx.sizes.symbolic import hint, product
+from sardonyx.sizes.symbolic import Dim, hint, product
 
 FEW = 64
 """Results of which there must be more for each to be made in one step."""
@@ -16,10 +16,13 @@ MOST_PIECES = 256
 
 
 def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
-    """reduce of long lines -> reduce of reduce of pieces; of large images, of reduce along their last axis"""
+    """reduce of long lines -> reduce of reduce of pieces; of large images, and of many axes whose extent is open, of
+    reduce along their last axis
+    """
     (x,) = equation.inputs
     (output,) = equation.outputs
     function, axes = equation.params["function"], equation.params["axes"]
+    parts: tuple[int | Dim, ...]
     outer = x.shape[: x.rank - len(axes)]
     length = product([x.shape[axis] for axis in axes])
     if function in ("argmax", "argmin") or sorted(axes) != [*range(len(outer), x.rank)]:
@@ -32,12 +35,16 @@ def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
         lines = reduced(last, function, [x.rank - 2])
         legalizer.define_reshaped(output, p.cast(reduced(lines, function, [*range(1, x.rank - 2)]), x.dtype))
         return True
-    if not isinstance(length, int) or length < LONG or hint(product(outer)) > FEW:
+    if hint(product(outer)) > FEW:
         return False
-    pieces = _pieces(length)
-    if pieces is None:
+    if isinstance(length, int):
+        pieces = _pieces(length) if length >= LONG else None
+        parts = () if pieces is None else (pieces, length // pieces)
+    else:  # a plan is for any extent
+        parts = (product([x.shape[axis] for axis in sorted(axes)[:-1]]), x.shape[-1]) if len(axes) > 1 else ()
+    if not parts:
         return False
-    wide = p.reshape(p.widen(x) if is_narrow else x, [*outer, pieces, length // pieces])
+    wide = p.reshape(p.widen(x) if is_narrow else x, [*outer, *parts])
     for _ in range(2):
         wide = reduced(wide, function, [wide.rank - 1])
     legalizer.define_reshaped(output, p.cast(wide, x.dtype))
