@@ -10,9 +10,9 @@ memory that it wants at a multiple of `align`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sardonyx.common.record import record
 from sardonyx.errors import EPFail, UnsoundError
 from sardonyx.providers import contract
 
@@ -64,7 +64,7 @@ class Bundler(contract.Bundler):
         return []
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StoredCode:
     """A code of a bundle's module, which a device takes instead of a Kernel."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 from typing import Any
 
 from sardonyx.code import loops, transcendental
 from sardonyx.code.kernel import Kernel, Routine
 from sardonyx.code.program import Program
+from sardonyx.common.record import replace
 
 from . import drivers, kernels, programs, routines
 from .abi import HOSTED

@@ -15,9 +15,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 from sardonyx.providers import contract
 from sardonyx_webgpu.code import Code
@@ -27,7 +27,7 @@ from sardonyx_webgpu.lower import lower
 SECTION = "wgsl"
 
 
-@dataclass
+@record
 class Bundler(contract.Bundler):
     """Puts WGSL into bundles, of codes that `provider` has compiled."""
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sardonyx.code.program import Expression
+from sardonyx.common.record import record
 from sardonyx_webgpu.gpu.interface import Shader
 
 WORKGROUP = 64
 """Threads of a workgroup; a code without a grid has one thread."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Code:
     """A code for this device.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from importlib.util import find_spec
 from math import inf
 from threading import Lock
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sardonyx.common import extras
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record
 from sardonyx.errors import EPFail
 from sardonyx.providers.contract import Bundler, Provider
 from sardonyx_webgpu.wgsl.values import MOVES, is_bits, supported
@@ -58,7 +58,7 @@ STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "matmul_nbits": (1,), "r
 OPTIONS = frozenset({"adapter", "power_preference", "limits", "float16", "tune"})
 
 
-@dataclass
+@record
 class WebGpuProvider(Provider):
     """Runs programs as WGSL compute shaders on the GPU that wgpu, or the browser, finds.
 

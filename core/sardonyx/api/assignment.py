@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 
 from sardonyx.api.feeds import blank
+from sardonyx.common.record import field, record
 from sardonyx.compiler.compile import Compiler
 from sardonyx.errors import Fail, SardonyxError
 from sardonyx.model.ir import Graph, Node
@@ -15,7 +15,7 @@ GUESSES = (2, 1, 8, 64)
 """Sizes to be tried for those that a model leaves open."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrtEpAssignedNode:
     """A node of the optimized model; `domain` is "" for ai.onnx."""
 
@@ -24,7 +24,7 @@ class OrtEpAssignedNode:
     op_type: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrtEpAssignedSubgraph:
     """Nodes that run on one provider: each stands alone, since none is compiled with others into one."""
 

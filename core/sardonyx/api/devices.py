@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, Self
 
 from sardonyx.common.enums import Choice
+from sardonyx.common.record import field, record
 from sardonyx.errors import NotImplemented
 from sardonyx.providers import registry
 
@@ -168,7 +168,7 @@ class OrtDevice:
         return hash((self._type, self._memory, self._vendor, self._id))
 
 
-@dataclass
+@record
 class OrtMemoryInfo:
     """Which memory a tensor lies in."""
 
@@ -227,7 +227,7 @@ class OrtArenaCfg:
             setattr(self, name, int(given.get(name, -1)))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrtHardwareDevice:
     """A processor of this machine."""
 
@@ -238,7 +238,7 @@ class OrtHardwareDevice:
     metadata: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrtEpDevice:
     """A processor, and the execution provider that runs models on it."""
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from sardonyx.api.devices import OrtEpDevice, OrtHardwareDevice
 from sardonyx.api.options import SessionOptions
 from sardonyx.common.enums import Choice
+from sardonyx.common.record import record, replace
 from sardonyx.errors import Fail, InvalidArgument, InvalidValue, NotImplemented
 from sardonyx.model.ir import Model
 from sardonyx.model.serde import read, write
@@ -52,7 +52,7 @@ class OrtDeviceEpIncompatibilityReason(Choice):
     UNKNOWN = -(1 << 31)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrtExternalInitializerInfo:
     """Where in which file an initializer lies."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
 
+from sardonyx.common.record import field, record, replace
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model, TensorType, Value, size_name
 from sardonyx.passes.copy import copy_model
@@ -19,7 +19,7 @@ Typical: TypeAlias = Sequence[int | str] | np.ndarray
 nothing is known; or a typical value, for an input whose elements decide on shapes, or on branches."""
 
 
-@dataclass
+@record
 class OpenInputs:
     """The inputs of a model for which a set of plans is made.
 

@@ -6,7 +6,6 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx import errors
@@ -14,6 +13,7 @@ from sardonyx.api.adapters import LoraAdapter
 from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy, get_ep_devices
 from sardonyx.common import debug, units
 from sardonyx.common.enums import Choice
+from sardonyx.common.record import field, record
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.levels import GraphOptimizationLevel
 
@@ -53,7 +53,7 @@ def _limit(given: int | str) -> int:
     return number
 
 
-@dataclass
+@record
 class RunOptions:
     """What a run is made with."""
 
@@ -111,7 +111,7 @@ class RunOptions:
         return feed
 
 
-@dataclass
+@record
 class SessionOptions:
     """What a session is made with."""
 
@@ -272,7 +272,7 @@ class SessionOptions:
         return self._loading
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class NodeArg:
     """An input or output: symbolic sizes are strings, unknown ones None; `type` as `tensor(float)`."""
 

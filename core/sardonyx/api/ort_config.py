@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from sardonyx.api.options import ExecutionMode, SessionOptions
+from sardonyx.common.record import replace
 from sardonyx.errors import InvalidValue
 from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.plans.bundle.recall import open_bundle

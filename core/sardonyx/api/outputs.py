@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from sardonyx.api.ort_value import OrtValue, reserve
 from sardonyx.common import dtypes
 from sardonyx.common.convert import outward
+from sardonyx.common.record import record
 from sardonyx.common.strings import RunStrings
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.structure import TENSOR, Form, fill, present
@@ -18,7 +18,7 @@ from sardonyx.providers.contract import Address, Device
 from sardonyx.runtime.handles import Handle, downloaded
 
 
-@dataclass
+@record
 class Target:
     """Where an output is to be: on the device of a provider, None for the host, in `value` if there is one."""
 
@@ -26,7 +26,7 @@ class Target:
     value: OrtValue | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Ran:
     """What a run made, valid until `release`: the tensors of all outputs, which are arranged in these forms."""
 

@@ -6,7 +6,6 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeAlias, TypeVar, overload
 
@@ -22,6 +21,7 @@ from sardonyx.api.outputs import Target
 from sardonyx.api.runner import Runner
 from sardonyx.common import debug
 from sardonyx.common.memory import MemoryReport
+from sardonyx.common.record import replace
 from sardonyx.common.termination import governed, is_governed, loading
 from sardonyx.errors import DeviceLost, EngineError, EPFail, Fail, InvalidArgument
 from sardonyx.model.metadata import ModelMetadata

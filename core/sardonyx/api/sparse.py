@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy as np
 from sardonyx.api.devices import OrtDevice
 from sardonyx.common import dtypes
 from sardonyx.common.enums import Choice
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument, NotImplemented
 
 
@@ -23,7 +23,7 @@ class OrtSparseFormat(Choice):
     ORT_SPARSE_BLOCK_SPARSE = 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SparseCooView:
     """Where the values of a tensor in coordinate form are."""
 
@@ -34,7 +34,7 @@ class SparseCooView:
         return self._indices
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SparseCsrView:
     """Where the values of a tensor in compressed rows are."""
 

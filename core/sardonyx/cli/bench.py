@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from sardonyx.cli.screen import Screen, progress, show
 from sardonyx.cli.text import count, duration
+from sardonyx.common.record import field, record
 
 WARM_UP = 2
 """Runs of each side after the first that are not counted."""
@@ -45,7 +45,7 @@ def run(args: argparse.Namespace) -> None:
     show(args, collect(args), render)
 
 
-@dataclass
+@record
 class Side:
     """A session to be timed: a function that runs the model, and seconds."""
 

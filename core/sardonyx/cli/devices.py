@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from sardonyx.common.record import field, record
 from sardonyx.errors import EPFail
 from sardonyx.providers import registry
 from sardonyx.providers.registry import TITLES, full_name
@@ -18,7 +18,7 @@ def add_provider(parser: argparse.ArgumentParser, text: str = IN_ORDER) -> None:
     parser.add_argument("--provider", action="append", metavar="NAME", help=text)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class State:
     """A provider on this machine: `problem` says why it is not usable, `details` what it runs on."""
 

@@ -6,7 +6,6 @@ import argparse
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from sardonyx.cli.files import ARCHIVES, Reader, archive, fit
 from sardonyx.cli.normalization import Normalization
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
 from sardonyx.model.ir import Graph, Model, Node, OptionalType, TensorType, Value, size_name
 from sardonyx.model.ir.types import DimLike
@@ -34,7 +34,7 @@ THROUGH = frozenset({"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Fla
 """Operators that leave an index what it is."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Feeds:
     """Values by input name. `sources` are the file of each, or `random`; `assumed` are dimensions taken as 1.
 

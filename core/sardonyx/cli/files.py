@@ -6,7 +6,6 @@ import io
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from sardonyx.cli.normalization import Normalization
 from sardonyx.cli.writing import refuse_unwritable, writing
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record
 from sardonyx.demo.pictures import UnknownFormatError
 from sardonyx.errors import InvalidArgument, NoSuchFile
 from sardonyx.model.ir import MapType, OptionalType, SequenceType, TensorType, Value
@@ -32,7 +32,7 @@ RATE = 16000
 """Samples a second of sound about which nothing is known."""
 
 
-@dataclass
+@record
 class Reader:
     """Reads files; `notes` tell what a person should know of what was read, `rate` is that of the last sound.
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument
 
 KNOWN = {
@@ -17,7 +17,7 @@ KNOWN = {
 """Means and standard deviations of red, green and blue that many models share."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Normalization:
     """Values for each channel, or one for all; `option` is the one that asked for them."""
 

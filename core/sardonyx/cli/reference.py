@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from sardonyx.cli import comparison
 from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record, replace
 from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.errors import SardonyxError
 from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType
@@ -41,7 +41,7 @@ JUMPY = frozenset({"Resize", "Upsample", "GridSample", "RoiAlign", "Mod", "Floor
 """Operators whose result jumps where float32 and float64 round to different sides."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Check:
     """What came of a node: `error` as `comparison.error`, that of the output with the largest; or why there is none.
 

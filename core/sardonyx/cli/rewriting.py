@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx.api.options import SessionOptions
 from sardonyx.cli.screen import Screen
+from sardonyx.common.record import field, record
 from sardonyx.model.ir import Model, Node, Value
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.levels import GraphOptimizationLevel
@@ -28,7 +28,7 @@ OTHERS = {
 """What the rewriter does without a rule."""
 
 
-@dataclass
+@record
 class Tally(Journal):
     """A journal that counts rewrites by rule."""
 

@@ -18,11 +18,11 @@ give the int32 index along the reduction axes in row-major order. Buffers are nu
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any
 
 from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.record import fields, record
 
 Detail = Any
 
@@ -40,7 +40,7 @@ def _digest(code: Kernel | Routine | Rows) -> str:
     return fingerprint(json.dumps(parts).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Kernel:
     """`stores` are `[buffer, Index, node]`; what depends on reduction axes may reach a store only through a fold.
 
@@ -87,7 +87,7 @@ class Kernel:
         return result
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Routine:
     """A primitive that a device runs by a function of its own, on whole buffers.
 
@@ -128,7 +128,7 @@ class Routine:
         return _digest(self)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Rows:
     """Kernels one after the other, row by row: the first axes of each one's space are the extents `rows`.
 

@@ -30,19 +30,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, TypeAlias
 
 from sardonyx.code import scalar
 from sardonyx.common import dtypes
 from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.record import field, fields, record
 
 Expression: TypeAlias = list[Any]
 Statement: TypeAlias = list[Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Program:
     """`grid` holds one expression over constants and parameters per axis; no axis means that it runs once."""
 
@@ -74,7 +74,7 @@ class Program:
         return fingerprint(text.encode()).hexdigest()[:16]
 
 
-@dataclass
+@record
 class Value:
     """An expression under construction, with Python's operators; numbers take the dtype of the other operand."""
 
@@ -164,7 +164,7 @@ def cast(dtype: str, value: Value) -> Value:
     return value if value.dtype == dtype else Value(["cast", dtype, value.code])
 
 
-@dataclass
+@record
 class Builder:
     """Writes a program statement by statement."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias
+
+from sardonyx.common.record import field, record
 
 Gradient: TypeAlias = Callable[..., tuple[Any, ...]]
 """Takes `f`, g, y and the operands, and gives the gradient of each operand, None for a condition. g is the gradient of
@@ -39,7 +40,7 @@ EXACT = Accuracy(0.5, 0.5)
 """Every bit is that of IEEE 754, or of integers."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@record(frozen=True, eq=False, repr=False)
 class ScalarFunction:
     """`kinds` are those of the operands' elements.
 
@@ -51,10 +52,9 @@ class ScalarFunction:
     name: str
     arity: int
     kinds: frozenset[str]
-    _: KW_ONLY
-    result: Literal["same", "bool", "select"] = "same"
-    cost: int
-    accuracy: Accuracy
-    numpy: Callable[..., Any]
-    gradient: Gradient | None = None
-    no_gradient: str = ""
+    result: Literal["same", "bool", "select"] = field(default="same", kw_only=True)
+    cost: int = field(kw_only=True)
+    accuracy: Accuracy = field(kw_only=True)
+    numpy: Callable[..., Any] = field(kw_only=True)
+    gradient: Gradient | None = field(default=None, kw_only=True)
+    no_gradient: str = field(default="", kw_only=True)

@@ -7,12 +7,12 @@ of the nearest width; the `DType` beside the array says what the bits mean. Stri
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
+from sardonyx.common.record import record
 
-@dataclass(frozen=True, eq=False)
+
+@record(frozen=True, eq=False)
 class DType:
     """One ONNX element type.
 

@@ -6,13 +6,13 @@ import mmap
 import os
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sardonyx.common.record import record
 from sardonyx.common.units import nbytes
 from sardonyx.errors import RuntimeException
 
@@ -116,7 +116,7 @@ def pieces(array: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
         forget(piece)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MemoryReport:
     """Bytes that a session holds on one provider.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import reduce
 from itertools import combinations, product
 from operator import mul
 
 import numpy as np
 
+from sardonyx.common.record import field, record
 from sardonyx.compiler.compile import Compiler
 from sardonyx.compiler.general import GeneralCase, Numbers, Relations
 from sardonyx.compiler.open_sizes import OpenSizes
@@ -35,7 +35,7 @@ ANOTHER = 1 / 8
 """The part of the launches that run other code, beyond which a case has a plan of its own."""
 
 
-@dataclass
+@record
 class Case:
     """A plan, and the numbers by name that it was made for."""
 
@@ -43,7 +43,7 @@ class Case:
     numbers: Numbers
 
 
-@dataclass
+@record
 class Cases:
     """The plans of a graph for open `sizes`.
 

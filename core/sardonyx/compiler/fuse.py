@@ -8,9 +8,9 @@ its readers would cost more than reading it back. Movement is never written for 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
 from sardonyx.code.cost import cost
+from sardonyx.common.record import field, record
 from sardonyx.compiler.lower import ELEMENT, FOLD
 from sardonyx.compiler.views import View, view
 from sardonyx.primitives.array import Array, Equation
@@ -36,7 +36,7 @@ MOST_NODES = 48
 """Scalar operations in one kernel, so that kernels stay readable and compile quickly."""
 
 
-@dataclass
+@record
 class Fusion:
     """`written` are the Arrays with buffers; `core` maps an Array that has one to the result, of a reduction or a
     Routine, from which the same launch computes it. `views` are the operands of an equation that is a Routine's."""
@@ -49,7 +49,7 @@ class Fusion:
         return array in self.written
 
 
-@dataclass
+@record
 class _Work:
     """What it takes to compute an element from written Arrays: cost, operations, buffers, the result that is the core
     of the launch."""

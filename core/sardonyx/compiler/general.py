@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, MutableMapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
+from sardonyx.common.record import record
 from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
 from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
@@ -28,7 +28,7 @@ Numbers = Mapping[str, int]
 Relations = MutableMapping[str, Poly]
 
 
-@dataclass
+@record
 class GeneralCase:
     """More than one of everything, or as much as the graph bears.
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.record import field, record
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import TensorType, Value, size_name
 from sardonyx.sizes.polynomial import Poly, evaluate, symbol
 
 
-@dataclass
+@record
 class OpenSizes:
     """The sizes that these inputs, which are tensors, leave open.
 
@@ -24,13 +24,13 @@ class OpenSizes:
 
     inputs: Sequence[Value]
     ranks: Mapping[str, int] = field(default_factory=dict)
-    shapes: list[tuple[int | str, ...]] = field(init=False)
-    """What stands at each axis of each input: a number, or a name."""
-    names: list[str] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.shapes = [self._shape(value) for value in self.inputs]
-        self.names = list(dict.fromkeys(size for shape in self.shapes for size in shape if isinstance(size, str)))
+        self.shapes: list[tuple[int | str, ...]] = [self._shape(value) for value in self.inputs]
+        """What stands at each axis of each input: a number, or a name."""
+        self.names: list[str] = list(
+            dict.fromkeys(size for shape in self.shapes for size in shape if isinstance(size, str))
+        )
 
     def _shape(self, value: Value) -> tuple[int | str, ...]:
         kind = value.type

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sardonyx.code.cost import cost
 from sardonyx.code.kernel import Kernel
 from sardonyx.code.parameters import SizeTable
+from sardonyx.common.record import field, record, replace
 from sardonyx.sizes.polynomial import ONE, Poly, constant
 from sardonyx.sizes.symbolic import hint, size
 
@@ -29,7 +29,7 @@ class Axes:
         return hint(size(self.extents[axis]))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Place:
     """An Index: an offset, and the strides of axes and of nodes."""
 
@@ -55,7 +55,7 @@ class Place:
         return replace(self, nodes={nodes[node]: stride for node, stride in self.nodes.items()})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Node:
     """As in a Kernel; the detail of `index` is a Place, that of `load` a plan's buffer and a Place."""
 
@@ -91,7 +91,7 @@ class Node:
         return self.function, self.dtype, self.operands, repr(detail) if isinstance(detail, float) else detail
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Store:
     """An element that goes to a place of a plan's buffer."""
 
@@ -100,7 +100,7 @@ class Store:
     node: int
 
 
-@dataclass
+@record
 class Part:
     """A kernel whose space is of the axes `space`. `copies` are the nodes that stand for elements of earlier parts:
     by the part's number, the node, and the names that its axes have here."""

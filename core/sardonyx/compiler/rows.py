@@ -7,11 +7,11 @@ a variable then; an element of the row is computed again, or loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 
 from sardonyx.code.kernel import Kernel, Rows
 from sardonyx.code.parameters import SizeTable
+from sardonyx.common.record import record
 from sardonyx.compiler.parts import Axes, Node, Part
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import touched
@@ -28,7 +28,7 @@ CHEAP = 20
 MOST_NODES = 256
 
 
-@dataclass
+@record
 class KernelCall:
     """A launch of a kernel, with its parameters as polynomials."""
 
@@ -36,7 +36,7 @@ class KernelCall:
     params: Sequence[Poly]
 
 
-@dataclass
+@record
 class Joined:
     """Rows instead of `count` launches from step `first` on; nothing uses the buffers `dropped` any more."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from sardonyx.code import loops
 from sardonyx.code.kernel import Routine
 from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common import memory
+from sardonyx.common.record import replace
 from sardonyx.compiler import rows, slices
 from sardonyx.compiler.finish import finish
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse

@@ -6,8 +6,8 @@ That is so for a part that launches alone write and read, element by element. A 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from sardonyx.common.record import field, record
 from sardonyx.compiler.fuse import Fusion, depends_on_weights
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.indices import Indices
@@ -21,7 +21,7 @@ LANES = 4
 """Elements that a launch may store beyond those of a buffer that it walks from its start to its end."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Slice:
     """Where a part lies: in `whole`, from `start` on along an axis."""
 
@@ -30,7 +30,7 @@ class Slice:
     start: Poly
 
 
-@dataclass
+@record
 class Slices:
     """The parts that lie in a whole, by their `id`."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from sardonyx.code.parameters import SizeTable
+from sardonyx.common.record import record
 from sardonyx.compiler.finish import index_data, stride
 from sardonyx.compiler.indices import Indices, flat_index
 from sardonyx.compiler.lower import KernelBuilder, unflatten
@@ -19,7 +19,7 @@ SHIFTS = frozenset({"reshape", "transpose", "broadcast", "slice"})
 _KEEPS = frozenset({"elementwise", "cast", "bitcast", "reshape", "transpose"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class View:
     """An operand of a Routine: `source` lies in memory, and the operand's element at i0, i1, ... is the one at `index`
     of that, None where that is the row-major order."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
+from sardonyx.common.record import field, record
 
-@dataclass(frozen=True)
+
+@record(frozen=True)
 class ModelMetadata:
     """What a model says of itself."""
 

@@ -15,12 +15,12 @@ it is left in the plan. What an arrangement is but for its tensors is its *form*
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument, InvalidValue, NotImplemented
 from sardonyx.model.ir import MapType, OptionalType, SequenceType, SparseTensorType, TensorType, ValueType
 
@@ -31,7 +31,7 @@ Form: TypeAlias = Any
 Nested: TypeAlias = "T | Map[T] | tuple[Nested[T], ...] | None"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Map(Generic[T]):
     """A map with these keys, or a sequence of maps: `values` is a tensor [key] or [row, key]."""
 

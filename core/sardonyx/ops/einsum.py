@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 
 from sardonyx import primitives as p
+from sardonyx.common.record import record
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.primitives.array import Array
 from sardonyx.sizes.symbolic import Size
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Term:
     """An operand whose axes have labels; the axes of an ellipsis are labelled by their distance from its end."""
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.ops.lookup import lookup
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Level:
     """The prefixes of one length, numbered from 0: `keys` in ascending order, each `prefix before * base + item`, and
     for each prefix the column in which it is counted, or -1."""

@@ -21,12 +21,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
 
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidGraph
 from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
 from sardonyx.primitives.array import Array
@@ -35,7 +35,7 @@ from sardonyx.primitives.binding import constant
 REGISTRY: dict[tuple[str, str], type[Operator]] = {}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sample:
     """One call that tests an operator: an input is a shape (float32 noise), an array, or None where it is left out."""
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from operator import eq
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.ops.lift import unset, without
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.ops.recurrent_activation import activations
@@ -25,7 +25,7 @@ DIRECTIONS = {"forward": (False,), "reverse": (True,), "bidirectional": (False, 
 """Whether each direction runs backwards."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Linear:
     """Weights [directions, gates * hidden, inner] that multiply the inputs along `inner`."""
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.record import record, replace
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import constant
 from sardonyx.passes.causal import fill_of, is_causal_bias, is_triangle
@@ -25,7 +24,7 @@ LARGEST = 1 << 20
 """Elements up to which constants are searched for -inf."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scores:
     """What the scores of an attention are made of: (q k' * scale, capped by softcap), biased."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 from sardonyx.sizes.polynomial import ZERO, Poly, apply
 from sardonyx.sizes.relations import isolated
@@ -55,7 +55,7 @@ def bound(sizes: Sequence[Size], cases: Sequence[Case]) -> Size | None:
     return None
 
 
-@dataclass
+@record
 class Case:
     """An output, inferred under the assumption that comparisons have the answers in `facts`."""
 

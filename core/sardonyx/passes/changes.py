@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
@@ -11,11 +10,12 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
+from sardonyx.common.record import field, record, replace
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Graph, Model, OptionalType, SequenceType, Tensor, TensorType, Value, ValueType
 
 
-@dataclass
+@record
 class ModelChanges:
     """What a session changes in a model that it was given: sizes of dimensions, initializers, data files."""
 

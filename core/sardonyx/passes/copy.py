@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
+from sardonyx.common.record import replace
 from sardonyx.model.ir import Attribute, Graph, Model, Node, SparseTensor, Tensor, TensorType, Value
 from sardonyx.ops.generation import dense
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
+from sardonyx.common.record import replace
 from sardonyx.model.ir import Graph, Value
 
 Path = tuple[Graph, ...]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 
+from sardonyx.common.record import field, record
 from sardonyx.model.ir import Node, Value
 
 WIDTH = 240
@@ -23,7 +23,7 @@ def is_limited() -> bool:
     return _number("SARDONYX_REWRITE_LIMIT", -1) >= 0
 
 
-@dataclass
+@record
 class Journal:
     """Which rewrites are allowed, and how many were made: rules switched off by name, and a limit to their number.
 

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import EllipsisType
 from typing import Any, TypeAlias, overload
 
 from sardonyx import ops
+from sardonyx.common.record import field, record, replace
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import node as new_node
 
@@ -102,7 +102,7 @@ def _pattern(operand: Operand) -> Pattern:
     return operand if isinstance(operand, Pattern) else Literal(operand)
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Variable(Pattern):
     """Any Value, or any that is constant; an optional one may be missing, and is None then."""
 
@@ -139,7 +139,7 @@ def constants(names: str) -> list[Variable]:
     return [Variable(name, constant=True) for name in names.split()]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Literal(Pattern):
     """A scalar constant: an integer exactly, a fraction but for rounding."""
 
@@ -163,7 +163,7 @@ def scalar(value: Value | None) -> float | None:
     return float(tensor.array())
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Either(Pattern):
     """A Value that matches one of several patterns; names that only the other patterns bind are None."""
 
@@ -187,7 +187,7 @@ class Either(Pattern):
 Condition: TypeAlias = "Callable[[Any], bool] | Any"
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class NodePattern(Pattern):
     """A node of an operator, or rather its first output; `rest` stands for any further inputs."""
 
@@ -272,7 +272,7 @@ def _holds(node: Node, name: str, condition: Condition) -> bool:
     return bool(value == (type(value)(condition) if isinstance(value, (list, tuple)) else condition))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Factory:
     """An operator by name: of patterns it makes a pattern, of Values the output of a new node."""
 

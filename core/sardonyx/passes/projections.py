@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from sardonyx.common.record import record, replace
 from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
 from sardonyx.model.ir.build import constant
 from sardonyx.model.ir.build import node as new_node
@@ -24,7 +24,7 @@ LARGEST = 64 << 20
 """Bytes up to which weights are merged into one product: these are copies, where those of a file are views."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WeightInputs:
     """The inputs of an operator that hold its weights, the matrix first, and the one that holds a bias [N]."""
 
@@ -40,7 +40,7 @@ WEIGHT_INPUTS = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Projection:
     """A product of `columns` columns; `parts` are its constant inputs by place, `axes` the axes of the columns there.
 

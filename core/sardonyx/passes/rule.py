@@ -9,9 +9,9 @@ def matmul_add(x: Value, w: Value, b: Value) -> Value | None:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from sardonyx.common.record import record
 from sardonyx.model.ir import Node, Value
 from sardonyx.passes.infer import Inference
 from sardonyx.passes.pattern import NodePattern, Uses
@@ -23,7 +23,7 @@ ASKED = frozenset({"facts", "uses"})
 """Parameters of rules that no pattern binds."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Rule:
     """A function over what its patterns bind; the first line of its docstring is `before -> after`."""
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.code.program import Program
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.plans import plan as plans
 from sardonyx.providers.contract import ALIGNMENT
 from sardonyx.sizes.sizecode import Evaluator, Values, compile_all, symbols_of
 
 
-@dataclass
+@record
 class Segment:
     """A run of consecutive launches on one device."""
 
@@ -24,7 +24,7 @@ class Segment:
     launches: list[plans.Launch]
 
 
-@dataclass
+@record
 class Epoch:
     """What is laid out and bound together: everything up to the next halt, with functions of the symbols.
 

@@ -7,12 +7,12 @@ found by placing them first-fit with the sizes of the call at hand, which is wha
 from __future__ import annotations
 
 from bisect import insort
-from dataclasses import dataclass
 
+from sardonyx.common.record import record
 from sardonyx.providers.contract import ALIGNMENT
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Lifetime:
     """A buffer as the layout sees it: alive from step `first` to step `last`, both included, `nbytes` at the moment."""
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.record import field, fields, record
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.structure import Form
 from sardonyx.plans.terms import Terms, resolved
@@ -28,7 +28,7 @@ Expression: TypeAlias = Any
 """An integer, a symbol, or `[operator, operand, ...]`."""
 
 
-@dataclass
+@record
 class Buffer:
     """A range of a device's memory. `epoch` is the chunk it lies in: one per halt of the plan (see `Read`).
 
@@ -48,7 +48,7 @@ class Buffer:
     """Whether it is a weight that is needed for the plan's `setup` alone."""
 
 
-@dataclass
+@record
 class Launch:
     """Run code number `code` on `buffers`: those it reads, then those it writes."""
 
@@ -60,7 +60,7 @@ class Launch:
     do: str = "launch"
 
 
-@dataclass
+@record
 class Copy:
     """Copy a buffer to one of another device."""
 
@@ -69,7 +69,7 @@ class Copy:
     do: str = "copy"
 
 
-@dataclass
+@record
 class Read:
     """Halt, and give the elements of an integer buffer to symbols. What follows lies in the next epoch."""
 
@@ -82,7 +82,7 @@ class Read:
         return self.symbols
 
 
-@dataclass
+@record
 class Host:
     """Call a function of the host (`sardonyx.host`) on `inputs`; `results` are the buffers that receive what it gives.
 
@@ -103,7 +103,7 @@ class Host:
         return [name for name, _, _ in self.symbols]
 
 
-@dataclass
+@record
 class Branch:
     """Halt, and call the first function if the bool in `condition` is true, else the second.
 
@@ -123,7 +123,7 @@ class Branch:
         return [name for name, _, _ in self.symbols]
 
 
-@dataclass
+@record
 class Loop:
     """Halt, and call a function at most `trips` times (a buffer, or -1), while `condition` (a buffer, or -1) holds.
 
@@ -167,7 +167,7 @@ def halts(step: Step) -> TypeGuard[Halt]:
     return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.symbols))
 
 
-@dataclass
+@record
 class Port:
     """An input or output: a name, a type, and the buffers that hold it, one for each device that needs it."""
 
@@ -179,7 +179,7 @@ class Port:
     """The symbols that the elements of an input define, where shapes depend on them."""
 
 
-@dataclass
+@record
 class Plan:
     """What one graph does on `devices`, which are numbered in that order.
 

@@ -12,7 +12,6 @@ import json
 import os
 import time
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import astuple, dataclass
 from math import prod
 from typing import Any, NoReturn, Protocol
 
@@ -21,6 +20,7 @@ import numpy as np
 from sardonyx import ops
 from sardonyx.common import cache, debug, dtypes, memory
 from sardonyx.common.fingerprint import fingerprint
+from sardonyx.common.record import fields, record
 from sardonyx.common.strings import StringTable
 from sardonyx.model.ir import (
     Graph,
@@ -237,7 +237,7 @@ def key(
 # ---- entries
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Facts:
     """Inputs, outputs and metadata of a session's model. Of the Values only names and types are stored."""
 
@@ -260,7 +260,8 @@ class Facts:
     def data(self) -> list[Any]:
         """The facts as JSON."""
         values = (self.inputs, self.outputs, self.overridable)
-        return [*([[v.name, _type_data(v.type)] for v in each] for each in values), list(astuple(self.metadata))]
+        metadata = [getattr(self.metadata, each.name) for each in fields(self.metadata)]
+        return [*([[v.name, _type_data(v.type)] for v in each] for each in values), metadata]
 
     @classmethod
     def from_data(cls, data: list[Any]) -> Facts:
@@ -300,7 +301,7 @@ def _type_of(data: Any) -> ValueType | None:
     return None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Remembered:
     """The contents of an entry; the plan that was made last comes first."""
 

@@ -13,19 +13,19 @@ on the spot: that is constant folding and eager execution. Otherwise they are re
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.sizes.symbolic import Dim, Size, product
 
 Shape: TypeAlias = tuple[Size, ...]
 Scalar: TypeAlias = int | float | bool
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Array:
     """A tensor of one element type whose sizes may be symbolic."""
 
@@ -118,7 +118,7 @@ class Array:
 Operand: TypeAlias = Array | Scalar | Dim
 
 
-@dataclass(eq=False, slots=True)
+@record(eq=False, slots=True)
 class Equation:
     """One recorded primitive. `origin` is the position of the ONNX node whose expansion recorded it."""
 

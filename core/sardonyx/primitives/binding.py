@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes, memory
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import replace
 from sardonyx.common.spill import spilled
 from sardonyx.common.strings import active_strings
 from sardonyx.model.ir.model import Tensor

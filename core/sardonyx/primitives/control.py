@@ -8,7 +8,6 @@ new symbols of the outer trace, known when the step is done.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record
 from sardonyx.errors import SardonyxError
 from sardonyx.model.structure import fill, is_nested
 from sardonyx.primitives.array import Array, Primitive, Shape, primitive
@@ -57,7 +57,7 @@ BRANCH = primitive(Branch)
 LOOP = primitive(Loop)
 
 
-@dataclass
+@record
 class Body:
     """A function traced for certain arguments; `retrace` does it again for other sizes.
 

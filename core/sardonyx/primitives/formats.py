@@ -5,13 +5,13 @@ Every backend has them with its integers and float32: bfloat16, the 8, 6 and 4 b
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import (
@@ -30,7 +30,7 @@ from sardonyx.primitives.elementwise import (
 from sardonyx.primitives.indexing import gather
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Format:
     """A float of a sign, then exponent and mantissa bits. `largest`, `overflow` and `nan` are codes without the sign;
     one without signed zero uses the code of -0 for NaN."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sardonyx.common.record import record
 from sardonyx.primitives.recurrent_activation import Activation
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -11,7 +10,7 @@ GATES = {"rnn": 1, "gru": 3, "lstm": 4}
 STATES = {"rnn": ("h",), "gru": ("h",), "lstm": ("h", "c")}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Layer:
     """The parameters of the primitive `recurrent`."""
 

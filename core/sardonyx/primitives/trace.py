@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record
 from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.structure import Form, form, leaves
 from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Primitive, Shape
@@ -21,7 +21,7 @@ class TooEarlyError(Exception):
     """A size depends on data, and there is none yet."""
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Trace:
     """The equations of one graph for one choice of guards, in the order in which they were recorded.
 

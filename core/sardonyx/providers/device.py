@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from sardonyx.common.record import record
 
 ALIGNMENT = 256
 """Every buffer starts at a multiple of this many bytes in its chunk, and its room is a multiple of 4 bytes."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Address:
     """Where a buffer lies: in which chunk of device memory, at which byte, with how many bytes of room."""
 
@@ -29,7 +30,7 @@ Tensor: TypeAlias = tuple[Address, np.dtype[Any], tuple[int, ...]]
 """Where a tensor lies, how NumPy stores its elements, and its shape."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SegmentLaunch:
     """One call of a piece of code: its number in the list that the device was given, and its name in profiles."""
 
@@ -37,7 +38,7 @@ class SegmentLaunch:
     label: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Turn:
     """What a device does around each turn of a loop's body; `None` where nothing wants it.
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.errors import RuntimeException
 from sardonyx.providers.contract import Address, Device, Tensor
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Handle:
     """A tensor on a device, valid as long as the frame that holds it."""
 

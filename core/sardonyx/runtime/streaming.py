@@ -16,12 +16,12 @@ the system may drop its pages (`Drop`).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common import dtypes, memory
+from sardonyx.common.record import field, fields, record, replace
 from sardonyx.plans import layout
 from sardonyx.plans import plan as plans
 from sardonyx.plans.epochs import Layout
@@ -35,7 +35,7 @@ PAGES = 1 << 16
 LAST = 1 << 60
 
 
-@dataclass
+@record
 class Load:
     """Fill a buffer with a constant of the plan."""
 
@@ -44,7 +44,7 @@ class Load:
     do: str = "load"
 
 
-@dataclass
+@record
 class Drop:
     """Let the system drop the pages of constants that were read where they lie."""
 
@@ -52,7 +52,7 @@ class Drop:
     do: str = "drop"
 
 
-@dataclass
+@record
 class Streamed(plans.Plan):
     """A plan that loads what it does not keep. `original` is what it was made of, and what caches remember."""
 
@@ -168,7 +168,7 @@ class _Builder:
         for step in self.plan.steps:
             self._step(step)
         self._settle()
-        stored = {name: getattr(self.plan, name) for name in self.plan.__dataclass_fields__}
+        stored = {each.name: getattr(self.plan, each.name) for each in fields(self.plan)}
         stored |= {"buffers": self.buffers, "steps": self.steps, "setup": self._setup}
         plan = Streamed(**stored, original=self.plan, mapped=self.mapped)
         plan.need = self._lay_out(plan, sizes)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from sardonyx.common.record import replace
 from sardonyx.common.termination import poll
 from sardonyx.providers.contract import Address, Device, LoopBody, Turn
 from sardonyx.runtime.frames import Frame

@@ -11,9 +11,9 @@ thread that multiplies; or all parts have the same, and launches before and afte
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from sardonyx.code.kernel import Routine
+from sardonyx.common.record import replace
 
 from ..abi import (
     BASE,

@@ -7,10 +7,10 @@ index and a size are that index where similar conditions hold. Where all of them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sardonyx.code.kernel import Kernel
+from sardonyx.common.record import replace
 
 from .graph import Size
 

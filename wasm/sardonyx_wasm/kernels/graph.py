@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from sardonyx.code.kernel import Kernel
+from sardonyx.common.record import record
 
 from ..scalars.values import Kind, kind
 
@@ -17,7 +17,7 @@ OUTSIDE = -1
 """Stands among the users of a node for the stores and folds."""
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Access:
     """Elements of a buffer that one running pointer reaches: their indices differ by literals alone.
 

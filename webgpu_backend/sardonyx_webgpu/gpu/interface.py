@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
+from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 
 Buffer: TypeAlias = Any
@@ -65,7 +65,7 @@ def wants_half(options: Mapping[str, str], adapter: Adapter) -> bool:
     return wanted == "native"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Adapter:
     """The physical device and its driver; `kind` is WebGPU's word for it, `CPU` for a software device."""
 

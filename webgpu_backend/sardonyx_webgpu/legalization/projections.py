@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import field, record
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.rewriting import Rewriter, in_order
 from sardonyx.primitives.array import Array, Equation
@@ -21,7 +21,7 @@ _READERS = frozenset({"reshape", "transpose", "slice", "concat", "attention", "d
 """What reads results from memory. Element-wise primitives alone are better off as the end of a product of their own."""
 
 
-@dataclass
+@record
 class Projection:
     """The product of an input and a constant matrix, with what is done to the result that can be done to the matrix.
 

@@ -8,11 +8,11 @@ share the work; rules of `legalization` go by them. What core has fused does not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from sardonyx.code.kernel import Routine
+from sardonyx.common.record import replace
 from sardonyx_webgpu.code import Code
 
 WRITERS = {

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from sardonyx.code.kernel import Routine
 from sardonyx.code.program import const
+from sardonyx.common.record import replace
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.extents import constant
 from sardonyx_webgpu.routines.frame import Frame, Size, product, text

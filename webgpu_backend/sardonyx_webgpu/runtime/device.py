@@ -7,7 +7,6 @@ import sys
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import count
 from threading import Lock
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 
 from sardonyx.common import debug
+from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch, Tensor
 from sardonyx_webgpu.code import WORKGROUP, Code
@@ -38,7 +38,7 @@ NO_CHUNK = -1
 _Key = tuple[tuple[int, int, int], ...]
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Chunk:
     """One WebGPU buffer, with a number of its own. It goes when it is freed, or with its last reference."""
 
@@ -311,7 +311,7 @@ class WebGpuDevice(Device):
         return f" on {self.gpu.adapter.name} (with the limits that it was asked for); use CPUExecutionProvider"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WebGpuExecutable(Executable):
     """The codes of one plan, and what they were made of."""
 
@@ -358,7 +358,7 @@ class WebGpuExecutable(Executable):
         return run
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class _Run:
     """A bound segment. It keeps the buffers that it works on."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from sardonyx.code.program import Expression
 from sardonyx.code.transcendental import Approximation
+from sardonyx.common.record import field, record
 from sardonyx_webgpu.wgsl import functions
 from sardonyx_webgpu.wgsl.values import bare, literal
 
@@ -21,7 +21,7 @@ def variable(name: str) -> str:
     return name if re.fullmatch("v[0-9]+|x|y", name) else f"v_{name}"
 
 
-@dataclass
+@record
 class _Node:
     """An operation of an expression; equal ones are one node."""
 
@@ -40,7 +40,7 @@ class _Node:
         return self.code[0] in ("const", "param", "grid", "var")
 
 
-@dataclass
+@record
 class Printer:
     """Prints the expressions of one function. `load` gives the text of a load; `written` gathers what is called."""
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 
 from sardonyx import primitives as p
+from sardonyx.common.record import record
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.symbolic import Size, hint, product
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Contraction:
     """What a dot_general is: the axes of both operands in the order [batch, rows, depth] and [batch, depth, columns],
     the sizes of its batch, the axes of `a` that it sums `over`, and the sizes of the matrices."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from sardonyx.common.record import field, record
 from sardonyx.errors import InvalidGraph
 from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
 from sardonyx.model.ir.types import MapType, OpaqueType, OptionalType, SequenceType, SparseTensorType, TensorType
@@ -68,7 +68,7 @@ def recursion(functions: Mapping[FunctionKey, Function]) -> list[str]:
     return []
 
 
-@dataclass
+@record
 class _Visit:
     """A graph that is being checked: the Values defined so far, the current node, and its subgraphs yet to check."""
 

@@ -8,18 +8,18 @@ file that the engine does not look at (training information, device placement ..
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record
 from sardonyx.common.spill import spilled
 from sardonyx.errors import printable
 from sardonyx.model.ir.types import DimLike, TensorType, ValueType
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Tensor:
     """A constant. `array()` is a read-only view wherever the bytes allow it; nothing is read before it is asked for.
 
@@ -63,7 +63,7 @@ class Tensor:
         return Tensor(base.dtype, base.shape, lambda: base.array() * array, product=(base, array))
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class SparseTensor:
     """A constant in coordinate form: `values` [n], `indices` [n] or [n, rank], and the dense shape."""
 
@@ -72,7 +72,7 @@ class SparseTensor:
     shape: tuple[int, ...]
 
 
-@dataclass
+@record
 class Attribute:
     """A named constant of a node. `kind` is the name of ONNX's AttributeType in lower case (`int`, `floats`, `graph`);
     `reference` names the function's attribute that this one stands for, if any. Lists of more than 4096 numbers come
@@ -86,7 +86,7 @@ class Attribute:
     unread: bytes = b""
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Value:
     """What a node makes or a graph is given. `producer` is None for graph inputs, initializers and function inputs."""
 
@@ -110,7 +110,7 @@ class Value:
         return f"<Value {self.name!r}: {self.type or '?'}>"
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Node:
     """One call of an operator. A missing optional input is None; an unused optional output has an empty name."""
 
@@ -152,7 +152,7 @@ class Node:
         return f"<Node {self.label}>"
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Graph:
     """Nodes from inputs and initializers to outputs."""
 
@@ -197,7 +197,7 @@ class Graph:
         return list(captured)
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Function:
     """A model-local function: a graph whose nodes may refer to the attributes that a call gives."""
 
@@ -213,7 +213,7 @@ class Function:
     unread: bytes = b""
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Model:
     """A graph with the operator sets it is written in, its functions and its metadata."""
 

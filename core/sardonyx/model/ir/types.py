@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record
 
 DimLike: TypeAlias = int | str | None
 """A static size, a named symbolic one, or one of which nothing is known."""
@@ -20,14 +20,14 @@ def size_name(input: str, axis: int, dim: str | None) -> str:
     return f"{input}.shape[{axis}]" if dim in (None, "", "?") else str(dim)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Said:
     """What a model says of the meaning of a Value (`IMAGE`, `TEXT` ...); types that differ in it alone are equal."""
 
     denotation: str = field(default="", compare=False, kw_only=True)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TensorType(_Said):
     """A tensor of one element type; `shape` None means that not even the rank is known.
 
@@ -49,7 +49,7 @@ class TensorType(_Said):
         return f"{name}[{','.join('?' if dim is None else str(dim) for dim in self.shape)}]"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SparseTensorType(_Said):
     """A sparse tensor (COO), as `TypeProto.SparseTensor`."""
 
@@ -61,7 +61,7 @@ class SparseTensorType(_Said):
         return f"sparse({TensorType(self.dtype, self.shape)})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SequenceType(_Said):
     """A list of values of one type."""
 
@@ -71,7 +71,7 @@ class SequenceType(_Said):
         return f"seq({self.element or '?'})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class MapType(_Said):
     """A dictionary from an integer or string type to values of one type."""
 
@@ -82,7 +82,7 @@ class MapType(_Said):
         return f"map({self.key.name},{self.value or '?'})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OptionalType(_Said):
     """A value of one type, or nothing."""
 
@@ -92,7 +92,7 @@ class OptionalType(_Said):
         return f"optional({self.element or '?'})"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OpaqueType(_Said):
     """A type that only the operators of its domain know."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from sardonyx import errors
+from sardonyx.common.record import record, replace
 from sardonyx.errors import InvalidGraph
 from sardonyx.model.ir.checker import recursion
 from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, Value
@@ -40,7 +40,7 @@ def inline_functions(
     return inliner.run()
 
 
-@dataclass
+@record
 class _Expansion:
     """A graph or function whose nodes are copied into `target`. `values` maps its Values to their copies.
 

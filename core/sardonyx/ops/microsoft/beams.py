@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import NEVER
 from sardonyx.sizes.symbolic import Size
@@ -14,7 +13,7 @@ UNLIKELY = -1e9
 """The score of all beams but the first at the beginning, when they are the same."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Beams:
     """What is known of B prompts, each with M beams, N being B * M.
 
@@ -55,7 +54,7 @@ class Beams:
         return Beams(self.tokens, self.scores, ended, ranks, count, self.done)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Rules:
     """How beams go on: a beam ends with the word `end`, and is filled up with `pad`. Scores are divided by the lengths
     to the power of `penalty`. A prompt is done when M beams ended, if `early`, else when no other can become better."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 
 LOWEST = float(np.finfo(np.float32).min)
 """The score of a word that may not come next."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Timestamps:
     """The rules of Whisper for the words that are times, those from `begin` on (Radford et al., "Robust speech
     recognition via large-scale weak supervision", 2022): pairs that do not go back, unless the text ends.
@@ -68,7 +67,7 @@ class Timestamps:
         return p.where(likelier & (word < self.begin), LOWEST, scores)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Processors:
     """Changes to scores float32 [N, V] that follow `tokens` [N, most], of which the first `length` count.
 

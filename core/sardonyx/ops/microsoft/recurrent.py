@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import record, replace
 from sardonyx.ops.operator import sample
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
 from sardonyx.primitives.array import Array, Shape
@@ -20,7 +20,7 @@ W = np.random.default_rng(0).integers(-128, 128, (1, 3, 16), np.int8)
 R = np.random.default_rng(1).integers(-128, 128, (1, 4, 16), np.int8)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class QuantizedLinear(Linear):
     """Weights [directions, inner, gates * hidden] of 8 bits without their zero point, as floats, times `scale`
     [directions, 1, 1 or gates * hidden]. What they multiply is rounded to 8 bits as well.

@@ -8,17 +8,18 @@ of their trees and, within one, of their depth; the last one is a leaf of no tre
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from sardonyx.common.record import record
 
 LEQ, LT, GTE, GT, EQ, NEQ, MEMBER, LEAF = range(8)
 DEEPEST = 10_000
 """Levels of a tree that are followed; deeper ones are chains that no training makes."""
 
 
-@dataclass
+@record
 class Nodes:
     """The nodes as a file has them: arrays [nodes], children being places in these; those of leaves mean nothing.
 
@@ -37,7 +38,7 @@ class Nodes:
     sets: np.ndarray
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Forest:
     """The tables. `place` [given nodes] is where a given node is now (-1: no tree has it), `tree` whose it is.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from sardonyx.common.record import record
 from sardonyx.model.ir import Tensor
 from sardonyx.ops.ml.forest import LEAF, MEMBER, Nodes
 
@@ -19,7 +19,7 @@ MODES = {
 }
 
 
-@dataclass
+@record
 class Votes:
     """What leaves give: each entry adds `weight` to the score of `target` where a row ends at `node`."""
 

@@ -7,7 +7,6 @@ onnxruntime says what ONNX leaves open: which scores binary classifiers have, an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,6 +15,7 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.model.ir import Node, Tensor
 from sardonyx.ops.ml.forest import Forest, plant
 from sardonyx.ops.ml.nodes import Names, Votes, equal_lengths, integers, named_nodes, numbered_nodes, numbers
@@ -169,7 +169,7 @@ class TreeEnsembleRegressor(NamedTrees, domain=ML):
         return forest, tally, Voters(forest, votes, self.n_targets)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Classes:
     """The tables of a classifier. `alone`: all votes are for one class of two; `positive`: none is negative."""
 
