@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -53,9 +53,9 @@ def stage(frame: FrameType | None) -> str:
 
 
 @contextmanager
-def sampled() -> Iterator[Counter[str]]:
+def sampled() -> Iterator[defaultdict[str, float]]:
     """Milliseconds of each stage, of what this thread does in the block."""
-    found: Counter[str] = Counter()
+    found: defaultdict[str, float] = defaultdict(float)
     last = time.perf_counter()
 
     def sample(number: int, frame: FrameType | None) -> None:

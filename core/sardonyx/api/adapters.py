@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
 
 from sardonyx.api.ort_value import OrtValue
 from sardonyx.model.serde.adapter_format import VERSION, Adapter, read_adapter, write_adapter
@@ -34,7 +33,8 @@ class AdapterFormat:
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
         """Write a file of this format."""
         tensors = {name: value.stored() for name, value in self._parameters.items()}
-        Path(file_path).write_bytes(write_adapter(Adapter(self._adapter_version, self._model_version, tensors)))
+        with open(file_path, "wb") as file:
+            file.write(write_adapter(Adapter(self._adapter_version, self._model_version, tensors)))
 
     def get_format_version(self) -> int:
         return VERSION

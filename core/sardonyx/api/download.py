@@ -110,10 +110,11 @@ class _Copy:
         try:
             if home is None:
                 return None
-            (home / "models").mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = Path(home, "models")
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         except OSError:
             return None
-        return cls(home / "models", url)
+        return cls(folder, url)
 
     def state(self) -> dict[str, Any]:
         """What was told of the file, if it is whole."""

@@ -75,5 +75,4 @@ def _cache() -> str | None:
     """Where plans and compiled code are kept between processes."""
     from sardonyx.common import cache
 
-    folder = cache.directory()
-    return str(folder) if folder else None
+    return cache.directory()

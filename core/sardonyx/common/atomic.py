@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import BinaryIO
 
 PART = ".part"
@@ -14,18 +12,21 @@ PART = ".part"
 
 
 @contextmanager
-def replacing(path: Path, mode: int = 0o600) -> Iterator[BinaryIO]:
+def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
     """A new file beside `path` that takes its place, with these permissions, unless the block ends by an error.
 
+    >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
-    >>> path = Path(folder.name, "digits.txt")
+    >>> path = pathlib.Path(folder.name, "digits.txt")
     >>> with replacing(path) as file:
     ...     _ = file.write(b"0123456789"), path.exists()
     >>> path.read_bytes()
     b'0123456789'
     >>> folder.cleanup()
     """
-    descriptor, temporary = tempfile.mkstemp(PART, dir=path.parent)
+    from tempfile import mkstemp  # takes long to import
+
+    descriptor, temporary = mkstemp(PART, dir=os.path.dirname(path) or ".")
     try:
         with open(descriptor, "wb") as file:
             yield file

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
-from pathlib import Path
 
 from sardonyx.common.atomic import PART, replacing
 from sardonyx.common.fingerprint import SIZE, fingerprint
@@ -29,26 +28,24 @@ SELDOM = 16
 _SUFFIX = ".entry"
 
 
-def directory() -> Path | None:
+def directory() -> str | None:
     """Where entries are kept, None if nowhere."""
     if os.environ.get("SARDONYX_CACHE") == "0":
         return None
-    try:
-        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "sardonyx"
-    except RuntimeError:  # no home directory
-        return None
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser(os.path.join("~", ".cache"))
+    return None if home.startswith("~") else os.path.join(home, "sardonyx")  # there may be no home
 
 
-def _path(key: bytes) -> Path | None:
+def _path(key: bytes) -> str | None:
     folder = directory()
-    return folder and folder / f"{fingerprint(key).hexdigest()}{_SUFFIX}"
+    return folder and os.path.join(folder, f"{fingerprint(key).hexdigest()}{_SUFFIX}")
 
 
 def read(key: bytes) -> memoryview | None:
     """What `write` kept under this key, mapped where the system can do that; None if there is nothing whole."""
     path = _path(key)
     try:
-        if path is None or not path.is_file():
+        if path is None or not os.path.isfile(path):
             return None
         stored = _view(path)
         if fingerprint(stored[SIZE:]).digest() != stored[:SIZE]:
@@ -60,11 +57,12 @@ def read(key: bytes) -> memoryview | None:
     return stored[SIZE:]
 
 
-def _view(path: Path) -> memoryview:
-    if not IN_MEMORY:
-        with path.open("rb") as file, suppress(ValueError, OSError):  # an empty file, or one that cannot be mapped
-            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-    return memoryview(path.read_bytes())
+def _view(path: str) -> memoryview:
+    with open(path, "rb") as file:
+        if not IN_MEMORY:
+            with suppress(ValueError, OSError):  # an empty file, or one that cannot be mapped
+                return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        return memoryview(file.read())
 
 
 def forget(key: bytes) -> None:
@@ -72,7 +70,7 @@ def forget(key: bytes) -> None:
     path = _path(key)
     try:
         if path is not None:
-            path.unlink(missing_ok=True)
+            os.unlink(path)
     except OSError:
         return
 
@@ -84,16 +82,17 @@ def write(key: bytes, *parts: bytes | memoryview) -> None:
         return
     digest = fingerprint(*parts)
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = os.path.dirname(path)
+        os.makedirs(folder, mode=0o700, exist_ok=True)
         with replacing(path) as file:
             file.writelines((digest.digest(), *parts))
         if digest.digest()[0] % SELDOM == 0:
-            _make_room(path.parent)
+            _make_room(folder)
     except OSError:
         return
 
 
-def _make_room(folder: Path) -> None:
+def _make_room(folder: str) -> None:
     """Remove the entries that were not used for longest, and what processes that died left unfinished."""
     with os.scandir(folder) as listed:
         entries = [(entry.stat(), entry.path) for entry in listed if entry.name.endswith((_SUFFIX, PART))]
@@ -101,7 +100,8 @@ def _make_room(folder: Path) -> None:
     for number, (stat, path) in enumerate(sorted(entries, key=lambda entry: entry[0].st_mtime, reverse=True)):
         room -= stat.st_size
         if room < 0 or number >= MOST:
-            Path(path).unlink(missing_ok=True)
+            with suppress(FileNotFoundError):
+                os.unlink(path)
 
 
 @cache

@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -46,7 +45,8 @@ def _machine() -> int:
 
 def _container() -> int:
     try:
-        text = Path("/sys/fs/cgroup/memory.max").read_text()
+        with open("/sys/fs/cgroup/memory.max") as file:
+            text = file.read()
     except OSError:
         return sys.maxsize
     return int(text) if text.strip().isdecimal() else sys.maxsize

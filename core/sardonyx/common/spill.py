@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -40,8 +40,10 @@ class Spill:
     def write(self, array: np.ndarray) -> np.ndarray:
         """A read-only view of the file with these elements."""
         if self._file is None:
+            from tempfile import TemporaryFile  # takes long to import
+
             folder = cache.directory()
-            self._file = tempfile.TemporaryFile(dir=folder if folder and folder.is_dir() else None)  # noqa: SIM115
+            self._file = TemporaryFile(dir=folder if folder and os.path.isdir(folder) else None)  # noqa: SIM115
         unit = mmap.ALLOCATIONGRANULARITY
         start = -(-self._file.seek(0, 2) // unit) * unit
         self._file.seek(start)

@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from sardonyx.common import debug, extras
@@ -101,14 +100,15 @@ def _libraries() -> Iterator[Any]:
 
     import numpy as np
 
-    package = Path(np.__file__).parent
+    package = os.path.dirname(np.__file__)
     modules = (sys.modules.get(f"numpy.{core}._multiarray_umath") for core in ("_core", "core"))
-    files = [Path(module.__file__) for module in modules if module is not None and module.__file__]
-    for folder in (package.with_name("numpy.libs"), package / ".dylibs"):
-        files += folder.glob("*openblas*")
+    files = [module.__file__ for module in modules if module is not None and module.__file__]
+    for folder in (f"{package}.libs", os.path.join(package, ".dylibs")):
+        with suppress(OSError):
+            files += [entry.path for entry in os.scandir(folder) if "openblas" in entry.name]
     for file in files:
         with suppress(OSError):
-            yield ctypes.CDLL(str(file))
+            yield ctypes.CDLL(file)
 
 
 def _openblas(library: Any) -> Iterator[Setting]:

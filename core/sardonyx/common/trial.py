@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import deque
+from collections.abc import Collection
 
 TRIES = 5
 """Times that are kept of each way; the median counts, since a machine does other things as well."""
@@ -46,4 +46,11 @@ class Trial:
             self._times[way].append(seconds)
             simple, other = self._times
             if simple and other:
-                self._best = int(statistics.median(other) <= GAIN * statistics.median(simple))
+                self._best = int(_median(other) <= GAIN * _median(simple))
+
+
+def _median(values: Collection[float]) -> float:
+    """The middle one, or the mean of both; the standard library's takes 3 ms to import."""
+    ordered = sorted(values)
+    half = len(ordered) // 2
+    return (ordered[half] + ordered[~half]) / 2

@@ -6,10 +6,10 @@ A family is imported when one of its operators is first looked up.
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import re
 from functools import cache
-from pathlib import Path
 
 from sardonyx.ops.operator import REGISTRY, Operator
 
@@ -64,7 +64,8 @@ def _families(package: str) -> dict[str, list[str]]:
     modules: dict[str, list[str]] = {}
     for module, path in _modules(package):
         try:
-            text = path.read_text("utf-8")
+            with open(path, encoding="utf-8") as file:
+                text = file.read()
         except OSError:  # installed without its sources
             continue
         for name in (name for pattern in _NAMES for name in pattern.findall(text)):
@@ -78,11 +79,11 @@ def _load(package: str) -> None:
         importlib.import_module(module)
 
 
-def _modules(package: str) -> list[tuple[str, Path]]:
+def _modules(package: str) -> list[tuple[str, str]]:
     """The modules of a package and their files."""
     parent = importlib.import_module(f"{__name__}.{package}" if package else __name__)
     return [
-        (f"{parent.__name__}.{module.name}", Path(folder) / f"{module.name}.py")
+        (f"{parent.__name__}.{module.name}", os.path.join(folder, f"{module.name}.py"))
         for folder in parent.__path__
         for module in pkgutil.iter_modules([folder])
         if not module.ispkg

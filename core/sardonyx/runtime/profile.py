@@ -15,7 +15,6 @@ import weakref
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from math import prod
-from pathlib import Path
 from typing import Any, Protocol
 
 from sardonyx.common import dtypes
@@ -91,7 +90,8 @@ class Profiler:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the trace as a JSON file."""
-        Path(path).write_text(json.dumps(self.trace()), encoding="utf-8")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(self.trace(), file)
 
 
 def milliseconds(event: Mapping[str, Any]) -> float:

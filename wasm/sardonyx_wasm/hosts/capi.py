@@ -8,9 +8,9 @@ not among TESTED it is compared first with the package's own declarations: what 
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable
 from ctypes import byref
-from pathlib import Path
 from typing import Any, Final
 
 from sardonyx.errors import EngineError
@@ -107,8 +107,8 @@ class Limits(ctypes.Structure):
 class Api:
     """The functions of FUNCTIONS, as attributes, in the library at `path`."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = str(path)
+    def __init__(self, path: str) -> None:
+        self.path = path
         self._library = ctypes.CDLL(self.path)
         for name, types in FUNCTIONS.items():
             arguments, result = types.split(":")
@@ -171,15 +171,16 @@ def open_library() -> Api:
     """
     path = library()
     assert path is not None
-    metadata = next(path.parents[2].glob("wasmtime-*.dist-info"), None)
-    release = metadata.stem.split("-")[1] if metadata else "of an unknown release"
+    beside = os.listdir(os.path.dirname(os.path.dirname(os.path.dirname(path))))
+    metadata = [name for name in beside if name.startswith("wasmtime-") and name.endswith(".dist-info")]
+    release = metadata[0].removesuffix(".dist-info").split("-")[1] if metadata else "of an unknown release"
     if release.split(".")[0] not in TESTED and (wrong := disagreements()):
         raise EngineError(
             f"wasmtime {release} has changed {', '.join(wrong)}: pip install 'wasmtime=={TESTED[-1]}.*', "
             "or a newer sardonyx"
         )
     try:
-        return Api(path.resolve())  # as the system names it among what is mapped
+        return Api(os.path.realpath(path))  # as the system names it among what is mapped
     except (OSError, AttributeError) as error:
         raise EngineError(
             f"this system cannot load wasmtime {release} ({error}): pip install --force-reinstall wasmtime, "

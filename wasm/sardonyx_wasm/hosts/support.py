@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from importlib.util import find_spec
-from pathlib import Path
 
 
-def library() -> Path | None:
+def library() -> str | None:
     """wasmtime's shared library, None where the package is not installed, or came without one for this platform."""
     spec = find_spec("wasmtime")
     folders = (spec and spec.submodule_search_locations) or ()
-    return next((path for folder in folders for path in Path(folder).glob("*-*/*wasmtime.*")), None)
+    for folder in folders:
+        for system in sorted(name for name in os.listdir(folder) if "-" in name):
+            for name in os.listdir(os.path.join(folder, system)):
+                if "wasmtime." in name:
+                    return os.path.join(folder, system, name)
+    return None
 
 
 def has_code_generator() -> bool:

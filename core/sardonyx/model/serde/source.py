@@ -7,7 +7,6 @@ import ntpath
 import os
 import sys
 from collections.abc import Collection, Mapping
-from pathlib import Path, PurePosixPath
 
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile
 from sardonyx.model.serde.wire import BytesLike
@@ -87,7 +86,7 @@ class DataFiles:
         files: Mapping[str, BytesLike] | None = None,
         replaced: Collection[str] = (),
     ) -> None:
-        self._path = None if path is None else Path(path)
+        self._path = None if path is None else os.fspath(path)
         self.opened: dict[str, BytesLike] = dict(files or {})
         self.replaced = replaced
         self.model: BytesLike | None = None
@@ -105,16 +104,16 @@ class DataFiles:
 
     def find(self, location: str) -> str:
         """The path of a file in the model's folder; ValueError if it lies elsewhere, NoSuchFile if it is not there."""
-        pure = PurePosixPath(location)
-        outside = pure.is_absolute() or ".." in pure.parts or ntpath.splitdrive(location)[0] or "\\" in location
-        if outside or not pure.parts or "\0" in location:
+        parts = [part for part in location.split("/") if part not in ("", ".")]
+        outside = location.startswith("/") or ".." in parts or ntpath.splitdrive(location)[0] or "\\" in location
+        if outside or not parts or "\0" in location:
             raise ValueError(f"external data must lie in the model's folder; '{location}' does not")
         if self._path is None:
             raise InvalidArgument(
                 f"the model's data lies in '{location}'; read it by its path, or give folder= or files="
             )
-        folder = self._path if self._path.is_dir() else self._path.parent
-        path = folder / pure
+        folder = self._path if os.path.isdir(self._path) else os.path.dirname(self._path)
+        path = os.path.join(folder, *parts)
         # Caches keep the files elsewhere under links, the model's own among them: its true folder is as good.
         homes = {os.path.realpath(folder), os.path.dirname(os.path.realpath(self._path))}
         real = os.path.realpath(path)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from sardonyx.common import dtypes
@@ -42,14 +41,14 @@ def save(
     With `external_data`, a file name, tensors of `threshold` bytes and more go into that file in the same folder;
     models over 2 GiB need it (InvalidArgument). NoSuchFile where the folder does not exist.
     """
-    target = Path(path)
+    target = os.fspath(path)
     if external_data is None:
         with _replacing(target) as file:
             file.writelines(_encoded(_Writer(), model))
         return
-    if Path(external_data).name != external_data:
+    if os.path.basename(external_data) != external_data:
         raise InvalidArgument(f"external_data='{external_data}' must be a file name without a folder")
-    with _replacing(target) as file, _replacing(target.with_name(external_data)) as data:
+    with _replacing(target) as file, _replacing(os.path.join(os.path.dirname(target), external_data)) as data:
         file.writelines(_encoded(_Writer(data, external_data, threshold), model))
 
 
@@ -62,17 +61,19 @@ def _encoded(writer: _Writer, model: Model) -> list[bytes | memoryview]:
 
 
 @contextmanager
-def _replacing(target: Path) -> Iterator[IO[bytes]]:
+def _replacing(target: str) -> Iterator[IO[bytes]]:
     """A file that replaces `target` in one step at the end: the model being written may have mapped the old file."""
-    if not target.parent.is_dir():
-        raise NoSuchFile(f"the folder {target.parent} does not exist")
-    draft = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    folder, name = os.path.split(target)
+    if folder and not os.path.isdir(folder):
+        raise NoSuchFile(f"the folder {folder} does not exist")
+    draft = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     try:
         with open(draft, "xb") as file:
             yield file
-        draft.replace(target)
+        os.replace(draft, target)
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
 
 
 class _Writer:
