@@ -60,11 +60,27 @@ def test_contract(options):
     assert theirs.__match_args__ == ours.__match_args__
 
 
-def test_arguments():
-    with pytest.raises(TypeError, match=r"Base.__init__\(\) missing 1 required positional argument: 'a'"):
-        Base()
-    with pytest.raises(TypeError, match="unexpected keyword argument 'd'"):
-        replace(Base(1), d=4)
+@pytest.mark.parametrize("made", [0, 10])
+@pytest.mark.parametrize(
+    ("arguments", "named", "message"),
+    [
+        ((), {}, r"Own.__init__\(\) missing 1 required positional argument: 'a'"),
+        ((1, 2, 3), {}, "takes from 2 to 3 positional arguments but 4 were given"),
+        ((1,), {"a": 2}, "got multiple values for argument 'a'"),
+        ((1,), {"d": 4}, "got an unexpected keyword argument 'd'"),
+    ],
+)
+def test_arguments(made, arguments, named, message):
+    @record(frozen=True)
+    class Own:
+        a: int
+        b: int = 2
+
+    Own.__qualname__ = "Own"
+    for _ in range(made):
+        assert (Own(1).a, Own(1, b=3).b, Own(b=5, a=4).a) == (1, 3, 4)
+    with pytest.raises(TypeError, match=message):
+        Own(*arguments, **named)
 
 
 def test_defaults_are_made_anew():

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from sardonyx.code import transcendental
+from sardonyx.common.record import record
 
 from .assembler import Function, Module, ValueType, i32
 from .scalars.halves import HELPERS
@@ -42,7 +43,8 @@ class Unit(ABC):
         """A transcendental function of scalars."""
 
 
-class Code(NamedTuple):
+@record(frozen=True)
+class Code:
     """A function and how many units of work it has: an integer, "p3" for the fourth parameter, or an expression of
     `sardonyx.code.program` over parameters. Ranges begin at multiples of `align`, which is such a size as well;
     `scratch` is in bytes."""

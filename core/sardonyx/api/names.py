@@ -5,6 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from sardonyx.common.garbage import paused
+
 HOMES = {
     "AdapterFormat": "api.adapters",
     "ExecutionMode": "api.options",
@@ -82,4 +84,5 @@ def find(name: str, module: str = "sardonyx") -> Any:
     if name not in HOMES:
         raise AttributeError(f"module {module!r} has no attribute {name!r}")
     home, _, attribute = HOMES[name].partition(":")
-    return getattr(import_module(f"sardonyx.{home}"), attribute or name)
+    with paused():  # modules are no garbage
+        return getattr(import_module(f"sardonyx.{home}"), attribute or name)

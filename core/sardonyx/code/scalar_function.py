@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from sardonyx.common.record import field, record
 
@@ -24,7 +24,8 @@ STEPS = "is constant nearly everywhere"
 NO_FLOATS = "takes no floats"
 
 
-class Accuracy(NamedTuple):
+@record(frozen=True)
+class Accuracy:
     """The largest error of what backends print, in units in the last place, in float32 and in float64.
 
     It holds for operands up to `limits`; of larger ones results stay in their range. GPUs may fuse products and sums

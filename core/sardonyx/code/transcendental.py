@@ -21,7 +21,7 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 from functools import cache, reduce
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -29,12 +29,14 @@ from sardonyx.code import scalar
 from sardonyx.code.fits import FITS, HALF_PI, LN2, parts
 from sardonyx.code.program import Builder, Statement, Value, call, cast, const
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 
 Rule: TypeAlias = Callable[..., Value]
 """Takes a ScalarBody and the operands, gives the result."""
 
 
-class Approximation(NamedTuple):
+@record(frozen=True)
+class Approximation:
     """A pure function: (name, dtype) of each parameter, the dtype of the result, the statements."""
 
     name: str

@@ -1,15 +1,18 @@
 """Classes of named fields, declared as dataclasses are and defined in a tenth of the time.
 
 `dataclasses` compiles each method of each class when a module is imported, which was half of what importing took. A
-record's `__init__` is compiled when it is first looked at, and its other methods are the same functions for all.
+record's `__init__` is compiled when it is used for the fifth time, and its other methods are the same for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any, TypeVar, dataclass_transform, overload
 
+FEW = 4
+"""Records of a class that are made before its `__init__` is compiled, which takes as long as making twenty more."""
 T = TypeVar("T")
 _ABSENT: Any = object()
 
@@ -154,18 +157,41 @@ def _slotted(cls: type[T], names: Sequence[str]) -> type[T]:
 
 
 class _Init:
-    """`__init__` until somebody looks at it: then it is compiled, and takes this one's place."""
+    """`__init__` until it is worth compiling: for the first records of a class, of which most have few."""
 
-    __slots__ = ("_cls", "_frozen")
+    __slots__ = ("_cls", "_frozen", "_left")
 
     def __init__(self, cls: type, frozen: bool) -> None:
         self._cls = cls
         self._frozen = frozen
+        self._left = FEW
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        if instance is not None and self._left > 0:
+            self._left -= 1
+            return partial(self._fill, instance)
         function = _compiled(self._cls, self._frozen)
         type.__setattr__(self._cls, "__init__", function)
         return function.__get__(instance, owner)
+
+    def _fill(self, instance: Any, /, *arguments: Any, **named: Any) -> None:
+        known = fields(self._cls)
+        plain = [each.name for each in known if not each.kw_only]
+        values = {**dict(zip(plain, arguments)), **named}
+        for each in known:
+            if each.name not in values:
+                if each.default_factory is not _ABSENT:
+                    values[each.name] = each.default_factory()
+                elif each.default is not _ABSENT:
+                    values[each.name] = each.default
+        twice = not named.keys().isdisjoint(plain[: len(arguments)])
+        if len(values) != len(known) or len(arguments) > len(plain) or twice:
+            _compiled(self._cls, self._frozen)(instance, *arguments, **named)  # which says what is wrong
+        set_field = object.__setattr__ if self._frozen else setattr
+        for each in known:
+            set_field(instance, each.name, values[each.name])
+        if hasattr(self._cls, "__post_init__"):
+            instance.__post_init__()
 
 
 def _compiled(cls: type, frozen: bool) -> Any:

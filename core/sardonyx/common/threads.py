@@ -15,9 +15,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from sardonyx.common import debug, extras
+from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 
 shared = 0
@@ -39,7 +40,8 @@ def number(provider: str, options: Mapping[str, str]) -> int:
     return int(text) or cores()
 
 
-class Setting(NamedTuple):
+@record(frozen=True)
+class Setting:
     """How many threads a BLAS has: functions that tell and that change it."""
 
     get: Callable[[], int]

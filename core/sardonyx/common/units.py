@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from string import ascii_letters
-
 _UNITS = {
     f"{prefix}{end}": base**power
     for power, prefix in enumerate("kmgt", 1)
@@ -17,7 +15,9 @@ def parse(text: str) -> int:
     >>> parse("65536"), parse("64MB"), parse("0.5 GiB")
     (65536, 64000000, 536870912)
     """
-    number = text.strip().rstrip(ascii_letters)
+    number = text.strip()
+    while number[-1:].isalpha():
+        number = number[:-1]
     unit = text.strip()[len(number) :]
     try:
         return int(float(number) * _UNITS[unit.lower()])

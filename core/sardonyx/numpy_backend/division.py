@@ -8,12 +8,14 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
+from sardonyx.common.record import record
 from sardonyx.numpy_backend.room import Room
 
 Run: TypeAlias = Callable[[], Any]
 
 
-class Cut(NamedTuple):
+@record(frozen=True)
+class Cut:
     """Whose memory is whose: a byte b is of the first part k for which (b - start) % period < ends[k]."""
 
     start: int
@@ -35,7 +37,8 @@ class Access(NamedTuple):
         return not (apart or (self.cut is not None and self.cut == other.cut)) and (self.writes or other.writes)
 
 
-class Division(NamedTuple):
+@record(frozen=True)
+class Division:
     """What each thread is to call, and all that is touched by it."""
 
     parts: Sequence[Run]

@@ -18,10 +18,11 @@ test it on every provider; `upgrades` lift the forms of older operator sets. Def
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Sequence
+from inspect import signature
 from itertools import zip_longest
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -198,6 +199,8 @@ class Operator:
 
 MANY = math.inf
 """As many inputs as there are."""
+VARIADIC = 4
+"""The flag of code that takes any number of arguments (`inspect.CO_VARARGS`)."""
 
 
 _ARITIES: dict[type[Operator], tuple[list[str], float]] = {}
@@ -205,14 +208,15 @@ _ARITIES: dict[type[Operator], tuple[list[str], float]] = {}
 
 def _arity(operator: type[Operator]) -> tuple[list[str], float]:
     """The inputs that `expand` has no default for, "" for one that may be None, and how many there may be in all."""
-    needed: list[str] = []
-    defaults = 0
-    bound = isinstance(inspect.getattr_static(operator, "expand"), staticmethod)
-    for parameter in list(inspect.signature(operator.expand).parameters.values())[0 if bound else 1 :]:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            return needed, MANY
-        if parameter.default is not parameter.empty:
-            defaults += 1
-        else:
-            needed.append("" if "None" in str(parameter.annotation) else parameter.name)
-    return needed, len(needed) + defaults
+    written = next(vars(base)["expand"] for base in operator.__mro__ if "expand" in vars(base))
+    is_static = isinstance(written, staticmethod)
+    function = written.__func__ if is_static else written
+    if not isinstance(function, FunctionType):  # of the module operator
+        required = [each.name for each in signature(function).parameters.values() if each.default is each.empty]
+        return required, len(signature(function).parameters)
+    code = function.__code__  # a signature takes longer than expanding the node
+    names = code.co_varnames[0 if is_static else 1 : code.co_argcount]
+    defaults = len(function.__defaults__ or ())
+    annotations = function.__annotations__
+    needed = ["" if "None" in str(annotations.get(name)) else name for name in names[: len(names) - defaults]]
+    return needed, MANY if code.co_flags & VARIADIC else len(names)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from copy import copy
 from math import prod
-from pathlib import Path
+from os.path import basename
 
 from sardonyx import ops
 from sardonyx.model.ir import Graph, Model, Node
@@ -58,7 +58,7 @@ def save_lowered(
     sizes = [prod(tensor.shape) * tensor.dtype.bits // 8 for tensor in tensors]
     beside = external_data if external_data and max(sizes, default=-1) >= threshold else None
     if beside is None and sum(sizes) > LIMIT * 0.9:
-        beside = f"{Path(path).name}.data"
+        beside = f"{basename(path)}.data"
     save(lower(copy_model(model), imports), path, external_data=beside, threshold=threshold)
 
 

@@ -8,7 +8,7 @@ that are lists are stored once (`sardonyx.plans.terms`).
 
 from __future__ import annotations
 
-import base64
+import binascii
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeGuard
@@ -290,10 +290,10 @@ _STORED = [f.name for f in fields(Plan) if f.name not in ("compilers", "strings"
 
 
 def _encode(array: np.ndarray) -> list[Any]:
-    text = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode()
+    text = binascii.b2a_base64(np.ascontiguousarray(array).tobytes(), newline=False).decode()
     return [dtypes.of(array.dtype).name, list(array.shape), text]
 
 
 def _decode(item: list[Any]) -> np.ndarray:
     name, shape, text = item
-    return np.frombuffer(base64.b64decode(text), dtypes.by_name(name).storage).reshape(shape)
+    return np.frombuffer(binascii.a2b_base64(text), dtypes.by_name(name).storage).reshape(shape)

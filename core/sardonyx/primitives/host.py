@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sardonyx import host as functions
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.common.strings import active_strings
 from sardonyx.primitives.array import Array, Primitive, primitive
 from sardonyx.primitives.elementwise import Values, cast, conversion, native
@@ -42,7 +43,8 @@ class Host(Primitive):
 HOST = primitive(Host)
 
 
-class Guess(NamedTuple):
+@record(frozen=True)
+class Guess:
     """A size that only the run tells, and the number that it is taken for until then."""
 
     number: int

@@ -18,6 +18,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.convert import inward, outward
+from sardonyx.common.garbage import paused
 from sardonyx.common.memory import TooLargeError
 from sardonyx.common.strings import RunStrings, StringTable
 from sardonyx.common.termination import poll
@@ -189,7 +190,8 @@ class CompiledGraph:
     ) -> None:
         if compiler is None:
             raise InvalidGuard(f"the plan is not for these sizes, and there is no compiler here: {broken}")
-        self.add(compiler(hints))
+        with paused():
+            self.add(compiler(hints))
 
     def add(self, plan: plans.Plan) -> None:
         """Have one more plan, to be tried first."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+
+from sardonyx.common.record import record
 
 from .expression import Expr, Operand, ValueType, Variable, code_of, i32
 from .function import Callee, Function
 from .opcodes import CONTROL, section, text, uleb, vector
 
 
-class Memory(NamedTuple):
+@record(frozen=True)
+class Memory:
     """A module's memory, in pages of 64 KiB; `import_from=None` defines it in the module and exports it as "memory"."""
 
     minimum: int = 1

@@ -20,6 +20,8 @@ import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sardonyx.common.record import record
+
 
 class Lanes(NamedTuple):
     """What a value type holds: `lanes` numbers of `bits` bits, integers ("i"), floats ("f") or unknown ("")."""
@@ -74,7 +76,8 @@ CONTROL = {
 }
 
 
-class Instruction(NamedTuple):
+@record(frozen=True)
+class Instruction:
     """One instruction: operands are pushed left to right; `width` is the natural alignment of a memory access."""
 
     name: str

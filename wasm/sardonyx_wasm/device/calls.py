@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 from itertools import chain
 from math import prod
-from typing import NamedTuple
 
 import numpy as np
+
+from sardonyx.common.record import record
 
 from .blas import BAND, COMMON, LANES, Product, part
 from .heights import whole
@@ -19,7 +20,8 @@ from .operands import ArrayAt, Numbers, Step
 from .products import multiply
 
 
-class Layout(NamedTuple):
+@record(frozen=True)
+class Layout:
     """Where left sides and results are while a convolution is computed: bytes of a unit, and of all of them."""
 
     seen: int

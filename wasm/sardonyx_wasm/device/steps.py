@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
+from sardonyx.common.record import record
+
 from ..abi import CONVOLUTIONS, LAUNCH, PARAMS, SCRATCH
 from ..hosts import Host
 from . import blas, calls
@@ -16,7 +18,8 @@ from .operands import ArrayAt, Rights
 from .products import MOST_SIZES, Products, Whole, multiply
 
 
-class Numbers(NamedTuple):
+@record(frozen=True)
+class Numbers:
     """How the module knows a product: its number among those of the segment, and the numbers of launchers."""
 
     base: int

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
+
 from sardonyx.common import extras
 
-from .support import has_code_generator, library
+from .support import DType, has_code_generator, library
 
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
-    import numpy.typing as npt
-
     from ..assembler import Module
 
 _IN_PYODIDE = sys.platform == "emscripten"
@@ -63,11 +63,11 @@ class Host(Protocol):
         """
         ...
 
-    def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def array(self, address: int, shape: Sequence[int], dtype: DType) -> np.ndarray:
         """A C-contiguous array over memory at `address`, without a copy."""
         ...
 
-    def address_of(self, array: npt.NDArray[Any]) -> int | None:
+    def address_of(self, array: np.ndarray) -> int | None:
         """Where the array's first element lies in this memory, None if it lies elsewhere."""
         ...
 

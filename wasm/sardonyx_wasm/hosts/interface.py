@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
+from sardonyx.common.record import record
 from sardonyx.errors import EngineError
 
 if TYPE_CHECKING:
@@ -15,7 +16,8 @@ _HEAD = 4
 _NUMBERS = {"i32", "i64", "f32", "f64"}
 
 
-class Signature(NamedTuple):
+@record(frozen=True)
+class Signature:
     """The types of an exported function."""
 
     params: tuple[str, ...]
@@ -27,7 +29,8 @@ class Signature(NamedTuple):
         return _NUMBERS.issuperset(self.params + self.results) and len(self.results) <= 1
 
 
-class Interface(NamedTuple):
+@record(frozen=True)
+class Interface:
     """What a module exports, and what it wants: entries of a table for functions, and bytes for its data."""
 
     name: str

@@ -14,14 +14,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from sardonyx.common import cache
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.errors import EngineError
 
 from .interface import Interface
-from .support import PROBES
+from .support import PROBES, DType
 
 if TYPE_CHECKING:
     from ..assembler import Module
@@ -47,7 +46,7 @@ class PyodideHost:
 
     def __init__(self) -> None:
         self.features = frozenset(feature for feature, probe in PROBES.items() if _accepts(probe))
-        self._owners: dict[int, npt.NDArray[np.uint8]] = {}
+        self._owners: dict[int, np.ndarray] = {}
         self._loaded: dict[bytes, PyodideModule] = {}
 
     @cached_property
@@ -75,12 +74,12 @@ class PyodideHost:
         size = min(self._page_count() * _PAGE, _LARGEST_ARRAY)
         return memoryview((ctypes.c_uint8 * size).from_address(0)).cast("B")
 
-    def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def array(self, address: int, shape: Sequence[int], dtype: DType) -> np.ndarray:
         dtype = np.dtype(dtype)
         buffer = (ctypes.c_uint8 * (math.prod(shape) * dtype.itemsize)).from_address(address)
         return np.ndarray(shape, dtype, memoryview(buffer))
 
-    def address_of(self, array: npt.NDArray[Any]) -> int:
+    def address_of(self, array: np.ndarray) -> int:
         address: int = array.__array_interface__["data"][0]
         return address
 

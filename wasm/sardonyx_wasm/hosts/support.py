@@ -6,6 +6,11 @@ import os
 import platform
 import sys
 from importlib.util import find_spec
+from typing import Any, TypeAlias
+
+import numpy as np
+
+DType: TypeAlias = np.dtype[Any] | type[np.generic]
 
 
 def library() -> str | None:

@@ -19,7 +19,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from sardonyx.common import cache
 from sardonyx.common.fingerprint import fingerprint
@@ -29,7 +28,7 @@ from .allocator import Allocator
 from .capi import WasmtimeError, api, check
 from .engine import Code, Engine, Instance, SharedMemory
 from .interface import Interface, Signature
-from .support import PROBES
+from .support import PROBES, DType
 
 if TYPE_CHECKING:
     from ..assembler import Module
@@ -115,10 +114,10 @@ class WasmtimeHost:
     def memory_view(self) -> memoryview:
         return self._view
 
-    def array(self, address: int, shape: Sequence[int], dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def array(self, address: int, shape: Sequence[int], dtype: DType) -> np.ndarray:
         return np.ndarray(shape, dtype, self._view, address)
 
-    def address_of(self, array: npt.NDArray[Any]) -> int | None:
+    def address_of(self, array: np.ndarray) -> int | None:
         address: int = array.__array_interface__["data"][0] - self._base
         return address if 0 <= address < len(self._buffer) else None
 

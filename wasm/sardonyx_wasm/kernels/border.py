@@ -7,15 +7,16 @@ index and a size are that index where similar conditions hold. Where all of them
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from sardonyx.code.kernel import Kernel
-from sardonyx.common.record import replace
+from sardonyx.common.record import record, replace
 
 from .graph import Size
 
 
-class Bound(NamedTuple):
+@record(frozen=True)
+class Bound:
     """A place along the axis: `size - offset + more`."""
 
     size: Size
@@ -23,7 +24,8 @@ class Bound(NamedTuple):
     more: int = 0
 
 
-class Interior(NamedTuple):
+@record(frozen=True)
+class Interior:
     """The kernel inside of a border along an axis: from the greatest of `first` to the least of `last`."""
 
     axis: int

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from sardonyx.common.record import record
 
 from .. import vectors
 from ..assembler import Expr, Operand, Variable, i32, i32x4
@@ -31,7 +33,8 @@ def write_fold(body: Loops) -> None:
     _Fold(body).write()
 
 
-class _Optional(NamedTuple):
+@record(frozen=True)
+class _Optional:
     """The `where` node of elements and identities, whose condition lanes share, and what only its element needs."""
 
     where: int

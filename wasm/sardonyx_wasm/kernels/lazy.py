@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from sardonyx.code.cost import cost
+from sardonyx.common.record import record
 
 from .graph import Graph
 
@@ -14,7 +15,8 @@ _WORTH = 4
 """A branch costs about as much as this many operations."""
 
 
-class Branch(NamedTuple):
+@record(frozen=True)
+class Branch:
     """The nodes that only one side of a `where` needs, in order."""
 
     yes: tuple[int, ...]

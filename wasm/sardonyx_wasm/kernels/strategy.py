@@ -8,9 +8,10 @@ Where a load is contiguous along another axis than the store, blocks of 4 by 4 a
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from sardonyx.code.cost import cost
+from sardonyx.common.record import record
 
 from ..vectors.lanewise import WRITTEN
 from .border import interior
@@ -22,7 +23,8 @@ _SHUFFLED, _GATHER, _SCATTER, _INDIRECT = 2, 5, 6, 7
 """Costs of 4 elements that are not contiguous, in loads of 4 that are; `_INDIRECT` where the index is computed."""
 
 
-class Strategy(NamedTuple):
+@record(frozen=True)
+class Strategy:
     """`order` lists the axes of the loops from the outermost; `lanes` is None for scalar code.
 
     `across` is the axis along which transposed loads are contiguous, if there are such; `most` vectors (along `lanes`)

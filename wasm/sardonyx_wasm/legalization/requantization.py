@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from math import lcm
-from typing import Any, NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import same_shape
@@ -16,10 +16,11 @@ from sardonyx.sizes.symbolic import same_shape
 from ..routines.requantize import STEP
 from .legalizer import EXACT, Legalizer
 
-Values: TypeAlias = npt.NDArray[Any]
+Values: TypeAlias = np.ndarray
 
 
-class Sums(NamedTuple):
+@record(frozen=True)
+class Sums:
     """(x + bias) * scale, rounded, + zero, from low to high.
 
     Bias and scale are numbers, or vectors along the axis `channel`.

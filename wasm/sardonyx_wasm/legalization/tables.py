@@ -17,6 +17,7 @@ import numpy as np
 from sardonyx.code import scalar
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
@@ -34,7 +35,8 @@ _ONE_BY_ONE = frozenset({"elementwise", "cast"})
 _PRODUCTS = frozenset({"conv_general", "dot_general"})
 
 
-class _Wanted(NamedTuple):
+@record(frozen=True)
+class _Wanted:
     """What is to come from a table of these numbers: for all bytes of x, or for sums from low to high."""
 
     x: Array

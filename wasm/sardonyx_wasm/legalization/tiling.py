@@ -12,13 +12,15 @@ from itertools import product
 from math import prod
 from typing import NamedTuple
 
+from sardonyx.common.record import record
 from sardonyx.compiler.legalization.filtering import POINTS, Filter, choices, moved
 
 from ..device import blas
 from ..routines import winograd
 
 
-class _Costs(NamedTuple):
+@record(frozen=True)
+class _Costs:
     """What takes as long as so many multiplications; a product has columns for multiples of `lanes`, and with one it
     takes as long as with `single`."""
 
@@ -67,7 +69,8 @@ class Window(NamedTuple):
         return Window(kernel, (counts[0] * down, counts[1] * across), self.dilations)
 
 
-class Way(NamedTuple):
+@record(frozen=True)
+class Way:
     """How to do a convolution: so many outputs side by side, each column of the image with all that its windows see,
     then in tiles or not."""
 

@@ -11,13 +11,15 @@ All sizes and strides are in bytes, except counts. Elements are float32 or float
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+from sardonyx.common.record import record
 
 from ..assembler import Expr, Function, Label, Operand, ValueType, f32, f32x4, f64, f64x2, i32
 from ..code import Unit
 
 
-class Shape(NamedTuple):
+@record(frozen=True)
+class Shape:
     """The register tile of a compiler: `height` rows, `vectors` of 16 bytes, `unroll` steps of depth in its loop.
 
     `flat` has heights with too few sums to hide the latency of additions, and how many panels then go at once.
@@ -58,7 +60,8 @@ def panel_width(target: str, dtype: str = "float32") -> int:
     return SHAPES[target].width // LANES[dtype].element
 
 
-class Lanes(NamedTuple):
+@record(frozen=True)
+class Lanes:
     """How a dtype is computed: `element` is its bytes, `splat` loads one into all lanes."""
 
     type: ValueType

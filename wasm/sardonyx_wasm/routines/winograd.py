@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from sardonyx.code.kernel import Routine
+from sardonyx.common.record import record
 from sardonyx.compiler.legalization.filtering import Filter, filters
 
 from ..abi import SCRATCH
@@ -232,7 +233,8 @@ class _Output(_Image):
 # ---- tiles along an axis
 
 
-class _Tiles(NamedTuple):
+@record(frozen=True)
+class _Tiles:
     """How many tiles an axis has: so many for each `block * dilation` elements, of which there are `more`."""
 
     more: int

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from sardonyx import errors
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 
 from ..assembler import Callee, Expr, ValueType, f32, f64, i32, i64
 
 
-class Kind(NamedTuple):
+@record(frozen=True)
+class Kind:
     """A dtype: its family (`float`, `int`, `uint`, `bool`, or `bits` where there is no arithmetic) and stored bits."""
 
     name: str

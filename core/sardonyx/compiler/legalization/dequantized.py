@@ -14,6 +14,7 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.common.record import record
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.primitives.array import Array, Equation
@@ -21,7 +22,8 @@ from sardonyx.primitives.binding import constant
 from sardonyx.sizes.symbolic import Size, product, same_shape
 
 
-class Dequantized(NamedTuple):
+@record(frozen=True)
+class Dequantized:
     """(numbers - zeros) * scales of integers, where the latter two broadcast, and what movement made of the axes."""
 
     numbers: Array

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import struct
-from typing import NamedTuple
 
 import numpy as np
 
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidProtobuf, NotImplemented
 from sardonyx.model.ir import Tensor
 from sardonyx.model.serde.flatbuffer import decode, parse
@@ -32,7 +32,8 @@ table Parameter
 """)
 
 
-class Adapter(NamedTuple):
+@record(frozen=True)
+class Adapter:
     """What is in a file: versions that its maker gave, and tensors with their element types."""
 
     adapter_version: int

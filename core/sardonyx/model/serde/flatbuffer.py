@@ -8,8 +8,9 @@ visited is bounded by the size of the file.
 from __future__ import annotations
 
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidProtobuf
 from sardonyx.model.serde.wire import BytesLike, Record
 
@@ -25,7 +26,8 @@ _SCALARS = {
 _OFFSET, _SHORT, _BYTE, _SIGNED = struct.Struct("<I"), struct.Struct("<H"), struct.Struct("<B"), _SCALARS["int32"]
 
 
-class Slot(NamedTuple):
+@record(frozen=True)
+class Slot:
     """One field of a table: of a scalar kind, `string`, `bytes` (a view), a table's name, or a list of one of these.
 
     A union names its tables; its number comes in the slot before, and what is read is the table under its field's name.

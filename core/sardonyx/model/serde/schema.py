@@ -7,7 +7,9 @@ is bytes never copied.
 
 from __future__ import annotations
 
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
+
+from sardonyx.common.record import record
 
 UNREAD = ""
 """Where a record keeps the bytes of fields that its message does not list here, so that the writer can repeat them."""
@@ -177,7 +179,8 @@ class Message:
 Tags: TypeAlias = dict[int, tuple[str, str, str, Message | None]]
 
 
-class Field(NamedTuple):
+@record(frozen=True)
+class Field:
     """One field: `kind` is a key of WIRE, or "" where it holds a message; `label` is `repeated`, `packed` or ""."""
 
     name: str

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import mmap
-import ntpath
 import os
 import sys
 from collections.abc import Collection, Mapping
@@ -105,7 +104,7 @@ class DataFiles:
     def find(self, location: str) -> str:
         """The path of a file in the model's folder; ValueError if it lies elsewhere, NoSuchFile if it is not there."""
         parts = [part for part in location.split("/") if part not in ("", ".")]
-        outside = location.startswith("/") or ".." in parts or ntpath.splitdrive(location)[0] or "\\" in location
+        outside = location.startswith("/") or ".." in parts or location[1:2] == ":" or "\\" in location
         if outside or not parts or "\0" in location:
             raise ValueError(f"external data must lie in the model's folder; '{location}' does not")
         if self._path is None:
