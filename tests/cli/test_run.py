@@ -341,7 +341,7 @@ def test_random_tokens_are_in_the_vocabulary(graph: Save) -> None:
 
 
 def feeds_model(path: Path) -> Model:
-    from sardonyx.model.serde import read
+    from sardonyx.model.serde.reader import read
 
     return read(path)
 

@@ -14,7 +14,7 @@ import pytest
 from sardonyx import InferenceSession, RunOptions
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.model.ir.text import parse_model
-from sardonyx.model.serde import write
+from sardonyx.model.serde.writer import write
 from tests.engine.graphs import CHAIN, model
 from tests.engine.providers import NUMPY, PROVIDERS
 from tests.engine.test_profile import ENDLESS

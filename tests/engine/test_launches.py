@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pytest
 from sardonyx import InferenceSession
 from sardonyx.code.kernel import Kernel, Routine, Rows
 from sardonyx.code.program import Program
+from sardonyx.common.record import replace
 from sardonyx.providers import registry
 from sardonyx.providers.contract import Device, SegmentLaunch
 from tests.engine.graphs import CHAIN, CONTROL_FLOW, model

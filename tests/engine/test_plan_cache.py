@@ -374,6 +374,36 @@ for _ in range(3):
     assert len(list(folder.iterdir())) == len(entries(folder)) == 1
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_who_finds_a_plan_imports_nothing_that_makes_one(provider: str, tmp_path: Path, folder: Path) -> None:
+    require_provider(provider)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(convolution())
+    os.utime(path, (path.stat().st_mtime - 5,) * 2)
+    script = f"""
+import sys
+import numpy as np, sardonyx
+session = sardonyx.InferenceSession({str(path)!r}, providers=[{provider!r}])
+session.run(None, {{"x": np.ones((1, 3, 9, 9), np.float32)}})
+rooms = {{name.split(".")[1] for name in sys.modules if name.startswith("sardonyx.")}}
+print(session.compiled, *sorted(rooms & {{"ops", "cli"}}), *sorted(
+    {{"sardonyx.compiler.compile", "sardonyx.passes.pipeline", "sardonyx.model.serde.reader"}} & sys.modules.keys()
+))
+"""
+    found = [
+        subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+        for _ in range(2)
+    ]
+    assert found[0] == [
+        "1",
+        "ops",
+        "sardonyx.compiler.compile",
+        "sardonyx.model.serde.reader",
+        "sardonyx.passes.pipeline",
+    ]
+    assert found[1] == ["0"]
+
+
 def test_routines_are_there_without_operators() -> None:
     """A process that finds a plan imports none of the modules that made it."""
     script = """

@@ -14,7 +14,7 @@ import pytest
 from sardonyx import InferenceSession, RunOptions, SessionOptions
 from sardonyx.errors import Fail
 from sardonyx.model.ir.text import parse_model
-from sardonyx.model.serde import write
+from sardonyx.model.serde.writer import write
 from tests.engine.graphs import model
 from tests.engine.providers import NUMPY, PROVIDERS
 

@@ -11,7 +11,7 @@ from sardonyx import InferenceSession, RunOptions
 from sardonyx.errors import Fail
 from sardonyx.model.ir import Model, Tensor, Value
 from sardonyx.model.ir.text import parse_model
-from sardonyx.model.serde import write
+from sardonyx.model.serde.writer import write
 from sardonyx.plans.plan import Plan
 from sardonyx.providers.registry import load
 from sardonyx.runtime import weights

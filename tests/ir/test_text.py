@@ -24,7 +24,7 @@ from sardonyx.model.ir import (
 )
 from sardonyx.model.ir.compare import difference
 from sardonyx.model.ir.text import format_graph, format_model, format_type, parse_graph, parse_model
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 
 MODEL = """\
 <

@@ -7,7 +7,6 @@ compiles for sizes that are not known.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from itertools import compress
 from typing import Any
 
@@ -21,6 +20,7 @@ from onnx.reference import ReferenceEvaluator
 
 from sardonyx import errors, ops
 from sardonyx.common import dtypes
+from sardonyx.common.record import replace
 from sardonyx.ops.operator import Operator, Sample
 from sardonyx.ops.qlinear import QLinearMatMul
 from sardonyx.sizes.polynomial import Poly

@@ -13,7 +13,8 @@ import pytest
 from onnx import helper, numpy_helper
 
 from sardonyx import errors
-from sardonyx.model.serde import read, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 from sardonyx.passes.upgrade import NEWEST, upgrade
 from tests.support import eager
 

@@ -8,7 +8,6 @@ declared sample.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 import ml_dtypes
@@ -18,6 +17,7 @@ import onnx
 from sardonyx import ops
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import field, record, replace
 from sardonyx.ops.operator import Operator, Sample
 
 OPSETS = {"": 28, "ai.onnx.ml": 5}
@@ -40,7 +40,7 @@ UNJUDGED = {
 """Operator, type variable and the beginning of the types that have no judge, and why."""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedSample(Sample):
     """A sample in which a type variable of the schema is `dtype`; `base` has its values in the declared types."""
 

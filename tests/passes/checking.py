@@ -15,7 +15,7 @@ from sardonyx.model.ir.checker import check as check_model
 from sardonyx.model.ir.compare import difference
 from sardonyx.model.ir.model import Model
 from sardonyx.model.ir.text import format_graph, parse_graph
-from sardonyx.model.serde import write
+from sardonyx.model.serde.writer import write
 from sardonyx.ops.interpret import interpret
 from sardonyx.passes.infer import infer_types
 from sardonyx.passes.journal import Journal

@@ -13,7 +13,7 @@ import pytest
 from onnx.backend.test.loader import load_model_tests
 
 from sardonyx.model.ir import TensorType
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 
 Case = tuple[str, bytes, list[np.ndarray]]
 

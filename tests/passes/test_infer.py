@@ -8,7 +8,7 @@ import pytest
 from sardonyx import ops
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Graph, Tensor, TensorType, Value, build
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 from sardonyx.ops.interpret import expand
 from sardonyx.passes.infer import Inference, infer_types
 from sardonyx.passes.uniform import LIKE_FIRST, UNIFORM, same_as_operand

@@ -13,8 +13,8 @@ from sardonyx import ops
 from sardonyx.api.options import SessionOptions
 from sardonyx.api.session import InferenceSession
 from sardonyx.model.ir.text import parse_model
-from sardonyx.model.serde import read, write
-from sardonyx.model.serde.writer import save
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import save, write
 from sardonyx.passes.downgrade import lower
 from sardonyx.passes.pipeline import prepare
 from tests.models import SHORT, assert_close, inputs, path, reference

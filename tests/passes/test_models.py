@@ -5,7 +5,7 @@ import pytest
 
 from sardonyx.api.options import SessionOptions
 from sardonyx.model.ir.checker import check as check_model
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 from sardonyx.passes.levels import GraphOptimizationLevel as Level
 from sardonyx.passes.pipeline import prepare
 from tests.models import SHORT, assert_close, inputs, path, reference

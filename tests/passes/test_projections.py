@@ -9,7 +9,8 @@ from sardonyx.api.options import SessionOptions
 from sardonyx.model.ir import Graph
 from sardonyx.model.ir.checker import check as check_model
 from sardonyx.model.ir.model import Model
-from sardonyx.model.serde import read, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 from sardonyx.passes import projections
 from sardonyx.passes.journal import Journal
 from sardonyx.passes.levels import GraphOptimizationLevel as Level

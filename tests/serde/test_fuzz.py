@@ -13,8 +13,10 @@ from onnx import TensorProto, helper
 from sardonyx.errors import InvalidProtobuf, SardonyxError
 from sardonyx.model.ir.checker import check
 from sardonyx.model.ir.text import format_model
-from sardonyx.model.serde import inline_functions, read, write
+from sardonyx.model.serde.inline import inline_functions
+from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.wire import varint
+from sardonyx.model.serde.writer import write
 
 TEXT = """
 <ir_version: 10, opset_import: ["" : 21, "local" : 1], metadata_props: ["k": "v"]>

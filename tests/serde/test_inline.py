@@ -13,7 +13,9 @@ from sardonyx.model.ir import Model
 from sardonyx.model.ir.checker import check
 from sardonyx.model.ir.compare import difference
 from sardonyx.model.ir.text import format_model, parse_model
-from sardonyx.model.serde import inline_functions, read, write
+from sardonyx.model.serde.inline import inline_functions
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 from sardonyx.passes.upgrade import NEWEST, lift
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "local" : 1]> '

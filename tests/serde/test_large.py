@@ -13,8 +13,9 @@ from sardonyx import InferenceSession
 from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Graph, Model, Node, Tensor, TensorType, Value
-from sardonyx.model.serde import read, save, write
+from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.wire import varint
+from sardonyx.model.serde.writer import save, write
 
 GIGABYTE = 1 << 30
 SIZE = 5 * GIGABYTE // 2
@@ -79,7 +80,7 @@ def test_large_models_are_written_beside_their_file(tmp_path):
 STREAMED = """
 import resource, sys
 from tests.serde.test_large import broadcast_model
-from sardonyx.model.serde import save
+from sardonyx.model.serde.writer import save
 model = broadcast_model(512 << 20)
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 save(model, sys.argv[1], external_data="a.data")

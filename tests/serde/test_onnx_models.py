@@ -11,7 +11,8 @@ from sardonyx.model.ir.checker import check
 from sardonyx.model.ir.compare import difference
 from sardonyx.model.ir.text import format_model, parse_model
 from sardonyx.model.ir.types import OptionalType, SequenceType, TensorType
-from sardonyx.model.serde import read, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 
 QUIET = onnxruntime.SessionOptions()
 QUIET.log_severity_level = 4

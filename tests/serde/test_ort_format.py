@@ -17,8 +17,8 @@ from onnx import TensorProto, helper
 
 import sardonyx
 from sardonyx.errors import InvalidProtobuf, NotImplemented, SardonyxError
-from sardonyx.model.serde import read
 from sardonyx.model.serde.flatbuffer import DEPTH
+from sardonyx.model.serde.reader import read
 
 X = np.linspace(-2, 2, 6, dtype=np.float32).reshape(2, 3)
 TEXTS: dict[str, tuple[str, dict[str, Any]]] = {

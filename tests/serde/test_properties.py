@@ -4,7 +4,8 @@ import onnx
 from hypothesis import HealthCheck, given, settings
 
 from sardonyx.model.ir.compare import difference
-from sardonyx.model.serde import read, save, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import save, write
 from tests.serde.strategies import models
 
 careful = settings(

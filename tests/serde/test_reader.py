@@ -12,7 +12,7 @@ from onnx import TensorProto, external_data_helper, helper, numpy_helper
 from sardonyx.common import dtypes
 from sardonyx.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from sardonyx.model.ir import MapType, Model, OptionalType, SequenceType, SparseTensorType, TensorType
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 from tests.support import eager
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]> '

@@ -6,7 +6,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx.model.ir import OpaqueType, TensorType
-from sardonyx.model.serde import read, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 
 UNKNOWN = b"\xca\x3e\x02hi"  # field 1001, two bytes
 

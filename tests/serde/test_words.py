@@ -5,7 +5,7 @@ import pytest
 from onnx import helper
 
 from sardonyx.errors import InvalidProtobuf
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.wire import LONG
 
 TAG = b"\x4a"  # AttributeProto.strings

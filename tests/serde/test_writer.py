@@ -10,7 +10,8 @@ from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
 from sardonyx.model.ir.compare import difference
 from sardonyx.model.ir.text import parse_graph, parse_model
-from sardonyx.model.serde import read, save, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import save, write
 
 
 def constant(name: str, array: np.ndarray) -> Value:

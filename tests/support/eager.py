@@ -11,7 +11,7 @@ import onnx
 from sardonyx.common import dtypes
 from sardonyx.common.strings import StringTable, active_strings
 from sardonyx.model.ir import Graph
-from sardonyx.model.serde import read
+from sardonyx.model.serde.reader import read
 from sardonyx.model.structure import fill, form, leaves, present
 from sardonyx.ops.interpret import Environment, interpret
 from sardonyx.passes.upgrade import upgrade

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from sardonyx.api.feeds import blank
 from sardonyx.common.record import field, record
-from sardonyx.compiler.compile import Compiler
-from sardonyx.errors import Fail, SardonyxError
 from sardonyx.model.ir import Graph, Node
 from sardonyx.plans.plan import Plan
-
-GUESSES = (2, 1, 8, 64)
-"""Sizes to be tried for those that a model leaves open."""
 
 
 @record(frozen=True)
@@ -47,20 +41,6 @@ def assigned(graph: Graph, plan: Plan, titles: Mapping[str, str]) -> list[OrtEpA
         told = OrtEpAssignedNode(node.name, node.domain, node.op_type)
         subgraphs.append(OrtEpAssignedSubgraph(titles.get(name, name), [told]))
     return subgraphs
-
-
-def guessed(compiler: Compiler) -> Plan:
-    """A plan for some sizes; Fail where none of those that are tried makes sense to the model."""
-    for guess in GUESSES:
-        try:
-            shapes = {
-                value.name: [size if isinstance(size, int) else guess for size in value.shape or ()]
-                for value in compiler.inputs
-            }
-            return compiler.compile(list(blank(compiler.inputs, shapes).values()), {})
-        except SardonyxError:
-            continue
-    raise Fail("the model leaves sizes open: run it once, and the assignment is known")
 
 
 def _nodes(graph: Graph) -> Iterator[Node]:

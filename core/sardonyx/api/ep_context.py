@@ -16,7 +16,8 @@ from sardonyx.common.enums import Choice
 from sardonyx.common.record import record, replace
 from sardonyx.errors import Fail, InvalidArgument, InvalidValue, NotImplemented
 from sardonyx.model.ir import Model
-from sardonyx.model.serde import read, write
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 from sardonyx.passes.copy import copy_model
 from sardonyx.passes.downgrade import lower, save_lowered
 from sardonyx.passes.levels import GraphOptimizationLevel

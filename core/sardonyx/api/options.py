@@ -6,16 +6,21 @@ import operator
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from sardonyx import errors
-from sardonyx.api.adapters import LoraAdapter
 from sardonyx.api.devices import OrtEpDevice, OrtExecutionProviderDevicePolicy, get_ep_devices
 from sardonyx.common import debug, units
 from sardonyx.common.enums import Choice
 from sardonyx.common.record import field, record
 from sardonyx.passes.changes import ModelChanges
 from sardonyx.passes.levels import GraphOptimizationLevel
+
+
+class Adapter(Protocol):
+    """A `LoraAdapter`: tensors, by the names of the initializers that they are fed for."""
+
+    parameters: dict[str, Any]
 
 
 class ExecutionMode(Choice):
@@ -64,7 +69,7 @@ class RunOptions:
     terminate: bool = False
     _entries: dict[str, str] = field(default_factory=dict, repr=False)
     _stops: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
-    _adapters: list[LoraAdapter] = field(default_factory=list, repr=False)
+    _adapters: list[Adapter] = field(default_factory=list, repr=False)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, value)
@@ -100,7 +105,7 @@ class RunOptions:
         """What was set for a key, or the default."""
         return self._entries.get(key, default)
 
-    def add_active_adapter(self, adapter: LoraAdapter) -> None:
+    def add_active_adapter(self, adapter: Adapter) -> None:
         """Have runs take an adapter's tensors for the model's initializers of their names."""
         self._adapters.append(adapter)
 

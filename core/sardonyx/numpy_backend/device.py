@@ -21,7 +21,6 @@ from sardonyx.numpy_backend.codegen import Maker, factory
 from sardonyx.numpy_backend.division import Bound, Run
 from sardonyx.numpy_backend.lookup import Mapped
 from sardonyx.numpy_backend.memory import view
-from sardonyx.numpy_backend.routines import BoundRoutine
 from sardonyx.numpy_backend.sharing import Part, Team, Walk, stages
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch
 
@@ -101,6 +100,8 @@ class NumpyExecutable(Executable):
         if isinstance(code, Kernel):
             return factory(code)
         assert isinstance(code, Routine)
+        from sardonyx.numpy_backend.routines import BoundRoutine  # which brings the primitives
+
         return BoundRoutine(code)
 
     def bind(self, segment: int, buffers: Sequence[Sequence[Address]], params: Sequence[Sequence[Any]]) -> Run:

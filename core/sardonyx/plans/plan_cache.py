@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from collections.abc import Hashable, Mapping, Sequence
 from math import prod
@@ -17,7 +18,6 @@ from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
-from sardonyx import ops
 from sardonyx.common import cache, debug, dtypes, memory
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.record import fields, record
@@ -35,7 +35,6 @@ from sardonyx.model.ir import (
     ValueType,
 )
 from sardonyx.model.metadata import ModelMetadata
-from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.source import DataFiles, open_file
 from sardonyx.model.serde.wire import BytesLike
 from sardonyx.passes.changes import ModelChanges
@@ -81,6 +80,8 @@ class Source:
         the session gives other data."""
 
     def read(self) -> Model:
+        from sardonyx.model.serde.reader import read  # which nobody needs who finds plans
+
         model = read(self._model, files=self._files)
         self.files = None if self._changed else self._settled()
         return model
@@ -159,6 +160,12 @@ def _address(array: np.ndarray) -> int:
     return address
 
 
+def _knows_strangers() -> bool:
+    """Whether operators of other distributions are registered; nobody has done so where none were imported."""
+    operators = sys.modules.get("sardonyx.ops")
+    return operators is not None and operators.foreign()
+
+
 def _digest(data: memoryview) -> str:
     return fingerprint(data).hexdigest()
 
@@ -206,7 +213,7 @@ def key(
 ) -> bytes | None:
     """The key of a session's entry: all that its plans depend on; None if they are not to be stored."""
     changes = options.changes.key()
-    if cache.directory() is None or ops.foreign() or is_limited() or changes is None:
+    if cache.directory() is None or _knows_strangers() or is_limited() or changes is None:
         return None
     if options.enable_profiling or options.optimized_model_filepath or debug.level() >= debug.REWRITES:
         return None

@@ -349,31 +349,63 @@ def _natural_alignment(prefix: str, name: str) -> int:
     return 8 if found[2] else int(found[1]) // 8
 
 
-def _instructions(rows: list[_Row], lead: bytes) -> Iterator[Instruction]:
-    for prefix, first, signature, names, immediates in rows:
-        operands, _, result = signature.replace("T", prefix).partition("->")
-        for code, name in enumerate(names.split(), first):
-            yield Instruction(
-                f"{prefix}.{name}",
-                lead + (uleb(code) if lead else bytes([code])),
-                tuple(operands.split()),
-                result.strip() or "void",
-                tuple(immediates.split()),
-                _natural_alignment(prefix, name) if immediates.startswith("memory") else 0,
-            )
+class Instructions(Mapping[str, Instruction]):
+    """All instructions by name, each made when somebody looks: a module uses few of five hundred."""
+
+    def __init__(self, *tables: tuple[list[_Row], bytes]) -> None:
+        self._rows: dict[str, list[tuple[_Row, bytes]]] = {}
+        for rows, lead in tables:
+            for row in rows:
+                self._rows.setdefault(row[0], []).append((row, lead))
+        self._known: dict[str, Instruction] = {}
+
+    def __getitem__(self, name: str) -> Instruction:
+        found = self._known.get(name)
+        if found is None:
+            prefix, _, own = name.partition(".")
+            row, lead, place = next(self._places(prefix, own), (None, b"", 0))
+            if row is None:
+                raise KeyError(name)
+            found = self._known[name] = _instruction(row, lead, place, own)
+        return found
+
+    def __contains__(self, name: object) -> bool:
+        prefix, _, own = str(name).partition(".")
+        return name in self._known or any(True for _ in self._places(prefix, own))
+
+    def __iter__(self) -> Iterator[str]:
+        for prefix, rows in self._rows.items():
+            yield from (f"{prefix}.{name}" for row, _ in rows for name in row[3].split() if name != "-")
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def _places(self, prefix: str, own: str) -> Iterator[tuple[_Row, bytes, int]]:
+        for row, lead in self._rows.get(prefix, ()):
+            names = row[3].split()
+            if own in names and own != "-":
+                yield row, lead, names.index(own)
 
 
-INSTRUCTIONS: dict[str, Instruction] = {
-    instruction.name: instruction
-    for rows, lead in (
-        (_PLAIN, b""),
-        (_SATURATING_AND_BULK, b"\xfc"),
-        (_SIMD + _RELAXED_SIMD, b"\xfd"),
-        (_ATOMIC, b"\xfe"),
+def _instruction(row: _Row, lead: bytes, place: int, name: str) -> Instruction:
+    prefix, first, signature, _, immediates = row
+    operands, _, result = signature.replace("T", prefix).partition("->")
+    return Instruction(
+        f"{prefix}.{name}",
+        lead + (uleb(first + place) if lead else bytes([first + place])),
+        tuple(operands.split()),
+        result.strip() or "void",
+        tuple(immediates.split()),
+        _natural_alignment(prefix, name) if immediates.startswith("memory") else 0,
     )
-    for instruction in _instructions(rows, lead)
-    if not instruction.name.endswith(".-")
-}
+
+
+INSTRUCTIONS: Mapping[str, Instruction] = Instructions(
+    (_PLAIN, b""),
+    (_SATURATING_AND_BULK, b"\xfc"),
+    (_SIMD + _RELAXED_SIMD, b"\xfd"),
+    (_ATOMIC, b"\xfe"),
+)
 
 
 def _lane_bytes(type_name: str, value: float) -> bytes:

@@ -110,15 +110,18 @@ class Api:
     def __init__(self, path: str) -> None:
         self.path = path
         self._library = ctypes.CDLL(self.path)
-        for name, types in FUNCTIONS.items():
-            arguments, result = types.split(":")
-            function = self._library[name]
-            function.argtypes = tuple([_SIMPLE[kind] for kind in arguments])
-            function.restype = _SIMPLE[result]
-            setattr(self, name, function)
+        for name in FUNCTIONS:
+            _ = self._library[name]  # raises AttributeError where a release has lost it
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"{name} is not declared in {__name__}")
+        if name not in FUNCTIONS:
+            raise AttributeError(f"{name} is not declared in {__name__}")
+        arguments, result = FUNCTIONS[name].split(":")
+        function = self._library[name]
+        function.argtypes = tuple([_SIMPLE[kind] for kind in arguments])
+        function.restype = _SIMPLE[result]
+        setattr(self, name, function)
+        return function
 
     def prepared(self, name: str) -> Any:
         """A function that takes ctypes' objects as they are, a third faster than by its types."""

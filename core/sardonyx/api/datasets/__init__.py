@@ -7,7 +7,7 @@ import tempfile
 from functools import cache
 
 from sardonyx.model.ir.text import parse_model
-from sardonyx.model.serde import save
+from sardonyx.model.serde.writer import save
 
 EXAMPLES = {
     "mul_1.onnx": """
