@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,11 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from tests.benchmarks import fresh, integer_products, memory, report, table, threads, tracks
+from tests.benchmarks import fresh, integer_products, memory, report, startup, table, threads, tracks
 from tests.benchmarks.fresh import ONNXRUNTIME, SIDES
 from tests.benchmarks.integer_kernels import Case
+from tests.benchmarks.stages import STAGES
+from tests.models import inputs
 from tests.support import require
 
 
@@ -137,6 +140,18 @@ def test_products_of_integers_are_right_natively() -> None:
 
 
 @pytest.mark.slow
+def test_a_first_answer_counts_the_import(tmp_path: Path) -> None:
+    feeds = tmp_path / "feeds"
+    feeds.write_bytes(pickle.dumps(inputs("skl-logreg-digits")))
+    imported, made, answered = startup.measure("skl-logreg-digits", "NumPy", tmp_path, feeds)
+    assert 0 < imported < made < answered
+    stages = startup.measure("skl-logreg-digits", "NumPy", tmp_path / "another", feeds, stages=True)
+    assert {"import", "trace"} < stages.keys() < {*STAGES, "rest"}
+    assert max(stages, key=stages.__getitem__) == "import"
+    with pytest.raises(RuntimeError, match="feeds"):
+        startup.measure("skl-logreg-digits", "NumPy", tmp_path, tmp_path / "no feeds")
+
+
 def test_a_fresh_process_answers_or_says_why_not() -> None:
     found = [fresh.call("tests.benchmarks.table", "measure", "skl-rf-validity", "NumPy", 3, k) for k in range(2)]
     assert [list(row) for row in found] == [[ONNXRUNTIME, "NumPy"], ["NumPy", ONNXRUNTIME]]

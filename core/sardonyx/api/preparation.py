@@ -13,16 +13,12 @@ from sardonyx.api.model_interface import NOTHING
 from sardonyx.api.options import SessionOptions
 from sardonyx.common.garbage import paused
 from sardonyx.common.spill import Spill
-from sardonyx.compiler import coverage
-from sardonyx.compiler.cases import Cases
 from sardonyx.compiler.compile import Compiler
-from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.compiler.partition import limited
 from sardonyx.errors import Fail, SardonyxError
 from sardonyx.model.ir import Graph, Model
 from sardonyx.model.structure import Form
 from sardonyx.passes.changes import change
-from sardonyx.passes.downgrade import save_lowered
 from sardonyx.passes.known import refuse_unknown
 from sardonyx.passes.pipeline import prepare
 from sardonyx.plans.plan import Plan
@@ -73,6 +69,8 @@ class Preparation:
             integers = self._providers.first.prefers_integers
             prepared = prepare(model, self._options, self._disabled, integers)
         if target := self._options.optimized_model_filepath:
+            from sardonyx.passes.downgrade import save_lowered  # which brings the writer
+
             self._options.refuse_ort(target)
             save_lowered(prepared, model.opset_imports, target, *self._options.external_data())
         return prepared.graph
@@ -103,12 +101,17 @@ class Preparation:
 
     def cover(self, plans: Sequence[Plan], feeds: Sequence[Feed], before: Sequence[tuple[int, ...]]) -> list[Plan]:
         """Plans for other sizes than those of two calls, the latter with these feeds."""
+        from sardonyx.compiler.coverage import cover  # which a session of one size needs not
+
         compiler = self.compiler(NOTHING)
         with self._profiling.span("compile"), paused(), self._sparing():
-            return coverage.cover(plans, feeds, before, lambda others: compiler.compile(others, {}))
+            return cover(plans, feeds, before, lambda others: compiler.compile(others, {}))
 
     def all_plans(self) -> list[Plan]:
         """Plans for all sizes that the model leaves open, with made-up ones: 0, 1 and more."""
+        from sardonyx.compiler.cases import Cases  # as above
+        from sardonyx.compiler.open_sizes import OpenSizes
+
         compiler = self.compiler(NOTHING)
         with self._profiling.span("compile"), paused(), self._sparing():
             return Cases(compiler, OpenSizes(compiler.inputs)).make()
