@@ -48,6 +48,17 @@ def test_lists(side: ModuleType, kind: str, given: list[Any], wanted: list[Any])
     assert y.tolist() == wanted
 
 
+@SIDES
+def test_an_element_of_any_rank_is_a_scalar(side: ModuleType) -> None:
+    x, s, y = (helper.make_tensor_value_info(*told) for told in (("x", 1, [2]), ("s", 1, []), ("y", 1, [2])))
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "s"], ["y"])], "g", [x, s], [y])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    session = side.InferenceSession(data, providers=CPU)
+    for scale in (np.float32(3), np.full((), 3, np.float32), np.full(1, 3, np.float32)):
+        (found,) = session.run(None, {"x": np.ones(2, np.float32), "s": scale})
+        assert found.tolist() == [3, 3]
+
+
 def test_lists_that_would_lose_something() -> None:
     session = sardonyx.InferenceSession(identity(TensorProto.INT64), providers=CPU)
     with pytest.raises(errors.InvalidArgument, match="wants int64, not NumPy's float64"):

@@ -70,6 +70,8 @@ def _tensor(name: str, kind: TensorType, given: Any) -> Feed:
     stored = object if want is dtypes.string else want.storage if want else None
     if want is not None and array.dtype != stored:
         raise InvalidArgument(f"input {name!r} wants {want.onnx_name}, not NumPy's {array.dtype}; use astype")
+    if kind.shape == () and array.size == 1:  # as onnxruntime, which takes an element in any rank for a scalar
+        array = array.reshape(())
     _check_shape(name, kind, array.shape)
     return array if array.flags.c_contiguous else np.ascontiguousarray(array)
 

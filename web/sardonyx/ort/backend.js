@@ -1,0 +1,35 @@
+/** What `onnxruntime-common` makes sessions with. */
+
+import { env } from "onnxruntime-common";
+import { load } from "../runtime.js";
+import { Handler } from "./handler.js";
+import { bundleOf } from "./source.js";
+
+const TARGETS = { webgpu: "webgpu", wasm: "wasm", cpu: "wasm" };
+
+export const backend = {
+  /** Raises an Error where a provider does not work here. */
+  async init(name) {
+    if (name === "webgpu" && !(await globalThis.navigator?.gpu?.requestAdapter())) throw new Error("this browser offers no GPU");
+  },
+
+  /** A session for a model's address, or its bytes, on the first of the providers that it has code for. */
+  async createInferenceSessionHandler(given, options) {
+    const wanted = targetsOf(options.executionProviders ?? []);
+    const source = await bundleOf(given, wanted);
+    const name = typeof given === "string" ? given : "the model";
+    const target = [...new Set([...wanted, "wasm", "webgpu"])];
+    const session = await load(source, { target, name, threads: env.wasm.numThreads || undefined });
+    if (!wanted.includes(session.target)) {
+      console.warn(`${name} runs on ${session.target}, the only one it has code for; compile it with --target ${wanted}`);
+    }
+    return new Handler(session, options);
+  },
+};
+
+/** What bundles call the providers that were asked for, each once; "wasm" where none was. */
+function targetsOf(providers) {
+  const names = providers.map((each) => (typeof each === "string" ? each : each.name));
+  const found = names.map((name) => TARGETS[name]).filter(Boolean);
+  return found.length ? [...new Set(found)] : ["wasm"];
+}

@@ -1,0 +1,22 @@
+/**
+ * Sardonyx under onnxruntime-web's interface: pages written for that run on this by a changed name.
+ *
+ *     <script type="importmap">
+ *       { "imports": { "onnxruntime-common": "...", "onnxruntime-web": "./sardonyx/ort/index.js" } }
+ *     </script>
+ *
+ * `Tensor`, `InferenceSession` and `env` are those of `onnxruntime-common`, which a page has once: packages ask whether
+ * a tensor is an instance of its class. What runs sessions is registered there. `env.sardonyx` has `bundles` and
+ * `compile`: see `source.js`.
+ */
+
+import * as common from "onnxruntime-common";
+import { backend } from "./backend.js";
+
+export * from "onnxruntime-common";
+export default common;
+
+const PRIORITY = 20; // above onnxruntime-web's own, should it be there
+
+for (const name of ["webgpu", "cpu", "wasm"]) common.registerBackend(name, backend, PRIORITY); // the last one is the default
+common.env.sardonyx ??= {};

@@ -1,0 +1,82 @@
+/**
+ * Where the code of a model comes from, in this order: the bytes are a bundle, whatever they are called; a bundle lies
+ * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; the page compiles it,
+ * if `env.sardonyx.compile` is "page".
+ */
+
+import { env } from "onnxruntime-common";
+
+const MAGIC = [0x89, 0x53, 0x44, 0x58, 0x0d, 0x0a, 0x1a, 0x0a];
+
+/** A bundle for a model's address or its bytes, as `load` takes it; `targets` are those that the page would compile. */
+export async function bundleOf(given, targets) {
+  if (typeof given !== "string") return isBundle(given) ? given : listed(given, "the model", targets);
+  const response = await fetched(given);
+  const [head, stream] = await peeked(response.body, MAGIC.length);
+  if (isBundle(head)) return stream;
+  stream.cancel().catch(() => {});
+  const beside = await fetch(`${given}.sdx`);
+  return beside.ok ? beside : listed(null, given, targets);
+}
+
+const isBundle = (bytes) => MAGIC.every((byte, k) => bytes[k] === byte);
+
+/** What the page was told of a model, whose bytes are fetched only if that matters. */
+async function listed(bytes, name, targets) {
+  const { bundles, compile } = env.sardonyx;
+  if (bundles || compile === "page") {
+    const model = bytes ?? new Uint8Array(await (await fetched(name)).arrayBuffer());
+    const address = bundles && (await indexed(bundles, await digestOf(model)));
+    if (address) return fetched(address);
+    if (compile === "page") {
+      const compiler = await import("../compile.js");
+      return compiler.bundleOf(model, { target: targets });
+    }
+  }
+  throw new Error(
+    `${name} is no bundle, and none is known for it: serve what \`sardonyx compile\` makes in its place, or beside it as ` +
+      `.onnx.sdx (\`sardonyx compile --site DIR\` does so); or set env.sardonyx.compile = "page", which fetches 10 MB of Python`,
+  );
+}
+
+/** The address of the bundle for a digest: `bundles` says so itself, or is the address of a file that does. */
+async function indexed(bundles, digest) {
+  if (typeof bundles !== "string" && !(bundles instanceof URL)) return bundles[digest];
+  const response = await fetched(bundles);
+  const found = (await response.json())[digest];
+  return found && new URL(found, response.url).href;
+}
+
+async function fetched(address) {
+  const response = await fetch(address);
+  if (!response.ok) throw new Error(`${address}: the server answers ${response.status} ${response.statusText}`);
+  return response;
+}
+
+/** The first bytes of a stream, at least so many if there are, and a stream of all. */
+async function peeked(stream, count) {
+  const reader = stream.getReader();
+  const pieces = [];
+  for (let size = 0; size < count; ) {
+    const { value, done } = await reader.read();
+    if (done) break;
+    pieces.push(value);
+    size += value.length;
+  }
+  const head = pieces.flatMap((piece) => [...piece.subarray(0, count)]);
+  const whole = new ReadableStream({
+    start: (controller) => pieces.forEach((piece) => controller.enqueue(piece)),
+    async pull(controller) {
+      const { value, done } = await reader.read();
+      if (done) controller.close();
+      else controller.enqueue(value);
+    },
+    cancel: (reason) => reader.cancel(reason),
+  });
+  return [head, whole];
+}
+
+async function digestOf(bytes) {
+  const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(digest, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
