@@ -54,7 +54,7 @@ def test_an_element_of_any_rank_is_a_scalar(side: ModuleType) -> None:
     graph = helper.make_graph([helper.make_node("Mul", ["x", "s"], ["y"])], "g", [x, s], [y])
     data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
     session = side.InferenceSession(data, providers=CPU)
-    for scale in (np.float32(3), np.full((), 3, np.float32), np.full(1, 3, np.float32)):
+    for scale in (np.full((), 3, np.float32), np.full(1, 3, np.float32)):
         (found,) = session.run(None, {"x": np.ones(2, np.float32), "s": scale})
         assert found.tolist() == [3, 3]
 
