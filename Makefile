@@ -5,7 +5,7 @@ BIN = .venv/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTEST = $(BIN)/python -m pytest
 
-.PHONY: help demo web pages check test test-all lint system userlands format wheel clean
+.PHONY: help demo web pages npm check test test-all lint system userlands format wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,10 @@ web: .venv/.web ## draw digits and drop models in a page of your own browser
 
 pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/pages, for any web server
 	@$(BIN)/sardonyx web build/pages
+
+npm: ## pack the page runtime as an npm package into build/npm
+	@mkdir -p build/npm
+	@npm pack --silent --pack-destination build/npm ./web/sardonyx
 
 check: lint ## lint, type-check and run the quick tests (about five minutes)
 	@$(PYTEST) -n 2 -m "not slow and not nightly"

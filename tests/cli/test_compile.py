@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -153,3 +154,45 @@ def test_out_is_short_for_output(
         words = capsys.readouterr().out.split()
         assert "--output" in words
         assert "--out" not in words
+
+
+def test_a_site(graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_provider("WasmExecutionProvider")
+    site = tmp_path / "site"
+    (site / "models").mkdir(parents=True)
+    digits = site / "models" / "digits.onnx"
+    digits.write_bytes(Path(DIGITS).read_bytes())
+    given = ["compile", "--site", str(site), "--size", "N=1,other=2", "--json"]
+    assert main(given) == 0
+    first = json.loads(capsys.readouterr().out)
+    assert [each["model"] for each in first["made"]] == ["models/digits.onnx"]
+    bundle = site / "models" / "digits.onnx.sdx"
+    index = json.loads((site / "sardonyx.json").read_text())["bundles"]
+    assert index == {hashlib.sha256(digits.read_bytes()).hexdigest(): "models/digits.onnx.sdx"}
+    (told,) = InferenceSession(bundle).get_inputs()
+    assert told.shape == [1, 1, 28, 28]
+
+    text = graph("g (string[1] x) => (string[M] y, int32[N] n) { y, n = StringSplit (x) }")
+    (site / "text.onnx").write_bytes(text.read_bytes())
+    (site / "broken.onnx").write_bytes(b"no model")
+    assert main(given) == 1
+    second = json.loads(capsys.readouterr().out)
+    assert second["kept"] == ["models/digits.onnx"]
+    assert [each["model"] for each in second["failed"]] == ["broken.onnx", "text.onnx"]
+    assert not (site / "broken.onnx.sdx").exists()
+    assert main([*given, "--no-compress"]) == 1
+    assert json.loads(capsys.readouterr().out)["kept"] == []
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--site", "nowhere"], "--site nowhere: there is no .onnx file in it"),
+        (["--site", ".", DIGITS], "--site compiles all models in a folder: leave out MODEL"),
+        ([DIGITS], "name a model and its bundle, MODEL --output FILE, or a folder, --site DIR"),
+        (["--site", ".", "--target", "webgl"], "--target webgl: there is no 'webgl'"),
+    ],
+)
+def test_a_site_that_makes_no_sense(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", *more]) == 1
+    assert said in capsys.readouterr().err

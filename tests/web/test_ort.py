@@ -88,7 +88,7 @@ def test_where_the_code_comes_from(chromium: Chromium, digits: bytes) -> None:
     digest = hashlib.sha256(DIGITS.read_bytes()).hexdigest()
     chromium.site.data["plain.onnx"] = chromium.site.data["beside.onnx"] = DIGITS
     chromium.site.data["beside.onnx.sdx"] = digits
-    chromium.site.data["sardonyx.json"] = json.dumps({digest: "digits.onnx"}).encode()
+    chromium.site.data["sardonyx.json"] = json.dumps({"bundles": {digest: "digits.onnx"}}).encode()
     told = ask(chromium, "sources", digest)
     assert told["inputs"] == 5 * [["image"]]
     assert told["none"].startswith(

@@ -9,6 +9,9 @@ an input decide on shapes or branches, --value gives typical ones, --value rate=
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
 the outputs are from the model's is told, for random inputs.
+
+--site DIR compiles all models in a folder of a web page, each to a bundle beside it, model.onnx.sdx, and writes the
+index by which pages written for onnxruntime-web find them, sardonyx.json. The exit code is 1 where a model cannot be.
 """
 
 from __future__ import annotations
@@ -38,9 +41,10 @@ REFUSALS = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
     size = "sizes of named dimensions: a number, ?16 for an open one that is typically 16, or P+S"
-    parser.add_argument("model", metavar="MODEL", help="an .onnx file")
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="an .onnx file")
     # argparse takes `--out`, too, the beginning of no other option
-    parser.add_argument("--output", type=Path, required=True, metavar="FILE", help="where the bundle goes, model.sdx")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="where the bundle goes, model.sdx")
+    parser.add_argument("--site", type=Path, metavar="DIR", help="compile all models in a folder instead")
     parser.add_argument(
         "--target", default="wasm", metavar="NAME,...", help="wasm, webgpu or both, the preferred one first (wasm)"
     )
@@ -61,8 +65,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace) -> None:
-    show(args, collect(args), render)
+def run(args: argparse.Namespace) -> int:
+    from sardonyx.errors import InvalidArgument
+
+    if args.site is None:
+        if args.model is None or args.output is None:
+            raise InvalidArgument("name a model and its bundle, MODEL --output FILE, or a folder, --site DIR")
+        show(args, collect(args), render)
+        return 0
+    if args.model or args.output or args.shape or args.value:
+        raise InvalidArgument("--site compiles all models in a folder: leave out MODEL, --output, --shape and --value")
+    from sardonyx.cli import site
+
+    found = site.collect(args.site, targets_of(args.target), args)
+    show(args, found, site.render)
+    return 1 if found["failed"] else 0
+
+
+def targets_of(text: str) -> list[str]:
+    """The targets that `--target` names, each once; InvalidArgument where there is no such.
+
+    >>> targets_of("webgpu,wasm")
+    ['webgpu', 'wasm']
+    """
+    from sardonyx.errors import InvalidArgument
+
+    targets = list(dict.fromkeys(text.split(",")))
+    if unknown := set(targets) - {*TARGETS}:
+        raise InvalidArgument(f"--target {text}: there is no {min(unknown)!r}, only {' and '.join(TARGETS)}")
+    return targets
 
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
@@ -74,9 +105,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.plans.bundle import Bundle
     from sardonyx.plans.plan_cache import Source
 
-    targets = list(dict.fromkeys(args.target.split(",")))
-    if unknown := set(targets) - {*TARGETS}:
-        raise InvalidArgument(f"--target {args.target}: there is no {min(unknown)!r}, only {' and '.join(TARGETS)}")
+    targets = targets_of(args.target)
     if args.output.exists() and os.path.samefile(args.model, args.output):
         raise InvalidArgument(f"--output {args.output} is the model itself; give another file")
     refuse_unwritable("--output", args.output)

@@ -39,9 +39,10 @@ COMPILER = ("compile.js", "compiler.js", "store.js")
 
 
 def _files(pyodide: Path | None, compiler: bool) -> Iterator[tuple[str, bytes]]:
-    for script in sorted(scripts().iterdir(), key=lambda item: item.name):
-        if script.name.endswith((".js", ".json")) and (compiler or script.name not in COMPILER):
-            yield f"sardonyx/{script.name}", script.read_bytes()
+    for folder in ("", "ort/"):
+        for script in sorted((scripts() / folder).iterdir(), key=lambda item: item.name):
+            if script.name.endswith((".js", ".json", ".ts")) and (compiler or script.name not in COMPILER):
+                yield f"sardonyx/{folder}{script.name}", script.read_bytes()
     if not compiler:
         return
     yield "sardonyx/known.json", json.dumps(known(), separators=(",", ":")).encode()

@@ -39,11 +39,11 @@ async function listed(bytes, name, targets) {
   );
 }
 
-/** The address of the bundle for a digest: `bundles` says so itself, or is the address of a file that does. */
+/** The address of the bundle for a digest: `bundles` says so itself, or is the address of what `--site` wrote. */
 async function indexed(bundles, digest) {
   if (typeof bundles !== "string" && !(bundles instanceof URL)) return bundles[digest];
   const response = await fetched(bundles);
-  const found = (await response.json())[digest];
+  const found = (await response.json()).bundles[digest];
   return found && new URL(found, response.url).href;
 }
 
