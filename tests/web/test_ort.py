@@ -18,7 +18,7 @@ from tests.models.feeds import voice
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
 from tests.support.npm import package
-from tests.web.pages import HERE, RUNTIME, bundled
+from tests.web.pages import HERE, RUNTIME, bundled, model_of
 
 pytestmark = pytest.mark.slow
 
@@ -103,6 +103,16 @@ def test_providers_fall_through(chromium: Chromium, digits: bytes) -> None:
         'removing requested execution provider "webgl" from session options because it is not available',
     ]
     assert "no available backend found" in told["none"]
+
+
+def test_tensors_stay_on_the_gpu(chromium: Chromium) -> None:
+    text = "g (float[N] x, float[N] before) => (float[N] y, float[N] twice) { y = Add (x, before) twice = Add (y, y) }"
+    chromium.site.data["sum.onnx"] = bundled(model_of(text), {}, ["webgpu"])
+    told = ask(chromium, "staying")
+    assert told["places"] == ["gpu-buffer", *3 * ["gpu-buffer", "cpu"]]
+    assert told["sum"] == [4, 8, 12]
+    assert told["again"] == [5, 10, 15]
+    assert told["refused"].startswith("input 'before' lies in gpu-buffer, where this session did not put it")
 
 
 def test_transformers_extracts_features(chromium: Chromium) -> None:

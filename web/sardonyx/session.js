@@ -72,14 +72,17 @@ class Session {
     return this.device?.memory?.buffer.byteLength ?? 0;
   }
 
-  /** The outputs by name for tensors by input name; runs one after another. */
-  run(feeds, names = this.outputs.map(({ name }) => name)) {
-    const result = this.last.then(() => this.ran(feeds, names));
+  /**
+   * The outputs by name for tensors by input name; runs one after another. On a GPU, outputs that are among `stays` are
+   * `{ type, dims, buffer }`, with a buffer of their own, and so may inputs be.
+   */
+  run(feeds, names = this.outputs.map(({ name }) => name), stays = []) {
+    const result = this.last.then(() => this.ran(feeds, names, stays));
     this.last = result.catch(() => {});
     return result;
   }
 
-  async ran(feeds, names) {
+  async ran(feeds, names, stays) {
     if (!this.graph) throw new Error("this session was released");
     const unknown = names.find((name) => !this.outputs.some((output) => output.name === name));
     if (unknown) throw new Error(`the model has no output ${JSON.stringify(unknown)}; it has ${list(this.outputs)}`);
@@ -88,7 +91,7 @@ class Session {
     const texts = new Texts(this.strings);
     const tensors = this.inputs.map((input) => fed(input, feeds[input.name], texts));
     try {
-      return await this.replayed(tensors, names, texts);
+      return await this.replayed(tensors, names, texts, stays);
     } catch (error) {
       if (error instanceof Mismatch) throw new Error(this.refusal(tensors));
       this.graph?.reset();
@@ -97,17 +100,22 @@ class Session {
     }
   }
 
-  async replayed(tensors, names, texts) {
+  async replayed(tensors, names, texts, stays) {
     const { results, release } = await this.graph.call(tensors);
     try {
-      const chosen = names.map((name) => results[this.outputs.findIndex((output) => output.name === name)]);
-      const tensors = chosen.map(({ address, dtype, dims }) => [address, product(dims) * widthOf(dtype)]);
-      const found = (await this.device.readAll(tensors)).map((bytes, k) => {
-        const { dtype, dims } = chosen[k];
-        const data = new (arrayOf(dtype))(bytes.buffer);
-        return [names[k], new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
+      const of = (name) => results[this.outputs.findIndex((output) => output.name === name)];
+      const sized = (name) => [of(name).address, product(of(name).dims) * widthOf(of(name).dtype)];
+      const kept = names.filter((name) => stays.includes(name)).map((name) => {
+        const { dtype: type, dims } = of(name);
+        return [name, { type, dims, buffer: this.device.kept(...sized(name)) }];
       });
-      return Object.fromEntries(found);
+      const wanted = names.filter((name) => !stays.includes(name));
+      const found = (await this.device.readAll(wanted.map(sized))).map((bytes, k) => {
+        const { dtype, dims } = of(wanted[k]);
+        const data = new (arrayOf(dtype))(bytes.buffer);
+        return [wanted[k], new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
+      });
+      return Object.fromEntries([...kept, ...found]);
     } finally {
       release();
     }
@@ -145,6 +153,7 @@ function fed({ name, type, dims }, tensor, texts) {
       throw new Error(`input ${JSON.stringify(name)} wants [${dims}], but axis ${axis} is ${tensor.dims[axis]}, not ${size}`);
     }
   });
+  if (tensor.buffer) return { address: { chunk: tensor, offset: 0, nbytes: tensor.buffer.size }, dtype: type, dims: tensor.dims };
   const data = type === "string" ? texts.encode(tensor.data) : tensor.data;
   return { data, dtype: type, dims: tensor.dims };
 }

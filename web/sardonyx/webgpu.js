@@ -152,6 +152,13 @@ export class WebGpuDevice {
     return found.map((bytes, k) => new Uint8Array(bytes.slice(0, tensors[k][1])));
   }
 
+  /** A buffer with a copy of these bytes, for whoever will `free` it. */
+  kept(address, nbytes) {
+    const chunk = this.allocate(nbytes);
+    this.copy(address, { chunk, offset: 0 }, nbytes);
+    return chunk.buffer;
+  }
+
   copy(source, target, nbytes) {
     const [from, to] = [source.chunk.buffer, target.chunk.buffer];
     if (!nbytes) return;
