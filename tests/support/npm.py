@@ -1,8 +1,12 @@
-"""Packages of npm, unpacked in the cache."""
+"""Packages of npm, in the cache: unpacked, or installed with all that they need."""
 
 from __future__ import annotations
 
+import json
+import shutil
+import subprocess
 import tarfile
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
@@ -29,3 +33,34 @@ def _download(name: str, version: str, sha256: str, scratch: Path) -> None:
         with tarfile.open(archive) as tar:
             tar.extractall(scratch, filter="data")
     (scratch / "package").rename(scratch / f"npm-{name.replace('/', '-').removeprefix('@')}-{version}")
+
+
+def installed(name: str, packages: Mapping[str, str]) -> Path:
+    """Return a folder whose node_modules has these packages, installing them the first time.
+
+    In onnxruntime-web's place is `onnxruntime-common`, for `replaced` to put another there.
+    """
+    return cached(CACHE / f"npm-installed-{name}", partial(_install, name, packages))
+
+
+def _install(name: str, packages: Mapping[str, str], scratch: Path) -> None:
+    common = PACKAGES["onnxruntime-common"][0]
+    told = {
+        "private": True,
+        "type": "module",
+        "dependencies": {"onnxruntime-common": common, **packages},
+        "overrides": {"onnxruntime-web": f"npm:onnxruntime-common@{common}"},
+    }
+    folder = scratch / f"npm-installed-{name}"
+    folder.mkdir()
+    (folder / "package.json").write_text(json.dumps(told))
+    subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund"], cwd=folder, check=True)
+
+
+def replaced(folder: Path, target: Path, package: Path) -> Path:
+    """Copy an installed folder to `target`, with `package` in onnxruntime-web's place."""
+    shutil.copytree(folder, target, symlinks=True)
+    place = target / "node_modules" / "onnxruntime-web"
+    shutil.rmtree(place, ignore_errors=True)
+    shutil.copytree(package, place)
+    return target

