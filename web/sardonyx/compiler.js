@@ -18,9 +18,13 @@ onmessage = async ({ data }) => {
 };
 
 async function start({ pyodide, core, stdlib, packages, rest, total }) {
-  const wheels = packages.filter((each) => each.includes(":"));
-  globalThis.fetch = early(counting(globalThis.fetch, total), stdlib ? [...core.slice(1), stdlib, ...wheels] : []);
-  if (core.length) import(core[0]).catch(() => {}); // which Pyodide would ask for before all else
+  const traffic = new Traffic(total);
+  globalThis.fetch = (...request) => traffic.fetch(...request);
+  if (stdlib) {
+    const [glue, ...others] = core;
+    import(glue).catch(() => {}); // Pyodide will hear
+    traffic.ask([...others, stdlib]).then(() => traffic.ask(packages)); // Python starts while packages come
+  }
   const { loadPyodide } = await import(`${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
@@ -30,35 +34,48 @@ async function start({ pyodide, core, stdlib, packages, rest, total }) {
   return python.pyimport("sardonyx.web.page");
 }
 
-/** `fetch` that has already asked for these addresses. */
-function early(fetch, addresses) {
-  const asked = new Map(addresses.map((address) => [address, fetch(address)]));
-  for (const response of asked.values()) response.catch(() => {}); // whoever waits for it will hear
-  return (given, ...options) => {
-    const address = new URL(given.url ?? given, location.href).href;
-    const response = asked.get(address) ?? fetch(given, ...options);
-    asked.delete(address);
-    return response;
-  };
-}
+/** What comes from the network: it tells how many bytes did, and asks for some before they are wanted. */
+class Traffic {
+  loaded = 0;
+  asked = new Map();
+  request = globalThis.fetch;
 
-/** `fetch` that tells how many bytes came, and takes them as they come, though nobody reads them yet. */
-function counting(fetch, total) {
-  let loaded = 0;
-  const counter = () =>
-    new TransformStream(
-      {
-        transform(piece, controller) {
-          loaded += piece.length;
-          postMessage({ stage: "pyodide", loaded, total });
-          controller.enqueue(piece);
-        },
+  constructor(total) {
+    this.total = total;
+  }
+
+  /** Asks for addresses; resolves when all is there that they have. */
+  ask(addresses) {
+    const arrival = (address) =>
+      new Promise((resolve) => {
+        const response = this.counted(address, resolve);
+        response.catch(() => {}); // whoever wants it will hear
+        this.asked.set(address, response);
+      });
+    return Promise.all(addresses.map(arrival));
+  }
+
+  fetch(given, options) {
+    const address = new URL(given.url ?? given, location.href).href;
+    const response = this.asked.get(address) ?? this.counted(given, () => {}, options);
+    this.asked.delete(address);
+    return response;
+  }
+
+  async counted(given, done, options) {
+    const response = await this.request.call(globalThis, given, options);
+    if (!response.ok || !response.body) {
+      done();
+      return response;
+    }
+    const counter = {
+      transform: (piece, controller) => {
+        postMessage({ stage: "pyodide", loaded: (this.loaded += piece.length), total: this.total });
+        controller.enqueue(piece);
       },
-      undefined,
-      new ByteLengthQueuingStrategy({ highWaterMark: Infinity }),
-    );
-  return async (...request) => {
-    const response = await fetch(...request);
-    return response.ok && response.body ? new Response(response.body.pipeThrough(counter()), response) : response;
-  };
+      flush: done,
+    };
+    const all = new ByteLengthQueuingStrategy({ highWaterMark: Infinity }); // it comes though nobody reads it yet
+    return new Response(response.body.pipeThrough(new TransformStream(counter, undefined, all)), response);
+  }
 }
