@@ -3,7 +3,7 @@
     python -m tests.benchmarks.loading [--rounds 5] [--mbit 0,20] [--folder NAME=DIR] [--write]
 
 Each measurement has a browser without a past. `compile.js` is a page that compiles in its worker: from the call to the
-moment that compiling can begin, and to the bundle of the digits model. `Python in the page` loads Pyodide and the package
+moment that compiling can begin, and to the bundle of the digits model. `Python in the page` loads Pyodide and
 `sardonyx` itself, as PyScript does, until `sardonyx.web.page` is imported. Everything is gzipped that is not packed in
 itself, and comes over so many Mbit/s (0: as fast as the machine is). A folder that another release's `sardonyx web`
 made can stand beside. Sides run in turns, and who goes first alternates.
@@ -88,7 +88,9 @@ def main() -> None:
             chromium.site.gzip = True
             chromium.site.pack()
             rows = [*measure(chromium, sides, arguments.rounds, mbits)]
-            about = f"{processor()}; Chromium {chromium.version}, Pyodide {VERSION}; medians of {arguments.rounds} visits."
+            about = (
+                f"{processor()}; Chromium {chromium.version}, Pyodide {VERSION}; medians of {arguments.rounds} visits."
+            )
     head = ["what", "network", "folder", ">sent, MB", "ready, ms", "ratio", "compiled, ms", "ratio"]
     publish("loading", [*table(head, rows), "", about], arguments.write)
 

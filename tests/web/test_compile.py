@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,32 @@ def test_a_file_where_nothing_is_kept(chromium: Chromium) -> None:
         answer = visit(visitor.new_page(), "/data/relu.onnx", feeds, file="relu.onnx", options={"shapes": {"x": [3]}})
         check(answer, model, feeds)
         assert set(answer["stages"]) == {"model", "pyodide", "compile", "weights"}
+
+
+def test_python_is_kept_and_completed(chromium: Chromium) -> None:
+    """A second model finds Python as the first left it; what lean archives lack, such as numpy.fft, is fetched."""
+    site = chromium.site
+    first, feeds = relu()
+    kind, signal = TensorProto.FLOAT, np.arange(8, dtype=np.float32).reshape(1, 8, 1)
+    ports = [helper.make_tensor_value_info(name, kind, [1, 8, 2]) for name in "xy"]
+    nodes = [helper.make_node("DFT", ["signal"], ["spectrum"]), helper.make_node("Add", ["x", "spectrum"], ["y"])]
+    constants = [helper.make_tensor("signal", kind, signal.shape, signal.ravel())]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], constants)
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)])
+    site.data |= {"relu.onnx": first, "dft.onnx": bytes(model.SerializeToString())}
+    second = {"x": np.ones((1, 8, 2), np.float32)}
+    tensors = {"x": ["float32", second["x"].ravel().tolist(), [1, 8, 2]]}
+    script = "async (given) => (await visit(given), visit({ ...given, ...given.next }))"
+    site.requests.clear()
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        answer = visit(page, "/data/relu.onnx", feeds, script, next={"source": "/data/dft.onnx", "feeds": tensors})
+    check(answer, site.data["dft.onnx"], second)
+    asked = Counter(path.rpartition("/")[0] for path in site.requests if path.endswith((".whl", ".zip")))
+    assert asked == {"/site/pyodide/lean": 3, "/site/pyodide": 1}
+    assert site.requests.count("/site/pyodide/pyodide.asm.wasm") == 1
+    wheel = next(path for path in site.requests if path.endswith(".whl"))
+    assert site.requests.index("/data/relu.onnx") < site.requests.index(wheel)
 
 
 def test_values_that_decide_on_shapes(chromium: Chromium) -> None:

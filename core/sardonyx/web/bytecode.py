@@ -16,8 +16,7 @@ import marshal
 import re
 import sys
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Iterable, Iterator
-from importlib import _bootstrap_external  # type: ignore[attr-defined]
+from collections.abc import Iterable, Iterator
 from modulefinder import ModuleFinder
 from pathlib import Path
 from types import CodeType
@@ -82,19 +81,19 @@ class Archive:
                 yield from (origin, *(f"{origin}.{each}" for each in names or ()))
 
     def bytecode(self, name: str, brief: bool) -> bytes:
-        """A module as the content of a .pyc; `brief` docstrings are their first lines."""
+        """A module as the content of a .pyc (PEP 552), by a hash that is not checked; `brief` docstrings are a line."""
         code = self.code(name)
         if brief:
             code = _brief(compile("", code.co_filename, "exec") if DOCUMENTS.search(name) else code)
-        digest = importlib.util.source_hash(self.files[name]) if name.endswith(".py") else self.files[name][8:HEAD]
-        return bytes(_bootstrap_external._code_to_hash_pyc(code, digest, False))
+        data = self.files[name]
+        digest = importlib.util.source_hash(data) if name.endswith(".py") else data[8:HEAD]
+        return importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + digest + marshal.dumps(code)
 
-    def written(self, hot: Callable[[str], bool], kept: Callable[[str], bool], brief: bool = False) -> bytes:
+    def written(self, kept: set[str], hot: set[str], brief: bool = False) -> bytes:
         """The archive of those files that are `kept`, `hot` modules of them as bytecode."""
-        modules = {name for name in self.modules.values() if hot(name)}
         files = {}
-        for name in filter(kept, self.files):
-            if name in modules:
+        for name in [name for name in self.files if name in kept]:
+            if name in hot and name.endswith((".py", ".pyc")):
                 files[f"{name.removesuffix('c')}c"] = self.bytecode(name, brief)
             else:
                 files[name] = self.files[name]
@@ -163,9 +162,9 @@ def zipped(files: dict[str, bytes]) -> bytes:
     return output.getvalue()
 
 
-def left_out(archive: Archive, kept: Callable[[str], bool]) -> list[str]:
-    """The modules that are not `kept`, but for those in packages that are not."""
-    names = {name for name, file in archive.modules.items() if not kept(file)}
+def left_out(archive: Archive, files: set[str]) -> list[str]:
+    """The modules in these files, but for those in packages that are among them."""
+    names = {name for name, file in archive.modules.items() if file in files}
     return sorted(name for name in names if name.rpartition(".")[0] not in names)
 
 
@@ -177,19 +176,19 @@ def main(folder: Path) -> None:
         for file in wheel.modules.values():
             if not UNUSED.search(file) and not USELESS.search(file):
                 names |= {*wheel.imports(file, deep=file.startswith("sardonyx"))}
-    hot = reached(stdlib, names)
+    loaded = reached(stdlib, names)
     rest = {}
     for part in ("whole", "lean"):
         (folder / part).mkdir()
     for name, archive in {STDLIB: stdlib, **wheels}.items():
-        is_hot = hot.__contains__ if archive is stdlib else lambda file: not UNUSED.search(file)
-        is_useful = (lambda file: True) if archive is stdlib else lambda file: not USELESS.search(file)
-        rest[name] = left_out(archive, lambda file: is_hot(file) or not is_useful(file))
-        (folder / "whole" / name).write_bytes(archive.written(is_hot, is_useful))
+        is_library = archive is stdlib
+        whole = {file for file in archive.files if is_library or not USELESS.search(file)}
+        lean = {file for file in whole if (file in loaded if is_library else not UNUSED.search(file))}
+        rest[name] = left_out(archive, whole - lean)
+        (folder / "whole" / name).write_bytes(archive.written(whole, lean))
         if REST in archive.files:
             archive.files[REST] = json.dumps(rest, separators=(",", ":")).encode()
-        lean = archive.written(is_hot, lambda file: is_hot(file) and is_useful(file), brief=True)
-        (folder / "lean" / name).write_bytes(lean)
+        (folder / "lean" / name).write_bytes(archive.written(lean, lean, brief=True))
 
 
 if __name__ == "__main__":

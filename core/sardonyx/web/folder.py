@@ -21,9 +21,7 @@ COMPILER = ("compile.js", "compiler.js", "python.js", "store.js")
 STDLIB, WASM = "python_stdlib.zip", "pyodide.asm.wasm"
 
 
-def write(
-    folder: Path, pyodide: Path | None = None, *, compiler: bool = True, bytecode: bool = True
-) -> dict[str, int]:
+def write(folder: Path, pyodide: Path | None = None, *, compiler: bool = True, bytecode: bool = True) -> dict[str, int]:
     """Put into `folder` what the docstring of `sardonyx.web` lists, and give the sizes in bytes by path.
 
     `pyodide` is a distribution to take instead of downloading one; without `compiler` the scripts for bundles are all.

@@ -34,7 +34,9 @@ def wheel(tag: str = TAG) -> tuple[str, bytes]:
     if tag != TAG:
         texts["WHEEL"] = (texts["WHEEL"] or "").replace(TAG, tag)
         files[REST] = b"{}"
-        files[f"{ops.__name__.replace('.', '/')}/{ops.INDEX}"] = json.dumps(ops.families(), separators=(",", ":")).encode()
+        files[f"{ops.__name__.replace('.', '/')}/{ops.INDEX}"] = json.dumps(
+            ops.families(), separators=(",", ":")
+        ).encode()
     files |= {f"{stem}.dist-info/{name}": text.encode() for name, text in texts.items() if text}
     files[f"{stem}.dist-info/RECORD"] = b""
     return f"{stem}-{tag}.whl", zipped(recorded(files))
