@@ -32,17 +32,22 @@ OPTIMIZED, DOCUMENTED = 0x1, 0x4000000 if sys.version_info >= (3, 13) else 0
 """Flags of the code of functions, and of those whose first constant is a docstring, as it always is before 3.13."""
 DOCUMENTS = re.compile(r"^numpy/_core/_add_newdocs")
 """Modules that do nothing but to give docstrings to what is written in C."""
-USELESS = re.compile(r"/tests?/|/include/|/_pyinstaller/|^numpy/(f2py|distutils)/|\.(pyi|pxd|pyx|a|pc|ini)$")
+USELESS = re.compile(
+    r"/tests?/|/_(operand_flag|rational|struct_ufunc|umath)_tests\."
+    r"|/include/|/_pyinstaller/|^numpy/(f2py|distutils)/|\.(pyi|pxd|pyx|a|pc|ini)$"
+)
 """What NumPy has for its own tests, and for compilers of C and Fortran."""
 UNUSED = re.compile(
-    r"^numpy/(random|fft|ma|polynomial|testing|typing|doc|core|compat)/|/_simd\."
-    r"|^sardonyx/(cli|demo|__pyinstaller|api/(capi|backend)|web/scripts)/"
-    r"|^sardonyx/web/(?!__init__|page|rest)|^sardonyx_wasm/hosts/wasmtime"
+    r"^numpy/(random|fft|ma|polynomial|testing|typing|doc|core|compat)/|/(_simd|_multiarray_tests|lapack_lite)\."
+    r"|^sardonyx/(cli|demo|__pyinstaller|api/(capi|backend|download)|web/scripts)\b"
+    r"|\.dist-info/RECORD$|^sardonyx/web/(?!__init__|page|rest)|^sardonyx_wasm/hosts/wasmtime"
 )
 """What compiling does without; a page that finds otherwise takes the whole archives."""
 REST = "sardonyx/web/rest.json"
 """A file of Sardonyx's lean wheel with the modules that are left out, by archive; whole wheels have an empty one."""
-ROOTS = ("encodings.utf_8", "encodings.cp437", "tarfile", "zipfile")
+PROGRAMS = ("doctest", "argparse", "asyncio.windows_events")
+"""Of the standard library: what its modules import where they are run as programs, or on Windows."""
+ROOTS = (*(f"encodings.{name}" for name in ("ascii", "cp437", "latin_1", "utf_8")), "tarfile", "zipfile")
 """Of the standard library: what Python needs for files, and Pyodide for wheels; besides, Pyodide's own packages."""
 
 
@@ -102,10 +107,10 @@ class Archive:
 
 def module(name: str) -> str:
     """
-    >>> module("json/__init__.py"), module("json/decoder.pyc")
-    ('json', 'json.decoder')
+    >>> module("json/__init__.py"), module("json/decoder.pyc"), module("a/b.cpython-312-wasm32-emscripten.so")
+    ('json', 'json.decoder', 'a.b')
     """
-    return re.sub(r"(/__init__)?\.pyc?$", "", name).replace("/", ".")
+    return re.sub(r"(/__init__)?\.(pyc?|cpython-[^/]*)$", "", name).replace("/", ".")
 
 
 def _bodies(code: CodeType, deep: bool) -> Iterator[CodeType]:
@@ -130,9 +135,9 @@ def reached(stdlib: Archive, names: Iterable[str]) -> set[str]:
     found, waiting = set(), [*names]
     while waiting:
         parts = waiting.pop().split(".")
-        for end in range(1, len(parts) + 1):
-            file = stdlib.modules.get(".".join(parts[:end]))
-            if file and file not in found:
+        for name in (".".join(parts[:end]) for end in range(1, len(parts) + 1)):
+            file = stdlib.modules.get(name)
+            if file and file not in found and name not in PROGRAMS:
                 found.add(file)
                 waiting += stdlib.imports(file, deep=False)
     return found
@@ -164,7 +169,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
 
 def left_out(archive: Archive, files: set[str]) -> list[str]:
     """The modules in these files, but for those in packages that are among them."""
-    names = {name for name, file in archive.modules.items() if file in files}
+    names = {module(file) for file in files if file.endswith((".py", ".pyc", ".so"))}
     return sorted(name for name in names if name.rpartition(".")[0] not in names)
 
 
