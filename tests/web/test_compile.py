@@ -223,6 +223,9 @@ def test_errors_are_those_of_python(chromium: Chromium) -> None:
         error = visit(page, "/data/relu.onnx", options={"pyodide": "/nowhere"})["error"]
         assert f"there is no Pyodide at {site.address}/nowhere/" in error
         assert "`sardonyx web DIR` puts it there" in error
+        page.route("**/lean/python_stdlib.zip", lambda route: route.fulfill(status=404))
+        error = visit(page, "/data/relu.onnx", feeds)["error"]
+        assert error == f"{site.address}/site/pyodide/lean/python_stdlib.zip: the server answers 404"
 
 
 @pytest.mark.parametrize("script", ["visit", WORKER, SERVICE_WORKER], ids=["page", "worker", "service worker"])

@@ -20,15 +20,17 @@ onmessage = async ({ data }) => {
 async function start({ pyodide, core, stdlib, packages, rest, total }) {
   const traffic = new Traffic(total);
   globalThis.fetch = (...request) => traffic.fetch(...request);
+  let arrival = Promise.resolve();
   if (stdlib) {
     const [glue, ...others] = core;
     import(glue).catch(() => {}); // Pyodide will hear
-    traffic.ask([...others, stdlib]).then(() => traffic.ask(packages)); // Python starts while packages come
+    arrival = traffic.ask([...others, stdlib]).then(() => traffic.ask(packages)); // Python starts while packages come
   }
   const { loadPyodide } = await import(`${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
-  const python = await loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: stdlib }) });
+  const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever
+  const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: stdlib }) }), failure]);
   await python.loadPackage(packages, { messageCallback() {} });
   if (rest.length) python.pyimport("sardonyx.web.rest").install(rest);
   return python.pyimport("sardonyx.web.page");
@@ -44,12 +46,12 @@ class Traffic {
     this.total = total;
   }
 
-  /** Asks for addresses; resolves when all is there that they have. */
+  /** Asks for addresses; resolves when all is there, and rejects where something is not. */
   ask(addresses) {
     const arrival = (address) =>
-      new Promise((resolve) => {
+      new Promise((resolve, reject) => {
         const response = this.counted(address, resolve);
-        response.catch(() => {}); // whoever wants it will hear
+        response.then(({ ok, status }) => ok || reject(new Error(`${address}: the server answers ${status}`)), reject);
         this.asked.set(address, response);
       });
     return Promise.all(addresses.map(arrival));
@@ -64,10 +66,7 @@ class Traffic {
 
   async counted(given, done, options) {
     const response = await this.request.call(globalThis, given, options);
-    if (!response.ok || !response.body) {
-      done();
-      return response;
-    }
+    if (!response.ok || !response.body) return response;
     const counter = {
       transform: (piece, controller) => {
         postMessage({ stage: "pyodide", loaded: (this.loaded += piece.length), total: this.total });
