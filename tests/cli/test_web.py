@@ -43,7 +43,7 @@ def test_holds_what_pages_need_and_nothing_else(
     pyodide: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "site"
-    assert main(["web", str(target), "--pyodide", str(pyodide), "--json"]) == 0
+    assert main(["web", str(target), "--pyodide", str(pyodide), "--sources", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)["files"]
     files = {path.relative_to(target).as_posix(): path for path in target.rglob("*") if path.is_file()}
     assert {name: path.stat().st_size for name, path in files.items()} == told
@@ -61,6 +61,10 @@ def test_holds_what_pages_need_and_nothing_else(
     fetched = {name for name in told if name.startswith("pyodide/") and not name.endswith("js")}
     fetched -= {"pyodide/micropip.whl", "pyodide/packaging.whl"}  # which compiling does without
     assert engine["bytes"] == sum(told[name] for name in fetched)
+    assert {*engine["core"], engine["stdlib"], *engine["packages"]} == {f"../{name}" for name in fetched} | {
+        "../pyodide/pyodide.asm.mjs"
+    }
+    assert engine["rest"] == []
 
 
 @pytest.mark.parametrize("absent", ["micropip.whl", "packaging.whl", "pyodide-lock.json"])
@@ -72,9 +76,15 @@ def test_a_distribution_without_micropip_is_told_of(absent: str, pyodide: Path, 
         del lock["packages"]["micropip"]
         (pyodide / absent).write_text(json.dumps(lock))
     with pytest.warns(UserWarning, match="has no micropip: PyScript and JupyterLite cannot install packages"):
-        write(tmp_path / "site", pyodide)
+        write(tmp_path / "site", pyodide, bytecode=False)
     lock = json.loads((tmp_path / "site" / "pyodide" / "pyodide-lock.json").read_bytes())
     assert set(lock["packages"]) == {"numpy", "blas", "sardonyx"}
+
+
+def test_without_an_interpreter_sources_stay(pyodide: Path, tmp_path: Path) -> None:
+    with pytest.warns(UserWarning, match=r"no bytecode, so pages start slower: install Python 3\.14, or Node"):
+        told = write(tmp_path / "site", pyodide)
+    assert told == write(tmp_path / "sources", pyodide, bytecode=False)
 
 
 def test_for_bundles_the_runtime_is_enough(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -160,6 +161,32 @@ def test_a_file_where_nothing_is_kept(chromium: Chromium) -> None:
         assert set(answer["stages"]) == {"model", "pyodide", "compile", "weights"}
 
 
+def test_python_is_kept_and_completed(chromium: Chromium) -> None:
+    """A second model finds Python as the first left it; what lean archives lack, such as numpy.fft, is fetched."""
+    site = chromium.site
+    first, feeds = relu()
+    kind, signal = TensorProto.FLOAT, np.arange(8, dtype=np.float32).reshape(1, 8, 1)
+    ports = [helper.make_tensor_value_info(name, kind, [1, 8, 2]) for name in "xy"]
+    nodes = [helper.make_node("DFT", ["signal"], ["spectrum"]), helper.make_node("Add", ["x", "spectrum"], ["y"])]
+    constants = [helper.make_tensor("signal", kind, signal.shape, signal.ravel())]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], constants)
+    model = helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 20)])
+    site.data |= {"relu.onnx": first, "dft.onnx": bytes(model.SerializeToString())}
+    second = {"x": np.ones((1, 8, 2), np.float32)}
+    tensors = {"x": ["float32", second["x"].ravel().tolist(), [1, 8, 2]]}
+    script = "async (given) => (await visit(given), visit({ ...given, ...given.next }))"
+    site.requests.clear()
+    with chromium.visitor() as visitor:
+        page = visitor.new_page()
+        answer = visit(page, "/data/relu.onnx", feeds, script, next={"source": "/data/dft.onnx", "feeds": tensors})
+    check(answer, site.data["dft.onnx"], second)
+    asked = Counter(path.rpartition("/")[0] for path in site.requests if path.endswith((".whl", ".zip")))
+    assert asked == {"/site/pyodide/lean": 3, "/site/pyodide": 1}
+    assert site.requests.count("/site/pyodide/pyodide.asm.wasm") == 1
+    wheel = next(path for path in site.requests if path.endswith(".whl"))
+    assert site.requests.index("/data/relu.onnx") < site.requests.index(wheel)
+
+
 def test_values_that_decide_on_shapes(chromium: Chromium) -> None:
     number, integer = TensorProto.FLOAT, TensorProto.INT64
     made = model_of("Reshape", x=(number, ["N"]), shape=(integer, [2]), y=(number, ["A", "B"]))
@@ -196,6 +223,9 @@ def test_errors_are_those_of_python(chromium: Chromium) -> None:
         error = visit(page, "/data/relu.onnx", options={"pyodide": "/nowhere"})["error"]
         assert f"there is no Pyodide at {site.address}/nowhere/" in error
         assert "`sardonyx web DIR` puts it there" in error
+        page.route("**/lean/python_stdlib.zip", lambda route: route.fulfill(status=404))
+        error = visit(page, "/data/relu.onnx", feeds)["error"]
+        assert error == f"{site.address}/site/pyodide/lean/python_stdlib.zip: the server answers 404"
 
 
 @pytest.mark.parametrize("script", ["visit", WORKER, SERVICE_WORKER], ids=["page", "worker", "service worker"])

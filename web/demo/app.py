@@ -125,7 +125,7 @@ def create_app(folder: Path) -> Flask:
     def page(name: str) -> Response:
         return answer(HERE, name if Path(name).suffix in PAGES else "")
 
-    @app.get("/<any(" + ", ".join(PLACES) + "):place>/<name>")
+    @app.get("/<any(" + ", ".join(PLACES) + "):place>/<path:name>")
     def part(place: str, name: str) -> Response:
         return answer(folder / place, name)
 

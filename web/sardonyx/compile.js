@@ -8,10 +8,13 @@
  * `sardonyx web DIR` puts beside each other the folders `sardonyx`, with this script, and `pyodide`, with Python.
  */
 
+import { Compiler } from "./python.js";
 import { Tensor, load } from "./runtime.js";
 import { Store } from "./store.js";
 
 export { Tensor };
+
+const HERE = import.meta.url; // as in store.js
 
 /**
  * A session for an ONNX model: an address, or a File, a Blob or bytes.
@@ -19,7 +22,7 @@ export { Tensor };
  * `target` is "wasm" (the default) or "webgpu", or both in the order in which they are wanted; `shapes` tells the sizes
  * of inputs, `{ image: [1, 3, 224, 224] }`, or several such, `sizes` those of named dimensions, `{ batch: 1 }`; what is
  * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S". `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which
- * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where Pyodide lies, `threads`, `worker` and `signal` are
+ * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker` and `signal` are
  * as for `load`.
  */
 export async function compile(source, options = {}) {
@@ -38,7 +41,7 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
   const key = [targets, { shapes, sizes }, adapter];
   const isRemote = typeof source === "string" || source instanceof URL;
   const origin = isRemote ? await Origin.find(store, source, key) : null;
-  const compiler = new Compiler(engine, pyodide, tell, signal);
+  const compiler = new Compiler(pyodide ? toldOf(pyodide, engine) : engine, tell, signal);
   try {
     if (origin && !origin.isKnown) compiler.start(); // while the model is on its way
     const model = await (isRemote ? origin.fetch(tell, signal) : bytesOf(source, tell));
@@ -108,50 +111,23 @@ const stateOf = (headers) => ({
   length: headers.get("content-length"),
 });
 
-/** Python in a worker, which starts when it is needed and ends with its only answer. */
-class Compiler {
-  constructor({ wheel, bytes }, pyodide, tell, signal) {
-    const place = pyodide ? new URL(pyodide, globalThis.document?.baseURI ?? location.href) : new URL("../pyodide/", import.meta.url);
-    this.told = { pyodide: place.href.replace(/\/?$/, "/"), wheel, total: pyodide ? 0 : bytes };
-    this.tell = tell;
-    this.signal = signal;
-  }
-
-  start() {
-    if (!globalThis.Worker) throw new Error("there are no workers here to compile in; compile in a page, or load a bundle");
-    this.worker = new Worker(new URL("./compiler.js", import.meta.url), { type: "module", name: "sardonyx compiler" });
-    this.answer = new Promise((resolve, reject) => {
-      this.worker.onmessage = ({ data: { stage, loaded, total, error, bundle } }) => {
-        if (stage) this.tell(stage, loaded, total);
-        else if (error) reject(new Error(error));
-        else resolve(bundle);
-      };
-      this.worker.onerror = ({ message }) => reject(new Error(`compiler.js cannot run: ${message ?? "the page's policy refuses it"}`));
-      this.signal?.addEventListener("abort", () => reject(this.signal.reason), { once: true });
-    });
-    this.answer.catch(() => {}); // whoever waits for it will hear
-    this.worker.postMessage(this.told);
-  }
-
-  /** The bundle's bytes; the model's go to the worker. */
-  compile(model, targets, shapes, sizes) {
-    if (!this.worker) this.start();
-    this.worker.postMessage({ model, targets, shapes, sizes }, [model]);
-    return this.answer;
-  }
-
-  close() {
-    this.worker?.terminate();
-  }
-}
-
 /** What `sardonyx web` tells of the engine. */
 async function engineOf() {
-  const address = new URL("./engine.json", import.meta.url);
+  const address = new URL("./engine.json", HERE);
   const response = await fetch(address, { cache: "no-cache" });
   if (!response.ok) throw new Error(`${address} is missing, so there is no compiler: \`sardonyx web DIR\` makes the whole folder`);
-  const engine = await response.json();
-  return { ...engine, wheel: new URL(engine.wheel, address).href };
+  const { digest, wheel, core, stdlib, packages, rest, bytes } = await response.json();
+  const at = (path) => new URL(path, address).href;
+  return {
+    digest, wheel: at(wheel), pyodide: at("../pyodide/"), stdlib: at(stdlib),
+    core: core.map(at), packages: packages.map(at), rest: rest.map(at), total: bytes,
+  };
+}
+
+/** The same for a Pyodide that lies elsewhere, of which nothing is known. */
+function toldOf(pyodide, { wheel }) {
+  const place = new URL(pyodide, globalThis.document?.baseURI ?? location.href).href.replace(/\/?$/, "/");
+  return { pyodide: place, core: [], packages: ["numpy", wheel], rest: [], total: 0 };
 }
 
 /** Those of the targets that there is a device for, and the name of the GPU. */

@@ -1,11 +1,11 @@
-/** The worker of compile.js: Python, and in it the engine, for one model. */
+/** The worker of python.js: Python, and in it the engine. */
 
 let engine;
 
-/** First comes where Pyodide lies, then the model. */
+/** First comes where everything lies, then models. */
 onmessage = async ({ data }) => {
   try {
-    if (!data.model) return void (engine = start(data));
+    if (!data.model) return void (await (engine = start(data)));
     const { compile } = await engine;
     postMessage({ stage: "compile", loaded: 0, total: 1 });
     const found = compile(data.model, data.targets, data.shapes, data.sizes);
@@ -13,33 +13,68 @@ onmessage = async ({ data }) => {
     postMessage({ stage: "compile", loaded: 1, total: 1 });
     postMessage({ bundle: found.buffer }, [found.buffer]);
   } catch (error) {
-    postMessage({ error: error.message });
+    postMessage({ failure: error.message });
   }
 };
 
-async function start({ pyodide, wheel, total }) {
-  globalThis.fetch = counting(globalThis.fetch, total);
+async function start({ pyodide, core, stdlib, packages, rest, total }) {
+  const traffic = new Traffic(total);
+  globalThis.fetch = (...request) => traffic.fetch(...request);
+  let arrival = Promise.resolve();
+  if (stdlib) {
+    const [glue, ...others] = core;
+    import(glue).catch(() => {}); // Pyodide will hear
+    arrival = traffic.ask([...others, stdlib]).then(() => traffic.ask(packages)); // Python starts while packages come
+  }
   const { loadPyodide } = await import(`${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
-  const python = await loadPyodide({ indexURL: pyodide });
-  await python.loadPackage(["numpy", wheel], { messageCallback() {} });
+  const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever
+  const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: stdlib }) }), failure]);
+  await python.loadPackage(packages, { messageCallback() {} });
+  if (rest.length) python.pyimport("sardonyx.web.rest").install(rest);
   return python.pyimport("sardonyx.web.page");
 }
 
-/** `fetch` that tells how many bytes came. */
-function counting(fetch, total) {
-  let loaded = 0;
-  const counter = () =>
-    new TransformStream({
-      transform(piece, controller) {
-        loaded += piece.length;
-        postMessage({ stage: "pyodide", loaded, total });
+/** What comes from the network: it tells how many bytes did, and asks for some before they are wanted. */
+class Traffic {
+  loaded = 0;
+  asked = new Map();
+  request = globalThis.fetch;
+
+  constructor(total) {
+    this.total = total;
+  }
+
+  /** Asks for addresses; resolves when all is there, and rejects where something is not. */
+  ask(addresses) {
+    const arrival = (address) =>
+      new Promise((resolve, reject) => {
+        const response = this.counted(address, resolve);
+        response.then(({ ok, status }) => ok || reject(new Error(`${address}: the server answers ${status}`)), reject);
+        this.asked.set(address, response);
+      });
+    return Promise.all(addresses.map(arrival));
+  }
+
+  fetch(given, options) {
+    const address = new URL(given.url ?? given, location.href).href;
+    const response = this.asked.get(address) ?? this.counted(given, () => {}, options);
+    this.asked.delete(address);
+    return response;
+  }
+
+  async counted(given, done, options) {
+    const response = await this.request.call(globalThis, given, options);
+    if (!response.ok || !response.body) return response;
+    const counter = {
+      transform: (piece, controller) => {
+        postMessage({ stage: "pyodide", loaded: (this.loaded += piece.length), total: this.total });
         controller.enqueue(piece);
       },
-    });
-  return async (...request) => {
-    const response = await fetch(...request);
-    return response.ok && response.body ? new Response(response.body.pipeThrough(counter()), response) : response;
-  };
+      flush: done,
+    };
+    const all = new ByteLengthQueuingStrategy({ highWaterMark: Infinity }); // it comes though nobody reads it yet
+    return new Response(response.body.pipeThrough(new TransformStream(counter, undefined, all)), response);
+  }
 }

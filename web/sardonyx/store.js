@@ -1,6 +1,7 @@
 /** What earlier visits left in Cache Storage; where a page has none (no HTTPS, a private window), nothing is kept. */
 
-const FOLDER = new URL("./", import.meta.url).href;
+const HERE = import.meta.url; // said apart, or bundlers would look for what is not there when they build
+const FOLDER = new URL("./", HERE).href;
 const PREFIX = `sardonyx ${FOLDER} `;
 
 export class Store {

@@ -21,6 +21,7 @@ from sardonyx.common.units import nbytes
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("folder", metavar="DIR", type=Path, help="the folder, which is made if need be")
     parser.add_argument("--pyodide", metavar="DIR", type=Path, help="take this Pyodide instead of downloading one")
+    parser.add_argument("--sources", action="store_true", help="Python without bytecode, which starts slower")
     parser.add_argument("--bundles-only", action="store_true", help="the page runtime alone, without Pyodide")
 
 
@@ -28,7 +29,7 @@ def run(args: argparse.Namespace) -> None:
     from sardonyx.web.folder import write
 
     refuse_unwritable("the folder", args.folder, folder=True)
-    sizes = write(args.folder, args.pyodide, compiler=not args.bundles_only)
+    sizes = write(args.folder, args.pyodide, compiler=not args.bundles_only, bytecode=not args.sources)
     show(args, {"folder": str(args.folder), "files": sizes}, render)
 
 

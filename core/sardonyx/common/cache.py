@@ -126,7 +126,7 @@ def _sources(folder: str) -> list[tuple[str, int, int]]:
     while folders:
         with os.scandir(folders.pop()) as listed:
             for entry in listed:
-                if entry.name.endswith((".py", ".wgsl")):
+                if entry.name.endswith((".py", ".pyc", ".wgsl")):
                     stat = entry.stat()
                     sources.append((entry.path, stat.st_size, stat.st_mtime_ns))
                 elif "." not in entry.name and entry.name != "__pycache__" and entry.is_dir():

@@ -9,7 +9,7 @@ import numpy as np
 from sardonyx.host import host_function
 
 _lock = threading.Lock()
-_generator = np.random.default_rng()
+_generator: np.random.Generator | None = None  # made when it is wanted: pages that compile have no numpy.random
 
 
 def set_seed(seed: int) -> None:
@@ -29,7 +29,9 @@ def set_seed(seed: int) -> None:
 @host_function("random.key", pure=False)
 def key() -> np.ndarray:
     """A fresh key of `primitives.random_bits`: uint32[2]."""
+    global _generator
     with _lock:
+        _generator = _generator or np.random.default_rng()
         return _generator.integers(0, 1 << 32, 2, np.uint32)
 
 

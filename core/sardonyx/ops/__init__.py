@@ -6,6 +6,7 @@ A family is imported when one of its operators is first looked up.
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pkgutil
 import re
@@ -20,6 +21,9 @@ PACKAGES = {
     "ai.onnx.preview.training": "preview",
 }
 """The sub-package of each domain but ai.onnx, whose families are modules of this package."""
+
+INDEX = "families.json"
+"""A file beside this one that says what `families` does, where no sources are."""
 
 _NAMES = (re.compile(r"\nclass (\w+)\("), re.compile(r'name="(\w+)"'))
 
@@ -58,9 +62,30 @@ def is_foreign(operator: type[Operator]) -> bool:
     return module is None or not module.startswith(f"{__name__}.")
 
 
+def families() -> dict[str, dict[str, list[str]]]:
+    """The modules that define an operator of each name, by sub-package.
+
+    >>> families()["ml"]["Scaler"]
+    ['sardonyx.ops.ml.preprocessing']
+    """
+    return {package: _families(package) for package in ("", *PACKAGES.values())}
+
+
+@cache
+def _index() -> dict[str, dict[str, list[str]]]:
+    path = os.path.join(os.path.dirname(__file__), INDEX)
+    if not os.path.isfile(path):
+        return {}
+    with open(path, encoding="utf-8") as file:
+        index: dict[str, dict[str, list[str]]] = json.load(file)
+    return index
+
+
 @cache
 def _families(package: str) -> dict[str, list[str]]:
     """The modules of a package that define an operator of each name, by their text: to import all takes far longer."""
+    if _index():
+        return _index()[package]
     modules: dict[str, list[str]] = {}
     for module, path in _modules(package):
         try:

@@ -10,15 +10,15 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.ops.bilinear import neighbours
 from sardonyx.ops.lift import defaulted
-from sardonyx.ops.operator import Operator, sample
+from sardonyx.ops.operator import Operator, sample, scattered
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size, minimum
 
-BOXES = np.random.default_rng(0).uniform(0, 1, (2, 7, 4)).astype(np.float32)
-SCORES = np.random.default_rng(1).uniform(0, 1, (2, 3, 7)).astype(np.float32)
-IMAGES = np.random.default_rng(2).normal(size=(2, 3, 6, 7)).astype(np.float32)
+BOXES = scattered(2, 7, 4)
+SCORES = scattered(2, 3, 7, seed=1)
+IMAGES = 4 * scattered(2, 3, 6, 7, seed=2) - 2
 REGIONS = np.array([[0, 0, 5.5, 4], [1, 2.2, 3.7, 8], [-3, 4, 9, 4.5]], np.float32)
 ROIS = np.array([[0, 0, 0, 5, 4], [1, 1, 2, 3, 5], [1, -2, 3, 9, 4], [0, 7, 7, 9, 9]], np.float32)
 

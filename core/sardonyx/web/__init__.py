@@ -1,7 +1,8 @@
 """What pages need from Python, and `sardonyx web` puts into a folder; a page's own scripts are not Python.
 
-    DIR/sardonyx/   the scripts; engine.json, which tells them of the wheel, and known.json, of what it can read
-    DIR/pyodide/    the interpreter, NumPy, micropip, and the wheel of this package, all in one lock file
+    DIR/sardonyx/   the scripts; engine.json, which tells them what to load, and known.json, of what it can read
+    DIR/pyodide/    the interpreter, NumPy, micropip, and the wheel of this package, all in one lock file; in lean/ what
+                    compiling needs of Python
 
 A page that runs bundles needs `sardonyx/` alone; one that compiles models needs both; PyScript and JupyterLite, and
 whoever else brings pages with Python in them, needs `pyodide/` alone.

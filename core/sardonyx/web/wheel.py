@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-import hashlib
-from base64 import urlsafe_b64encode
+import json
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.resources.abc import Traversable
 from importlib.util import find_spec
-from io import BytesIO
 from pathlib import Path
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
-from sardonyx import demo
+from sardonyx import demo, ops
 from sardonyx.errors import NoSuchFile
 from sardonyx.web import scripts
+from sardonyx.web.bytecode import REST, recorded, zipped
 
 PACKAGES = ("sardonyx", "sardonyx_wasm", "sardonyx_webgpu")
 METADATA = ("METADATA", "WHEEL", "entry_points.txt", "licenses/LICENSE")
-EPOCH = (1980, 1, 1, 0, 0, 0)
-"""The time of all files: the same files make the same bytes."""
+TAG = "py3-none-any"
 
 
-def wheel() -> tuple[str, bytes]:
-    """The name and the bytes of the wheel. Raises NoSuchFile where pip knows of no sardonyx."""
+def wheel(tag: str = TAG) -> tuple[str, bytes]:
+    """The name and the bytes of the wheel; one with another tag has what modules without sources need.
+
+    Raises NoSuchFile where pip knows of no sardonyx.
+    """
     try:
         installed = distribution("sardonyx")
     except PackageNotFoundError:
         raise NoSuchFile("pip knows of no sardonyx here, so its wheel cannot be made; install it") from None
     stem = f"sardonyx-{installed.version}"
     files = dict(sorted(_sources()))
-    texts = ((name, installed.read_text(name)) for name in METADATA)
-    files |= {f"{stem}.dist-info/{name}": text.encode() for name, text in texts if text}
-    record = f"{stem}.dist-info/RECORD"
-    lines = [f"{name},sha256={_digest(data)},{len(data)}\n" for name, data in files.items()]
-    files[record] = "".join((*lines, f"{record},,\n")).encode()
-    return f"{stem}-py3-none-any.whl", _zipped(files)
+    texts = {name: installed.read_text(name) for name in METADATA}
+    if tag != TAG:
+        texts["WHEEL"] = (texts["WHEEL"] or "").replace(TAG, tag)
+        files[REST] = b"{}"
+        files[f"{ops.__name__.replace('.', '/')}/{ops.INDEX}"] = json.dumps(
+            ops.families(), separators=(",", ":")
+        ).encode()
+    files |= {f"{stem}.dist-info/{name}": text.encode() for name, text in texts.items() if text}
+    files[f"{stem}.dist-info/RECORD"] = b""
+    return f"{stem}-{tag}.whl", zipped(recorded(files))
 
 
 def _sources() -> Iterator[tuple[str, bytes]]:
@@ -56,17 +60,3 @@ def _below(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
                 yield path, item.read_bytes()
         elif item.name != "__pycache__" and not item.name.startswith("."):
             yield from _below(item, path)
-
-
-def _digest(data: bytes) -> str:
-    return urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-
-
-def _zipped(files: dict[str, bytes]) -> bytes:
-    output = BytesIO()
-    with ZipFile(output, "w", ZIP_DEFLATED, compresslevel=9) as archive:
-        for name, data in files.items():
-            info = ZipInfo(name, EPOCH)
-            info.compress_type, info.external_attr = ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(info, data)
-    return output.getvalue()

@@ -9,15 +9,15 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.record import record, replace
-from sardonyx.ops.operator import sample
+from sardonyx.ops.operator import sample, scattered
 from sardonyx.ops.recurrent import Linear, LongShortTermMemory
 from sardonyx.primitives.array import Array, Shape
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.layer import Layer
 from sardonyx.primitives.recurrent_loop import rounded
 
-W = np.random.default_rng(0).integers(-128, 128, (1, 3, 16), np.int8)
-R = np.random.default_rng(1).integers(-128, 128, (1, 4, 16), np.int8)
+W = (256 * scattered(1, 3, 16) - 128).astype(np.int8)
+R = (256 * scattered(1, 4, 16, seed=1) - 128).astype(np.int8)
 
 
 @record(frozen=True)
