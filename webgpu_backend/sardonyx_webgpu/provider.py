@@ -46,6 +46,7 @@ ROUTINES = frozenset(
         "walk_trees",
         "winograd_input",
         "winograd_output",
+        "winograd_weights",
     }
 )
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
@@ -76,7 +77,7 @@ class WebGpuProvider(Provider):
     epilogues: frozenset[str] = EPILOGUES
     strided: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: STRIDED)
     lanes: int = 4
-    literal: int = 4
+    literal: int = 1
     rows: bool = True
     options: frozenset[str] = OPTIONS
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
