@@ -218,7 +218,7 @@ class NativeGpu:
         return wait
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
-        with ThreadPoolExecutor() as pool:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
             return list(pool.map(self._pipeline, shaders))
 
     def _pipeline(self, shader: Shader) -> Pipeline:
