@@ -59,13 +59,13 @@ def winograd_output(routine: Routine) -> Code:
         "places": [line.places for line in lines],
         "apart": told(routine.attributes["apart"]),
         "down": _times(lines[0].matrices()[2], "y{k}_{p}"),
-        "across": _times(lines[1].matrices()[2], "d0_{k}"),
+        "across": _times(lines[1].matrices()[2], "d{p}_{k}"),
         "HIGH": rows,
         "WIDE": columns,
         "M": m,
         "N": n,
     }
-    return _code(frame, counts, n, lines[0].outputs, [0], frame.is_multiple(m), values)
+    return _code(frame, counts, n, 0, [0], frame.is_multiple(m), values)
 
 
 def _code(

@@ -14,25 +14,19 @@ fn unit(tile: i32, quad: i32) {
     #end
     #for q in places[1]
     #for r in outputs[0]
-    var d$r_$q = $(down(r, q));
+    let d$r_$q = $(down(r, q));
     #end
     #end
     let same = of_column(4 * quad);
-    // Rows follow one another in the first place: what is written once for all of them compiles sooner.
-    for (var r = 0; r < $(outputs[0]); r++) {
-        let high = row + r * $(apart[0]);
-        if (high < $HIGH) {
-            let to = (image + high) * $WIDE + column;
-            #for c in outputs[1]
-            if (column + $c * $(apart[1]) < $WIDE) {
-                put_row((to + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, same, $(across(c)));
-            }
-            #end
+    #for r in outputs[0]
+    let row$r = row + $r * $(apart[0]);
+    if (row$r < $HIGH) {
+        let to$r = (image + row$r) * $WIDE + column;
+        #for c in outputs[1]
+        if (column + $c * $(apart[1]) < $WIDE) {
+            put_row((to$r + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, same, $(across(c, r)));
         }
-        #for r in outputs[0] - 1
-        #for q in places[1]
-        d$r_$q = d$(r + 1)_$q;
-        #end
         #end
     }
+    #end
 }
