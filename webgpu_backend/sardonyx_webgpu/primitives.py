@@ -73,6 +73,12 @@ class _WinogradInput(Primitive):
     name = "winograd_input"
 
 
+class _WinogradWeights(Primitive):
+    """w [N, C, taps] to [places, C, N], those of tiles of `tile` outputs as `winograd_input` has them."""
+
+    name = "winograd_weights"
+
+
 class _WinogradOutput(Primitive):
     """y [places, tiles, N] to [B, rows, columns, M]; the last tiles may hang over."""
 
@@ -81,7 +87,7 @@ class _WinogradOutput(Primitive):
 
 ATTEND, MATMUL, RECUR, CONV, DEPTHWISE = _Attend(), _Matmul(), _Recur(), _Conv(), _Depthwise()
 MATMUL_INT8, MATMUL_NBITS = _MatmulInt8(), _MatmulNBits()
-WINOGRAD_INPUT, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradOutput()
+WINOGRAD_INPUT, WINOGRAD_WEIGHTS, WINOGRAD_OUTPUT = _WinogradInput(), _WinogradWeights(), _WinogradOutput()
 
 
 class _SortRuns(Primitive):

@@ -46,6 +46,7 @@ ROUTINES = frozenset(
         "walk_trees",
         "winograd_input",
         "winograd_output",
+        "winograd_weights",
     }
 )
 """The primitives of `primitives`, and the composite ones of core that there is a routine for."""
@@ -55,6 +56,8 @@ EPILOGUES = frozenset(
 """Those that go on with what is done to each element of their result."""
 STRIDED = {"attend": (1, 2, 2, 1, 1), "matmul": (1, 2), "matmul_nbits": (1,), "recur": (1, 0, 1, 1, 1, 1)}
 """Those that read operands as views, for each operand along how many of its last axes an index is to be linear."""
+SUMMED = {"matmul": ((0, 2), (1, 1))}
+"""Those whose operands have axes along which they are summed, which may be as long as others."""
 OPTIONS = frozenset({"adapter", "power_preference", "limits", "float16", "tune"})
 
 
@@ -76,7 +79,8 @@ class WebGpuProvider(Provider):
     epilogues: frozenset[str] = EPILOGUES
     strided: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: STRIDED)
     lanes: int = 4
-    literal: int = 4
+    literal: int = 1
+    summed: Mapping[str, Collection[tuple[int, int]]] = field(default_factory=lambda: SUMMED)
     rows: bool = True
     options: frozenset[str] = OPTIONS
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)

@@ -27,7 +27,7 @@ class SizeTable:
     def __init__(self, literal: int = LITERAL) -> None:
         self.params: list[Poly] = []
         self._literal = literal
-        self._known: dict[Poly, str] = {}
+        self._known: dict[tuple[Poly, bool], str] = {}
 
     def multiples(self, most: int) -> tuple[int, ...]:
         """What each parameter is a multiple of, up to `most`; nothing if that is 1."""
@@ -38,15 +38,15 @@ class SizeTable:
         self.params.append(constant(value))
         return f"p{len(self.params) - 1}"
 
-    def size(self, value: Poly) -> int | str:
-        """The integer, or the parameter's name (`p3`)."""
+    def size(self, value: Poly, apart: bool = False) -> int | str:
+        """The integer, or the parameter's name (`p3`), of which there is another one for sizes that stay `apart`."""
         number = value.constant
         if number is not None and abs(number) <= self._literal:
             return number
-        if value not in self._known:
-            self._known[value] = f"p{len(self.params)}"
+        if (value, apart) not in self._known:
+            self._known[value, apart] = f"p{len(self.params)}"
             self.params.append(value)
-        return self._known[value]
+        return self._known[value, apart]
 
 
 def encode(value: Any, table: SizeTable) -> Any:

@@ -359,6 +359,7 @@ class Scheduler:
         """Launch a Routine, with what is done to its result."""
         provider = self.providers[device]
         table = SizeTable(literal=provider.literal)
+        summed = provider.summed.get(equation.primitive.name, ())
         views = self.fusion.views[equation]
         reads = [self.buffer(operand.source, device) for operand in views]
         rooms = _rooms(equation)
@@ -377,7 +378,10 @@ class Scheduler:
             tuple(array.dtype.lowered.name for array in outputs),
             0,
             encode(equation.params, table),
-            tuple([table.size(poly(size)) for size in array.shape] for array in equation.inputs),
+            tuple(
+                [table.size(poly(size), (number, axis) in summed) for axis, size in enumerate(array.shape)]
+                for number, array in enumerate(equation.inputs)
+            ),
             tuple([table.size(size) for size in shape] for shape in shapes),
         )
         lanes, origins = provider.lanes, {equation.origin}

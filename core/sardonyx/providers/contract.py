@@ -116,6 +116,10 @@ class Provider(ABC):
     """Sizes up to this one are written into routines, larger ones are parameters of them. By default all sizes that are
     known are written."""
 
+    summed: Mapping[str, Collection[tuple[int, int]]] = {}
+    """Of routines, the operands and their axes along which results are summed: their sizes are parameters of their own,
+    so that layers in which these equal others share code."""
+
     prefers_integers: bool = False
     """Whether products of quantized tensors are of integers, where the session's options do not say otherwise."""
 

@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import Any, NamedTuple
@@ -217,7 +218,8 @@ class NativeGpu:
         return wait
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
-        return [self._pipeline(shader) for shader in shaders]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(self._pipeline, shaders))
 
     def _pipeline(self, shader: Shader) -> Pipeline:
         with _errors(f"the shader of {shader.name!r}"):

@@ -28,8 +28,8 @@ from sardonyx_webgpu.routines.designs import tile
 
 _EXACT = 1 << 24
 """Integers up to here are numbers of float32."""
-_UNROLLED = 320
-"""Most multiplications of fours that are written out in a shader."""
+_UNROLLED = 256
+"""Most multiplications of fours that are written out in a shader, for each row of places."""
 
 
 def conv_general(legalizer: ChannelsLast, equation: Equation) -> bool:
@@ -144,11 +144,9 @@ def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[
         return None
     flat = [1] * (2 - len(taps))
     sizes = [*flat, *(hint(size) for size in shape[1:-1])]
-    fits = [
-        (min(rows, sizes[0]), min(columns, sizes[1]))
-        for rows, columns in ((4, 4), (2, 4), (1, 8), (1, 4), (1, 2), (1, 1))
-        if min(rows, sizes[0]) * min(columns, sizes[1]) * prod(taps) <= _UNROLLED
-    ]
+    rows, widest = (min(4, sizes[0]), 4) if sizes[0] > 1 else (1, 8)
+    columns = [min(count, sizes[1]) for count in (widest, 4, 2, 1)]
+    fits = [(rows, count) for count in columns if count * prod(taps) <= _UNROLLED]
     if not fits:
         return None
     params = {

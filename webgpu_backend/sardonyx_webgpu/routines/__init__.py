@@ -21,6 +21,7 @@ WRITERS = {
     "depthwise": "convolution.depthwise",
     "winograd_input": "winograd.winograd_input",
     "winograd_output": "winograd.winograd_output",
+    "winograd_weights": "winograd.winograd_weights",
     "combine_updates": "scatter.combine",
     "find_nonzero": "nonzero.find",
     "first_updates": "scatter.first",

@@ -113,13 +113,19 @@ fn unit(batch: i32, group: i32, down: i32, across: i32) {
     #for c in QUADS
     let same$c = of_column(4 * (quad + $c));
     #end
-    #for r in ROWS
-    if (down * $ROWS + $r < rows) {
-        let place = ((batch * $SHARE * $G + head$r) * $S + query$r) * $E + 4 * quad;
-        let scale = 1.0 / select(total$r, 1.0, total$r == 0.0);
+    // Rows follow one another in the first place: what is written once for all of them compiles sooner.
+    for (var r = 0; r < min($ROWS, rows - down * $ROWS); r++) {
+        let row = down * $ROWS + r;
+        let place = ((batch * $G + group) * $SHARE * $S + row) * $E + 4 * quad;
+        let scale = 1.0 / select(total0, 1.0, total0 == 0.0);
         #for c in QUADS
-        put_row(place + 4 * $c, $E - 4 * (quad + $c), same$c, sum$r_$c * scale);
+        put_row(place + 4 * $c, $E - 4 * (quad + $c), same$c, sum0_$c * scale);
+        #end
+        #for r in ROWS - 1
+        total$r = total$(r + 1);
+        #for c in QUADS
+        sum$r_$c = sum$(r + 1)_$c;
+        #end
         #end
     }
-    #end
 }

@@ -28,6 +28,7 @@ def attend(routine: Routine) -> Code:
     fours = [number for number in range(3) if frame.is_four(number)]
     grid = [size(batch), size(groups), divided_up(product(share, queries), rows), constant(-(-width // 4) // quads)]
     trips = call("mul", divided_up(size(keys), 4), constant(parts + 7))
+    trips = call("add", trips, constant(rows + 1))
     values: dict[str, Any] = {"S": queries, "T": keys, "G": groups, "E": width, "SHARE": share}
     values |= {"ROWS": rows, "QUADS": quads, "DEEP": deep, "PARTS": parts}
     values |= {"CAUSAL": given["causal"] is not None, "OWN": causal["size"] if isinstance(causal, dict) else causal}

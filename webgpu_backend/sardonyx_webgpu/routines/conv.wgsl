@@ -32,7 +32,7 @@ fn unit(phase: i32, down: i32, across: i32) {
     #for r in ROWS
     var batch$r = min(down * $ROWS + $r, last);
     #for j in AXES
-    let o$r_$(AXES - 1 - j) = batch$r % e$(AXES - 1 - j);
+    var o$r_$(AXES - 1 - j) = batch$r % e$(AXES - 1 - j);
     batch$r /= e$(AXES - 1 - j);
     #end
     #for q in QUADS
@@ -101,20 +101,28 @@ fn unit(phase: i32, down: i32, across: i32) {
     #for q in QUADS
     let same$q = of_column(column + $(4 * q));
     #end
-    #for r in ROWS
-    if (down * $ROWS + $r <= last) {
-        var to$r = batch$r;
-        var is$r = true;
+    // Rows follow one another in the first place: what is written once for all of them compiles sooner.
+    for (var r = 0; r < min($ROWS, last + 1 - down * $ROWS); r++) {
+        var to = batch0;
+        var is_place = true;
         #for k in AXES
-        let p$r_$k = o$r_$k * $(spread[k]) + phase$k;
-        is$r = is$r & (p$r_$k < $(out[k]));
-        to$r = to$r * $(out[k]) + p$r_$k;
+        let p$k = o0_$k * $(spread[k]) + phase$k;
+        is_place = is_place & (p$k < $(out[k]));
+        to = to * $(out[k]) + p$k;
         #end
-        if (is$r) {
+        if (is_place) {
             #for q in QUADS
-            put_row(to$r * $M + column + $(4 * q), room - $(4 * q), same$q, sum$r_$q);
+            put_row(to * $M + column + $(4 * q), room - $(4 * q), same$q, sum0_$q);
             #end
         }
+        #for r in ROWS - 1
+        batch$r = batch$(r + 1);
+        #for k in AXES
+        o$r_$k = o$(r + 1)_$k;
+        #end
+        #for q in QUADS
+        sum$r_$q = sum$(r + 1)_$q;
+        #end
+        #end
     }
-    #end
 }

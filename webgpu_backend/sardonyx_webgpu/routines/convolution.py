@@ -30,6 +30,7 @@ def conv(routine: Routine) -> Code:
     trips = constant(0)
     for count in [divided_up(size(channels), 4 if deep else 1), *map(size, reversed(taps))]:
         trips = call("add", call("mul", count, call("add", trips, constant(1))), constant(1))
+    trips = call("add", trips, constant(rows + 1))
     values: dict[str, Any] = {
         "out": out,
         "size": image[1:-1],
@@ -70,7 +71,8 @@ def depthwise(routine: Routine) -> Code:
         "stride": attributes["strides"],
         "step": attributes["dilations"],
         "low": told(attributes["low"]),
-        "seen": [(count - 1) * stride + (taps - 1) * step + 1 for count, stride, taps, step in steps],
+        "seen": _span(*steps[1]),
+        "AGES": -(-_span(1, *steps[0][1:]) // steps[0][1]),
         "HIGH": high,
         "WIDE": wide,
         "H": image[1],
@@ -87,4 +89,9 @@ def depthwise(routine: Routine) -> Code:
     }
     grid = [size(batch), *(divided_up(size(x), y) for x, y in zip(out, tile, strict=True)), divided_up(size(m), 4)]
     fours = [0, 1] if whole and multiplier == 1 else [1]
-    return frame.code("depthwise", grid, constant(0), whole, fours, **values)
+    return frame.code("depthwise", grid, constant(high + tile[0] + values["AGES"] + 1), whole, fours, **values)
+
+
+def _span(count: int, stride: int, taps: int, step: int) -> int:
+    """The elements that so many places see."""
+    return (count - 1) * stride + (taps - 1) * step + 1

@@ -61,9 +61,9 @@ def tiled(design: Design, sums: str, vector: str = "vec4f") -> dict[str, Any]:
 
 
 def by_slices(trips: Expression, design: Design) -> Expression:
-    """The trips of loops, with those that add up what threads have summed."""
+    """The trips of loops, with those that add up what threads have summed, or put what they have."""
     more = slices(design) * -(-design.rows * design.quads * design.across // SLICED) + 2
-    return call("add", trips, constant(more)) if design.kind == SPLIT else trips
+    return call("add", trips, constant(more if design.kind == SPLIT else design.rows + 1))
 
 
 def shared(frame: Frame, design: Design, fours: Sequence[int], right: str, **values: Any) -> Code:

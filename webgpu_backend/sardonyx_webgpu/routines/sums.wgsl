@@ -24,7 +24,7 @@
     }
     let one = vec4f(1.0);
     #for r in ROWS
-    let sum$r_0 = vec4f(dot(part$r_0, one), dot(part$r_1, one), dot(part$r_2, one), dot(part$r_3, one));
+    var sum$r_0 = vec4f(dot(part$r_0, one), dot(part$r_1, one), dot(part$r_2, one), dot(part$r_3, one));
     #end
     #else
     let quads = ($N + 3) / 4;

@@ -45,12 +45,16 @@ fn unit(batch: i32, down: i32, across: i32) {
     #for c in QUADS
     let same$c = of_column(column + 4 * $c);
     #end
-    #for r in ROWS
-    if (row + $r < $M) {
+    // Rows follow one another in the first place: what is written once for all of them compiles sooner.
+    for (var r = 0; r < min($ROWS, $M - row); r++) {
         #for c in QUADS
-        put_row(first + $r * $N + 4 * $c, $N - column - 4 * $c, same$c, sum$r_$c);
+        put_row(first + r * $N + 4 * $c, $N - column - 4 * $c, same$c, sum0_$c);
+        #end
+        #for r in ROWS - 1
+        #for c in QUADS
+        sum$r_$c = sum$(r + 1)_$c;
+        #end
         #end
     }
-    #end
     #end
 }

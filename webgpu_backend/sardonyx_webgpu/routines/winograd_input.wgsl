@@ -16,25 +16,31 @@ fn unit(tile: i32, quad: i32) {
     let tiles = $BATCH * $DOWN * $ACROSS;
     let high = tile / $ACROSS % $DOWN;
     let wide = tile % $ACROSS;
-    let top = (high + high / $(apart[0]) * $(apart[0]) * $(outputs[0] - 1)) * $(stride[0]) - $(low[0]);
-    let left = (wide + wide / $(apart[1]) * $(apart[1]) * $(outputs[1] - 1)) * $(stride[1]) - $(low[1]);
+    let top = high + high / $(apart[0]) * $(apart[0]) * $(outputs[0] - 1) - $(low[0]);
+    let left = wide + wide / $(apart[1]) * $(apart[1]) * $(outputs[1] - 1) - $(low[1]);
     let image = tile / $ACROSS / $DOWN * $H;
-    #for y in span[0]
-    let y$y = top + $y * $(apart[0]);
-    let in$y = u32(y$y) < u32($H);
-    let at$y = (image + y$y) * $W + left;
-    #for x in span[1]
-    let x$y_$x = seen(at$y + $x * $(apart[1]), in$y & (u32(left + $x * $(apart[1])) < u32($W)), quad);
-    #end
-    #end
-    #for x in span[1]
     #for p in places[0]
-    let d$p_$x = $(down(p, x));
+    #for x in span[1]
+    var d$p_$x = vec4f();
     #end
     #end
+    // Columns follow one another in their last place: what is written once for all of them compiles sooner.
+    for (var x = 0; x < $(span[1]); x++) {
+        let across = left + x * $(apart[1]);
+        #for y in span[0]
+        let high$y = top + $y * $(apart[0]);
+        let x$y = seen((image + high$y) * $W + across, (u32(high$y) < u32($H)) & (u32(across) < u32($W)), quad);
+        #end
+        #for p in places[0]
+        #for x in span[1] - 1
+        d$p_$x = d$p_$(x + 1);
+        #end
+        d$p_$(span[1] - 1) = $(down(p));
+        #end
+    }
     #for p in places[0]
     #for q in places[1]
-    put4(($(p * places[1] + q) * tiles + tile) * $N + 4 * quad, $(across(p, q)));
+    put4(($(p * places[1] + q) * tiles + tile) * $N + 4 * quad, $(across(q, p)));
     #end
     #end
 }

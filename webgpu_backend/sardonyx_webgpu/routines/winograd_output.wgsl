@@ -24,7 +24,7 @@ fn unit(tile: i32, quad: i32) {
         let to$r = (image + row$r) * $WIDE + column;
         #for c in outputs[1]
         if (column + $c * $(apart[1]) < $WIDE) {
-            put_row((to$r + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, same, $(across(r, c)));
+            put_row((to$r + $c * $(apart[1])) * $M + 4 * quad, $M - 4 * quad, same, $(across(c, r)));
         }
         #end
     }
