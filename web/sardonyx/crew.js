@@ -2,7 +2,7 @@
 
 import { instantiate } from "./wasm.js";
 
-const NAME = "sardonyx crew"; // of the workers below, where bundlers want it written out: others import this, too
+const NAME = "sardonyx-crew"; // of the workers below, where bundlers want it written out: others import this, too
 const WORDS = 8;
 const [TURN, MODULE, START, SIZE, OPEN, BUSY, CALLS] = [0, 1, 2, 3, 4, 5, 6]; // of the words by which they agree
 const PATIENCE = 10000; // turns of waiting awake: less than a tenth of a millisecond
@@ -95,7 +95,7 @@ class Workers {
     const member = { answers: new Map() };
     member.fails = new Promise((resolve) => {
       try {
-        member.worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: "sardonyx crew" });
+        member.worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: "sardonyx-crew" });
         member.worker.onmessage = ({ data: [number, isThere] }) => member.answers.get(number)?.(isThere);
         member.worker.onerror = () => resolve(false);
         const { words } = this;

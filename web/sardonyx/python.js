@@ -39,7 +39,7 @@ class Python {
 
   constructor(told, forget) {
     this.forget = forget;
-    this.worker = new Worker(new URL("./compiler.js", import.meta.url), { type: "module", name: "sardonyx compiler" });
+    this.worker = new Worker(new URL("./compiler.js", import.meta.url), { type: "module", name: "sardonyx-compiler" });
     this.over = new Promise((_, reject) => (this.fail = reject));
     this.over.catch(() => this.end());
     this.worker.onmessage = ({ data }) => this.hear(data);

@@ -37,7 +37,7 @@ export class Host {
     this.sessions = new Set();
     this.isReady = new Promise((resolve) => {
       try {
-        this.worker = new Worker(new URL("./host.js", import.meta.url), { type: "module", name: "sardonyx host" });
+        this.worker = new Worker(new URL("./host.js", import.meta.url), { type: "module", name: "sardonyx-host" });
         this.worker.onmessage = () => resolve(true);
         this.worker.onerror = ({ message }) => {
           resolve(false);
