@@ -21,7 +21,8 @@ pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/
 
 npm: ## pack the page runtime as an npm package into build/npm
 	@mkdir -p build/npm
-	@npm pack --silent --pack-destination build/npm ./web/sardonyx
+	@npm install --silent --no-audit --no-fund --prefix build/npm-tools esbuild@0.24.0 onnxruntime-common@1.30.0
+	@node web/pack.mjs build/npm build/npm-tools
 
 check: lint ## lint, type-check and run the quick tests (about five minutes)
 	@$(PYTEST) -n 2 -m "not slow and not nightly"

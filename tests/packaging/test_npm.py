@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import tarfile
@@ -16,7 +15,8 @@ from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from sardonyx.version import __version__
 from tests.support import require
-from tests.support.npm import package
+from tests.support.browser import open_chromium
+from tests.support.npm import installed, package
 from tests.web.pages import RUNTIME, bundled
 
 pytestmark = pytest.mark.slow
@@ -33,6 +33,26 @@ const { probabilities } = await session.run({ image });
 const isOne = entries.every((each) => each.Tensor === common.Tensor && each.default === ort);
 console.log(JSON.stringify([[...probabilities.data], isOne]));
 """
+REQUIRING = """
+const { readFile } = require("node:fs/promises");
+const common = require("onnxruntime-common");
+const ort = require("onnxruntime-web");
+
+const entries = process.argv.slice(3).map((entry) => require(`onnxruntime-web${entry}`));
+(async () => {
+  const session = await ort.InferenceSession.create(await readFile(process.argv[2]));
+  const image = new ort.Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+  const { probabilities } = await session.run({ image });
+  console.log(JSON.stringify([[...probabilities.data], entries.every((each) => each.Tensor === common.Tensor)]));
+})();
+"""
+TAGGED = """async () => {
+  const session = await ort.InferenceSession.create("/data/digits.onnx");
+  const image = new ort.Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+  const { probabilities } = await session.run({ image });
+  return [[...probabilities.data], globalThis[Symbol.for("onnxruntime")] === ort];
+}"""
+IMAGE = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
 
 
 @pytest.fixture(scope="module")
@@ -40,33 +60,62 @@ def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The package's archive."""
     require("node")
     folder = tmp_path_factory.mktemp("packed")
-    subprocess.run(["npm", "pack", "--silent", "--pack-destination", str(folder), str(RUNTIME)], check=True)
+    tools = installed("packing", {"esbuild": "0.24.0"})
+    subprocess.run(["node", str(RUNTIME.parent / "pack.mjs"), str(folder), str(tools)], check=True)
     (archive,) = folder.iterdir()
     return archive
 
 
-def test_it_is_small_and_whole(packed: Path) -> None:
-    assert packed.name == f"sardonyx-{__version__}.tgz"
-    assert packed.stat().st_size < 50_000
-    with tarfile.open(packed) as tar:
-        names = {name.removeprefix("package/") for name in tar.getnames()}
-    assert names == {file.relative_to(RUNTIME).as_posix() for file in RUNTIME.rglob("*") if file.suffix}
-
-
-def test_node_runs_it_under_another_name(packed: Path, tmp_path: Path) -> None:
-    modules = tmp_path / "node_modules"
+@pytest.fixture
+def modules(packed: Path, tmp_path: Path) -> Path:
+    """A folder of Node's, with the package under another name."""
     with tarfile.open(packed) as tar:
         tar.extractall(tmp_path, filter="data")
-    modules.mkdir()
-    (tmp_path / "package").rename(modules / "onnxruntime-web")
-    shutil.copytree(package("onnxruntime-common"), modules / "onnxruntime-common")
-    bundle, script = tmp_path / "digits.onnx", tmp_path / "script.mjs"
-    bundle.write_bytes(bundled(Path(str(assets() / "digits.onnx")), {}, ["wasm"], compress=True))
-    script.write_text(SCRIPT)
+    found = tmp_path / "node_modules"
+    found.mkdir()
+    (tmp_path / "package").rename(found / "onnxruntime-web")
+    shutil.copytree(package("onnxruntime-common"), found / "onnxruntime-common")
+    return found
+
+
+@pytest.fixture(scope="module")
+def digits() -> bytes:
+    return bundled(Path(str(assets() / "digits.onnx")), {}, ["wasm"], compress=True)
+
+
+def test_it_is_small_and_whole(packed: Path) -> None:
+    assert packed.name == f"sardonyx-{__version__}.tgz"
+    assert packed.stat().st_size < 100_000
+    with tarfile.open(packed) as tar:
+        sizes = {member.name.removeprefix("package/"): member.size for member in tar}
+    made = {"sardonyx.min.js", "sardonyx.cjs"}
+    assert sizes.keys() == made | {file.relative_to(RUNTIME).as_posix() for file in RUNTIME.rglob("*") if file.suffix}
+    assert sizes["sardonyx.min.js"] < 80_000
+
+
+@pytest.mark.parametrize("kind", ["mjs", "cjs"])
+def test_node_runs_it_under_another_name(kind: str, modules: Path, digits: bytes) -> None:
+    bundle, script = modules.parent / "digits.onnx", modules.parent / f"script.{kind}"
+    bundle.write_bytes(digits)
+    script.write_text(SCRIPT if kind == "mjs" else REQUIRING)
     command = ["node", str(script), str(bundle), *ENTRIES]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "NODE_PATH": ""})
+    done = subprocess.run(command, capture_output=True, text=True, cwd=modules.parent)
     assert done.returncode == 0, done.stderr
     answer, is_one = json.loads(done.stdout)
     assert is_one
-    (wanted,) = InferenceSession(bundle).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
+    (wanted,) = InferenceSession(bundle).run(None, IMAGE)
     np.testing.assert_allclose(answer, wanted[0], rtol=1e-5)  # Node may lack relaxed SIMD
+
+
+def test_a_script_tag_is_enough(modules: Path, digits: bytes) -> None:
+    require("browser")
+    with open_chromium({"packed": modules / "onnxruntime-web"}) as chromium:
+        chromium.site.data["digits.onnx"] = digits
+        page = chromium.browser.new_page()
+        page.goto(f"{chromium.site.address}/support/page.html")
+        page.add_script_tag(url="/packed/sardonyx.min.js")
+        answer, is_told = page.evaluate(TAGGED)
+        assert "/packed/host.js" in chromium.site.requests
+    (wanted,) = InferenceSession(digits).run(None, IMAGE)
+    np.testing.assert_array_equal(np.float32(answer), wanted[0])
+    assert is_told

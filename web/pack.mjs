@@ -1,0 +1,48 @@
+// node pack.mjs FOLDER TOOLS
+// Packs the page runtime for npm into FOLDER. TOOLS is a folder with esbuild and onnxruntime-common in its node_modules.
+//
+// What only other module systems need is made here: `sardonyx.min.js` for script tags, which sets the global `ort`, with
+// onnxruntime-common in it; and `sardonyx.cjs` for `require`. Both lie beside the workers' scripts, and find them there.
+import { execFileSync } from "node:child_process";
+import { cp, mkdtemp, rm } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const HERE = fileURLToPath(new URL("./sardonyx/", import.meta.url));
+const [folder, tools] = process.argv.slice(2).map((path) => resolve(path));
+const { build } = createRequire(join(tools, "package.json"))("esbuild");
+
+const draft = await mkdtemp(join(tmpdir(), "sardonyx-"));
+try {
+  const place = join(draft, "package");
+  await cp(HERE, place, { recursive: true });
+  const options = {
+    entryPoints: [join(place, "ort/index.js")],
+    bundle: true,
+    nodePaths: [join(tools, "node_modules")],
+    define: { "import.meta.url": "SARDONYX_PLACE" },
+    logLevel: "warning",
+  };
+  await build({
+    ...options,
+    outfile: join(place, "sardonyx.min.js"),
+    format: "iife",
+    globalName: "ort",
+    minify: true,
+    banner: { js: "var SARDONYX_PLACE = globalThis.document?.currentScript?.src ?? globalThis.location?.href;" },
+    footer: { js: 'globalThis[Symbol.for("onnxruntime")] ??= ort;' },
+  });
+  await build({
+    ...options,
+    outfile: join(place, "sardonyx.cjs"),
+    format: "cjs",
+    platform: "node",
+    external: ["onnxruntime-common"],
+    banner: { js: 'const SARDONYX_PLACE = require("node:url").pathToFileURL(__filename).href;' },
+  });
+  execFileSync("npm", ["pack", "--silent", "--pack-destination", folder, place], { stdio: ["ignore", "ignore", "inherit"] });
+} finally {
+  await rm(draft, { recursive: true });
+}
