@@ -20,6 +20,7 @@ from tests.models import inputs, path
 from tests.pyodide.assemble import assemble
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
+from tests.support.npm import package
 from tests.web.pages import HERE, bundled
 
 pytestmark = pytest.mark.slow
@@ -48,7 +49,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
     require("browser")
     site = tmp_path_factory.mktemp("site")
     write(site, assemble())
-    with open_chromium({"site": site, "web": HERE}) as chromium:
+    with open_chromium({"site": site, "web": HERE, "common": package("onnxruntime-common")}) as chromium:
         yield chromium
 
 
@@ -278,3 +279,16 @@ def test_from_url(chromium: Chromium, tmp_path: Path) -> None:
     assert printed[2] == f"{chromium.site.address}/data/digits.onnx"
     assert printed[3] == "Fail /data/absent.onnx: the server answers 404 Not Found"
     assert printed[4].startswith("Fail http://127.0.0.1:9/x.onnx cannot be fetched: ")
+
+
+def test_onnxruntime_webs_interface_compiles_where_it_may(chromium: Chromium) -> None:
+    chromium.site.data["plain.onnx"] = (assets() / "digits.onnx").read_bytes()
+    with chromium.visitor() as context:
+        page = context.new_page()
+        page.goto("/web/ort/site.html")
+        page.wait_for_function("globalThis.tasks")
+        told = page.evaluate("tasks.compiled()")
+    session = onnxruntime.InferenceSession((assets() / "digits.onnx").read_bytes())
+    (wanted,) = session.run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
+    np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (2, 10)), rtol=1e-4, atol=1e-6)
+    assert 'set env.sardonyx.compile = "page"' in told["refused"]

@@ -43,6 +43,16 @@ export async function sources(digest) {
   return { none, gone, inputs: found.map(({ inputNames }) => inputNames) };
 }
 
+export async function compiled() {
+  const refused = await message(InferenceSession.create("/data/plain.onnx"));
+  env.sardonyx.compile = "page";
+  const session = await InferenceSession.create("/data/plain.onnx");
+  const bytes = new Uint8Array(await (await fetch("/data/plain.onnx")).arrayBuffer());
+  const again = await InferenceSession.create(bytes);
+  const answers = await Promise.all([session, again].map((each) => each.run({ image: image() })));
+  return { refused, answers: answers.map(({ probabilities }) => [...probabilities.data]) };
+}
+
 export async function providers() {
   const warned = [];
   console.warn = (text) => warned.push(text);
