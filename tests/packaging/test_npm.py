@@ -27,11 +27,15 @@ import * as common from "onnxruntime-common";
 import ort, { InferenceSession, Tensor } from "onnxruntime-web";
 
 const entries = await Promise.all(process.argv.slice(3).map((entry) => import(`onnxruntime-web${entry}`)));
+const missing = await InferenceSession.create("missing.onnx").catch(({ message }) => message);
 const session = await InferenceSession.create(await readFile(process.argv[2]));
+const beside = await InferenceSession.create("plain.onnx");
 const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
 const { probabilities } = await session.run({ image });
+const others = await beside.run({ image });
+const isSame = others.probabilities.data.every((each, k) => each === probabilities.data[k]);
 const isOne = entries.every((each) => each.Tensor === common.Tensor && each.default === ort);
-console.log(JSON.stringify([[...probabilities.data], isOne]));
+console.log(JSON.stringify([[...probabilities.data], isOne && isSame, missing]));
 """
 REQUIRING = """
 const { readFile } = require("node:fs/promises");
@@ -43,7 +47,9 @@ const entries = process.argv.slice(3).map((entry) => require(`onnxruntime-web${e
   const session = await ort.InferenceSession.create(await readFile(process.argv[2]));
   const image = new ort.Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
   const { probabilities } = await session.run({ image });
-  console.log(JSON.stringify([[...probabilities.data], entries.every((each) => each.Tensor === common.Tensor)]));
+  const missing = await ort.InferenceSession.create("missing.onnx").catch(({ message }) => message);
+  const isOne = entries.every((each) => each.Tensor === common.Tensor);
+  console.log(JSON.stringify([[...probabilities.data], isOne, missing]));
 })();
 """
 TAGGED = """async () => {
@@ -97,12 +103,15 @@ def test_it_is_small_and_whole(packed: Path) -> None:
 def test_node_runs_it_under_another_name(kind: str, modules: Path, digits: bytes) -> None:
     bundle, script = modules.parent / "digits.onnx", modules.parent / f"script.{kind}"
     bundle.write_bytes(digits)
+    (modules.parent / "plain.onnx").write_bytes((assets() / "digits.onnx").read_bytes())
+    (modules.parent / "plain.onnx.sdx").write_bytes(digits)
     script.write_text(SCRIPT if kind == "mjs" else REQUIRING)
     command = ["node", str(script), str(bundle), *ENTRIES]
     done = subprocess.run(command, capture_output=True, text=True, cwd=modules.parent)
     assert done.returncode == 0, done.stderr
-    answer, is_one = json.loads(done.stdout)
+    answer, is_one, missing = json.loads(done.stdout)
     assert is_one
+    assert missing == "missing.onnx: there is no such file"
     (wanted,) = InferenceSession(bundle).run(None, IMAGE)
     np.testing.assert_allclose(answer, wanted[0], rtol=1e-5)  # Node may lack relaxed SIMD
 

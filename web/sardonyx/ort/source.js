@@ -6,6 +6,8 @@
 
 import { env } from "onnxruntime-common";
 
+const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
+const files = globalThis.process?.getBuiltinModule?.("node:fs"); // asked for so, no bundler looks for it
 const MAGIC = [0x89, 0x53, 0x44, 0x58, 0x0d, 0x0a, 0x1a, 0x0a];
 
 /** A bundle for a model's address or its bytes, as `load` takes it; `targets` are those that the page would compile. */
@@ -15,7 +17,7 @@ export async function bundleOf(given, targets) {
   const [head, stream] = await peeked(response.body, MAGIC.length);
   if (isBundle(head)) return stream;
   stream.cancel().catch(() => {});
-  const beside = await fetch(`${given}.sdx`);
+  const beside = await answered(`${given}.sdx`);
   return beside.ok ? beside : listed(null, given, targets);
 }
 
@@ -47,10 +49,24 @@ async function indexed(bundles, digest) {
   return found && new URL(found, response.url).href;
 }
 
+/** In Node an address without a scheme is a path. */
+const isPath = (address) => files && !SCHEME.test(address);
+
+/** The answer to a request. */
+async function answered(address) {
+  if (!isPath(address)) return fetch(address);
+  try {
+    return new Response(await files.openAsBlob(address));
+  } catch {
+    return new Response(null, { status: 404 });
+  }
+}
+
 async function fetched(address) {
-  const response = await fetch(address);
-  if (!response.ok) throw new Error(`${address}: the server answers ${response.status} ${response.statusText}`);
-  return response;
+  const response = await answered(address);
+  if (response.ok) return response;
+  const why = isPath(address) ? "there is no such file" : `the server answers ${response.status} ${response.statusText}`;
+  throw new Error(`${address}: ${why}`);
 }
 
 /** The first bytes of a stream, at least so many if there are, and a stream of all. */
