@@ -1,0 +1,164 @@
+"""A language model in a page: transformers.js, unmodified, on Sardonyx and on onnxruntime-web.
+
+    python -m tests.benchmarks.generation [--device wasm,webgpu] [--threads 1,2] [--tokens 24] [--rounds 3] [--write]
+
+SmolLM2-135M with weights of 4 bits answers a prompt of 20 tokens in Chromium, its cache going through JavaScript on
+WASM and staying on the GPU on WebGPU, which SwiftShader plays. Each round has pages of its own, the sides in turns, and
+figures are medians. Both sides must give the same text. The model's dimensions have the names that transformers.js
+knows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from sardonyx.api.bundling import bundle_of
+from sardonyx.plans.plan_cache import Source
+from tests.benchmarks.report import processor, publish, table
+from tests.benchmarks.turns import turns
+from tests.models import path
+from tests.support.browser import Chromium, open_chromium
+from tests.support.npm import PACKAGES, package
+from tests.web.pages import RUNTIME
+
+OURS, THEIRS = "Sardonyx", "onnxruntime-web"
+NAMES = {"B": "batch_size", "S": "sequence_length", "P": "past_sequence_length", "T": "total_sequence_length"}
+SIZES: dict[str, int | str] = {
+    "batch_size": 1,
+    "sequence_length": "?16",
+    "past_sequence_length": "?16",
+    "total_sequence_length": "past_sequence_length+sequence_length",
+}
+WORDS = ["<|endoftext|>", *(f"w{number}" for number in range(1, 49152))]
+PROMPT = " ".join(WORDS[500 + 37 * k] for k in range(20))
+FILES: dict[str, Any] = {
+    "config.json": {
+        "model_type": "llama",
+        "hidden_size": 576,
+        "num_attention_heads": 9,
+        "num_key_value_heads": 3,
+        "num_hidden_layers": 30,
+        "vocab_size": len(WORDS),
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    },
+    "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": WORDS[0]},
+    "tokenizer.json": {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": dict(zip(WORDS, range(len(WORDS)))), "unk_token": WORDS[0]},
+    },
+}
+"""What transformers.js looks for beside a model: its words are the numbers of tokens."""
+PAGE = """<!doctype html><script type="importmap">{"imports": %s}</script>
+<script type="module">globalThis.bench = await import("/benchmarks/generation.mjs");</script>"""
+WEB = "/onnxruntime-web/dist/"
+IMPORTS = {
+    OURS: {"onnxruntime-common": "/common/dist/esm/index.js", "onnxruntime-web/webgpu": "/sardonyx/ort/index.js"},
+    THEIRS: dict.fromkeys(("onnxruntime-common", "onnxruntime-web/webgpu"), f"{WEB}ort.webgpu.bundle.min.mjs"),
+}
+
+
+def renamed() -> bytes:
+    """Return the model with dimensions that transformers.js knows by their names."""
+    model = onnx.load(path("smollm2-int4-contrib-decode"))
+    for value in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param in NAMES:
+                dim.dim_param = NAMES[dim.dim_param]
+    return bytes(model.SerializeToString())
+
+
+@contextmanager
+def opened() -> Iterator[tuple[Chromium, dict[tuple[str, str], bytes | Path]]]:
+    """Give a browser, and what each side loads as the model on each device."""
+    with tempfile.TemporaryDirectory() as scratch:
+        model = Path(scratch, "model.onnx")
+        model.write_bytes(renamed())
+        files: dict[tuple[str, str], bytes | Path] = {(THEIRS, device): model for device in ("wasm", "webgpu")}
+        for device in ("wasm", "webgpu"):
+            bundle = Path(scratch, f"{device}.sdx")
+            bundle.write_bytes(b"".join(bundle_of(Source(model), [device], sizes=SIZES, compress=True)))
+            files[OURS, device] = bundle
+        folders = {
+            "sardonyx": RUNTIME,
+            "benchmarks": Path(__file__).parent,
+            "common": package("onnxruntime-common"),
+            "transformers": package("@huggingface/transformers"),
+            "onnxruntime-web": package("onnxruntime-web"),
+        }
+        with open_chromium(folders) as chromium:
+            for side, imports in IMPORTS.items():
+                known = {**imports, "@huggingface/transformers": "/transformers/dist/transformers.web.js"}
+                chromium.site.data[f"{side}.html"] = (PAGE % json.dumps(known)).encode()
+            yield chromium, files
+
+
+def measure(chromium: Chromium, side: str, model: bytes | Path, *given: Any) -> dict[str, Any]:
+    site = chromium.site
+    site.data["smollm2/onnx/model_q4.onnx"] = model
+    for name, told in FILES.items():
+        site.data[f"smollm2/{name}"] = json.dumps(told).encode()
+    page = chromium.browser.new_page()
+    page.set_default_timeout(600_000)
+    try:
+        page.goto(f"{site.address}/data/{side}.html")
+        page.wait_for_function("globalThis.bench")
+        paths = WEB if side == THEIRS else None
+        found: dict[str, Any] = page.evaluate("(given) => bench.generate(...given)", [PROMPT, *given, paths])
+        return found
+    finally:
+        page.close()
+
+
+def rows(devices: list[str], threads: list[int], tokens: int, rounds: int) -> Iterator[list[str]]:
+    """Rows of the table."""
+    with opened() as (chromium, files):
+        for device in devices:
+            for count in threads if device == "wasm" else [1]:
+                found: dict[str, list[dict[str, Any]]] = {OURS: [], THEIRS: []}
+                for k in range(rounds):
+                    for side in turns(found, k):
+                        found[side].append(measure(chromium, side, files[side, device], tokens, device, count))
+                texts = {each["text"] for known in found.values() for each in known}
+                label = f"{device}, {count} threads" if device == "wasm" else device
+                cells = [label if len(texts) == 1 else f"{label}: the texts differ"]
+                for figure in ("first", "next"):
+                    ours, theirs = (statistics.median(each[figure] for each in found[side]) for side in (OURS, THEIRS))
+                    cells += [f"{theirs:.0f}", f"{ours:.1f}", f"{ours / theirs:.2f}"]
+                print(" | ".join(cells), flush=True)
+                yield cells
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="wasm", metavar="NAME,...", help="wasm, webgpu or both")
+    parser.add_argument("--threads", default="1,2", metavar="N,...")
+    parser.add_argument("--tokens", type=int, default=24, help="how many are generated (default %(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="pages of each side (default %(default)s)")
+    parser.add_argument("--write", action="store_true", help="write the table into README.md")
+    arguments = parser.parse_args()
+    head = ["device"]
+    for figure in ("first token", "a token more"):
+        head += [f"{figure}: {THEIRS}, ms", f"{OURS}, ms", "ratio"]
+    threads = [int(count) for count in arguments.threads.split(",")]
+    found = [*rows(arguments.device.split(","), threads, arguments.tokens, arguments.rounds)]
+    told = ", ".join(f"{name} {PACKAGES[name][0]}" for name in ("@huggingface/transformers", "onnxruntime-web"))
+    publish("generation", [*table(head, found), "", f"{processor()}; {told}."], arguments.write)
+
+
+if __name__ == "__main__":
+    main()
