@@ -36,6 +36,7 @@ DEFAULTS = {
         "routines": frozenset(),
         "rows": False,
         "strided": {},
+        "summed": {},
         "takes_threads": False,
     },
     "Device": {"in_order": False, "is_lost": False, "largest": None, "reads_together": False},

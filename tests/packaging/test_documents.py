@@ -70,7 +70,7 @@ def test_the_wheel_has_the_name_that_pages_ask_for() -> None:
         ("    pytest tests/none -k x\n", "tests/none does not exist"),
         ("    sardonyx run model.onnx --inputs x\n", "unrecognized arguments: --inputs x"),
         ("Say `sardonyx compile --weights float17`.", "invalid choice: 'float17'"),
-        ("    sardonyx compile --weights int8\n", "the following arguments are required"),
+        ("    sardonyx optimize --output x.onnx\n", "the following arguments are required"),
         ("    sardonyx walk\n", "there is no command 'walk'"),
         ("# Installing\n\nA [link](nowhere.md), [another](README.md#installing).", "(nowhere.md) leads nowhere"),
         (

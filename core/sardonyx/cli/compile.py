@@ -77,7 +77,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidArgument("--site compiles all models in a folder: leave out MODEL, --output, --shape and --value")
     from sardonyx.cli import site
 
-    found = site.collect(args.site, targets_of(args.target), args)
+    found = site.collect(args.site, targets_of(args.target), sizes_of(args.size or ()), args)
     show(args, found, site.render)
     return 1 if found["failed"] else 0
 

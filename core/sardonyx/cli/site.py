@@ -23,9 +23,11 @@ INDEX = "sardonyx.json"
 ENDING = ".sdx"
 
 
-def collect(folder: Path, targets: list[str], args: argparse.Namespace) -> dict[str, Any]:
-    """Compile the models of a folder; the facts, as `--json` prints them: `failed` has those that cannot be."""
-    from sardonyx.cli.compile import sizes_of
+def collect(folder: Path, targets: list[str], sizes: dict[str, str], args: argparse.Namespace) -> dict[str, Any]:
+    """Compile the models of a folder; the facts, as `--json` prints them: `failed` has those that cannot be.
+
+    `sizes` are those of named dimensions, where models have them.
+    """
     from sardonyx.cli.writing import writing
     from sardonyx.common.atomic import replacing
     from sardonyx.errors import InvalidArgument, SardonyxError
@@ -34,7 +36,6 @@ def collect(folder: Path, targets: list[str], args: argparse.Namespace) -> dict[
     models = sorted(folder.rglob("*.onnx"))
     if not models:
         raise InvalidArgument(f"--site {folder}: there is no .onnx file in it")
-    sizes = sizes_of(args.size or ())
     made = repr((__version__, targets, sizes, args.weights, args.compress))
     known = _known(folder / INDEX, made)
     bundles: dict[str, str] = {}
