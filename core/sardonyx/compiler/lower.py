@@ -9,6 +9,7 @@ data-dependent integers (`e5`: the value of node 5), simplified by what is known
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 from sardonyx.code import scalar
@@ -272,17 +273,32 @@ def _reshape(b: KernelBuilder, e: Equation, index: Indices) -> int:
 
 def unflatten(flat: Poly, shape: Sequence[Size], b: KernelBuilder) -> Indices:
     """The index at a row-major position."""
+    symbols = flat.symbols()
+    known = tuple(
+        [
+            (atom, limits)
+            for atom, limits in b.ranges.items()
+            if (atom in symbols if isinstance(atom, str) else not symbols.isdisjoint(atom.symbols))
+        ]
+    )
+    return _unflattened(flat, tuple(map(poly, shape)), known)
+
+
+@lru_cache(1 << 12)
+def _unflattened(flat: Poly, shape: tuple[Poly, ...], known: tuple[tuple[Atom, tuple[Poly, Poly]], ...]) -> Indices:
+    """`unflatten` where so much is known of the symbols: layers that repeat ask for the same."""
+    ranges = dict(known)
     result: list[Poly] = []
-    wide = [k for k, size in enumerate(shape) if poly(size) != ONE]
+    wide = [k for k, size in enumerate(shape) if size != ONE]
     for k in range(len(shape) - 1, -1, -1):
-        size = poly(shape[k])
+        size = shape[k]
         if size == ONE:
             result.append(ZERO)
         elif k == wide[0]:
             result.append(flat)
         else:
-            result.append(flat.mod(size, b.ranges))
-            flat = flat.floordiv(size, b.ranges)
+            result.append(flat.mod(size, ranges))
+            flat = flat.floordiv(size, ranges)
     return tuple(reversed(result))
 
 
