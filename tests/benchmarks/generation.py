@@ -28,6 +28,7 @@ from tests.benchmarks.turns import turns
 from tests.models import path
 from tests.support.browser import Chromium, open_chromium
 from tests.support.npm import PACKAGES, package
+from tests.support.smollm2 import FILES, WORDS
 from tests.web.pages import RUNTIME
 
 OURS, THEIRS = "Sardonyx", "onnxruntime-web"
@@ -38,31 +39,7 @@ SIZES: dict[str, int | str] = {
     "past_sequence_length": "?16",
     "total_sequence_length": "past_sequence_length+sequence_length",
 }
-WORDS = ["<|endoftext|>", *(f"w{number}" for number in range(1, 49152))]
 PROMPT = " ".join(WORDS[500 + 37 * k] for k in range(20))
-FILES: dict[str, Any] = {
-    "config.json": {
-        "model_type": "llama",
-        "hidden_size": 576,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "num_hidden_layers": 30,
-        "vocab_size": len(WORDS),
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    },
-    "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": WORDS[0]},
-    "tokenizer.json": {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "WhitespaceSplit"},
-        "post_processor": None,
-        "decoder": None,
-        "model": {"type": "WordLevel", "vocab": dict(zip(WORDS, range(len(WORDS)))), "unk_token": WORDS[0]},
-    },
-}
-"""What transformers.js looks for beside a model: its words are the numbers of tokens."""
 PAGE = """<!doctype html><script type="importmap">{"imports": %s}</script>
 <script type="module">globalThis.bench = await import("/benchmarks/generation.mjs");</script>"""
 WEB = "/onnxruntime-web/dist/"

@@ -18,6 +18,7 @@ from tests.models.feeds import voice
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
 from tests.support.npm import package
+from tests.support.smollm2 import FILES
 from tests.web.pages import HERE, RUNTIME, bundled, model_of
 
 pytestmark = pytest.mark.slow
@@ -198,27 +199,8 @@ def test_transformers_generates_text(chromium: Chromium, device: str, tmp_path: 
     bundle = tmp_path / "model.sdx"
     bundle.write_bytes(b"".join(bundle_of(Source(file), [device], sizes=sizes)))
     chromium.site.data["smollm2/onnx/model_q4.onnx"] = bundle
-    words = ["<|endoftext|>", *(f"w{number}" for number in range(1, 49152))]
-    tokenizer = {
-        "version": "1.0",
-        "added_tokens": [],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "WhitespaceSplit"},
-        "post_processor": None,
-        "decoder": None,
-        "model": {"type": "WordLevel", "vocab": dict(zip(words, range(len(words)))), "unk_token": words[0]},
-    }
-    config = {
-        "model_type": "llama",
-        "hidden_size": 576,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "num_hidden_layers": LAYERS,
-        "vocab_size": len(words),
-        "bos_token_id": 0,
-        "eos_token_id": 0,
-    }
-    write(chromium, "smollm2", config, tokenizer, {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": words[0]})
+    for name, told in FILES.items():
+        chromium.site.data[f"smollm2/{name}"] = json.dumps(told).encode()
     count = 12 if device == "wasm" else 4
     text = ask(chromium, "generated", " ".join(f"w{number}" for number in PROMPT), count, device, limit=600)
     assert [int(word[1:]) for word in text.split()] == [*PROMPT, *greedy(file, count)]

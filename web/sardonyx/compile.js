@@ -21,9 +21,10 @@ const HERE = import.meta.url; // as in store.js
  *
  * `target` is "wasm" (the default) or "webgpu", or both in the order in which they are wanted; `shapes` tells the sizes
  * of inputs, `{ image: [1, 3, 224, 224] }`, or several such, `sizes` those of named dimensions, `{ batch: 1 }`; what is
- * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S". `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which
- * is 0 or 1 of 1; a total that is not known is 0. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker` and `signal` are
- * as for `load`.
+ * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S".
+ * `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which is 0 or
+ * 1 of 1; a total that is not known is 0. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker`
+ * and `signal` are as for `load`.
  */
 export async function compile(source, options = {}) {
   const { target = "wasm", threads, worker, signal, progress } = options;

@@ -363,15 +363,11 @@ class Instructions(Mapping[str, Instruction]):
         found = self._known.get(name)
         if found is None:
             prefix, _, own = name.partition(".")
-            row, lead, place = next(self._places(prefix, own), (None, b"", 0))
-            if row is None:
+            rows = [(row, lead) for row, lead in self._rows.get(prefix, ()) if own in row[3].split() and own != "-"]
+            if not rows:
                 raise KeyError(name)
-            found = self._known[name] = _instruction(row, lead, place, own)
+            found = self._known[name] = _instruction(*rows[0], own)
         return found
-
-    def __contains__(self, name: object) -> bool:
-        prefix, _, own = str(name).partition(".")
-        return name in self._known or any(True for _ in self._places(prefix, own))
 
     def __iter__(self) -> Iterator[str]:
         for prefix, rows in self._rows.items():
@@ -380,19 +376,14 @@ class Instructions(Mapping[str, Instruction]):
     def __len__(self) -> int:
         return sum(1 for _ in self)
 
-    def _places(self, prefix: str, own: str) -> Iterator[tuple[_Row, bytes, int]]:
-        for row, lead in self._rows.get(prefix, ()):
-            names = row[3].split()
-            if own in names and own != "-":
-                yield row, lead, names.index(own)
 
-
-def _instruction(row: _Row, lead: bytes, place: int, name: str) -> Instruction:
-    prefix, first, signature, _, immediates = row
+def _instruction(row: _Row, lead: bytes, name: str) -> Instruction:
+    prefix, first, signature, names, immediates = row
+    number = first + names.split().index(name)
     operands, _, result = signature.replace("T", prefix).partition("->")
     return Instruction(
         f"{prefix}.{name}",
-        lead + (uleb(first + place) if lead else bytes([first + place])),
+        lead + (uleb(number) if lead else bytes([number])),
         tuple(operands.split()),
         result.strip() or "void",
         tuple(immediates.split()),

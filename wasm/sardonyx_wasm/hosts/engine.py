@@ -57,7 +57,7 @@ class SharedMemory(Owned):
         self.base: int = api.wasmtime_sharedmemory_data(pointer)
 
     def __len__(self) -> int:
-        """capi.Bytes."""
+        """Its bytes."""
         size: int = api.wasmtime_sharedmemory_data_size(self.pointer)
         return size
 
