@@ -13,9 +13,10 @@ from sardonyx.api.sparse import SparseTensor
 from sardonyx.common import dtypes, memory
 from sardonyx.common.convert import inward
 from sardonyx.common.dtypes import DType
+from sardonyx.common.record import replace
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.model.ir import OptionalType, SparseTensorType, TensorType, Value
-from sardonyx.model.structure import Nested, arrange, type_name
+from sardonyx.model.structure import Cached, Nested, arrange, type_name
 from sardonyx.runtime.handles import Feed, Handle
 
 
@@ -28,6 +29,9 @@ def _fed_to(value: Value, feed: Mapping[str, Any]) -> Nested[Feed]:
     kind, given = value.type, feed.get(value.name)
     if type(given) is np.ndarray and type(kind) is TensorType:  # the usual case
         return _tensor(value.name, kind, given)
+    if isinstance(given, Cached) and isinstance(kind, TensorType):
+        _tensor(value.name, kind, replace(given.tensor, shape=given.tensor.shape[:-1]))
+        return given
     if isinstance(kind, SparseTensorType):
         return _tensor(value.name, TensorType(kind.dtype, kind.shape), _filled(value, given))
     if given is None and isinstance(kind, TensorType):

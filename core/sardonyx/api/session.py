@@ -11,6 +11,7 @@ from typing import Any, Self, TypeAlias, TypeVar, overload
 
 from sardonyx.api import ort_config
 from sardonyx.api.assignment import OrtEpAssignedSubgraph
+from sardonyx.api.caches import Caches
 from sardonyx.api.capi.wrapper import SessionWrapper
 from sardonyx.api.devices import OrtDevice, OrtEpDevice, OrtMemoryInfo, get_ep_devices, memory_of
 from sardonyx.api.feeds import blank, node_arg
@@ -261,6 +262,13 @@ class InferenceSession:
         feeds = feeds if run_options is None else run_options.adapted(feeds)
         with nullcontext() if run_options is None and not is_governed() else governed(run_options):
             return self._surviving(lambda runner: runner.run_bound(feeds, targets))
+
+    def caches(self, pairs: Mapping[str, str], batch: int = 1) -> Caches:
+        """Empty caches for the inputs that `pairs` names, each with the output that is that input and what is new.
+
+        They lie on the device of the session's first provider.
+        """
+        return Caches(self._runner, self.get_inputs(), self.get_outputs(), pairs, batch)
 
     def create_ortvalue_from_shape_and_type(
         self,

@@ -5,19 +5,24 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from enum import Enum
 from math import prod
+from typing import Any
 
 import numpy as np
 
+from sardonyx import primitives as p
 from sardonyx.common import dtypes, memory
+from sardonyx.common.dtypes import DType
+from sardonyx.common.record import replace
+from sardonyx.compiler.caches import keep_in_place
 from sardonyx.compiler.partition import Place
 from sardonyx.compiler.schedule import schedule, without_excluded
 from sardonyx.errors import SardonyxError
 from sardonyx.model.ir import Graph, TensorType, Value, size_name
-from sardonyx.model.structure import TENSOR, Form, fill, ports
+from sardonyx.model.structure import TENSOR, Cached, Form, fill, is_cached, ports
 from sardonyx.ops.interpret import Environment, interpret
 from sardonyx.plans.plan import Plan
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import Shape
+from sardonyx.primitives.array import Array, Shape
 from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.runtime.handles import Feed
@@ -109,12 +114,15 @@ class Compiler:
     ) -> Plan:
         """The plan of a trace; `excluded` as in `schedule.schedule`."""
         inputs = [array.name for array in trace.inputs]
-        outputs = [
+        return schedule(trace, self.providers, self.weights, inputs, self._outputs(trace), symbols, excluded)
+
+    def _outputs(self, trace: Trace) -> list[str]:
+        """The names of what a trace gives."""
+        return [
             name
             for value, outline in zip(self.graph.outputs, trace.results, strict=True)
             for name, _ in ports(value.name, value.type, outline)
         ]
-        return schedule(trace, self.providers, self.weights, inputs, outputs, symbols, excluded)
 
     def trace(
         self,
@@ -140,6 +148,7 @@ class Compiler:
             try:
                 with attempt:
                     attempt.give(interpret(self.graph, environment))
+                    keep_in_place(attempt, self._outputs(attempt))
                 attempt.guards.solvable = ()
                 return attempt, symbols
             except SolvedError as found:
@@ -173,13 +182,30 @@ class Compiler:
             arrays = []
             for name, kind in ports(value.name, value.type, outline):
                 number, feed = next(numbered)
-                shape = _shape(number, kind, feed.shape, trace.guards, symbols, names, relations)
-                array = trace.input(kind.dtype or dtypes.of(feed.dtype), shape, name)
+                declared = _with_room(kind, outline) if is_cached(outline) else kind
+                shape = _shape(number, declared, feed.shape, trace.guards, symbols, names, relations)
+                dtype = kind.dtype or dtypes.of(feed.dtype)
+                if is_cached(outline):
+                    environment[value] = self._cache(trace, fill(outline, iter([None])), dtype, shape, name)
+                    continue
+                array = trace.input(dtype, shape, name)
                 if array.dtype is not dtypes.string and isinstance(feed, np.ndarray):
                     trace.feeds[array] = feed
                 arrays.append(array)
-            environment[value] = fill(outline, iter(arrays))
+            if not is_cached(outline):
+                environment[value] = fill(outline, iter(arrays))
         return trace, symbols, environment
+
+    @staticmethod
+    def _cache(trace: Trace, outline: Cached[Any], dtype: DType, shape: Shape, name: str) -> Array:
+        """A new input with room, of which the graph sees what it holds."""
+        *held, room = shape
+        axis = outline.axis
+        cache = trace.input(dtype, (*held[:axis], room, *held[axis + 1 :]), name)
+        with trace:
+            past = p.slice_axis(cache, axis, 0, held[axis])
+        trace.caches[cache] = replace(outline, tensor=past)
+        return past
 
 
 def relate(relations: MutableMapping[str, Poly], found: SolvedError) -> None:
@@ -188,6 +214,14 @@ def relate(relations: MutableMapping[str, Poly], found: SolvedError) -> None:
     for symbol, polynomial in relations.items():
         relations[symbol] = polynomial.substitute({found.symbol: told})
     relations[found.symbol] = told
+
+
+def _with_room(kind: TensorType, outline: Form) -> TensorType:
+    """The type with one more size, the room along an axis, which has the axis's name."""
+    if kind.shape is None:
+        return kind
+    held = kind.shape[outline["axis"]]
+    return TensorType(kind.dtype, (*kind.shape, f"room of {held}" if isinstance(held, str) else None))
 
 
 def _blank(value: Value) -> np.ndarray:

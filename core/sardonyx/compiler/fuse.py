@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from sardonyx.code.cost import cost
 from sardonyx.common.record import field, record
-from sardonyx.compiler.lower import ELEMENT, FOLD
+from sardonyx.compiler.lower import FOLD, GENERATED, STORED
 from sardonyx.compiler.views import View, view
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.providers.contract import Provider
@@ -134,7 +134,7 @@ class _Fuser:
 
     def _generated(self, equation: Equation) -> bool:
         name = equation.primitive.name
-        return (name in ELEMENT or name in FOLD) and name not in self.routines[self.device_of[equation]]
+        return name in GENERATED and name not in self.routines[self.device_of[equation]]
 
     def _visit(self, equation: Equation) -> None:
         (output,) = equation.outputs
@@ -252,7 +252,9 @@ class _Fuser:
 
     def _must_write(self, output: Array, work: _Work, device: int, name: str) -> bool:
         readers = self.readers.get(output, [])
-        if self.result.is_written(output) or (name == "concat" and not self._is_chosen(output, readers, work, device)):
+        if self.result.is_written(output) or name in STORED:
+            return True
+        if name == "concat" and not self._is_chosen(output, readers, work, device):
             return True
         if any(self.device_of[reader] != device for reader in readers):
             return True

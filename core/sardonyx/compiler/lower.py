@@ -478,3 +478,8 @@ FOLD: dict[str, Callable[[KernelBuilder, Equation, Indices], tuple[str, int]]] =
     "conv_general": _conv_general,
     "reduce_window": _reduce_window,
 }
+
+STORED = frozenset({"append"})
+"""Primitives whose result lies where an operand does: what they add is stored there."""
+GENERATED = STORED.union(ELEMENT, FOLD)
+"""All primitives that become kernels."""

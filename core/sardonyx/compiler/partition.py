@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from typing import TypeAlias
 
-from sardonyx.common import debug
+from sardonyx.common import debug, memory
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.rewriting import expand_composites
-from sardonyx.errors import NotImplemented, SardonyxError
+from sardonyx.errors import NotImplemented, RuntimeException, SardonyxError
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
@@ -97,6 +97,19 @@ def giants(
         if any(is_written(x) and count(x.shape) * x.dtype.itemsize > most for x in equation.outputs):
             found.add((device, equation.origin))
     return found
+
+
+def refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None:
+    """Raises RuntimeException where an Array is larger than memory, though it may never have to lie there whole."""
+    for equation in equations:
+        for array in equation.outputs:
+            nbytes = count(array.shape) * array.dtype.itemsize
+            negative = any(isinstance(size, int) and size < 0 for size in array.shape)
+            if negative or nbytes > memory.available():
+                what = labels[equation.origin] if equation.origin >= 0 else equation.primitive.name
+                if negative:
+                    raise RuntimeException(f"{what} would give {list(array.shape)}")
+                memory.refuse(f"{what}: {array}", nbytes)
 
 
 def rewritten(

@@ -10,14 +10,14 @@ import numpy as np
 from sardonyx.code import loops
 from sardonyx.code.kernel import Routine
 from sardonyx.code.parameters import SizeTable, encode
-from sardonyx.common import memory
+from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
 from sardonyx.compiler import rows, slices
 from sardonyx.compiler.finish import finish
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
-from sardonyx.compiler.lower import ELEMENT, FOLD, KernelBuilder
-from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, rewritten
+from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
+from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, refuse_giants, rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.views import store_core
 from sardonyx.errors import RuntimeException
@@ -25,7 +25,7 @@ from sardonyx.plans import layout
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import take_out
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import PRIMITIVES, Array, Equation
+from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Shape
 from sardonyx.primitives.control import Body
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
@@ -115,7 +115,7 @@ class Scheduler:
             elif array.equation is None:
                 number = self.make_buffer(array, device)
                 self.lives[number][0] = -1
-                self.buffers[number].epoch = 0
+                self.buffers[number].epoch = plans.OUTSIDE if array in self.trace.caches else 0
             else:
                 source = self.buffer(array, self._homes[array])
                 number = self.make_buffer(array, device, self.elements[source])
@@ -164,6 +164,9 @@ class Scheduler:
     def plan(self, inputs: Sequence[str], outputs: Sequence[str], symbols: dict[str, list[list[int]]]) -> plans.Plan:
         """The plan, with the names of its inputs and outputs, and where its symbols come from."""
         for equation in self.equations:
+            if equation.primitive.name in STORED:
+                self._place_cache(equation, self.device_of[equation])
+        for equation in self.equations:
             self._step(equation)
         results = [self.at_home(array) for array in self.trace.outputs]
         for number in results:
@@ -180,9 +183,12 @@ class Scheduler:
         reads = [[str(size) for size in self.trace.input_reads.get(array, [])] for array in self.trace.inputs]
         return plans.Plan(
             [provider.name for provider in self.providers],
-            [_port(*item) for item in zip(inputs, self.trace.inputs, homes, reads, strict=True)],
             [
-                _port(name, array, [number], [])
+                _port(name, array.dtype, self._shape(array), home, read)
+                for name, array, home, read in zip(inputs, self.trace.inputs, homes, reads, strict=True)
+            ],
+            [
+                _port(name, array.dtype, array.shape, [number], [])
                 for name, array, number in zip(outputs, self.trace.outputs, results, strict=True)
             ],
             symbols,
@@ -200,6 +206,11 @@ class Scheduler:
             self.trace.results,
             self.trace.strings.texts,
         )
+
+    def _shape(self, array: Array) -> Shape:
+        """The shape of an input as it is fed: of a cache what it holds, and the room along its axis."""
+        held = self.trace.caches.get(array)
+        return array.shape if held is None else (*held.tensor.shape, array.shape[held.axis])
 
     def _keys(self) -> dict[int, str]:
         """The digest of each code by its number."""
@@ -222,6 +233,8 @@ class Scheduler:
             if self.fusion.is_written(equation.outputs[0]):
                 (output, *_) = equation.outputs
                 self._routine(equation, device, self._epilogue(output, output) if output in self.slices else None)
+        elif name in STORED:
+            self._append(equation, device)
         elif name in ELEMENT or name in FOLD:
             if self.fusion.is_written(equation.outputs[0]):
                 self._kernel(equation, device)
@@ -264,12 +277,24 @@ class Scheduler:
         for x, start in missing:
             self._store_part(equation, device, x, start)
 
+    def _place_cache(self, append: Equation, device: int) -> None:
+        """Have what is kept lie where the cache does."""
+        (output,) = append.outputs
+        self._numbers[output, device] = self.buffer(append.inputs[0], device)
+        self._homes[output] = device
+
+    def _append(self, equation: Equation, device: int) -> None:
+        """Store what is new behind a cache, if it is not there yet."""
+        _, new = equation.inputs
+        if new not in self.slices or self.slices.parts[new].whole is not equation.outputs[0]:
+            self._store_part(equation, device, new, poly(equation.params["start"]))
+
     def _store_part(self, concat: Equation, device: int, x: Array, start: Poly) -> None:
         """Launch what copies a part of a concatenation to its place, or computes it there."""
         (output,) = concat.outputs
         b = KernelBuilder(self._is_buffer, place=self.slices.place)
         b.store(output, x, concat.params["axis"], start)
-        self._launch(b, "concat", device, [self.output_buffer(output, device)], concat.origin)
+        self._launch(b, concat.primitive.name, device, [self.output_buffer(output, device)], concat.origin)
 
     def _builder(self, output: Array, core: Array | None, write: Callable[[KernelBuilder], object]) -> KernelBuilder:
         """A kernel that writes an Array, in a buffer of its own if a fold or a Routine reads the whole that it is to be
@@ -416,7 +441,7 @@ class Scheduler:
     def _layout(self) -> None:
         groups: dict[tuple[int, int], list[int]] = {}
         for number, buffer in enumerate(self.buffers):
-            if buffer.weight is None:
+            if buffer.weight is None and buffer.epoch != plans.OUTSIDE:
                 groups.setdefault((buffer.device, buffer.epoch), []).append(number)
         for numbers in groups.values():
             lives = [layout.Lifetime(self.lives[n][0], self.lives[n][1], self.room[n]) for n in numbers]
@@ -424,8 +449,8 @@ class Scheduler:
                 self.buffers[number].beneath = [numbers[k] for k in below]
 
 
-def _port(name: str, array: Array, buffers: list[int], symbols: list[str]) -> plans.Port:
-    return plans.Port(name, array.dtype.name, [poly(size).json() for size in array.shape], buffers, symbols)
+def _port(name: str, dtype: DType, shape: Shape, buffers: list[int], symbols: list[str]) -> plans.Port:
+    return plans.Port(name, dtype.name, [poly(size).json() for size in shape], buffers, symbols)
 
 
 def _rooms(equation: Equation) -> list[Poly | None]:
@@ -458,7 +483,7 @@ def schedule(
     with trace.guards:
         device_of = rewritten(trace, providers, excluded)
         scheduler = Scheduler(trace, providers, device_of, weights)
-        _refuse_giants(scheduler.equations, trace.labels)
+        refuse_giants(scheduler.equations, trace.labels)
         if places := giants(scheduler.equations, device_of, providers, scheduler.fusion.is_written) - {*excluded}:
             raise GiantError(places)
         return scheduler.plan(inputs, outputs, symbols)
@@ -472,16 +497,3 @@ def without_excluded(plan: Callable[[Collection[Place]], plans.Plan]) -> plans.P
             return plan(excluded)
         except ExcludedError as error:
             excluded |= {*error.places}
-
-
-def _refuse_giants(equations: Sequence[Equation], labels: Sequence[str]) -> None:
-    """Raises RuntimeException where an Array is larger than memory, though it may never have to lie there whole."""
-    for equation in equations:
-        for array in equation.outputs:
-            nbytes = count(array.shape) * array.dtype.itemsize
-            negative = any(isinstance(size, int) and size < 0 for size in array.shape)
-            if negative or nbytes > memory.available():
-                what = labels[equation.origin] if equation.origin >= 0 else equation.primitive.name
-                if negative:
-                    raise RuntimeException(f"{what} would give {list(array.shape)}")
-                memory.refuse(f"{what}: {array}", nbytes)

@@ -11,7 +11,7 @@ from sardonyx.common.record import field, record
 from sardonyx.compiler.fuse import Fusion, depends_on_weights
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.indices import Indices
-from sardonyx.compiler.lower import ELEMENT, FOLD
+from sardonyx.compiler.lower import GENERATED, STORED
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.providers.contract import Provider
 from sardonyx.sizes.polynomial import ONE, ZERO, Poly
@@ -76,7 +76,8 @@ def find(
 
 
 def _is_concat(equation: Equation) -> bool:
-    return equation.primitive.name == "concat"
+    """Whether an equation joins what others make, be it to what lies there already."""
+    return equation.primitive.name == "concat" or equation.primitive.name in STORED
 
 
 class _Finder:
@@ -110,9 +111,11 @@ class _Finder:
     def parts(self, equation: Equation, known: Collection[Array]) -> dict[Array, Slice]:
         """The parts of a concatenation that may lie in it."""
         (output,) = equation.outputs
-        axis, start = equation.params["axis"], ZERO
+        axis, start, inputs = equation.params["axis"], ZERO, equation.inputs
+        if equation.primitive.name in STORED:
+            inputs, start = inputs[1:], poly(equation.params["start"])
         found: dict[Array, Slice] = {}
-        for x in equation.inputs:
+        for x in inputs:
             if start == ZERO and poly(product(x.shape[:axis])) == ONE and _count(x).multiple_of(LANES) < LANES:
                 return {}  # what walks along it may store the first elements of the next part
             if x not in known and self._may_lie_elsewhere(x, equation):
@@ -142,8 +145,7 @@ class _Finder:
         return self._routines(lambda provider: provider.epilogues, equation)
 
     def _is_generated(self, equation: Equation) -> bool:
-        name = equation.primitive.name
-        return (name in ELEMENT or name in FOLD) and not self._is_routine(equation)
+        return equation.primitive.name in GENERATED and not self._is_routine(equation)
 
 
 def _count(x: Array) -> Poly:

@@ -2,8 +2,8 @@
 
 A sequence is a tuple, an optional is its element or None, and a map is a `Map`: of Arrays while a model is traced, of
 NumPy arrays where it is fed. So all that operators on them do is done by Python while the plan is made, and nothing of
-it is left in the plan. What an arrangement is but for its tensors is its *form*: `"tensor"`, None, a list of forms, or
-`{"keys": [...]}`. Plans say which forms they take and give.
+it is left in the plan. What an arrangement is but for its tensors is its *form*: `"tensor"`, None, a list of forms,
+`{"keys": [...]}`, or `{"cache": ...}`. Plans say which forms they take and give.
 
 >>> pair = ("left", None, Map((1, 2), "right"))
 >>> form(pair), list(leaves(pair))
@@ -28,7 +28,7 @@ T = TypeVar("T")
 TENSOR = "tensor"
 Form: TypeAlias = Any
 """JSON; equal where two arrangements differ in nothing but their tensors."""
-Nested: TypeAlias = "T | Map[T] | tuple[Nested[T], ...] | None"
+Nested: TypeAlias = "T | Map[T] | Cached[T] | tuple[Nested[T], ...] | None"
 
 
 @record(frozen=True)
@@ -37,6 +37,20 @@ class Map(Generic[T]):
 
     keys: tuple[int | str, ...]
     values: T
+
+
+@record(frozen=True)
+class Cached(Generic[T]):
+    """A tensor that its caller keeps on a device, with room behind it along an axis: what `output` joins to it is
+    stored there, and not given. `count` is how much that is in each run, None where it is left open.
+
+    Where a plan is made, and where a run is fed, its shape has one more size at the end: the room along the axis.
+    """
+
+    output: str
+    axis: int
+    count: int | None
+    tensor: T
 
 
 # ---- forms
@@ -48,7 +62,14 @@ def form(item: Nested[Any]) -> Form:
         return list(map(form, item))
     if isinstance(item, Map):
         return {"keys": list(item.keys)}
+    if isinstance(item, Cached):
+        return {"cache": item.output, "axis": item.axis, "count": item.count}
     return None if item is None else TENSOR
+
+
+def is_cached(outline: Form) -> bool:
+    """Whether a form is that of a tensor with room."""
+    return isinstance(outline, dict) and "cache" in outline
 
 
 def is_nested(outline: Form) -> bool:
@@ -62,13 +83,15 @@ def leaves(item: Nested[Any]) -> Iterator[Any]:
         for each in item:
             yield from leaves(each)
     elif item is not None:
-        yield item.values if isinstance(item, Map) else item
+        yield item.values if isinstance(item, Map) else item.tensor if isinstance(item, Cached) else item
 
 
 def fill(outline: Form, tensors: Iterator[Any]) -> Any:
     """The arrangement of this form with the next of these tensors."""
     if isinstance(outline, list):
         return tuple(fill(each, tensors) for each in outline)
+    if is_cached(outline):
+        return Cached(outline["cache"], outline["axis"], outline["count"], next(tensors))
     if isinstance(outline, dict):
         return Map(tuple(outline["keys"]), next(tensors))
     return None if outline is None else next(tensors)
@@ -82,7 +105,7 @@ def ports(name: str, kind: ValueType | None, outline: Form) -> Iterator[tuple[st
         element = _element(kind)
         for number, each in enumerate(outline):
             yield from ports(f"{name}[{number}]", element, each)
-    elif isinstance(outline, dict):
+    elif isinstance(outline, dict) and "keys" in outline:
         yield name, _values(kind, len(outline["keys"]))
     elif outline is not None:
         yield name, kind if isinstance(kind, TensorType) else TensorType(None)

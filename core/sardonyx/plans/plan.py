@@ -24,13 +24,16 @@ from sardonyx.plans.terms import Terms, resolved
 VERSION = 2
 """Raised whenever a plan of the old schema would be read wrongly."""
 
+OUTSIDE = -1
+"""The epoch of a buffer that lies in no chunk: a cache's, which the caller holds."""
 Expression: TypeAlias = Any
 """An integer, a symbol, or `[operator, operand, ...]`."""
 
 
 @record
 class Buffer:
-    """A range of a device's memory. `epoch` is the chunk it lies in: one per halt of the plan (see `Read`).
+    """A range of a device's memory. `epoch` is the chunk it lies in: one per halt of the plan (see `Read`), or
+    `OUTSIDE`.
 
     `beneath` lists the buffers of the same chunk that end before it starts; its offset is the maximum of their ends, so
     that the layout is valid for any sizes. `weight` names a constant, which lies outside the chunks. `elements` is how

@@ -17,7 +17,7 @@ from typing import Any
 
 from sardonyx.common import dtypes
 from sardonyx.errors import SardonyxError, UnsoundError
-from sardonyx.plans.plan import Branch, Copy, Host, Launch, Loop, Plan, Port, Read, halts
+from sardonyx.plans.plan import OUTSIDE, Branch, Copy, Host, Launch, Loop, Plan, Port, Read, halts
 from sardonyx.sizes.sizecode import symbols_of
 
 LARGE = 1 << 63
@@ -130,6 +130,7 @@ class _Check:
             for number, axis in places:
                 rank = len(plan.inputs[_count(number)].shape)
                 require(0 <= axis < rank, f"{name!r} is axis {axis} of an input of rank {rank}")
+        held: set[int] = set()
         for port in plan.inputs:
             self.port(port, 0)
             require(
@@ -138,9 +139,15 @@ class _Check:
             )
             for k in port.buffers:
                 buffer = self.buffers[k]
-                require(buffer.weight is None and buffer.epoch == 0, f"input {port.name!r} is not there at the start")
+                require(buffer.weight is None and buffer.epoch <= 0, f"input {port.name!r} is not there at the start")
+                if buffer.epoch == OUTSIDE:
+                    held.add(k)
+                    require(_is_room(port.shape, buffer.shape), f"input {port.name!r} has no room in its buffer")
+                    continue
                 require(buffer.shape == port.shape, f"input {port.name!r} has the shape of no buffer")
             self.known_in(0, port.shape)
+        outside = {k for k, buffer in enumerate(self.buffers) if buffer.epoch == OUTSIDE}
+        require(outside <= held, "a buffer lies in no chunk, and is no input")
 
     def port(self, port: Port, epoch: int) -> None:
         require(type(port.name) is str and port.dtype in _DTYPES, f"{port.name!r} is of no type")
@@ -156,7 +163,7 @@ class _Check:
         require(names <= _DTYPES.keys(), f"there is no element type {sorted(map(str, names - _DTYPES.keys()))}")
         _within([buffer.device for buffer in buffers], devices, "device")
         self.epochs = [buffer.epoch for buffer in buffers]
-        _within(self.epochs, len(self.steps), "epoch")
+        _within([epoch for epoch in self.epochs if epoch != OUTSIDE], len(self.steps), "epoch")
         shapes = chain.from_iterable([buffer.shape for buffer in buffers])
         self.known_in(-1, chain(shapes, [buffer.elements for buffer in buffers]))
         if not self.is_alone:
@@ -316,6 +323,13 @@ class _Check:
         for k in numbers:
             buffer = self.buffers[k]
             require(not buffer.once and (buffer.weight or buffer.epoch <= epoch), f"buffer {k} is not there yet")
+
+
+def _is_room(fed: Sequence[Any], shape: Sequence[Any]) -> bool:
+    """Whether a buffer has the shape of what is fed but for one axis, whose size is the last one that is fed."""
+    *held, room = fed
+    other = [k for k, sizes in enumerate(zip(held, shape)) if sizes[0] != sizes[1]]
+    return len(held) == len(shape) and len(other) == 1 and shape[other[0]] == room
 
 
 def _sizes(sizes: Iterable[Any], symbols: Set[str], is_alone: bool) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import field, record
 from sardonyx.common.strings import StringTable, active_strings
-from sardonyx.model.structure import Form, form, leaves
+from sardonyx.model.structure import Cached, Form, form, leaves
 from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Primitive, Shape
 from sardonyx.primitives.evaluation import evaluate
 from sardonyx.sizes.symbolic import Dim, Guards, Size, poly
@@ -57,6 +57,8 @@ class Trace:
     """Arrays in the order of axes that memory is to have: they are written rather than transposed views of them."""
     repeated: bool = False
     """Whether it is the body of a loop: a device does best that takes all turns without the host."""
+    caches: dict[Array, Cached[Array]] = field(default_factory=dict)
+    """The inputs that have room behind what they hold, and for each what it holds, as the graph has it."""
     narrow: bool = False
     """Whether large constants stay as they are: what is made of them, each plan and each device makes for itself."""
     guesses: dict[str, int] = field(default_factory=dict)

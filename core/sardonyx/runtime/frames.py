@@ -62,6 +62,16 @@ class Code:
         return split(self.plan, self._singly)
 
     @cached_property
+    def caches(self) -> list[int]:
+        """The inputs that their callers hold."""
+        buffers = self.plan.buffers
+        return [
+            number
+            for number, port in enumerate(self.plan.inputs)
+            if any(buffers[k].epoch == plans.OUTSIDE for k in port.buffers)
+        ]
+
+    @cached_property
     def largest(self) -> list[int | None]:
         """The bytes that a tensor may have on each device, None for any number."""
         return [device.largest for device in self.devices]
@@ -163,15 +173,18 @@ class Frame:
         return sum(total for _, total in self.chunks.values())
 
     def lend(self, feeds: Sequence[Feed], count: int) -> None:
-        """Note where the last feeds lie; launches are bound anew if that is elsewhere than in the frame's last run."""
-        first = len(feeds) - count
-        lenders = list(feeds[first:])
+        """Note where caches and the last feeds lie; launches are bound anew if that is elsewhere than in the frame's
+        last run."""
+        plan = self.code.plan
+        ports = self.code.caches + list(range(len(feeds) - count, len(feeds)))
+        lenders = [feeds[k] for k in ports]
         if len(lenders) == len(self._lenders) and all(map(is_, lenders, self._lenders)):
             return
         lent: dict[int, Address] = {}
-        for port, feed in zip(self.code.plan.inputs[first:], lenders, strict=True):
+        for number, feed in zip(ports, lenders, strict=True):
             if isinstance(feed, Handle):
-                lent.update((k, feed.address) for k in port.buffers if self.code.plan.buffers[k].device == feed.device)
+                own = plan.inputs[number].buffers
+                lent.update((k, feed.address) for k in own if plan.buffers[k].device == feed.device)
         self._lenders = lenders
         if lent.keys() != self.lent.keys() or not all(_same(lent[k], self.lent[k]) for k in lent):
             self.lent = lent

@@ -7,6 +7,7 @@ from math import prod
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.compiler.caches import cache_of
 from sardonyx.compiler.legalization.channels_last import are_floats
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.attention import NEVER
@@ -42,12 +43,17 @@ def attend(legalizer: Legalizer, equation: Equation) -> bool:
     (output,) = equation.outputs
     params = equation.params
     operands = [q, p.cast(k, dtypes.float32), p.cast(v, dtypes.float32)]
+    caches = [cache_of(x, 2) for x in operands[1:]]
+    in_place = None not in caches
+    if in_place:
+        operands[1:] = [x for x in caches if x is not None]
     if others:
         added = p.cast(others[0], dtypes.float32) if params["biased"] else p.full((), 0.0, dtypes.float32)
         if params["masked"]:
             added = p.where(others[-1], added, NEVER)
         operands.append(_fitted(added, (*q.shape[:3], k.shape[2])))
-    legalizer.define(output, own.ATTEND, operands, {"causal": params["causal"]})
+    own_params = {"causal": params["causal"], "keys": k.shape[2] if in_place else None}
+    legalizer.define(output, own.ATTEND, operands, own_params)
     return True
 
 

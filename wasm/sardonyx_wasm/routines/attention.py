@@ -43,9 +43,12 @@ _LOWEST = float("-inf")
 
 def attend(unit: Unit, routine: Routine) -> Code:
     """q [B, H, S, D], scaled, k [B, G, T, D], v [B, G, T, E], maybe what is added to the scores [B or 1, H or 1, S or
-    1, T] -> [B, H, S, E]; attribute causal: the place of the first query among the keys, or None. D and E are known."""
-    (batch, heads, length, depth), (_, groups, keys, _) = routine.inputs[:2]
+    1, T] -> [B, H, S, E]; attribute causal: the place of the first query among the keys, or None. D and E are known.
+
+    With the attribute keys, that is T, and k and v have room behind their first T places: they are caches."""
+    (batch, heads, length, depth), (_, groups, room, _), (_, _, other_room, _) = routine.inputs[:3]
     width, causal = routine.outputs[0][-1], routine.attributes["causal"]
+    keys = room if routine.attributes["keys"] is None else _given(routine.attributes["keys"])
     product, panel = tile.product(unit), tile.SHAPES[unit.target].width
     packed, dots, soften, combine, finish = (
         unit.once("attention", write.__name__, partial(write, unit))
@@ -55,6 +58,7 @@ def attend(unit: Unit, routine: Routine) -> Code:
         q, k, v, *bias, y = frame.buffers(f, routine)
         q_row, v_row = 4 * depth, 4 * width
         s, t = frame.size(f, length), frame.size(f, keys)
+        key_rows, value_rows = frame.size(f, room), frame.size(f, other_room)
         per_matrix = f.let(s * (heads // groups))
         f.store(f.scratch, i32.const(0), offset=_OFFSETS)
         tile.table(f, f.scratch + _WEIGHTS, _QUERIES, f.scratch + _SCORES, i32.const(4 * _KEYS))
@@ -94,8 +98,8 @@ def attend(unit: Unit, routine: Routine) -> Code:
                 f.store(f.scratch + at, f32.const(0.0), offset=_STATE + 4)
             seen = f.let(visible(row, stop, 0))
             with f.loop(first, 0, seen, step=_KEYS):
-                keys_at = f.let(k + (matrix * t + first) * q_row)
-                values_at = f.let(v + (matrix * t + first) * v_row)
+                keys_at = f.let(k + (matrix * key_rows + first) * q_row)
+                values_at = f.let(v + (matrix * value_rows + first) * v_row)
                 left = f.let(frame.least(f, seen - first, _KEYS))
                 with f.if_(many):
                     f.call(packed, panels, keys_at, left, q_row)
@@ -129,7 +133,12 @@ def attend(unit: Unit, routine: Routine) -> Code:
 
 
 def _place(f: Function, causal: Any) -> Expr:
-    return frame.size(f, causal["size"] if isinstance(causal, dict) else causal)
+    return frame.size(f, _given(causal))
+
+
+def _given(size: Any) -> Any:
+    """A size among attributes, as those of inputs are."""
+    return size["size"] if isinstance(size, dict) else size
 
 
 def _bias(f: Function, routine: Routine, bias: Expr, query: Expr, first: Expr) -> Expr:

@@ -1,0 +1,163 @@
+"""Caches of a decoder: keys and values that stay on the device, and grow by what each run joins to them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from sardonyx.api.options import NodeArg
+from sardonyx.api.ort_value import OrtValue
+from sardonyx.api.outputs import Target
+from sardonyx.api.runner import Runner
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+from sardonyx.errors import InvalidArgument
+from sardonyx.model.structure import Cached
+from sardonyx.providers.contract import Address, Device
+from sardonyx.runtime.handles import Handle
+
+FEW = 64
+"""The room that caches begin with."""
+
+
+class Cache:
+    """A tensor of a growing size along `axis`, which `output` adds to; it lies on a device, with room behind it."""
+
+    def __init__(self, device: Device, output: str, element: DType, shape: Sequence[int], axis: int) -> None:
+        self.output = output
+        self.element = element
+        self.axis = axis
+        self._device = device
+        self._shape = list(shape)
+        self._chunk: Any = None
+        self.room = 0
+
+    @property
+    def nbytes(self) -> int:
+        return prod(self._with(self.room)) * self.element.itemsize
+
+    def fed(self, length: int, count: int | None) -> Cached[Handle]:
+        """What a run is fed: the first elements, behind which it stores others."""
+        handle = Handle(0, self._address, self.element, (*self._with(length), self.room))
+        return Cached(self.output, self.axis, count, handle)
+
+    def array(self, length: int) -> np.ndarray:
+        """The first elements along the axis."""
+        whole = self._device.download(self._address, self.element.storage, self._with(self.room))
+        return whole[(slice(None),) * self.axis + (slice(length),)]
+
+    def put(self, array: np.ndarray, room: int) -> None:
+        """Have the elements of an array, and room for so many along the axis."""
+        shape = list(array.shape)
+        shape[self.axis] = room
+        whole = np.zeros(shape, self.element.storage)
+        whole[(slice(None),) * self.axis + (slice(array.shape[self.axis]),)] = array
+        self._shape, self.room = shape, room
+        self.free()
+        self._chunk = self._device.allocate(-(-whole.nbytes // 4) * 4)
+        self._device.upload(self._address, whole)
+
+    def free(self) -> None:
+        """Give the memory back."""
+        if self._chunk is not None:
+            self._device.free(self._chunk)
+            self._chunk = None
+
+    def empty(self) -> np.ndarray:
+        """No elements."""
+        return np.zeros(self._with(0), self.element.storage)
+
+    @property
+    def _address(self) -> Address:
+        return Address(self._chunk, 0, -(-self.nbytes // 4) * 4)
+
+    def _with(self, length: int) -> tuple[int, ...]:
+        return (*self._shape[: self.axis], length, *self._shape[self.axis + 1 :])
+
+
+class Caches:
+    """What a decoder has of the tokens so far, `length` of them, in a batch; made by `InferenceSession.caches`.
+
+    Runs read it where it lies, and store behind it what is new: nothing is copied but when room runs out, and then
+    there is twice as much. Fewer tokens are a smaller `length`.
+    """
+
+    def __init__(
+        self,
+        runner: Runner,
+        inputs: Sequence[NodeArg],
+        outputs: Sequence[NodeArg],
+        pairs: Mapping[str, str],
+        batch: int,
+    ) -> None:
+        runner.providers.open()
+        device = runner.providers.devices[0]
+        self._runner = runner
+        self._caches = {past: _cache(device, inputs, outputs, past, output, batch) for past, output in pairs.items()}
+        self.length = 0
+        self.reserve(FEW)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes on the device, the room among them."""
+        return sum(cache.nbytes for cache in self._caches.values())
+
+    @property
+    def room(self) -> int:
+        """How many tokens there is room for."""
+        return min((cache.room for cache in self._caches.values()), default=0)
+
+    def reserve(self, room: int) -> None:
+        """Have room for so many tokens."""
+        if room > self.room:
+            for cache in self._caches.values():
+                cache.put(cache.array(self.length) if self.length else cache.empty(), room)
+
+    def run(self, output_names: Sequence[str], feeds: Mapping[str, Any], count: int) -> list[Any]:
+        """The outputs of these names for what is fed beside the caches, which are longer by `count` tokens then."""
+        if self.length + count > self.room:
+            self.reserve(max(self.length + count, 2 * self.room))
+        one = 1 if count == 1 else None
+        given: dict[str, Any] = {name: OrtValue.ortvalue_from_numpy(np.asarray(value)) for name, value in feeds.items()}
+        given |= {name: cache.fed(self.length, one) for name, cache in self._caches.items()}
+        found = self._runner.run_bound(given, {name: Target(None) for name in output_names})
+        self.length += count
+        return [found[name].numpy() for name in output_names]
+
+    def rewind(self, length: int) -> None:
+        """Have the first tokens alone."""
+        if not 0 <= length <= self.length:
+            raise InvalidArgument(f"there are {self.length} tokens; {length} are not the first of them")
+        self.length = length
+
+    def select(self, rows: Sequence[int]) -> None:
+        """Have these rows of the batch, each as often as it is named."""
+        for cache in self._caches.values():
+            cache.put(cache.array(self.length)[list(rows)], cache.room)
+
+    def free(self) -> None:
+        """Give the memory back; the caches are of no use any more."""
+        for cache in self._caches.values():
+            cache.free()
+
+
+def _cache(
+    device: Device, inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str, batch: int
+) -> Cache:
+    """An empty cache for an input, to which an output adds."""
+    before = next((each for each in inputs if each.name == past), None)
+    after = next((each for each in outputs if each.name == output), None)
+    if before is None or after is None:
+        raise InvalidArgument(f"the model has no input {past!r} with an output {output!r}")
+    pairs = list(zip(before.shape, after.shape))
+    growing = [axis for axis, (p, q) in enumerate(pairs) if p != q and not isinstance(p, int)]
+    open_ = [axis for axis, (size, _) in enumerate(pairs) if axis and not isinstance(size, int)]
+    (axis, *more) = growing or open_ or [-1]
+    if more or axis < 0:
+        raise InvalidArgument(f"{past!r} {before.shape} and {output!r} {after.shape} do not tell which axis grows")
+    shape = [size if isinstance(size, int) else batch for size in before.shape]
+    shape[axis] = 0
+    return Cache(device, output, dtypes.by_name(before.type.removeprefix("tensor(").rstrip(")")), shape, axis)

@@ -1,0 +1,161 @@
+"""Caches that stay on the device: what is joined to them is stored behind them, and nothing is copied."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import sardonyx
+from sardonyx.api.caches import Caches
+from sardonyx.errors import InvalidArgument
+from tests.engine.graphs import model
+from tests.engine.providers import PROVIDERS
+
+FLAT = """
+g (float[1, 8] x, float[P, 8] past) => (float[T, 8] present, float[1, 8] y) {
+  present = Concat <axis = 0> (past, x)
+  keys = Transpose <perm = [1, 0]> (present)
+  scores = MatMul (x, keys)
+  weights = Softmax (scores)
+  y = MatMul (weights, present)
+}
+"""
+HEADS = """
+g (FLOAT[B, S, 32] x, FLOAT[B, 2, P, 16] past_key, FLOAT[B, 2, P, 16] past_value, float[32, 32] w)
+  => (FLOAT[B, S, 32] y, FLOAT[B, 2, T, 16] present_key, FLOAT[B, 2, T, 16] present_value) {
+  shape = Constant <value_ints = [0, 0, 2, 16]> ()
+  flat = Constant <value_ints = [0, 0, 32]> ()
+  wide = CastLike (w, x)
+  projected = MatMul (x, wide)
+  apart = Reshape (projected, shape)
+  heads = Transpose <perm = [0, 2, 1, 3]> (apart)
+  turned = Neg (heads)
+  present_key = Concat <axis = 2> (past_key, heads)
+  present_value = Concat <axis = 2> (past_value, turned)
+  columns = Transpose <perm = [0, 1, 3, 2]> (present_key)
+  scores = MatMul (heads, columns)
+  weights = Softmax (scores)
+  mixed = MatMul (weights, present_value)
+  back = Transpose <perm = [0, 2, 1, 3]> (mixed)
+  y = Reshape (back, flat)
+}
+"""
+PAIRS = {"past_key": "present_key", "past_value": "present_value"}
+ONCE = """
+g (float[1, 4] x, float[P, 4] past) => (float[T, 4] present) {
+  joined = Concat <axis = 0> (past, x)
+  present = Neg (joined)
+}
+"""
+
+
+class Decoder:
+    """A model whose caches stay on the device, and onnxruntime with the same model, which is fed what it gave."""
+
+    def __init__(self, text: str, provider: str, pairs: dict[str, str], batch: int = 1, **fixed: np.ndarray) -> None:
+        made = model(text)
+        self.session = sardonyx.InferenceSession(made, providers=[provider])
+        self.caches = self.session.caches(pairs, batch)
+        self.reference = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+        self.pairs, self.fixed = pairs, fixed
+        self.past: dict[str, np.ndarray] = {}
+        for port in self.reference.get_inputs():
+            if port.name in pairs:
+                self.dtype = np.float16 if "float16" in port.type else np.float32
+                shape = [size if isinstance(size, int) else 0 if size == "P" else batch for size in port.shape]
+                self.past[port.name] = np.zeros(shape, self.dtype)
+
+    def step(self, x: np.ndarray, count: int) -> np.ndarray:
+        """What the model gives, which is what onnxruntime gives."""
+        x = x.astype(self.dtype)
+        names = ["y", *self.pairs.values()]
+        expected, *presents = self.reference.run(names, {"x": x, **self.past, **self.fixed})
+        self.past = dict(zip(self.pairs, presents, strict=True))
+        (y,) = self.caches.run(["y"], {"x": x, **self.fixed}, count)
+        tolerance = 4e-3 if self.dtype == np.float16 else 2e-5
+        np.testing.assert_allclose(y, expected, tolerance, tolerance)
+        return expected
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_tokens_one_by_one(provider: str, rng: np.random.Generator) -> None:
+    """More of them than there is room for at first; then some are taken back."""
+    decoder = Decoder(FLAT, provider, {"past": "present"})
+    for _ in range(70):
+        decoder.step(rng.normal(size=(1, 8)), 1)
+    assert decoder.caches.length == 70
+    assert decoder.caches.room == 128
+    decoder.caches.rewind(11)
+    decoder.past["past"] = decoder.past["past"][:11]
+    for _ in range(3):
+        decoder.step(rng.normal(size=(1, 8)), 1)
+    assert decoder.session.compiled == 1
+
+
+@pytest.mark.parametrize("element", ["float", "float16"])
+@pytest.mark.parametrize("batch", [1, 3])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_prompts_and_tokens(provider: str, batch: int, element: str, rng: np.random.Generator) -> None:
+    """As chats have them: many at once, then one by one, then many again, beyond the room."""
+    w = (rng.normal(size=(32, 32)) / 8).astype("f4")
+    decoder = Decoder(HEADS.replace("FLOAT", element), provider, PAIRS, batch, w=w)
+    for count in (9, 1, 1, 1, 30, 1, 2, 40, 1, 1):
+        decoder.step(rng.normal(size=(batch, count, 32)), count)
+    assert decoder.caches.length == 87
+    assert decoder.session.compiled <= 3
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rows_of_a_batch(provider: str, rng: np.random.Generator) -> None:
+    """As beams choose them."""
+    w = (rng.normal(size=(32, 32)) / 8).astype("f4")
+    decoder = Decoder(HEADS.replace("FLOAT", "float"), provider, PAIRS, 3, w=w)
+    decoder.step(rng.normal(size=(3, 5, 32)), 5)
+    for rows in ([2, 2, 0], [1, 0, 2]):
+        decoder.caches.select(rows)
+        decoder.past = {name: array[rows] for name, array in decoder.past.items()}
+        decoder.step(rng.normal(size=(3, 1, 32)), 1)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_nothing_is_copied(provider: str, rng: np.random.Generator) -> None:
+    """What a run is fed is what it gives, in the same buffers, and no launch joins anything."""
+    w = (rng.normal(size=(32, 32)) / 8).astype("f4")
+    decoder = Decoder(HEADS.replace("FLOAT", "float"), provider, PAIRS, w=w)
+    for _ in range(2):
+        decoder.step(rng.normal(size=(1, 1, 32)), 1)
+    (plan,) = decoder.session.plans
+    held = {k for port in plan.inputs if port.name in PAIRS for k in port.buffers}
+    assert {plan.buffers[k].epoch for k in held} == {-1}
+    assert {k for port in plan.outputs if port.name.startswith("present") for k in port.buffers} == held
+    assert not any("concat" in code["name"] for code in plan.codes)
+
+
+def test_what_is_no_cache() -> None:
+    made = model(ONCE)
+    session = sardonyx.InferenceSession(made, providers=["NumpyExecutionProvider"])
+    x = {"x": np.ones((1, 4), np.float32)}
+    with pytest.raises(InvalidArgument, match="'present' is not 'past' with more behind it along axis 0"):
+        session.caches({"past": "present"}).run(["present"], x, 1)
+    with pytest.raises(InvalidArgument, match="no input 'before' with an output 'present'"):
+        session.caches({"before": "present"})
+    caches = session.caches({})
+    with pytest.raises(InvalidArgument, match="there are 0 tokens; 1 are not the first of them"):
+        caches.rewind(1)
+
+
+def test_caches_give_their_memory_back(rng: np.random.Generator) -> None:
+    freed: list[Any] = []
+    session = sardonyx.InferenceSession(model(FLAT), providers=["NumpyExecutionProvider"])
+    caches: Caches = session.caches({"past": "present"})
+    device = session._runner.providers.devices[0]
+    device_free = device.free
+    device.free = lambda chunk: (freed.append(chunk), device_free(chunk))[1]  # type: ignore[method-assign]
+    caches.run(["y"], {"x": rng.normal(size=(1, 8)).astype("f4")}, 1)
+    caches.reserve(1000)
+    caches.free()
+    del device.free
+    assert len(freed) == 2
