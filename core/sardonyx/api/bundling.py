@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.api.caches import growing
+from sardonyx.api.feeds import node_arg
 from sardonyx.api.open_inputs import OpenInputs, Typical, open_inputs
 from sardonyx.api.options import SessionOptions
 from sardonyx.common import dtypes
@@ -45,6 +47,7 @@ def bundle_of(
     sizes: Mapping[str, int | str] | None = None,
     compress: bool = False,
     weights: str = "float32",
+    caches: Mapping[str, str] | None = None,
 ) -> Iterator[bytes | memoryview]:
     """The parts of the bundle of a model, for `targets` and inputs of these shapes; what is not given is open.
 
@@ -52,16 +55,20 @@ def bundle_of(
     or an expression of other names, `P + S`. A dimension without a name is `x.shape[1]`.
 
     It is for a network if it is to be compressed, else to be mapped. Large weights of float32 are stored as `weights`
-    says, `float16` or `int8` being smaller and less exact.
+    says, `float16` or `int8` being smaller and less exact. For `caches`, inputs with the outputs that add to them, there
+    are further plans by which these stay on the device.
     Raises NotImplemented naming the nodes that cannot be bundled, and InvalidArgument for what makes no sense.
     """
     with paused():
-        maker = _Maker(source, options or SessionOptions(), Narrowing(weights))
+        maker = _Maker(source, options or SessionOptions(), Narrowing(weights), caches or {})
         return maker.make(targets, buckets, sizes or {}, compress)
 
 
 class _Maker:
-    def __init__(self, source: Source, options: SessionOptions, narrowing: Narrowing) -> None:
+    def __init__(
+        self, source: Source, options: SessionOptions, narrowing: Narrowing, caches: Mapping[str, str]
+    ) -> None:
+        self._pairs = caches
         self._source = source
         self._narrowing = narrowing
         self._model = change(source.read(), options.changes)
@@ -147,10 +154,16 @@ class _Maker:
         if self._facts is None:
             values = {value.name: value for value in self._declared.graph.inputs}
             self._facts = Facts.of(self._model, graph, [values[value.name] for value in compiler.inputs])
-        sizes = OpenSizes(compiler.inputs, given.ranks)
+        without = self._cases(compiler, OpenSizes(compiler.inputs, given.ranks), given)
+        inputs, outputs = ([node_arg(value) for value in values] for values in (compiler.inputs, graph.outputs))
+        held = {past: (output, growing(inputs, outputs, past, output)[1]) for past, output in self._pairs.items()}
+        return without + (self._cases(compiler, OpenSizes(compiler.inputs, given.ranks, held), given) if held else [])
+
+    def _cases(self, compiler: Compiler, sizes: OpenSizes, given: OpenInputs) -> list[tuple[Plan, str]]:
+        """The plans for these sizes, and what they accept."""
         cases = Cases(compiler, sizes, given.typical, sizes.in_symbols(given.relations), given.values)
         plans = cases.make()
-        for value, outline in zip(graph.outputs, plans[0].results, strict=True):
+        for value, outline in zip(compiler.graph.outputs, plans[0].results, strict=True):
             if outline != TENSOR:
                 raise NotImplemented(f"output {value.name!r} is a {value.type}; bundles give tensors")
         names = names_of(plans[0], compiler.inputs)

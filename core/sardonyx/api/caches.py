@@ -39,10 +39,10 @@ class Cache:
     def nbytes(self) -> int:
         return prod(self._with(self.room)) * self.element.itemsize
 
-    def fed(self, length: int, count: int | None) -> Cached[Handle]:
+    def fed(self, length: int) -> Cached[Handle]:
         """What a run is fed: the first elements, behind which it stores others."""
         handle = Handle(0, self._address, self.element, (*self._with(length), self.room))
-        return Cached(self.output, self.axis, count, handle)
+        return Cached(self.output, self.axis, handle)
 
     def array(self, length: int) -> np.ndarray:
         """The first elements along the axis."""
@@ -120,9 +120,8 @@ class Caches:
         """The outputs of these names for what is fed beside the caches, which are longer by `count` tokens then."""
         if self.length + count > self.room:
             self.reserve(max(self.length + count, 2 * self.room))
-        one = 1 if count == 1 else None
         given: dict[str, Any] = {name: OrtValue.ortvalue_from_numpy(np.asarray(value)) for name, value in feeds.items()}
-        given |= {name: cache.fed(self.length, one) for name, cache in self._caches.items()}
+        given |= {name: cache.fed(self.length) for name, cache in self._caches.items()}
         found = self._runner.run_bound(given, {name: Target(None) for name in output_names})
         self.length += count
         return [found[name].numpy() for name in output_names]
@@ -144,20 +143,43 @@ class Caches:
             cache.free()
 
 
-def _cache(
-    device: Device, inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str, batch: int
-) -> Cache:
-    """An empty cache for an input, to which an output adds."""
+def pairs(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg]) -> dict[str, str]:
+    """The inputs that are caches, with the outputs that add to them, as their names tell.
+
+    >>> past, present = NodeArg("past_key_values.0.key", "tensor(float)", []), NodeArg("present.0.key", "", [])
+    >>> pairs([past], [present])
+    {'past_key_values.0.key': 'present.0.key'}
+    """
+    made = {each.name for each in outputs}
+    found = {}
+    for each in inputs:
+        for word in ("past_key_values", "past"):
+            name = each.name.replace(word, "present")
+            if word in each.name and name in made:
+                found.setdefault(each.name, name)
+    return found
+
+
+def growing(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str) -> tuple[NodeArg, int]:
+    """An input, and the axis along which an output is longer. InvalidArgument where their shapes do not tell."""
     before = next((each for each in inputs if each.name == past), None)
     after = next((each for each in outputs if each.name == output), None)
     if before is None or after is None:
         raise InvalidArgument(f"the model has no input {past!r} with an output {output!r}")
-    pairs = list(zip(before.shape, after.shape))
-    growing = [axis for axis, (p, q) in enumerate(pairs) if p != q and not isinstance(p, int)]
-    open_ = [axis for axis, (size, _) in enumerate(pairs) if axis and not isinstance(size, int)]
-    (axis, *more) = growing or open_ or [-1]
+    sizes = list(zip(before.shape, after.shape))
+    other = [axis for axis, (p, q) in enumerate(sizes) if p != q and not isinstance(p, int)]
+    open_ = [axis for axis, (size, _) in enumerate(sizes) if axis and not isinstance(size, int)]
+    axis, *more = other or open_ or [-1]
     if more or axis < 0:
         raise InvalidArgument(f"{past!r} {before.shape} and {output!r} {after.shape} do not tell which axis grows")
+    return before, axis
+
+
+def _cache(
+    device: Device, inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str, batch: int
+) -> Cache:
+    """An empty cache for an input, to which an output adds."""
+    before, axis = growing(inputs, outputs, past, output)
     shape = [size if isinstance(size, int) else batch for size in before.shape]
     shape[axis] = 0
     return Cache(device, output, dtypes.by_name(before.type.removeprefix("tensor(").rstrip(")")), shape, axis)

@@ -20,13 +20,15 @@ def compile(
     options: SessionOptions | None = None,
     weights: str = "float32",
     compress: bool = True,
+    caches: Mapping[str, str] | None = None,
 ) -> bytes:
     """The bundle of a model, given by its path or its bytes, for "wasm", "webgpu" or both.
 
     `sizes` are those of named dimensions: a number, `"?16"` for what is open and typically 16, or `"P + S"`. `shapes`
     are those of inputs, or typical values, or several sets of such; what neither tells stays open, with plans for 0, 1
     and more. Large weights are stored as `weights` says, "float32", "float16" or "int8". What is not compressed is
-    larger, and Python maps it. Raises InvalidArgument for what makes no sense, NotImplemented for nodes that cannot be
+    larger, and Python maps it. `caches` are inputs with the outputs that are the same and more; with them the bundle is
+    good for `InferenceSession.caches`, too. Raises InvalidArgument for what makes no sense, NotImplemented for nodes that cannot be
     part of a bundle.
 
     >>> from sardonyx.demo import assets
@@ -39,4 +41,5 @@ def compile(
     targets = [target] if isinstance(target, str) else target
     buckets = [shapes] if isinstance(shapes, Mapping) else shapes or [{}]
     source = Source(model, options.changes)
-    return b"".join(bundle_of(source, targets, buckets, options, sizes=sizes, compress=compress, weights=weights))
+    parts = bundle_of(source, targets, buckets, options, sizes=sizes, compress=compress, weights=weights, caches=caches)
+    return b"".join(parts)

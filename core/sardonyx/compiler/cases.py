@@ -181,7 +181,8 @@ class Cases:
 
     def _free(self) -> list[str]:
         """The sizes that no relation tells."""
-        return [name for name, symbol_ in self.sizes.symbols.items() if symbol_ not in self.relations]
+        open_ = [name for name, symbol_ in self.sizes.symbols.items() if symbol_ not in self.relations]
+        return [name for name in open_ if name not in self.sizes.rooms]
 
     def _told(self, numbers: Numbers) -> Numbers:
         return self.sizes.told({**dict.fromkeys(self.sizes.names, 0), **numbers}, self.relations)
@@ -222,7 +223,8 @@ class Cases:
 
     def _compiled(self, numbers: Numbers, hints: Numbers, relations: Relations | None = None) -> Plan:
         relations = self.relations if relations is None else relations
-        return self.compiler.compile(self.sizes.feeds(numbers, self.values), hints, relations=relations)
+        feeds, arguments = self.sizes.feeds(numbers, self.values), self.sizes.arguments
+        return self.compiler.compile(feeds, hints, arguments, relations=relations)
 
 
 def _difference(plan: Plan, other: Plan) -> float:

@@ -50,7 +50,7 @@ class GeneralCase:
         errors: list[SardonyxError] = []
         for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
             found: list[tuple[int, Numbers, Relations]] = []
-            names = [name for name in self.sizes.names if name not in self.sizes.first()]
+            names = [name for name in self.sizes.names if name not in {*self.sizes.first(), *self.sizes.rooms}]
             for largest in [None, *(names if len(names) > 2 else ())]:
                 try:
                     numbers, relations = self._settled(self._made_up(1, start, largest), force, self.relations)
@@ -101,7 +101,7 @@ class GeneralCase:
             told = self.sizes.told(numbers, relations)
             feeds = self.sizes.feeds(told, self.values)
             try:
-                trace, _ = self.compiler.trace(feeds, {}, relations=relations, force=force)
+                trace, _ = self.compiler.trace(feeds, {}, self.sizes.arguments, relations=relations, force=force)
             except UnsettledError as error:
                 if error.progress <= progress:
                     raise error.reason from None

@@ -11,6 +11,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.record import field, record
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import TensorType, Value, size_name
+from sardonyx.model.structure import TENSOR, Cached, Form, form
 from sardonyx.sizes.polynomial import Poly, evaluate, symbol
 
 
@@ -24,22 +25,35 @@ class OpenSizes:
 
     inputs: Sequence[Value]
     ranks: Mapping[str, int] = field(default_factory=dict)
+    caches: Mapping[str, tuple[str, int]] = field(default_factory=dict)
+    """Inputs that have room, each with the output that adds to it, and the axis along which that is."""
 
     def __post_init__(self) -> None:
         self.shapes: list[tuple[int | str, ...]] = [self._shape(value) for value in self.inputs]
-        """What stands at each axis of each input: a number, or a name."""
+        """What stands at each axis of each input: a number, or a name; of caches the room behind that."""
         self.names: list[str] = list(
             dict.fromkeys(size for shape in self.shapes for size in shape if isinstance(size, str))
         )
+        self.rooms: list[str] = list(
+            dict.fromkeys(str(shape[-1]) for value, shape in zip(self.inputs, self.shapes) if value.name in self.caches)
+        )
+        """The names of the room that caches have, which is enough for all other sizes together."""
 
     def _shape(self, value: Value) -> tuple[int | str, ...]:
         kind = value.type
         if not isinstance(kind, TensorType):
             raise NotImplemented(f"input {value.name!r} is a {kind}; bundles take tensors")
         declared = kind.shape if kind.shape is not None else (None,) * self.ranks.get(value.name, 0)
-        return tuple(
+        shape = tuple(
             size if isinstance(size, int) else size_name(value.name, axis, size) for axis, size in enumerate(declared)
         )
+        return (*shape, f"room of {shape[self.caches[value.name][1]]}") if value.name in self.caches else shape
+
+    @property
+    def arguments(self) -> list[Form]:
+        """The forms of the inputs."""
+        held = {name: form(Cached(*told, None)) for name, told in self.caches.items()}
+        return [held.get(value.name, TENSOR) for value in self.inputs]
 
     @property
     def symbols(self) -> dict[str, str]:
@@ -63,6 +77,8 @@ class OpenSizes:
     def told(self, numbers: Mapping[str, int], relations: Mapping[str, Poly]) -> dict[str, int]:
         """All numbers by name, those that `relations` of symbols tell by those of the others."""
         symbols = self.symbols
+        numbers = {**numbers, **dict.fromkeys(self.rooms, 0)}
+        numbers.update(dict.fromkeys(self.rooms, 1 + sum(numbers.values())))
         known = {symbols[name]: number for name, number in numbers.items()}
         return {
             name: evaluate(relations.get(symbol_, symbol(symbol_)).json(), known) for name, symbol_ in symbols.items()

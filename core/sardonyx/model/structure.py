@@ -42,14 +42,13 @@ class Map(Generic[T]):
 @record(frozen=True)
 class Cached(Generic[T]):
     """A tensor that its caller keeps on a device, with room behind it along an axis: what `output` joins to it is
-    stored there, and not given. `count` is how much that is in each run, None where it is left open.
+    stored there, and not given.
 
     Where a plan is made, and where a run is fed, its shape has one more size at the end: the room along the axis.
     """
 
     output: str
     axis: int
-    count: int | None
     tensor: T
 
 
@@ -63,7 +62,7 @@ def form(item: Nested[Any]) -> Form:
     if isinstance(item, Map):
         return {"keys": list(item.keys)}
     if isinstance(item, Cached):
-        return {"cache": item.output, "axis": item.axis, "count": item.count}
+        return {"cache": item.output, "axis": item.axis}
     return None if item is None else TENSOR
 
 
@@ -91,7 +90,7 @@ def fill(outline: Form, tensors: Iterator[Any]) -> Any:
     if isinstance(outline, list):
         return tuple(fill(each, tensors) for each in outline)
     if is_cached(outline):
-        return Cached(outline["cache"], outline["axis"], outline["count"], next(tensors))
+        return Cached(outline["cache"], outline["axis"], next(tensors))
     if isinstance(outline, dict):
         return Map(tuple(outline["keys"]), next(tensors))
     return None if outline is None else next(tensors)

@@ -108,9 +108,11 @@ def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping
     `names` are those of symbols, `relations` expressions of symbols by the name that they tell.
     """
     ports = plans[0].inputs
-    inputs = [f"{port.name} {port.dtype}[{_shape(port.shape, names)}]" for port in ports[:SHOWN]]
+    shapes = [port.shape[:-1] if plans[0].is_cache(port) else port.shape for port in ports]
+    inputs = [f"{port.name} {port.dtype}[{_shape(shape, names)}]" for port, shape in zip(ports[:SHOWN], shapes)]
     more = f" and {len(ports) - SHOWN} more" if len(ports) > SHOWN else ""
-    sizes = [told(intervals(plans, symbol), names[symbol]) for symbol in plans[0].symbols]
+    rooms = {str(port.shape[-1]) for port in ports if plans[0].is_cache(port)}
+    sizes = [told(intervals(plans, symbol), names[symbol]) for symbol in plans[0].symbols if symbol not in rooms]
     sizes += [f"{name} = {to_text(renamed(size, names))}" for name, size in (relations or {}).items()]
     limits = [each for each in plans[0].guards if each[1] == ">=" or all(each in plan.guards for plan in plans)]
     joint = [

@@ -218,6 +218,10 @@ class Plan:
     terms: Mapping[str, Any] = field(default_factory=dict, repr=False, compare=False)
     """The sizes that are lists, by the names that `sardonyx.plans.terms` gives them, of a plan that was read."""
 
+    def is_cache(self, port: Port) -> bool:
+        """Whether an input lies outside of the plan's chunks; its shape ends with the room that it has."""
+        return any(self.buffers[k].epoch == OUTSIDE for k in port.buffers)
+
     def nodes_on(self) -> dict[str, int]:
         """How many ONNX nodes each device runs, by its name."""
         return {name: self.placement.count(k) for k, name in enumerate(self.devices)}

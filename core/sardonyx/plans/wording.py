@@ -16,6 +16,9 @@ def names_of(plan: Plan, inputs: Sequence[Value]) -> dict[str, str]:
     for symbol, places in plan.symbols.items():
         number, axis = places[0]
         value = inputs[number]
+        if plan.is_cache(plan.inputs[number]) and axis == len(plan.inputs[number].shape) - 1:
+            names[symbol] = "room"
+            continue
         declared = value.shape[axis] if value.shape is not None else None
         names[symbol] = size_name(value.name, axis, declared if isinstance(declared, str) else None)
     for port in plan.inputs:

@@ -64,12 +64,7 @@ class Code:
     @cached_property
     def caches(self) -> list[int]:
         """The inputs that their callers hold."""
-        buffers = self.plan.buffers
-        return [
-            number
-            for number, port in enumerate(self.plan.inputs)
-            if any(buffers[k].epoch == plans.OUTSIDE for k in port.buffers)
-        ]
+        return [number for number, port in enumerate(self.plan.inputs) if self.plan.is_cache(port)]
 
     @cached_property
     def largest(self) -> list[int | None]:

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.model.structure import TENSOR
+from sardonyx.model.structure import TENSOR, Cached, Form, form
 from sardonyx.plans.plan import Buffer, Host, Launch, Plan, Port, Step, step_of
 from sardonyx.plans.terms import Terms, resolved
 
@@ -81,9 +81,19 @@ def load(
         functions=[[load(each, device, codes, strings, weight) for each in f] for f in data.get("functions", ())],
         terms=terms,
     )
-    plan.arguments, plan.results = [TENSOR] * len(plan.inputs), [TENSOR] * len(plan.outputs)
+    plan.arguments, plan.results = [_form(plan, port) for port in plan.inputs], [TENSOR] * len(plan.outputs)
     plan.setup = [_step_of(terms.get, step) for step in data.get("setup", ())]  # type: ignore[misc]
     return plan
+
+
+def _form(plan: Plan, port: Port) -> Form:
+    """The form of an input: of a cache, the output that lies in its buffer, and the axis along which that has room."""
+    if not plan.is_cache(port):
+        return TENSOR
+    shape = plan.buffers[port.buffers[0]].shape
+    axis = next((k for k, sizes in enumerate(zip(port.shape, shape)) if sizes[0] != sizes[1]), 0)
+    output = next((each.name for each in plan.outputs if each.buffers == port.buffers), "")
+    return form(Cached(output, axis, None))
 
 
 def _weights(buffers: Sequence[Buffer], weight: Callable[[str], Any]) -> Mapping[str, np.ndarray]:
