@@ -12,7 +12,7 @@ import sardonyx
 from sardonyx.api.caches import Caches
 from sardonyx.errors import InvalidArgument
 from tests.engine.graphs import model
-from tests.engine.providers import PROVIDERS
+from tests.engine.providers import PROVIDERS, WEBGPU
 
 FLAT = """
 g (float[1, 8] x, float[P, 8] past) => (float[T, 8] present, float[1, 8] y) {
@@ -55,8 +55,7 @@ g (float[1, 4] x, float[P, 4] past) => (float[T, 4] present) {
 class Decoder:
     """A model whose caches stay on the device, and onnxruntime with the same model, which is fed what it gave."""
 
-    def __init__(self, text: str, provider: str, pairs: dict[str, str], batch: int = 1, **fixed: np.ndarray) -> None:
-        made = model(text)
+    def __init__(self, made: bytes, provider: str, pairs: dict[str, str], batch: int = 1, **fixed: np.ndarray) -> None:
         self.session = sardonyx.InferenceSession(made, providers=[provider])
         self.caches = self.session.caches(pairs, batch)
         self.reference = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
@@ -83,7 +82,7 @@ class Decoder:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_tokens_one_by_one(provider: str, rng: np.random.Generator) -> None:
     """More of them than there is room for at first; then some are taken back."""
-    decoder = Decoder(FLAT, provider, {"past": "present"})
+    decoder = Decoder(model(FLAT), provider, {"past": "present"})
     for _ in range(70):
         decoder.step(rng.normal(size=(1, 8)), 1)
     assert decoder.caches.length == 70
@@ -101,7 +100,7 @@ def test_tokens_one_by_one(provider: str, rng: np.random.Generator) -> None:
 def test_prompts_and_tokens(provider: str, batch: int, element: str, rng: np.random.Generator) -> None:
     """As chats have them: many at once, then one by one, then many again, beyond the room."""
     w = (rng.normal(size=(32, 32)) / 8).astype("f4")
-    decoder = Decoder(HEADS.replace("FLOAT", element), provider, PAIRS, batch, w=w)
+    decoder = Decoder(model(HEADS.replace("FLOAT", element)), provider, PAIRS, batch, w=w)
     for count in (9, 1, 1, 1, 30, 1, 2, 40, 1, 1):
         decoder.step(rng.normal(size=(batch, count, 32)), count)
     assert decoder.caches.length == 87
@@ -112,7 +111,7 @@ def test_prompts_and_tokens(provider: str, batch: int, element: str, rng: np.ran
 def test_rows_of_a_batch(provider: str, rng: np.random.Generator) -> None:
     """As beams choose them."""
     w = (rng.normal(size=(32, 32)) / 8).astype("f4")
-    decoder = Decoder(HEADS.replace("FLOAT", "float"), provider, PAIRS, 3, w=w)
+    decoder = Decoder(model(HEADS.replace("FLOAT", "float")), provider, PAIRS, 3, w=w)
     decoder.step(rng.normal(size=(3, 5, 32)), 5)
     for rows in ([2, 2, 0], [1, 0, 2]):
         decoder.caches.select(rows)
@@ -124,7 +123,7 @@ def test_rows_of_a_batch(provider: str, rng: np.random.Generator) -> None:
 def test_nothing_is_copied(provider: str, rng: np.random.Generator) -> None:
     """What a run is fed is what it gives, in the same buffers, and no launch joins anything."""
     w = (rng.normal(size=(32, 32)) / 8).astype("f4")
-    decoder = Decoder(HEADS.replace("FLOAT", "float"), provider, PAIRS, w=w)
+    decoder = Decoder(model(HEADS.replace("FLOAT", "float")), provider, PAIRS, w=w)
     for _ in range(2):
         decoder.step(rng.normal(size=(1, 1, 32)), 1)
     (plan,) = decoder.session.plans
@@ -132,6 +131,24 @@ def test_nothing_is_copied(provider: str, rng: np.random.Generator) -> None:
     assert {plan.buffers[k].epoch for k in held} == {-1}
     assert {k for port in plan.outputs if port.name.startswith("present") for k in port.buffers} == held
     assert not any("concat" in code["name"] for code in plan.codes)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS[1:])
+def test_bundles(provider: str, rng: np.random.Generator) -> None:
+    """Which have no compiler, have plans for caches and for arrays, of which weights are stored once."""
+    made = model(HEADS.replace("FLOAT", "float"))
+    target = "webgpu" if provider == WEBGPU else "wasm"
+    bundle = sardonyx.compile(made, target, caches=PAIRS)
+    decoder = Decoder(made, provider, PAIRS, 2, w=(rng.normal(size=(32, 32)) / 8).astype("f4"))
+    decoder.session = sardonyx.InferenceSession(bundle, providers=[provider])
+    decoder.caches = decoder.session.caches(PAIRS, 2)
+    for count in (9, 1, 1, 60, 1, 3):
+        decoder.step(rng.normal(size=(2, count, 32)), count)
+    assert decoder.session.compiled == 0
+    with pytest.raises(InvalidArgument, match="is not for"):
+        sardonyx.InferenceSession(sardonyx.compile(made, target), providers=[provider]).caches(PAIRS).run(
+            ["y"], {"x": np.zeros((1, 1, 32), "f4"), **decoder.fixed}, 1
+        )
 
 
 def test_what_is_no_cache() -> None:

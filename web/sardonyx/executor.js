@@ -6,6 +6,8 @@ import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
 const SLACK = 1 << 16; // bytes
 const TURNS = 1 << 24; // of a loop in which another one has nothing to do
 const HALTS = ["read", "branch", "loop"];
+/** The epoch of what lies in no chunk: caches, which callers hold. */
+export const OUTSIDE = -1;
 
 /** These sizes are not those of a plan. */
 export class Mismatch extends Error {}
@@ -27,6 +29,8 @@ class Plan {
         return { dtype, shape, epoch, beneath, weight, once, elements: elements === undefined ? ["*", 1, ...shape] : term(elements) };
       },
     );
+    /** The numbers of the inputs that are caches: what is fed ends with the room that they have. */
+    this.caches = [...this.inputs.keys()].filter((k) => this.buffers[this.inputs[k].buffer]?.epoch === OUTSIDE);
     this.setup = (data.setup ?? []).map(step);
     this.functions = data.functions ?? [];
     const guards = (data.guards ?? []).map(([size, ...truth]) => [term(size), ...truth]);
@@ -180,12 +184,13 @@ class Frame {
     this.lent = new Map();
   }
 
-  /** Note where the last feeds lie, which are read there; of two at one place the second is copied. */
+  /** Note where caches and the last feeds lie, which are read there; of two at one place the second is copied. */
   lend(feeds, count) {
     const first = feeds.length - count;
     const lent = new Map();
-    this.plan.inputs.slice(first).forEach(({ buffer }, k) => {
-      const { address } = feeds[first + k];
+    this.plan.inputs.forEach(({ buffer }, k) => {
+      const { address } = feeds[k];
+      if (k < first && !this.plan.caches.includes(k)) return;
       if (buffer !== null && address && ![...lent.values()].some((other) => same(other, address))) lent.set(buffer, address);
     });
     const isSame = lent.size === this.lent.size && [...lent].every(([k, address]) => same(this.lent.get(k), address));

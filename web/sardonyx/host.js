@@ -10,6 +10,8 @@ postMessage("ready");
 function serve(port) {
   const pieces = new Pieces(port);
   let session;
+  let count = 0;
+  const held = new Map(); // conversations by number
   const tasks = {
     async load({ manifest, name, position, threads }) {
       const stream = new Stream(pieces, 0);
@@ -17,9 +19,17 @@ function serve(port) {
       const device = new WasmDevice(manifest.targets.wasm, { threads, hurries: true });
       session = await on(device, new Bundle(stream, manifest, name), "wasm");
     },
-    async run({ feeds, names }) {
-      const found = await session.run(feeds, names);
+    async run({ feeds, names, caches }) {
+      const found = await (caches ? held.get(caches.number).runs(feeds, names, caches.length, caches.count) : session.run(feeds, names));
       return Object.entries(found).map(([name, { type, data, dims }]) => [name, type, data, dims]);
+    },
+    async caches({ batch }) {
+      held.set(++count, await session.caches(batch));
+      return count;
+    },
+    async leave({ number }) {
+      await held.get(number).release();
+      held.delete(number);
     },
     release: async () => session.release(),
   };

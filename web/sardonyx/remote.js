@@ -112,7 +112,19 @@ class RemoteSession {
   }
 
   /** The outputs by name for tensors by input name; runs one after another. */
-  async run(feeds, names) {
+  run(feeds, names) {
+    return this.ran(feeds, names);
+  }
+
+  /** A conversation whose keys and values stay in the worker, if the bundle was compiled with `--caches`. */
+  async caches(batch = 1) {
+    const { Conversation } = await import("./caches.js");
+    const number = await this.ask("caches", { batch });
+    const runs = (feeds, names, length, count) => this.ran(feeds, names, { number, length, count });
+    return new Conversation(runs, () => this.host && this.ask("leave", { number }));
+  }
+
+  async ran(feeds, names, caches) {
     if (!this.host) throw new Error("this session was released");
     const isArray = ({ data }) => ArrayBuffer.isView(data);
     const copied = Object.entries(feeds).map(([name, tensor]) => {
@@ -120,7 +132,7 @@ class RemoteSession {
       return [name, tensor && { type, data: isArray(tensor) ? data.slice() : data, dims }];
     });
     const moved = copied.filter(([, tensor]) => tensor && isArray(tensor)).map(([, { data }]) => data.buffer);
-    const found = await this.ask("run", { feeds: Object.fromEntries(copied), names }, moved);
+    const found = await this.ask("run", { feeds: Object.fromEntries(copied), names, caches }, moved);
     return Object.fromEntries(found.map(([name, type, data, dims]) => [name, new Tensor(type, data, dims)]));
   }
 

@@ -77,19 +77,37 @@ class Session {
    * `{ type, dims, buffer }`, with a buffer of their own, and so may inputs be.
    */
   run(feeds, names = this.outputs.map(({ name }) => name), stays = []) {
-    const result = this.last.then(() => this.ran(feeds, names, stays));
+    return this.next(() => this.ran(feeds, names, stays));
+  }
+
+  /** What a function gives once the runs before it are over. */
+  next(find) {
+    const result = this.last.then(find);
     this.last = result.catch(() => {});
     return result;
   }
 
-  async ran(feeds, names, stays) {
+  /** A conversation whose keys and values stay on the device, if the bundle was compiled with `--caches`. */
+  async caches(batch = 1) {
+    const { Caches, Conversation } = await import("./caches.js");
+    const caches = new Caches(this, batch);
+    const runs = (feeds, names, length, count) =>
+      this.next(async () => {
+        const found = await this.ran(feeds, names, [], caches.fed(length, count));
+        caches.length = length + count;
+        return found;
+      });
+    return new Conversation(runs, () => this.next(() => this.device && caches.release()));
+  }
+
+  async ran(feeds, names, stays, held = new Map()) {
     if (!this.graph) throw new Error("this session was released");
     const unknown = names.find((name) => !this.outputs.some((output) => output.name === name));
     if (unknown) throw new Error(`the model has no output ${JSON.stringify(unknown)}; it has ${list(this.outputs)}`);
     const extra = Object.keys(feeds).find((name) => !this.inputs.some((input) => input.name === name));
     if (extra) throw new Error(`the model has no input ${JSON.stringify(extra)}; it has ${list(this.inputs)}`);
     const texts = new Texts(this.strings);
-    const tensors = this.inputs.map((input) => fed(input, feeds[input.name], texts));
+    const tensors = this.inputs.map((input) => held.get(input.name) ?? fed(input, feeds[input.name], texts));
     try {
       return await this.replayed(tensors, names, texts, stays);
     } catch (error) {

@@ -1,5 +1,6 @@
 /** Whether a bundle that was read can be run at all, checked before anything is done with it (Python's `soundness.py`). */
 
+import { OUTSIDE } from "./executor.js";
 import { evaluate, symbolsOf } from "./sizes.js";
 import { isType, product, widthOf } from "./types.js";
 
@@ -98,9 +99,10 @@ function checkPlan({ plan, functions }, codes, weights, outer, depth) {
   const later = new Set(epochs.flatMap(({ halt }) => defines(halt ?? {})));
   for (const { dtype, shape, epoch, beneath, weight, once, elements } of buffers) {
     need(isType(dtype) && isText(weight) && [0, 1].includes(once), `a buffer is ${dtype} ${weight} ${once}`);
-    need(isCount(epoch, weight ? Infinity : epochs.length), `there is no epoch ${epoch}`);
+    const isOutside = epoch === OUTSIDE && !weight;
+    need(isOutside || isCount(epoch, weight ? Infinity : epochs.length), `there is no epoch ${epoch}`);
     sizes(shape, known);
-    sizes([elements], weight ? new Set() : knownIn[epoch]);
+    sizes([elements], weight ? new Set() : knownIn[isOutside ? 0 : epoch]);
     const isAbove = numbers(beneath, buffers.length).every((other) => !other.weight && other.epoch === epoch);
     need(isAbove, "a buffer lies above one of another chunk");
     need(shape.some((size) => later.has(size)) || !shape.every(Number.isInteger) || !(product(shape) > elements), "a buffer has no room");
@@ -160,10 +162,16 @@ function checkPlan({ plan, functions }, codes, weights, outer, depth) {
       if (buffer !== null) same(tensors([buffer], epoch), dtype, name);
       need(buffer !== null || ports === inputs, `${name} lies nowhere`);
       if (ports === outputs || buffer === null) continue;
-      need(!buffers[buffer].weight && buffers[buffer].epoch === 0, `${name} is not there at the start`);
-      same(JSON.stringify(shape), JSON.stringify(buffers[buffer].shape), `the shape of ${name}`);
+      const { weight, epoch: own, shape: stored } = buffers[buffer];
+      need(!weight && own <= 0, `${name} is not there at the start`);
+      const isOther = (size, axis) => JSON.stringify(size) !== JSON.stringify(shape[axis]);
+      const axis = own === OUTSIDE ? stored.findIndex(isOther) : -1;
+      const fed = axis < 0 ? shape : shape.slice(0, -1).with(axis, shape.at(-1));
+      same(JSON.stringify(fed), JSON.stringify(stored), `the shape of ${name}`);
     }
   }
+  const held = new Set(inputs.map(({ buffer }) => buffer));
+  need(buffers.every(({ epoch }, k) => epoch !== OUTSIDE || held.has(k)), "a buffer lies in no chunk, and is no input");
 
   function checkHalt(step, epoch) {
     if (step.do === "read") {

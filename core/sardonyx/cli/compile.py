@@ -10,6 +10,9 @@ Weights are most of what a page loads. --weights float16 rounds them to half the
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
 the outputs are from the model's is told, for random inputs.
 
+--caches adds plans for a decoder whose keys and values, inputs such as past_key_values.0.key with outputs such as
+present.0.key, stay on the device from token to token: InferenceSession.caches, and session.caches in a page.
+
 --site DIR compiles all models in a folder of a web page, each to a bundle beside it, model.onnx.sdx, and writes the
 index by which pages written for onnxruntime-web find them, sardonyx.json. The exit code is 1 where a model cannot be.
 """
@@ -29,7 +32,7 @@ from sardonyx.common.units import nbytes
 
 if TYPE_CHECKING:
     from sardonyx.api.open_inputs import Typical
-    from sardonyx.model.ir import Value
+    from sardonyx.model.ir import Model, Value
     from sardonyx.model.ir.types import DimLike
     from sardonyx.plans.bundle import Bundle
 
@@ -57,6 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["float32", "float16", "int8"],
         help="store large weights in half or a quarter of the bytes, which changes results a little (float32)",
     )
+    parser.add_argument("--caches", action="store_true", help="keep keys and values of a decoder on the device, too")
     parser.add_argument(
         "--no-compress",
         dest="compress",
@@ -112,7 +116,10 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     source = Source(args.model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
     sizes = sizes_of(args.size or ())
-    parts = bundle_of(source, targets, buckets, sizes=sizes, compress=args.compress, weights=args.weights)
+    caches = caches_of(source.read()) if args.caches else {}
+    parts = bundle_of(
+        source, targets, buckets, sizes=sizes, compress=args.compress, weights=args.weights, caches=caches
+    )
     with writing("--output", args.output), replacing(args.output, 0o644) as file:
         file.writelines(parts)
     told = facts(Bundle(args.output.read_bytes()))
@@ -121,6 +128,20 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
 
         told["rounded"] = difference(source.read(), args.model, args.output, buckets[0])
     return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
+
+
+def caches_of(model: Model) -> dict[str, str]:
+    """The inputs of a decoder that outputs add to; InvalidArgument where there are none."""
+    from sardonyx.api.caches import pairs
+    from sardonyx.api.feeds import node_arg
+    from sardonyx.errors import InvalidArgument
+
+    graph = model.graph
+    found = pairs([node_arg(value) for value in graph.inputs], [node_arg(value) for value in graph.outputs])
+    if not found:
+        names = ", ".join(value.name for value in graph.inputs[:REFUSALS])
+        raise InvalidArgument(f"--caches: no input is a cache, as past_key_values.0.key is of present.0.key: {names}")
+    return found
 
 
 def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[str]) -> list[dict[str, Typical]]:
