@@ -151,7 +151,7 @@ def pairs(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg]) -> dict[str, st
     {'past_key_values.0.key': 'present.0.key'}
     """
     made = {each.name for each in outputs}
-    found = {}
+    found: dict[str, str] = {}
     for each in inputs:
         for word in ("past_key_values", "past"):
             name = each.name.replace(word, "present")
