@@ -7,7 +7,14 @@ from PyInstaller.utils.hooks import collect_entry_point, collect_submodules, cop
 
 from sardonyx.providers.registry import GROUP, OURS
 
-APART = ("sardonyx.__main__", "sardonyx.__pyinstaller", "sardonyx.cli", "sardonyx.demo", "sardonyx.web")
+APART = (
+    "sardonyx.__main__",
+    "sardonyx.__pyinstaller",
+    "sardonyx.cli",
+    "sardonyx.demo",
+    "sardonyx.genai",
+    "sardonyx.web",
+)
 """What only some programs import, and then has a hook of its own."""
 
 datas, hiddenimports = collect_entry_point(GROUP)

@@ -8,6 +8,7 @@ EXTRAS = {
     "cli": ("rich", "pillow"),
     "serve": ("flask", "waitress"),
     "tools": ("onnx", "ml_dtypes"),
+    "genai": ("tokenizers", "jinja2", "llguidance"),
 }
 
 

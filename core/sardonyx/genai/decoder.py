@@ -1,0 +1,122 @@
+"""A decoder in use: tokens go in, logits come out, and what it remembers of earlier tokens is kept here alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sardonyx.api.session import InferenceSession
+from sardonyx.errors import InvalidValue
+from sardonyx.genai.ports import CACHE_BRANCH, CACHE_POSITION, KEPT, TYPES, Ports
+
+Array = npt.NDArray[Any]
+
+
+class Decoder:
+    """The network with its memory of rows of tokens, each position of which is a slot, padding included.
+
+    `given` are inputs that are the same in all runs, as an encoder's results, by their names.
+    """
+
+    def __init__(self, session: InferenceSession, ports: Ports, rows: int, given: Mapping[str, Array]) -> None:
+        missing = [name for name in ports.unknown if name not in given]
+        if missing:
+            raise InvalidValue(
+                f"nothing tells what input {missing[0]!r} takes; Generator.set_model_input gives it, before any tokens"
+            )
+        self.length = 0
+        self.fed: dict[str, Array] = {}
+        self.results: dict[str, Array] = {}
+        self._session = session
+        self._ports = ports
+        self._given = dict(given)
+        self._tokens = np.zeros((rows, 0), np.int64)
+        self._positions = np.zeros((rows, 0), np.int64)
+        self._past = {each.input: each.empty(rows) for each in ports.past if each.input not in given}
+
+    def run(self, tokens: Array, positions: Array, mask: Array, last: Array | None = None) -> Array:
+        """The logits [rows, vocabulary] after new tokens [rows, S] at these positions, as float32.
+
+        `mask` [rows, length + S] has 0 for slots that hold no token. `last` has for each row which of the S the logits
+        are wanted of; it is the last one without it.
+        """
+        start = self.length
+        if not self._ports.past:  # nothing is remembered: everything is run again
+            tokens = self._tokens = np.concatenate([self._tokens, tokens], axis=1)
+            positions = self._positions = np.concatenate([self._positions, positions], axis=1)
+            last = None if last is None else last + start
+            start = 0
+        self.fed = self._feeds(tokens, positions, mask, start, last is None)
+        names = [self._ports.logits, *(each.output for each in self._ports.past if each.output)]
+        self.results = dict(zip(names, self._session.run(names, self.fed), strict=True))
+        for each in self._ports.past:
+            if each.input in self._past and each.output and not (each.cross and start):
+                self._past[each.input] = self.results[each.output]
+        self.length = mask.shape[1]
+        return self._wanted(self.results[self._ports.logits], tokens.shape[1], last)
+
+    def rewind(self, length: int) -> None:
+        """Forget the slots from `length` on."""
+        self.length = length
+        self._tokens, self._positions = self._tokens[:, :length], self._positions[:, :length]
+        for each in self._ports.past:
+            if each.input in self._past and not (each.cross and length):
+                array = self._past[each.input]
+                self._past[each.input] = array.take(range(min(length, array.shape[each.time])), axis=each.time)
+
+    def select(self, rows: Sequence[int] | Array) -> None:
+        """Go on with these rows, in this order; a row may be there several times, or not at all."""
+        chosen = np.asarray(rows)
+        self._tokens, self._positions = self._tokens[chosen], self._positions[chosen]
+        for each in self._ports.past:
+            if each.input in self._past:
+                self._past[each.input] = self._past[each.input].take(chosen, axis=each.rows)
+        rows_of = {each.input: each.rows for each in self._ports.past} | {
+            name: 0 for name in (self._ports.encoded, self._ports.encoded_mask) if name
+        }
+        for name in rows_of.keys() & self._given.keys():
+            self._given[name] = self._given[name].take(chosen, axis=rows_of[name])
+
+    def _feeds(self, tokens: Array, positions: Array, mask: Array, start: int, only_last: bool) -> dict[str, Array]:
+        ports = self._ports
+        found = {**self._given, **self._past, ports.ids: tokens}
+        if ports.mask:
+            found[ports.mask] = mask
+        if ports.positions:
+            found[ports.positions] = np.broadcast_to(
+                positions, (*(3,) * (ports.ranks[ports.positions] - 2), *positions.shape)
+            )
+        for name in ports.known:
+            found[name] = _counted(name, start, tokens, only_last)
+            if ports.ranks[name] == 1:
+                found[name] = found[name].reshape(-1)
+        return {name: np.ascontiguousarray(value, ports.dtypes.get(name)) for name, value in found.items()}
+
+    def _wanted(self, logits: Array, count: int, last: Array | None) -> Array:
+        """Of all logits that a run gave, those of the wanted positions."""
+        if logits.ndim == 2:
+            logits = logits[:, None]
+        if last is None or (logits.shape[1] == 1 and count == 1):
+            return logits[:, -1].astype(np.float32)
+        if logits.shape[1] != count:
+            raise InvalidValue(
+                "the model gives the logits of the last position alone: prompts of a batch must have the same length"
+            )
+        return logits[np.arange(len(logits)), last].astype(np.float32)
+
+
+def _counted(name: str, start: int, tokens: Array, only_last: bool) -> Array:
+    """What an input takes that follows from how many tokens there are, `start` of them from earlier runs."""
+    count = tokens.shape[1]
+    if name in KEPT:
+        return np.array(1 if only_last else 0)
+    if name == CACHE_BRANCH:
+        return np.array(start > 0)
+    if name == CACHE_POSITION:
+        return np.arange(start, start + count)
+    if name == TYPES:
+        return np.zeros_like(tokens)
+    return np.array({"past": start, "total": start + count, "current": count}[name.partition("_")[0]])

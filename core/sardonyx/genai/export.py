@@ -1,0 +1,115 @@
+"""What the files of an export tell of a model that has no `genai_config.json`, laid out as that would be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from sardonyx.errors import InvalidValue, NoSuchFile
+from sardonyx.genai import gguf
+
+SUFFIXES = (".onnx", ".sdx", ".ort")
+ENCODER = ("encoder_model", "encoder")
+DECODER = ("model", "decoder_model_merged", "decoder_model", "decoder")
+"""What exporters call files, the likeliest first."""
+CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", "max_seq_len", "seq_length")
+_IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
+
+
+def described(path: Path) -> dict[str, Any]:
+    """The configuration of an export: a folder, or the file of a decoder.
+
+    `config.json` and `generation_config.json` tell most, or else a `.gguf` that lies beside. What they do not tell, as
+    the names of inputs, is read from the model when it is loaded.
+    """
+    folder = path if path.is_dir() else path.parent
+    model: dict[str, Any] = {"decoder": {"filename": _name(path, folder, DECODER)}}
+    beside = (folder / model["decoder"]["filename"]).parent
+    encoders = [file for name in ENCODER for file in _files(beside, name)]
+    if encoders and path not in encoders:
+        model["encoder"] = {"filename": str(encoders[0].relative_to(folder))}
+    told = {name: read_json(folder / name) for name in ("config.json", "generation_config.json")}
+    if (metadata := gguf_beside(path)) is not None:
+        _from_gguf(gguf.read(metadata), model)
+    _from_json(told["config.json"], model)
+    _from_json(told["generation_config.json"], model)
+    return {"model": model, "search": {}}
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a file, empty where there is none; InvalidValue where it is no JSON."""
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        raise InvalidValue(f"{path} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise InvalidValue(f"{path} holds no JSON object")
+    return found
+
+
+def gguf_beside(path: Path) -> Path | None:
+    """The `.gguf` file that lies in a folder, or beside a file: that of its name, or the only one."""
+    folder = path if path.is_dir() else path.parent
+    found = sorted(folder.glob("*.gguf"))
+    same = [each for each in found if each.stem == path.stem]
+    return same[0] if same else found[0] if len(found) == 1 else None
+
+
+def _from_json(told: Mapping[str, Any], model: dict[str, Any]) -> None:
+    """Take over what a `config.json` says, or the part of it about text."""
+    text = told.get("text_config") if isinstance(told.get("text_config"), dict) else {}
+    told = {**(text or {}), **told}
+    if told.get("model_type"):
+        model["type"] = told["model_type"]
+    for name in (*_IDS, "vocab_size"):
+        if told.get(name) is not None:
+            model[name] = told[name]
+    lengths = [told[name] for name in CONTEXT if told.get(name)]
+    if lengths:
+        model["context_length"] = lengths[0]
+
+
+def _from_gguf(told: Mapping[str, Any], model: dict[str, Any]) -> None:
+    """Take over what the metadata of a GGUF file says."""
+    kind = told.get("general.architecture", "")
+    model["type"] = kind
+    model["vocab_size"] = len(told.get("tokenizer.ggml.tokens", ()))
+    for name, key in (("bos", "bos"), ("eos", "eos"), ("pad", "padding")):
+        if f"tokenizer.ggml.{key}_token_id" in told:
+            model[f"{name}_token_id"] = told[f"tokenizer.ggml.{key}_token_id"]
+    if f"{kind}.context_length" in told:
+        model["context_length"] = told[f"{kind}.context_length"]
+
+
+def _name(path: Path, folder: Path, names: tuple[str, ...]) -> str:
+    """The file of a decoder, as a path within the folder."""
+    if path.is_file():
+        if path.suffix not in SUFFIXES:
+            raise InvalidValue(f"{path} is no model; its name should end in {', '.join(SUFFIXES)}")
+        return path.name
+    for place in (folder, folder / "onnx"):
+        for name in names:
+            for file in _files(place, name):
+                return str(file.relative_to(folder))
+    others = [file for suffix in SUFFIXES for file in sorted(folder.glob(f"*{suffix}"))]
+    if len(others) == 1:
+        return others[0].name
+    if others:
+        raise NoSuchFile(
+            f"{folder} has {', '.join(file.name for file in others)}, and nothing says which one is the decoder; "
+            "give the path of that file"
+        )
+    raise NoSuchFile(f"{folder} has no {names[0]}.onnx, neither there nor in onnx/, and no genai_config.json names one")
+
+
+def _files(place: Path, name: str) -> Iterator[Path]:
+    """Files of this name, the plain one before those of other precisions, as `model_q4.onnx`."""
+    for suffix in SUFFIXES:
+        if (place / f"{name}{suffix}").exists():
+            yield place / f"{name}{suffix}"
+    for suffix in SUFFIXES:
+        yield from sorted(place.glob(f"{name}_*{suffix}"))

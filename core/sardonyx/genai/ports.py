@@ -1,0 +1,183 @@
+"""What the inputs and outputs of a decoder are for, as their names and shapes tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from sardonyx.api.options import NodeArg
+from sardonyx.common.record import field, record
+from sardonyx.errors import InvalidValue
+
+IDS, MASK, POSITIONS, LOGITS = "input_ids", "attention_mask", "position_ids", "logits"
+ENCODED, ENCODED_MASK = "encoder_hidden_states", "encoder_attention_mask"
+OTHERS = {
+    IDS: ("decoder_input_ids", "tokens", "token_ids"),
+    MASK: ("decoder_attention_mask",),
+    POSITIONS: ("decoder_position_ids", "positions"),
+    ENCODED: ("encoder_outputs", "encoder_output", "hidden_states"),
+    ENCODED_MASK: (),
+    LOGITS: ("lm_logits", "prediction_scores"),
+}
+"""Other names of the same."""
+LENGTHS = ("past_sequence_length", "past_seq_len", "total_sequence_length", "total_seq_len", "current_sequence_length")
+KEPT = ("num_logits_to_keep", "logits_to_keep")
+CACHE_BRANCH, CACHE_POSITION, TYPES = "use_cache_branch", "cache_position", "token_type_ids"
+KNOWN = (*LENGTHS, *KEPT, CACHE_BRANCH, CACHE_POSITION, TYPES)
+"""Inputs that follow from how many tokens there are."""
+_PAST = re.compile(r"past|cache|state", re.IGNORECASE)
+_CROSS = re.compile(r"encoder|cross", re.IGNORECASE)
+_DTYPES = {"float": "float32", "double": "float64"}
+
+
+@record(frozen=True)
+class Past:
+    """A tensor that a run leaves for the next one: what it comes in as, and goes out as."""
+
+    input: str
+    output: str
+    dtype: np.dtype[Any]
+    shape: tuple[int | None, ...]
+    cross: bool = False
+    """Whether it is of the encoder, and the same in all runs."""
+
+    @property
+    def rows(self) -> int:
+        """The axis of the batch."""
+        return 1 if len(self.shape) == 5 else 0
+
+    @property
+    def time(self) -> int:
+        """The axis of tokens."""
+        if len(self.shape) == 5:
+            return 3
+        return 1 if self.shape[1] is None and self.shape[2] is not None else 2
+
+    def empty(self, rows: int) -> np.ndarray:
+        """What is fed before there is any token."""
+        sizes = [size or 0 for size in self.shape]
+        sizes[self.rows], sizes[self.time] = rows, 0
+        return np.zeros(sizes, self.dtype)
+
+
+@record(frozen=True)
+class Ports:
+    """The inputs and outputs of a decoder by what they are for; what it does not have is None."""
+
+    ids: str
+    logits: str
+    mask: str | None = None
+    positions: str | None = None
+    encoded: str | None = None
+    encoded_mask: str | None = None
+    past: tuple[Past, ...] = ()
+    dtypes: Mapping[str, np.dtype[Any]] = field(default_factory=dict)
+    ranks: Mapping[str, int] = field(default_factory=dict)
+    known: tuple[str, ...] = ()
+    """Those of `KNOWN` that there are."""
+    unknown: tuple[str, ...] = ()
+    """Inputs that a caller must give."""
+    vocabulary: int = 0
+    """How many tokens there are, 0 where the model does not say."""
+    last_only: bool = False
+    """Whether the logits are those of the last position, as far as the model says."""
+
+
+def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], names: Mapping[str, Any]) -> Ports:
+    """What inputs and outputs are for; `names` are the parts `inputs` and `outputs` of a genai configuration.
+
+    Raises InvalidValue, with the names that there are, where something cannot be told.
+    """
+    given, made = {each.name: each for each in inputs}, {each.name: each for each in outputs}
+    wanted = {**names.get("inputs", {}), **names.get("outputs", {})}
+    ids = _named(IDS, given, wanted)
+    if ids is None:
+        raise InvalidValue(
+            f"none of the model's inputs takes tokens: {_listed(given)}; {IDS} is its usual name, and another one is "
+            'said in genai_config.json as {"model": {"decoder": {"inputs": {"input_ids": NAME}}}}'
+        )
+    logits = _named(LOGITS, made, wanted)
+    if logits is None:
+        raise InvalidValue(f"none of the model's outputs is called {LOGITS}: {_listed(made)}")
+    single = {name: _named(name, given, wanted) for name in (MASK, POSITIONS, ENCODED, ENCODED_MASK)}
+    past = tuple(_past(given, made, wanted))
+    taken = {ids, *single.values(), *(each.input for each in past)}
+    rest = [name for name in given if name not in taken]
+    shape = made[logits].shape or []
+    return Ports(
+        ids,
+        logits,
+        single[MASK],
+        single[POSITIONS],
+        single[ENCODED],
+        single[ENCODED_MASK],
+        past,
+        {name: _dtype(each) for name, each in given.items()},
+        {name: len(each.shape or ()) for name, each in given.items()},
+        tuple(name for name in rest if name in KNOWN),
+        tuple(name for name in rest if name not in KNOWN),
+        shape[-1] if shape and isinstance(shape[-1], int) else 0,
+        len(shape) == 2 or (len(shape) == 3 and shape[1] == 1),
+    )
+
+
+def _named(name: str, ports: Mapping[str, NodeArg], wanted: Mapping[str, Any]) -> str | None:
+    """What the model calls it."""
+    for each in (wanted.get(name), name, *OTHERS[name]):
+        if each in ports:
+            return str(each)
+    return None
+
+
+def _past(given: Mapping[str, NodeArg], made: Mapping[str, NodeArg], wanted: Mapping[str, Any]) -> list[Past]:
+    """The tensors that go from run to run, in the order of the inputs."""
+    templates = {
+        wanted[f"past_{kind}"]: wanted.get(f"present_{kind}", "") for kind in _KINDS if f"past_{kind}" in wanted
+    }
+    found = []
+    for name, port in given.items():
+        number = re.search(r"\d+", name)
+        if not number or not _PAST.search(name) or name in KNOWN:
+            continue
+        said = [
+            there.replace("%d", number[0]) for here, there in templates.items() if here.replace("%d", number[0]) == name
+        ]
+        output = next((each for each in (*said, *_outputs(name)) if each in made), "")
+        cross = bool(_CROSS.search(name))
+        if not output and not cross:
+            raise InvalidValue(f"no output is what input {name!r} takes in the next run: {_listed(made)}")
+        shape = tuple(size if isinstance(size, int) else None for size in port.shape or ())
+        if len(shape) not in (4, 5):
+            raise InvalidValue(f"input {name!r} has {len(shape)} axes; keys and values have 4, and both together 5")
+        found.append(Past(name, output, _dtype(port), shape, cross))
+    return found
+
+
+_KINDS = ("key_names", "value_names", "names")
+
+
+def _outputs(name: str) -> list[str]:
+    """What the output may be called that becomes this input.
+
+    >>> _outputs("past_key_values.0.key")[:2], _outputs("past_0")[0]
+    (['present.0.key', 'present_key_values.0.key'], 'present_0')
+    """
+    swapped = [name.replace(word, "present") for word in ("past_key_values", "past") if word in name]
+    return [*swapped, f"{name}_out", f"out_{name}", f"new_{name}"]
+
+
+def _dtype(port: NodeArg) -> np.dtype[Any]:
+    """The type of a port's elements."""
+    kind = port.type.removeprefix("tensor(").removesuffix(")")
+    try:
+        return np.dtype(_DTYPES.get(kind, kind))
+    except TypeError:
+        raise InvalidValue(f"input {port.name!r} is a {port.type}, which NumPy lacks") from None
+
+
+def _listed(ports: Mapping[str, NodeArg]) -> str:
+    names = list(ports)
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
