@@ -24,12 +24,16 @@ FEW = 64
 
 
 class Cache:
-    """A tensor of a growing size along `axis`, which `output` adds to; it lies on a device, with room behind it."""
+    """A tensor of a growing size along `axis`, which `output` adds to; it lies on a device, with room behind it. Rows
+    of a batch are along the axis `batch`."""
 
-    def __init__(self, device: Device, output: str, element: DType, shape: Sequence[int], axis: int) -> None:
+    def __init__(
+        self, device: Device, output: str, element: DType, shape: Sequence[int], axis: int, batch: int
+    ) -> None:
         self.output = output
         self.element = element
         self.axis = axis
+        self.batch = batch
         self._device = device
         self._shape = list(shape)
         self._chunk: Any = None
@@ -96,6 +100,7 @@ class Caches:
         runner.providers.open()
         device = runner.providers.devices[0]
         self._runner = runner
+        self.rows = batch
         self._caches = {past: _cache(device, inputs, outputs, past, output, batch) for past, output in pairs.items()}
         self.length = 0
         self.reserve(FEW)
@@ -135,7 +140,12 @@ class Caches:
     def select(self, rows: Sequence[int]) -> None:
         """Have these rows of the batch, each as often as it is named."""
         for cache in self._caches.values():
-            cache.put(cache.array(self.length)[list(rows)], cache.room)
+            cache.put(cache.array(self.length).take(rows, axis=cache.batch), cache.room)
+        self.rows = len(rows)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What there is, by the names of the inputs."""
+        return {name: cache.array(self.length) for name, cache in self._caches.items()}
 
     def free(self) -> None:
         """Give the memory back; the caches are of no use any more."""
@@ -180,6 +190,7 @@ def _cache(
 ) -> Cache:
     """An empty cache for an input, to which an output adds."""
     before, axis = growing(inputs, outputs, past, output)
+    rows = next((k for k, size in enumerate(before.shape) if k != axis and not isinstance(size, int)), 0)
     shape = [size if isinstance(size, int) else batch for size in before.shape]
     shape[axis] = 0
-    return Cache(device, output, dtypes.by_name(before.type.removeprefix("tensor(").rstrip(")")), shape, axis)
+    return Cache(device, output, dtypes.by_name(before.type.removeprefix("tensor(").rstrip(")")), shape, axis, rows)

@@ -222,6 +222,13 @@ class SessionOptions:
         for name, buffer, length in zip(names, buffers, lengths, strict=True):
             self._changes.files[name] = memoryview(buffer).cast("B")[: int(length)]
 
+    def choose_rows(self, output: str, positions: str) -> None:
+        """Have an output [B, S, ...] give one row of each entry of the batch, [B, 1, ...], and compute no others.
+
+        `positions` is a new input, int64 [B]: the numbers of the rows. A model without such an output stays as it is.
+        """
+        self._changes.rows[output] = positions
+
     # ---- providers
 
     def add_provider(self, name: str, options: Mapping[str, str]) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sardonyx.api.session import InferenceSession
-from sardonyx.errors import InvalidValue
+from sardonyx.errors import InvalidArgument, InvalidValue
+from sardonyx.genai.memory import Arrays, OnDevice, fits
 from sardonyx.genai.ports import CACHE_BRANCH, CACHE_POSITION, KEPT, TYPES, Ports
 
 Array = npt.NDArray[Any]
@@ -35,7 +36,13 @@ class Decoder:
         self._given = dict(given)
         self._tokens = np.zeros((rows, 0), np.int64)
         self._positions = np.zeros((rows, 0), np.int64)
-        self._past = {each.input: each.empty(rows) for each in ports.past if each.input not in given}
+        self._memory: Arrays | OnDevice = (
+            OnDevice(session, ports.past, rows)
+            if fits(ports.past, given)
+            else Arrays(
+                session, ports.past, {each.input: each.empty(rows) for each in ports.past if each.input not in given}
+            )
+        )
 
     def run(self, tokens: Array, positions: Array, mask: Array, last: Array | None = None) -> Array:
         """The logits [rows, vocabulary] after new tokens [rows, S] at these positions, as float32.
@@ -50,30 +57,38 @@ class Decoder:
             last = None if last is None else last + start
             start = 0
         self.fed = self._feeds(tokens, positions, mask, start, last is None)
-        names = [self._ports.logits, *(each.output for each in self._ports.past if each.output)]
-        self.results = dict(zip(names, self._session.run(names, self.fed), strict=True))
-        for each in self._ports.past:
-            if each.input in self._past and each.output and not (each.cross and start):
-                self._past[each.input] = self.results[each.output]
+        logits = self._ran(tokens.shape[1])
+        self.results = {self._ports.logits: logits}
         self.length = mask.shape[1]
-        return self._wanted(self.results[self._ports.logits], tokens.shape[1], last)
+        return self._wanted(logits, tokens.shape[1], last)
+
+    def _ran(self, count: int) -> Array:
+        """The logits for what is fed, with all keys and values as arrays from now on if they cannot stay in caches."""
+        try:
+            return self._memory.run(self._ports.logits, self.fed, count)
+        except InvalidArgument:
+            if isinstance(self._memory, Arrays):
+                raise
+        self._memory = Arrays(self._session, self._ports.past, self._memory.arrays)
+        return self._memory.run(self._ports.logits, self.fed, count)
+
+    @property
+    def past(self) -> dict[str, Array]:
+        """Keys and values of the tokens so far, by the names of inputs and of outputs."""
+        arrays = self._memory.arrays
+        return arrays | {each.output: arrays[each.input] for each in self._ports.past if each.input in arrays}
 
     def rewind(self, length: int) -> None:
         """Forget the slots from `length` on."""
         self.length = length
         self._tokens, self._positions = self._tokens[:, :length], self._positions[:, :length]
-        for each in self._ports.past:
-            if each.input in self._past and not (each.cross and length):
-                array = self._past[each.input]
-                self._past[each.input] = array.take(range(min(length, array.shape[each.time])), axis=each.time)
+        self._memory.rewind(length)
 
     def select(self, rows: Sequence[int] | Array) -> None:
         """Go on with these rows, in this order; a row may be there several times, or not at all."""
         chosen = np.asarray(rows)
         self._tokens, self._positions = self._tokens[chosen], self._positions[chosen]
-        for each in self._ports.past:
-            if each.input in self._past:
-                self._past[each.input] = self._past[each.input].take(chosen, axis=each.rows)
+        self._memory.select(chosen)
         rows_of = {each.input: each.rows for each in self._ports.past} | {
             name: 0 for name in (self._ports.encoded, self._ports.encoded_mask) if name
         }
@@ -82,7 +97,7 @@ class Decoder:
 
     def _feeds(self, tokens: Array, positions: Array, mask: Array, start: int, only_last: bool) -> dict[str, Array]:
         ports = self._ports
-        found = {**self._given, **self._past, ports.ids: tokens}
+        found = {**self._given, ports.ids: tokens}
         if ports.mask:
             found[ports.mask] = mask
         if ports.positions:

@@ -159,11 +159,11 @@ class Generator:
 
     def get_input(self, name: str) -> Array:
         """What the decoder was fed in its last run."""
-        return self._port(name, self._decoder.fed if self._decoder else {}, "fed")
+        return self._port(name, {**self._decoder.fed, **self._decoder.past} if self._decoder else {}, "fed")
 
     def get_output(self, name: str) -> Array:
         """What the decoder gave in its last run."""
-        return self._port(name, self._decoder.results if self._decoder else {}, "given")
+        return self._port(name, {**self._decoder.past, **self._decoder.results} if self._decoder else {}, "given")
 
     # ---- what is not here
 

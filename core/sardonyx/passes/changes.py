@@ -13,22 +13,25 @@ from sardonyx.common.convert import inward
 from sardonyx.common.record import field, record, replace
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Graph, Model, OptionalType, SequenceType, Tensor, TensorType, Value, ValueType
+from sardonyx.passes.rows import choose_rows
 
 
 @record
 class ModelChanges:
-    """What a session changes in a model that it was given: sizes of dimensions, initializers, data files."""
+    """What a session changes in a model that it was given: sizes of dimensions, initializers, data files, and outputs
+    of which rows are chosen, each by the input that numbers them."""
 
     names: dict[str, int] = field(default_factory=dict)
     denotations: dict[str, int] = field(default_factory=dict)
     initializers: dict[str, Any] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)
+    rows: dict[str, str] = field(default_factory=dict)
 
     def key(self) -> list[Any] | None:
         """A key that is equal for equal changes; None where arrays or files are among them."""
         if self.initializers or self.files:
             return None
-        return [sorted(self.names.items()), sorted(self.denotations.items())]
+        return [sorted(self.names.items()), sorted(self.denotations.items()), sorted(self.rows.items())]
 
 
 def change(model: Model, changes: ModelChanges) -> Model:
@@ -41,6 +44,8 @@ def change(model: Model, changes: ModelChanges) -> Model:
     for value in model.graph.initializers:
         if value.name in changes.initializers and value.constant is not None:
             value.constant = _replaced(value, value.constant, changes.initializers[value.name])
+    for output, positions in changes.rows.items():
+        choose_rows(model, output, positions)
     return model
 
 

@@ -1,0 +1,77 @@
+"""What a decoder remembers of the tokens so far: in caches on the device, or where a model has none, in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sardonyx.api.session import InferenceSession
+from sardonyx.genai.ports import Past
+
+Array = npt.NDArray[Any]
+
+
+class Arrays:
+    """Keys and values that each run is fed, and gives anew."""
+
+    def __init__(self, session: InferenceSession, past: Sequence[Past], arrays: Mapping[str, Array]) -> None:
+        self.arrays = dict(arrays)
+        self._session = session
+        self._past = [each for each in past if each.input in arrays]
+
+    def run(self, output: str, feeds: Mapping[str, Array], count: int) -> Array:
+        """An output for what is fed beside them."""
+        kept = [each for each in self._past if each.output]
+        found: Array
+        found, *arrays = self._session.run([output, *(each.output for each in kept)], {**feeds, **self.arrays})
+        for each, array in zip(kept, arrays, strict=True):
+            if not (each.cross and self.arrays[each.input].shape[each.time]):
+                self.arrays[each.input] = array
+        return found
+
+    def rewind(self, length: int) -> None:
+        """Have the first tokens alone."""
+        for each in self._past:
+            if not (each.cross and length):
+                array = self.arrays[each.input]
+                self.arrays[each.input] = array.take(range(min(length, array.shape[each.time])), axis=each.time)
+
+    def select(self, rows: Array) -> None:
+        """Have these rows."""
+        for each in self._past:
+            self.arrays[each.input] = self.arrays[each.input].take(rows, axis=each.rows)
+
+
+class OnDevice:
+    """Keys and values that lie on the device, where each run adds to them."""
+
+    def __init__(self, session: InferenceSession, past: Sequence[Past], rows: int) -> None:
+        self._caches = session.caches({each.input: each.output for each in past}, rows)
+
+    def run(self, output: str, feeds: Mapping[str, Array], count: int) -> Array:
+        """An output for what is fed beside them, which are longer by `count` tokens then."""
+        found: Array
+        (found,) = self._caches.run([output], feeds, count)
+        return found
+
+    def rewind(self, length: int) -> None:
+        """Have the first tokens alone."""
+        self._caches.rewind(length)
+
+    def select(self, rows: Array) -> None:
+        """Have these rows."""
+        if not np.array_equal(rows, np.arange(self._caches.rows)):
+            self._caches.select(rows.tolist())
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """All that lies there."""
+        return self._caches.arrays()
+
+
+def fits(past: Sequence[Past], given: Mapping[str, Any]) -> bool:
+    """Whether a model's keys and values can lie on the device: each has an output, and none is of an encoder."""
+    return bool(past) and all(each.output and not each.cross and each.input not in given for each in past)
