@@ -1,57 +1,65 @@
-"""Standing in for onnxruntime: packages that import it run unchanged on this one.
+"""Standing in for onnxruntime and onnxruntime-genai: packages that import them run unchanged on this one.
 
     import sardonyx.compat
 
     sardonyx.compat.install()
     import rapidocr_onnxruntime  # imports onnxruntime, and finds Sardonyx
 
-In Pyodide call it before `micropip.install`, which then takes onnxruntime for installed.
+In Pyodide call it before `micropip.install`, which then takes both for installed.
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.metadata import Distribution, DistributionFinder
 from types import ModuleType
 from typing import Any
 
-import sardonyx
-from sardonyx.version import ONNXRUNTIME
+from sardonyx.version import GENAI, ONNXRUNTIME
 
-NAME = "onnxruntime"
+OWN = {"onnxruntime": "sardonyx", "onnxruntime_genai": "sardonyx.genai"}
+"""The modules that this package stands in for, and what has their names here."""
+PACKAGES = {
+    **{f"onnxruntime.{name}": f"sardonyx.api.{name}" for name in ("backend", "capi", "datasets")},
+    "onnxruntime_genai.onnxruntime_genai": "sardonyx.genai",
+}
+"""The packages inside them that this one has, and where."""
 
 
 class _Metadata(Distribution):
     """What `importlib.metadata` tells of a package of this name."""
 
-    def __init__(self, version: str) -> None:
-        self._version = version
+    def __init__(self, name: str, version: str) -> None:
+        self._name, self._version = name, version
 
     def read_text(self, filename: str) -> str | None:
         """The text of METADATA; None for other files."""
         if filename != "METADATA":
             return None
-        return f"Metadata-Version: 2.1\nName: {NAME}\nVersion: {self._version}\nSummary: Sardonyx stands in for it\n"
+        return (
+            f"Metadata-Version: 2.1\nName: {self._name}\nVersion: {self._version}\nSummary: Sardonyx stands in for it\n"
+        )
 
     def locate_file(self, path: Any) -> Any:
-        raise FileNotFoundError(f"{NAME} is not installed; Sardonyx stands in for it")
+        raise FileNotFoundError(f"{self._name} is not installed; Sardonyx stands in for it")
 
 
 class _Finder(MetaPathFinder, Loader):
-    """Finds `onnxruntime`, its modules where this package has one of that name, and its metadata."""
+    """Finds the modules of `OWN`, those in them where this package has one of that name, and their metadata."""
 
-    def __init__(self, version: str) -> None:
-        self.version = version
+    def __init__(self, versions: Mapping[str, str]) -> None:
+        self.versions = versions
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if fullname == NAME:
+        if fullname in OWN:
             return ModuleSpec(fullname, self, is_package=True)
         own = _own(fullname)
         if own is None:
@@ -60,7 +68,7 @@ class _Finder(MetaPathFinder, Loader):
         return found and ModuleSpec(fullname, self, is_package=found.submodule_search_locations is not None)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        return _Facade(spec.name, self.version) if spec.name == NAME else None
+        return _Facade(spec.name, self.versions[spec.name]) if spec.name in OWN else None
 
     def exec_module(self, module: ModuleType) -> None:
         own = _own(module.__name__)
@@ -69,69 +77,81 @@ class _Finder(MetaPathFinder, Loader):
 
     def find_distributions(self, context: Any = None) -> Iterator[Distribution]:
         context = context or DistributionFinder.Context()
-        if context.name in (None, NAME):
-            yield _Metadata(self.version)
+        for module, version in self.versions.items():
+            if context.name is None or _distribution(context.name) == _distribution(module):
+                yield _Metadata(_distribution(module), version)
+
+
+def _distribution(name: str) -> str:
+    """A name as package indexes have it.
+
+    >>> _distribution("onnxruntime_genai")
+    'onnxruntime-genai'
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _own(fullname: str) -> str | None:
-    """The module of this package that stands for one of onnxruntime's."""
+    """The module of this package that stands for one of theirs."""
     package, _, rest = fullname.partition(".")
     first, _, inside = rest.partition(".")
-    if package != NAME or first not in PACKAGES:
+    found = PACKAGES.get(f"{package}.{first}")
+    if found is None:
         return None
-    own = f"{PACKAGES[first]}.{inside}" if inside else PACKAGES[first]
+    own = f"{found}.{inside}" if inside else found
     try:
         return own if importlib.util.find_spec(own) else None
     except ModuleNotFoundError:
         return None
 
 
-PACKAGES = {name: f"sardonyx.api.{name}" for name in ("backend", "capi", "datasets")}
-"""The packages inside onnxruntime that this one has, and where."""
-
-
 class _Facade(ModuleType):
-    """The module `onnxruntime`: this package's names, and onnxruntime's version."""
+    """A module that is stood in for: this package's names, and the other's version."""
 
     def __init__(self, name: str, version: str) -> None:
-        super().__init__(name, "Sardonyx, standing in for onnxruntime.")
+        super().__init__(name, f"Sardonyx, standing in for {name}.")
         self.__version__ = self.version = version
         self.__author__ = "Microsoft"
-        self.package_name, self.cuda_version, self.import_capi_exception = NAME, "", None
+        self.__id__ = self.package_name = _distribution(name)
+        self.cuda_version, self.import_capi_exception = "", None
         self.__path__: list[str] = []
         self.get_version_string = lambda: version
 
     def __getattr__(self, name: str) -> Any:
+        module = self.__name__
         if name == "onnxruntime_validation":
-            return importlib.import_module(f"{NAME}.capi.{name}")
-        if name in PACKAGES and _own(f"{NAME}.{name}"):
-            return importlib.import_module(f"{NAME}.{name}")
+            return importlib.import_module(f"{module}.capi.{name}")
+        if _own(f"{module}.{name}"):
+            return importlib.import_module(f"{module}.{name}")
         try:
-            return getattr(sardonyx, name)
+            return getattr(importlib.import_module(OWN[module]), name)
         except AttributeError:
-            raise AttributeError(f"module {NAME!r}, for which Sardonyx stands in, has no attribute {name!r}") from None
+            raise AttributeError(
+                f"module {module!r}, for which Sardonyx stands in, has no attribute {name!r}"
+            ) from None
 
     def __dir__(self) -> list[str]:
-        return sorted({*dir(sardonyx), *super().__dir__()})
+        return sorted({*dir(importlib.import_module(OWN[self.__name__])), *super().__dir__()})
 
 
 _installed: _Finder | None = None
 _replaced: dict[str, ModuleType] = {}
 
 
-def install(version: str = ONNXRUNTIME) -> None:
-    """Let `import onnxruntime` find this package, which says that it is that version of onnxruntime.
+def install(version: str = ONNXRUNTIME, genai: str = GENAI) -> None:
+    """Let `import onnxruntime` and `import onnxruntime_genai` find this package, which says that it is these versions.
 
-    A package of that name that is installed, or was imported, is hidden until `uninstall`; who imported it keeps it. In
-    Pyodide micropip is told that onnxruntime is installed.
+    Packages of those names that are installed, or were imported, are hidden until `uninstall`; who imported one keeps
+    it. In Pyodide micropip is told that both are installed.
     """
     global _installed
     uninstall()
-    _tell_micropip(version)  # puts a finder of its own first
+    versions = dict(zip(OWN, (version, genai)))
+    _tell_micropip(versions)  # puts a finder of its own first
     _replaced.update(_take_modules())
-    _installed = _Finder(version)
+    _installed = _Finder(versions)
     sys.meta_path.insert(0, _installed)
-    importlib.import_module(NAME)
+    importlib.import_module("onnxruntime")
 
 
 def uninstall() -> None:
@@ -148,18 +168,19 @@ def uninstall() -> None:
 
 
 def _take_modules() -> dict[str, ModuleType]:
-    """Remove the modules of onnxruntime from those that were imported."""
-    names = [name for name in sys.modules if name.partition(".")[0] == NAME]
+    """Remove the modules that are stood in for from those that were imported."""
+    names = [name for name in sys.modules if name.partition(".")[0] in OWN]
     return {name: sys.modules.pop(name) for name in names}
 
 
-def _tell_micropip(version: str | None) -> None:
-    """Have micropip take onnxruntime for installed in this version, or not any more."""
+def _tell_micropip(versions: Mapping[str, str] | None) -> None:
+    """Have micropip take the packages for installed in these versions, or not any more."""
     if sys.platform != "emscripten" or importlib.util.find_spec("micropip") is None:
         return
     import micropip
 
-    if NAME in micropip.list_mock_packages():
-        micropip.remove_mock_package(NAME)
-    if version is not None:
-        micropip.add_mock_package(NAME, version, modules={})
+    for name in map(_distribution, OWN):
+        if name in micropip.list_mock_packages():
+            micropip.remove_mock_package(name)
+    for module, version in (versions or {}).items():
+        micropip.add_mock_package(_distribution(module), version, modules={})

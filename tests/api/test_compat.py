@@ -84,7 +84,7 @@ import sys, types
 calls = []
 micropip = types.ModuleType("micropip")
 micropip.__spec__ = types.SimpleNamespace()
-micropip.list_mock_packages = lambda: ["onnxruntime"] if calls else []
+micropip.list_mock_packages = lambda: ["onnxruntime", "onnxruntime-genai"] if calls else []
 micropip.add_mock_package = lambda *given, modules: calls.append(("add", *given, modules))
 micropip.remove_mock_package = lambda *given: calls.append(("remove", *given))
 sys.modules["micropip"] = micropip
@@ -96,8 +96,40 @@ print(calls)
 """
 
 
+GENAI = """
+import importlib.metadata, importlib.util, sys
+import sardonyx.compat
+
+sardonyx.compat.install()
+assert "sardonyx.genai" not in sys.modules
+import onnxruntime_genai as og
+from onnxruntime_genai import *
+from onnxruntime_genai.onnxruntime_genai import Generator as inner
+import sardonyx.genai
+
+assert Model is og.Model is sardonyx.genai.Model and inner is Generator
+assert og.__version__ == importlib.metadata.version("onnxruntime-genai") == "0.18.0"
+assert og.__version__ == importlib.metadata.version("onnxruntime_genai") and og.__id__ == "onnxruntime-genai"
+assert importlib.util.find_spec("onnxruntime_genai.models") is None
+assert "Tokenizer" in dir(og) and not hasattr(og, "InferenceSession")
+assert importlib.metadata.version("onnxruntime") == "1.31.1"
+sardonyx.compat.install(genai="0.5.0")
+import onnxruntime_genai as again
+assert again is not og and again.__version__ == "0.5.0"
+sardonyx.compat.uninstall()
+import onnxruntime_genai as theirs
+assert theirs.Model is not Model
+print("done")
+"""
+
+
+def test_the_module_tree_of_genai() -> None:
+    assert run(GENAI).split() == ["done"]
+
+
 def test_micropip_is_told() -> None:
-    assert run(PYODIDE).strip() == "[('add', 'onnxruntime', '1.31.1', {}), ('remove', 'onnxruntime')]"
+    told = [("add", "onnxruntime", "1.31.1", {}), ("add", "onnxruntime-genai", "0.18.0", {})]
+    assert run(PYODIDE).strip() == str([*told, ("remove", "onnxruntime"), ("remove", "onnxruntime-genai")])
 
 
 MAGIKA = """

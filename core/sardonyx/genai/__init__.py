@@ -1,4 +1,4 @@
-"""Text from models that write it, with onnxruntime-genai's names: prompts, tokens, searches, grammars and chats.
+"""Text from models that write it, with onnxruntime-genai's names: tokens, searches, grammars; not how a network is run.
 
     from sardonyx import genai
 
@@ -25,8 +25,11 @@ from sardonyx.genai.absent import (
     Audios,
     Engine,
     EngineCapabilities,
+    EngineErrorCode,
     EngineEvent,
     EngineEventBuffer,
+    EngineEventFlags,
+    FinishReason,
     Images,
     MtpGenerator,
     MultiModalProcessor,
@@ -65,8 +68,11 @@ __all__ = [
     "Config",
     "Engine",
     "EngineCapabilities",
+    "EngineErrorCode",
     "EngineEvent",
     "EngineEventBuffer",
+    "EngineEventFlags",
+    "FinishReason",
     "Generator",
     "GeneratorParams",
     "Images",

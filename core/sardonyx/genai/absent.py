@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from sardonyx.common.enums import Choice
 from sardonyx.errors import NotImplemented
 
 
@@ -80,3 +81,38 @@ class Images(MultiModalProcessor):
 
 class Audios(MultiModalProcessor):
     pass
+
+
+class EngineErrorCode(Choice):
+    """Accepted for compatibility."""
+
+    NONE = 0
+    CAPACITY_DEFERRED = 1
+    EXECUTION_CAPACITY_EXCEEDED = 2
+    RETRYABLE_EXECUTION = 3
+    REQUEST_UNSERVICEABLE = 4
+    ENGINE_CONTRACT_FAILURE = 5
+    ENGINE_EXECUTION_FAILURE = 6
+
+
+class EngineEventFlags(Choice):
+    """Accepted for compatibility."""
+
+    NONE = 0
+    TOKEN = 1
+    TURN_FINISHED = 2
+    CAPACITY_BLOCKED = 4
+    FAILED = 8
+    RETRYABLE = 16
+
+
+class FinishReason(Choice):
+    """Accepted for compatibility."""
+
+    NONE = 0
+    EOS = 1
+    STOP_STRING = 2
+    MAX_GENERATED_TOKENS = 3
+    MAX_SESSION_TOKENS = 4
+    CANCELLED = 5
+    FAILED = 6

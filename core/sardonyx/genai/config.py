@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from sardonyx.api.options import SessionOptions
-from sardonyx.errors import InvalidValue, NoSuchFile
+from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
 from sardonyx.genai import export
 from sardonyx.genai.search_options import TYPES, SearchOptions
 from sardonyx.providers import registry
@@ -63,6 +63,29 @@ class Config:
             for known, options in entry.items():
                 if known.lower() == name.lower():
                     options[key] = value
+
+    def set_decoder_provider_options_hardware_device_type(self, name: str, value: str) -> None:
+        """Accepted: a provider has one device."""
+
+    def set_decoder_provider_options_hardware_device_id(self, name: str, value: int) -> None:
+        """Accepted: a provider has one device."""
+
+    def set_decoder_provider_options_hardware_vendor_id(self, name: str, value: int) -> None:
+        """Accepted: a provider has one device."""
+
+    def clear_decoder_provider_options_hardware_device_type(self, name: str) -> None:
+        """Accepted: a provider has one device."""
+
+    def clear_decoder_provider_options_hardware_device_id(self, name: str) -> None:
+        """Accepted: a provider has one device."""
+
+    def clear_decoder_provider_options_hardware_vendor_id(self, name: str) -> None:
+        """Accepted: a provider has one device."""
+
+    @staticmethod
+    def from_package_ep(config_path: str, ep: str) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplemented("packages of several variants cannot be read; give the folder of one")
 
     def add_model_data(self, filename: str, data: Any) -> None:
         """Give the bytes of a model's file, which is then not looked for in the folder."""

@@ -108,7 +108,7 @@ class Decoder:
             found[name] = _counted(name, start, tokens, only_last)
             if ports.ranks[name] == 1:
                 found[name] = found[name].reshape(-1)
-        return {name: np.ascontiguousarray(value, ports.dtypes.get(name)) for name, value in found.items()}
+        return {name: np.asarray(value, ports.dtypes.get(name), order="C") for name, value in found.items()}
 
     def _wanted(self, logits: Array, count: int, last: Array | None) -> Array:
         """Of all logits that a run gave, those of the wanted positions."""

@@ -68,6 +68,12 @@ def _from_json(told: Mapping[str, Any], model: dict[str, Any]) -> None:
     for name in (*_IDS, "vocab_size"):
         if told.get(name) is not None:
             model[name] = told[name]
+    heads, width = told.get("num_attention_heads") or told.get("n_head"), told.get("hidden_size") or told.get("n_embd")
+    if heads:
+        model["decoder"]["num_attention_heads"] = heads
+        model["decoder"]["num_key_value_heads"] = told.get("num_key_value_heads") or heads
+    if size := told.get("head_dim") or (width // heads if heads and width else 0):
+        model["decoder"]["head_size"] = size
     lengths = [told[name] for name in CONTEXT if told.get(name)]
     if lengths:
         model["context_length"] = lengths[0]

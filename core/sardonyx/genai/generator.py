@@ -44,7 +44,8 @@ class Generator:
 
     def _begin(self) -> None:
         config, options = self._model.config, self._options
-        self._sequences = Sequences(options.batch_size, options.max_length, config.pad)
+        ahead = self._model.ports.last_only
+        self._sequences = Sequences(options.batch_size, options.max_length, config.pad, ahead)
         kind = BeamSearch if options.num_beams > 1 else GreedySearch
         self._search: BeamSearch | GreedySearch = kind(self._sequences, options, config.eos, config.pad)
         self._decoder: Decoder | None = None
@@ -210,14 +211,16 @@ class Generator:
     def _run(self, decoder: Decoder) -> Array:
         """Run the tokens that a decoder has not seen, in parts where they are many."""
         rows, start, end = self._sequences, decoder.length, self._sequences.length
-        padded = int(rows.mask[:, -1].min()) == 0
+        padded = bool((rows.mask[:, start:] == 0).any())
+        if padded and not self._model.bears_padding:
+            raise InvalidValue("the model takes padding for tokens: prompts of a batch must have the same length")
         size = self._options.chunk_size if self._options.chunk_size and not padded else end - start
         logits = None
         for begin in range(start, end, size):
             part = slice(begin, min(begin + size, end))
-            last = rows.last(begin) if padded else None
+            last = rows.last(begin) if padded and not self._model.ports.last_only else None
             mask = rows.mask[:, : part.stop]
-            logits = decoder.run(rows.tokens[:, part].astype(np.int64), rows.positions[:, part], mask, last)
+            logits = decoder.run(rows.fed[:, part], rows.positions[:, part], mask, last)
         assert logits is not None
         return logits
 
@@ -238,7 +241,7 @@ class Generator:
         assert self._encoder is not None
         rows = Sequences(len(tokens), tokens.shape[1], self._model.config.pad)
         rows.append(tokens)
-        given = self._encoder.run(rows.tokens, rows.mask, self._inputs)
+        given = self._encoder.run(rows.fed, rows.mask, self._inputs)
         self._decoder = self._new_decoder({**self._inputs, **given})
         return np.full((len(tokens), 1), self._model.config.decoder_start)
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from sardonyx.api.session import InferenceSession
 from sardonyx.genai import ports
 from sardonyx.genai.absent import MultiModalProcessor, StreamingProcessor
 from sardonyx.genai.config import Config
+from sardonyx.genai.decoder import Decoder
 from sardonyx.providers import registry
+
+NEAR = 0.01
+"""How far logits are apart, in parts of the largest, that roundings alone tell apart."""
 
 
 class Model:
@@ -41,6 +48,24 @@ class Model:
     def vocabulary(self) -> int:
         """How many tokens there are, 0 where nothing tells."""
         return self.ports.vocabulary or int(self.config.model.get("vocab_size") or 0)
+
+    @cached_property
+    def bears_padding(self) -> bool:
+        """Whether prompts of a batch may differ in length.
+
+        A model that takes positions is told them. Of another one this is tried: a token that follows padding must get
+        the logits that it gets without.
+        """
+        if self.ports.positions or self.ports.unknown or self.ports.encoded:
+            return True
+        if self.ports.last_only or not self.ports.mask:
+            return False
+        a, b, pad = (token % max(self.vocabulary, 1) for token in (3, 4, self.config.pad))
+        plain = Decoder(self.session, self.ports, 1, {}).run(np.array([[a, b]]), np.array([[0, 1]]), np.ones((1, 2)))
+        rows = Decoder(self.session, self.ports, 2, {})
+        rows.run(np.array([[a, b], [a, pad]]), np.array([[0, 1], [0, 0]]), np.array([[1, 1], [1, 0]]), np.array([1, 0]))
+        padded = rows.run(np.array([[a], [b]]), np.array([[2], [1]]), np.array([[1, 1, 1], [1, 0, 1]]))
+        return bool(abs(padded[1] - plain[0]).max() <= NEAR * abs(plain).max())
 
     def create_multimodal_processor(self) -> MultiModalProcessor:
         """Raises NotImplementedError."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -83,16 +83,16 @@ class Ports:
     vocabulary: int = 0
     """How many tokens there are, 0 where the model does not say."""
     last_only: bool = False
-    """Whether the logits are those of the last position, as far as the model says."""
+    """Whether the logits are those of the last position alone, as far as the model says."""
 
 
-def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], names: Mapping[str, Any]) -> Ports:
-    """What inputs and outputs are for; `names` are the parts `inputs` and `outputs` of a genai configuration.
+def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], decoder: Mapping[str, Any]) -> Ports:
+    """What inputs and outputs are for; `decoder` is that part of a genai configuration, whose names come first.
 
     Raises InvalidValue, with the names that there are, where something cannot be told.
     """
     given, made = {each.name: each for each in inputs}, {each.name: each for each in outputs}
-    wanted = {**names.get("inputs", {}), **names.get("outputs", {})}
+    wanted = {**decoder.get("inputs", {}), **decoder.get("outputs", {})}
     ids = _named(IDS, given, wanted)
     if ids is None:
         raise InvalidValue(
@@ -103,7 +103,7 @@ def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], names: Mapping[s
     if logits is None:
         raise InvalidValue(f"none of the model's outputs is called {LOGITS}: {_listed(made)}")
     single = {name: _named(name, given, wanted) for name in (MASK, POSITIONS, ENCODED, ENCODED_MASK)}
-    past = tuple(_past(given, made, wanted))
+    past = tuple(_past(given, made, decoder))
     taken = {ids, *single.values(), *(each.input for each in past)}
     rest = [name for name in given if name not in taken]
     shape = made[logits].shape or []
@@ -132,31 +132,45 @@ def _named(name: str, ports: Mapping[str, NodeArg], wanted: Mapping[str, Any]) -
     return None
 
 
-def _past(given: Mapping[str, NodeArg], made: Mapping[str, NodeArg], wanted: Mapping[str, Any]) -> list[Past]:
+def _past(given: Mapping[str, NodeArg], made: Mapping[str, NodeArg], decoder: Mapping[str, Any]) -> Iterator[Past]:
     """The tensors that go from run to run, in the order of the inputs."""
-    templates = {
-        wanted[f"past_{kind}"]: wanted.get(f"present_{kind}", "") for kind in _KINDS if f"past_{kind}" in wanted
-    }
-    found = []
     for name, port in given.items():
         number = re.search(r"\d+", name)
-        if not number or not _PAST.search(name) or name in KNOWN:
+        said = _said(name, number[0], decoder) if number else None
+        if number is None or name in KNOWN or (said is None and not _PAST.search(name)):
             continue
-        said = [
-            there.replace("%d", number[0]) for here, there in templates.items() if here.replace("%d", number[0]) == name
-        ]
-        output = next((each for each in (*said, *_outputs(name)) if each in made), "")
+        names = [*([said] if said else []), *_outputs(name)]
+        output = next((each for each in names if each in made), "")
         cross = bool(_CROSS.search(name))
         if not output and not cross:
             raise InvalidValue(f"no output is what input {name!r} takes in the next run: {_listed(made)}")
-        shape = tuple(size if isinstance(size, int) else None for size in port.shape or ())
-        if len(shape) not in (4, 5):
-            raise InvalidValue(f"input {name!r} has {len(shape)} axes; keys and values have 4, and both together 5")
-        found.append(Past(name, output, _dtype(port), shape, cross))
-    return found
+        yield Past(name, output, _dtype(port), _sizes(port, decoder), cross)
 
 
-_KINDS = ("key_names", "value_names", "names")
+def _said(name: str, number: str, decoder: Mapping[str, Any]) -> str | None:
+    """What a configuration calls the output that becomes this input, "" where it does not say; None for others."""
+    inputs, outputs = decoder.get("inputs", {}), decoder.get("outputs", {})
+    for kind in ("key_names", "value_names", "names"):
+        for where in ("", "cross_"):
+            if inputs.get(f"{where}past_{kind}", "").replace("%d", number) == name:
+                return str(outputs.get(f"{where}present_{kind}", "")).replace("%d", number)
+    return None
+
+
+def _sizes(port: NodeArg, decoder: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """The shape of keys or values, None for the sizes that vary."""
+    sizes = [size if isinstance(size, int) else None for size in port.shape or ()]
+    if len(sizes) not in (4, 5):
+        raise InvalidValue(f"input {port.name!r} has {len(sizes)} axes; keys and values have 4, and both together 5")
+    for axis, names in ((-3, ("num_key_value_heads", "num_attention_heads")), (-1, ("head_size",))):
+        if sizes[axis] is None and not (axis == -3 and sizes[-2] is not None):
+            told = next((int(decoder[name]) for name in names if decoder.get(name)), None)
+            if told is None:
+                raise InvalidValue(
+                    f"neither the shape {port.shape} of input {port.name!r} nor the configuration tells {names[0]}"
+                )
+            sizes[axis] = told
+    return tuple(sizes)
 
 
 def _outputs(name: str) -> list[str]:

@@ -70,12 +70,13 @@ def exponential(x: Array) -> Array:
     >>> exponential(np.array([0.0, -1.0, -1000.0]))
     array([1.        , 0.36787944, 0.        ])
     """
-    power = np.floor(x * _LOG2_E + 0.5)
-    rest = x - power * _LN2_HIGH - power * _LN2_LOW
+    bounded = np.maximum(x, _SMALLEST)
+    power = np.floor(bounded * _LOG2_E + 0.5)
+    rest = bounded - power * _LN2_HIGH - power * _LN2_LOW
     result = np.ones_like(rest)
     for n in range(_DEGREE, 0, -1):
         result = result * rest / n + 1.0
-    return np.where(x < _SMALLEST, 0.0, np.ldexp(result, np.maximum(power, -1022.0).astype(np.int32)))
+    return np.where(x < _SMALLEST, 0.0, np.ldexp(result, power.astype(np.int32)))
 
 
 def _splitmix(state: int) -> Iterator[int]:

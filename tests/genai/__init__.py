@@ -1,0 +1,1 @@
+"""Text from models, compared with onnxruntime-genai."""
