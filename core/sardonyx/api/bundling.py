@@ -156,7 +156,7 @@ class _Maker:
             self._facts = Facts.of(self._model, graph, [values[value.name] for value in compiler.inputs])
         without = self._cases(compiler, OpenSizes(compiler.inputs, given.ranks), given)
         inputs, outputs = ([node_arg(value) for value in values] for values in (compiler.inputs, graph.outputs))
-        held = {past: (output, growing(inputs, outputs, past, output)[1]) for past, output in self._pairs.items()}
+        held = {past: (output, growing(inputs, outputs, past, output)) for past, output in self._pairs.items()}
         return without + (self._cases(compiler, OpenSizes(compiler.inputs, given.ranks, held), given) if held else [])
 
     def _cases(self, compiler: Compiler, sizes: OpenSizes, given: OpenInputs) -> list[tuple[Plan, str]]:

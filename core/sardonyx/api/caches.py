@@ -96,12 +96,16 @@ class Caches:
         outputs: Sequence[NodeArg],
         pairs: Mapping[str, str],
         batch: int,
+        empty: Mapping[str, Sequence[int]],
     ) -> None:
         runner.providers.open()
         device = runner.providers.devices[0]
         self._runner = runner
         self.rows = batch
-        self._caches = {past: _cache(device, inputs, outputs, past, output, batch) for past, output in pairs.items()}
+        self._caches = {
+            past: _cache(device, inputs, outputs, past, output, batch, empty.get(past))
+            for past, output in pairs.items()
+        }
         self.length = 0
         self.reserve(FEW)
 
@@ -170,27 +174,46 @@ def pairs(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg]) -> dict[str, st
     return found
 
 
-def growing(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str) -> tuple[NodeArg, int]:
-    """An input, and the axis along which an output is longer. InvalidArgument where their shapes do not tell."""
-    before = next((each for each in inputs if each.name == past), None)
-    after = next((each for each in outputs if each.name == output), None)
-    if before is None or after is None:
-        raise InvalidArgument(f"the model has no input {past!r} with an output {output!r}")
+def growing(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str) -> int:
+    """The axis along which an output is longer than an input. InvalidArgument where their shapes do not tell."""
+    before = _port(inputs, outputs, past, output)
+    after = next(each for each in outputs if each.name == output)
     sizes = list(zip(before.shape, after.shape))
     other = [axis for axis, (p, q) in enumerate(sizes) if p != q and not isinstance(p, int)]
     open_ = [axis for axis, (size, _) in enumerate(sizes) if axis and not isinstance(size, int)]
     axis, *more = other or open_ or [-1]
     if more or axis < 0:
         raise InvalidArgument(f"{past!r} {before.shape} and {output!r} {after.shape} do not tell which axis grows")
-    return before, axis
+    return axis
+
+
+def _port(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str) -> NodeArg:
+    """An input. InvalidArgument where there is none of that name, or no such output."""
+    found = next((each for each in inputs if each.name == past), None)
+    if found is None or all(each.name != output for each in outputs):
+        raise InvalidArgument(f"the model has no input {past!r} with an output {output!r}")
+    return found
 
 
 def _cache(
-    device: Device, inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], past: str, output: str, batch: int
+    device: Device,
+    inputs: Sequence[NodeArg],
+    outputs: Sequence[NodeArg],
+    past: str,
+    output: str,
+    batch: int,
+    empty: Sequence[int] | None,
 ) -> Cache:
     """An empty cache for an input, to which an output adds."""
-    before, axis = growing(inputs, outputs, past, output)
+    before = _port(inputs, outputs, past, output)
+    if empty is None:
+        axis = growing(inputs, outputs, past, output)
+        empty = [size if isinstance(size, int) else batch for size in before.shape]
+        empty[axis] = 0
+    elif list(empty).count(0) != 1:
+        raise InvalidArgument(
+            f"an empty {past!r} of shape {list(empty)} does not tell which axis grows: one has to be 0"
+        )
+    axis = list(empty).index(0)
     rows = next((k for k, size in enumerate(before.shape) if k != axis and not isinstance(size, int)), 0)
-    shape = [size if isinstance(size, int) else batch for size in before.shape]
-    shape[axis] = 0
-    return Cache(device, output, dtypes.by_name(before.type.removeprefix("tensor(").rstrip(")")), shape, axis, rows)
+    return Cache(device, output, dtypes.by_name(before.type.removeprefix("tensor(").rstrip(")")), empty, axis, rows)

@@ -225,7 +225,8 @@ class SessionOptions:
     def choose_rows(self, output: str, positions: str) -> None:
         """Have an output [B, S, ...] give one row of each entry of the batch, [B, 1, ...], and compute no others.
 
-        `positions` is a new input, int64 [B]: the numbers of the rows. A model without such an output stays as it is.
+        `positions` is a new input, int64 [B]: the numbers of the rows. A model without such an output, or older
+        than operator set 13, stays as it is.
         """
         self._changes.rows[output] = positions
 

@@ -263,12 +263,15 @@ class InferenceSession:
         with nullcontext() if run_options is None and not is_governed() else governed(run_options):
             return self._surviving(lambda runner: runner.run_bound(feeds, targets))
 
-    def caches(self, pairs: Mapping[str, str], batch: int = 1) -> Caches:
+    def caches(
+        self, pairs: Mapping[str, str], batch: int = 1, empty: Mapping[str, Sequence[int]] | None = None
+    ) -> Caches:
         """Empty caches for the inputs that `pairs` names, each with the output that is that input and what is new.
 
-        They lie on the device of the session's first provider.
+        They lie on the device of the session's first provider. Where the model does not tell their sizes, `empty` does
+        so, by the names of inputs: shapes in which the axis that grows is 0.
         """
-        return Caches(self._runner, self.get_inputs(), self.get_outputs(), pairs, batch)
+        return Caches(self._runner, self.get_inputs(), self.get_outputs(), pairs, batch, empty or {})
 
     def create_ortvalue_from_shape_and_type(
         self,

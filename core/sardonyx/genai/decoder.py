@@ -11,7 +11,7 @@ import numpy.typing as npt
 from sardonyx.api.session import InferenceSession
 from sardonyx.errors import InvalidArgument, InvalidValue
 from sardonyx.genai.memory import Arrays, OnDevice, fits
-from sardonyx.genai.ports import CACHE_BRANCH, CACHE_POSITION, KEPT, TYPES, Ports
+from sardonyx.genai.ports import CACHE_BRANCH, CACHE_POSITION, KEPT, ROWS, TYPES, Ports
 
 Array = npt.NDArray[Any]
 
@@ -56,7 +56,7 @@ class Decoder:
             positions = self._positions = np.concatenate([self._positions, positions], axis=1)
             last = None if last is None else last + start
             start = 0
-        self.fed = self._feeds(tokens, positions, mask, start, last is None)
+        self.fed = self._feeds(tokens, positions, mask, start, last)
         logits = self._ran(tokens.shape[1])
         self.results = {self._ports.logits: logits}
         self.length = mask.shape[1]
@@ -95,7 +95,7 @@ class Decoder:
         for name in rows_of.keys() & self._given.keys():
             self._given[name] = self._given[name].take(chosen, axis=rows_of[name])
 
-    def _feeds(self, tokens: Array, positions: Array, mask: Array, start: int, only_last: bool) -> dict[str, Array]:
+    def _feeds(self, tokens: Array, positions: Array, mask: Array, start: int, last: Array | None) -> dict[str, Array]:
         ports = self._ports
         found = {**self._given, ports.ids: tokens}
         if ports.mask:
@@ -105,7 +105,7 @@ class Decoder:
                 positions, (*(3,) * (ports.ranks[ports.positions] - 2), *positions.shape)
             )
         for name in ports.known:
-            found[name] = _counted(name, start, tokens, only_last)
+            found[name] = _counted(name, start, tokens, last)
             if ports.ranks[name] == 1:
                 found[name] = found[name].reshape(-1)
         return {name: np.asarray(value, ports.dtypes.get(name), order="C") for name, value in found.items()}
@@ -114,7 +114,7 @@ class Decoder:
         """Of all logits that a run gave, those of the wanted positions."""
         if logits.ndim == 2:
             logits = logits[:, None]
-        if last is None or (logits.shape[1] == 1 and count == 1):
+        if last is None or ROWS in self._ports.known or (logits.shape[1] == 1 and count == 1):
             return logits[:, -1].astype(np.float32)
         if logits.shape[1] != count:
             raise InvalidValue(
@@ -123,11 +123,13 @@ class Decoder:
         return logits[np.arange(len(logits)), last].astype(np.float32)
 
 
-def _counted(name: str, start: int, tokens: Array, only_last: bool) -> Array:
+def _counted(name: str, start: int, tokens: Array, last: Array | None) -> Array:
     """What an input takes that follows from how many tokens there are, `start` of them from earlier runs."""
     count = tokens.shape[1]
     if name in KEPT:
-        return np.array(1 if only_last else 0)
+        return np.array(1 if last is None else 0)
+    if name == ROWS:
+        return np.full(len(tokens), count - 1) if last is None else np.asarray(last)
     if name == CACHE_BRANCH:
         return np.array(start > 0)
     if name == CACHE_POSITION:

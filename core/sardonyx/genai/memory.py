@@ -49,7 +49,8 @@ class OnDevice:
     """Keys and values that lie on the device, where each run adds to them."""
 
     def __init__(self, session: InferenceSession, past: Sequence[Past], rows: int) -> None:
-        self._caches = session.caches({each.input: each.output for each in past}, rows)
+        empty = {each.input: each.empty(rows).shape for each in past}
+        self._caches = session.caches({each.input: each.output for each in past}, rows, empty)
 
     def run(self, output: str, feeds: Mapping[str, Array], count: int) -> Array:
         """An output for what is fed beside them, which are longer by `count` tokens then."""
@@ -73,5 +74,7 @@ class OnDevice:
 
 
 def fits(past: Sequence[Past], given: Mapping[str, Any]) -> bool:
-    """Whether a model's keys and values can lie on the device: each has an output, and none is of an encoder."""
-    return bool(past) and all(each.output and not each.cross and each.input not in given for each in past)
+    """Whether a model's keys and values can lie on the device: each is of known sizes, with an output, none is of an
+    encoder."""
+    told = [each for each in past if each.empty(1).shape.count(0) == 1]
+    return 0 < len(told) == len(past) and all(x.output and not x.cross and x.input not in given for x in past)

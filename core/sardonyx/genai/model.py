@@ -30,6 +30,7 @@ class Model:
             return InferenceSession(self.config.source(part["filename"]), options, providers)
 
         decoder, encoder = self.config.decoder, self.config.model.get("encoder")
+        options.choose_rows(ports.logits_of(decoder), ports.ROWS)
         self.session = session(decoder)
         self.ports = ports.told(self.session.get_inputs(), self.session.get_outputs(), decoder)
         self.encoder = session(encoder) if encoder and encoder.get("filename") else None

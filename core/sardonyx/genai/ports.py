@@ -26,7 +26,9 @@ OTHERS = {
 LENGTHS = ("past_sequence_length", "past_seq_len", "total_sequence_length", "total_seq_len", "current_sequence_length")
 KEPT = ("num_logits_to_keep", "logits_to_keep")
 CACHE_BRANCH, CACHE_POSITION, TYPES = "use_cache_branch", "cache_position", "token_type_ids"
-KNOWN = (*LENGTHS, *KEPT, CACHE_BRANCH, CACHE_POSITION, TYPES)
+ROWS = "logits_position"
+"""The input by which a session is told of which positions the logits are wanted (`SessionOptions.choose_rows`)."""
+KNOWN = (*LENGTHS, *KEPT, CACHE_BRANCH, CACHE_POSITION, TYPES, ROWS)
 """Inputs that follow from how many tokens there are."""
 _PAST = re.compile(r"past|cache|state", re.IGNORECASE)
 _CROSS = re.compile(r"encoder|cross", re.IGNORECASE)
@@ -120,8 +122,13 @@ def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], decoder: Mapping
         tuple(name for name in rest if name in KNOWN),
         tuple(name for name in rest if name not in KNOWN),
         shape[-1] if shape and isinstance(shape[-1], int) else 0,
-        len(shape) == 2 or (len(shape) == 3 and shape[1] == 1),
+        ROWS not in given and (len(shape) == 2 or (len(shape) == 3 and shape[1] == 1)),
     )
+
+
+def logits_of(names: Mapping[str, Any]) -> str:
+    """The output that has the logits; `names` as in `told`."""
+    return str(names.get("outputs", {}).get(LOGITS, LOGITS))
 
 
 def _named(name: str, ports: Mapping[str, NodeArg], wanted: Mapping[str, Any]) -> str | None:

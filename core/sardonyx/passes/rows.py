@@ -26,17 +26,18 @@ _BINARY = {"Add", "Sub", "Mul", "Div"}
 def choose_rows(model: Model, output: str, positions: str) -> None:
     """Have an output [B, S, ...] of a model be [B, 1, ...]: the rows that `positions`, a new input int64 [B], numbers.
 
-    Models without such an output stay as they are. Raises InvalidArgument where the model is older than that, or has
-    an input of the new one's name.
+    Models without such an output, or of operator sets before `NEWEST_NEEDED`, stay as they are. Raises InvalidArgument
+    where the model has an input of the new one's name.
     """
     graph = model.graph
     value = next((each for each in graph.outputs if each.name == output), None)
-    if value is None or value.producer is None or len(value.shape or ()) != 3:
+    is_old = model.opset_imports.get("", 0) < NEWEST_NEEDED
+    if value is None or value.producer is None or is_old:
+        return
+    if value.shape is None or len(value.shape) != 3 or value.shape[1] == 1:
         return
     if any(each.name == positions for each in graph.inputs):
         raise InvalidArgument(f"the model has an input {positions!r} already")
-    if model.opset_imports.get("", 0) < NEWEST_NEEDED:
-        raise InvalidArgument(f"rows of {output!r} cannot be chosen in operator sets before {NEWEST_NEEDED}")
     varying = _varying(graph)
     chain: list[Node] = []
     while (found := _operand(graph, value, varying)) is not None and value.producer is not None:
@@ -81,7 +82,7 @@ def _varying(graph: Graph) -> set[Value]:
 
 
 def _operand(graph: Graph, value: Value, varying: Collection[Value]) -> Value | None:
-    """What a value's rows are made of, each of one, by a node whose result nothing else reads; None if there is none."""
+    """What a value's rows are made of, each of one, by a node that nothing else reads; None if that is not so."""
     made = value.producer
     if made is None or len(made.outputs) != 1 or _uses(graph, value) != 1:
         return None
