@@ -1,5 +1,6 @@
 /** Sessions in a worker that a page has for all of them, so that its own thread is free: the page's side of host.js. */
 
+import { Conversation } from "./caches.js";
 import { Tensor } from "./types.js";
 
 const PIECE = 1 << 20; // bytes of a bundle that the page's thread copies at a time
@@ -118,7 +119,6 @@ class RemoteSession {
 
   /** A conversation whose keys and values stay in the worker, if the bundle was compiled with `--caches`. */
   async caches(batch = 1) {
-    const { Conversation } = await import("./caches.js");
     const number = await this.ask("caches", { batch });
     const runs = (feeds, names, length, count) => this.ran(feeds, names, { number, length, count });
     return new Conversation(runs, () => this.host && this.ask("leave", { number }));

@@ -1,5 +1,6 @@
 /** A model that is loaded on this thread. */
 
+import { Caches, Conversation } from "./caches.js";
 import { Graph, Mismatch, Weights } from "./executor.js";
 import { Tensor, arrayOf, product, widthOf } from "./types.js";
 import { check, sound } from "./soundness.js";
@@ -89,7 +90,6 @@ class Session {
 
   /** A conversation whose keys and values stay on the device, if the bundle was compiled with `--caches`. */
   async caches(batch = 1) {
-    const { Caches, Conversation } = await import("./caches.js");
     const caches = new Caches(this, batch);
     const runs = (feeds, names, length, count) =>
       this.next(async () => {
