@@ -183,7 +183,7 @@ def test_chats(ours: genai.Tokenizer, theirs: Any) -> None:
 TEMPLATES = {
     "tools": "{% if tools %}{{ tools[0].function.name }}: {{ tools | tojson }}{% endif %}|{{ bos_token }}",
     "loops": "{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}\n  {{ m.content }}\n{% endfor %}",
-    "blocks": "{%- set s = namespace(n=0) %}\n{% for m in messages %}\n    {% set s.n = s.n + 1 %}\n{% endfor %}{{ s.n }}",
+    "blocks": "{%- set s = namespace(n=0) %}\n{% for m in messages %}\n  {% set s.n = s.n+1 %}\n{% endfor %}{{ s.n }}",
     "filters": "{{ messages[1].content | upper | trim }} {{ messages | length }} {{ messages[0]['role'].title() }}",
 }
 
