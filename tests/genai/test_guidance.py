@@ -135,7 +135,9 @@ def check(name: str, writer: Writer, seeds: range) -> None:
     finished = 0
     validator = jsonschema.Draft202012Validator(SCHEMAS[name], format_checker=jsonschema.FormatChecker())
     for seed in seeds:
-        options = {"do_sample": True, "random_seed": seed, "top_k": 0, "temperature": 1.5} if seed else {}
+        options: dict[str, Any] = (
+            {"do_sample": True, "random_seed": seed, "top_k": 0, "temperature": 1.5} if seed else {}
+        )
         text, steps = writer.write("json_schema", json.dumps(SCHEMAS[name] | COMPACT), **options)
         if steps < 97:
             validator.validate(json.loads(text))
