@@ -26,6 +26,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "reward": {"repetition_penalty": 0.8},
     "ngrams": {"no_repeat_ngram_size": 2},
     "single-words": {"no_repeat_ngram_size": 1},
+    "penalty-and-length": {"min_length": 45, "repetition_penalty": 1.5},
     "everything": {"min_length": 30, "repetition_penalty": 1.1, "no_repeat_ngram_size": 3},
     "chunks": {"chunk_size": 2},
     "drawn-from-one": {"do_sample": True, "top_k": 1},

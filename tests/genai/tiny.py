@@ -34,6 +34,7 @@ class Tiny:
     present: str = "present.{}.{}"
     ids: str = "input_ids"
     element: int = TensorProto.FLOAT
+    vocabulary: int = VOCABULARY
     seed: int = 0
 
     @property
@@ -43,7 +44,7 @@ class Tiny:
     def model(self) -> onnx.ModelProto:
         self.graph = g = Graph()
         self.random = np.random.default_rng(self.seed)
-        embedding = self._weight("embedding", VOCABULARY, WIDTH)
+        embedding = self._weight("embedding", self.vocabulary, WIDTH)
         x = g.Gather(embedding, self.ids)
         self._prepare()
         if not self.grouped:
@@ -54,7 +55,7 @@ class Tiny:
             x = g.Add(x, g.MatMul(g.Tanh(inner), self._weight(f"down{layer}", 2 * WIDTH, WIDTH)))
         if self.last:
             x = g.Slice(x, [-1], [2**31], [1])
-        g.MatMul(self._normal(x), self._weight("head", WIDTH, VOCABULARY, 0.4), outputs=["logits"])
+        g.MatMul(self._normal(x), self._weight("head", WIDTH, self.vocabulary, 0.4), outputs=["logits"])
         return self._finished()
 
     def save(self, folder: Path, name: str = "model.onnx") -> Path:
@@ -90,7 +91,7 @@ class Tiny:
         model = {"bos_token_id": 1, "eos_token_id": [EOS], "pad_token_id": PAD, "context_length": MOST}
         kind = "gpt2" if self.together else "llama"
         search = {"max_length": MOST, "past_present_share_buffer": False}
-        return {"model": {**model, "type": kind, "vocab_size": VOCABULARY, "decoder": decoder}, "search": search}
+        return {"model": {**model, "type": kind, "vocab_size": self.vocabulary, "decoder": decoder}, "search": search}
 
     # ---- the network
 
@@ -183,7 +184,7 @@ class Tiny:
             inputs["attention_mask"] = (whole, ["B", "T"])
         if self.positions:
             inputs["position_ids"] = (whole, ["B", "S"])
-        outputs: dict[str, Any] = {"logits": (self.element, ["B", 1 if self.last else "S", VOCABULARY])}
+        outputs: dict[str, Any] = {"logits": (self.element, ["B", 1 if self.last else "S", self.vocabulary])}
         for layer in range(LAYERS if self.cache else 0):
             for part in ("key", "value")[: 1 if self.together else 2]:
                 front = [2] if self.together else []

@@ -41,7 +41,7 @@ def tokenizer(told: Mapping[str, Any]) -> dict[str, Any]:
     if cut not in PIECES:
         known = ", ".join(PIECES)
         raise NotImplemented(
-            f"the GGUF's tokenizer cuts text as {cut!r} does; {known} can be read. Give tokenizer.json"
+            f"the GGUF's tokenizer cuts text as {cut!r} does; {known} can be read; give tokenizer.json"
         )
     tokens = told["tokenizer.ggml.tokens"]
     kinds = told.get("tokenizer.ggml.token_type") or [1] * len(tokens)

@@ -31,6 +31,7 @@ class Guidance:
         self._eos = model.config.eos
         if not self._eos:
             raise InvalidValue("a grammar must be able to end the text, and the model's configuration names no end")
+        self._guide = guide
         self._grammar = _grammar(llguidance, *guide)
         self._tokenizer = llguidance.LLTokenizer(
             Tokenizer(model).to_json(), n_vocab=model.vocabulary or None, eos_token=self._eos[0]
@@ -44,7 +45,8 @@ class Guidance:
         """Expect the beginning of the grammar's text."""
         self._matchers = [self._kind(self._tokenizer, self._grammar) for _ in range(self._rows)]
         for matcher in self._matchers:
-            _check(matcher)
+            if matcher.is_error():
+                raise InvalidValue(f"the {self._guide[0]} cannot be read: {matcher.get_error()}")
 
     def restrict(self, scores: Array) -> None:
         """Rule out, in logits [rows, vocabulary], the tokens that must not come next."""

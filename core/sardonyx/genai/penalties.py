@@ -40,8 +40,8 @@ def dampen(logits: Array, tokens: Array, penalty: float) -> None:
     """
     seen = np.unique(tokens)
     seen = seen[(seen >= 0) & (seen < len(logits))]
-    factor = np.float32(penalty)
-    logits[seen] = np.where(logits[seen] < 0, logits[seen] * factor, logits[seen] / factor)
+    factor, found = np.float64(np.float32(penalty)), logits[seen].astype(np.float64)
+    logits[seen] = np.maximum(np.where(found < 0, found * factor, found / factor), LOWEST)
 
 
 def repeating(tokens: Array, size: int) -> Array:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
+
+from sardonyx.errors import NotImplemented
 
 
 class Tensor:
@@ -28,6 +30,10 @@ class Tensor:
     def type(self) -> np.dtype[Any]:
         """The type of the elements."""
         return self._array.dtype
+
+    def data(self) -> NoReturn:
+        """Raises NotImplementedError."""
+        raise NotImplemented("there is no capsule with the address of a tensor; as_numpy gives the array")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._array if dtype is None else self._array.astype(dtype)

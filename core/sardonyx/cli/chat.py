@@ -1,0 +1,92 @@
+"""talk with a language model
+
+MODEL is a folder with genai_config.json or config.json, or the .onnx file of a decoder, and has a template of chats.
+Answers come as they are written. /reset begins a new chat, /quit or Ctrl+D ends it, and Ctrl+C ends an answer. Where
+stdin is no terminal, each of its lines is a question, and --json prints each answer as an object in a line.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+
+PROMPT = "> "
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    from sardonyx.cli.devices import add_provider
+    from sardonyx.cli.language import add_search
+
+    parser.add_argument("model", metavar="MODEL", help="a folder, or the .onnx file of a decoder")
+    parser.add_argument("--system", metavar="TEXT", help="what the model is told before the chat")
+    add_search(parser)
+    add_provider(parser)
+
+
+def run(args: argparse.Namespace) -> None:
+    import json
+
+    from sardonyx.cli.language import Speaker, flow, summary
+    from sardonyx.errors import InvalidArgument
+
+    speaker = Speaker(args)
+    if not speaker.has_template:
+        raise InvalidArgument(f"{args.model} has no template of chats; sardonyx generate --raw continues a text")
+    beginning = [{"role": "system", "content": args.system}] if args.system else []
+    messages = list(beginning)
+    speaker.begin()
+    watched = sys.stdin.isatty()
+    if watched:
+        print("/reset begins anew, /quit ends, Ctrl+C ends an answer.")
+    for question in _questions(watched):
+        if question == "/reset":
+            messages = list(beginning)
+            speaker.begin()
+            continue
+        messages.append({"role": "user", "content": question})
+        parts, lines = list[str](), flow()
+        try:
+            for part in speaker.answer(speaker.chat(messages)):
+                parts.append(part)
+                if not args.json:
+                    print(lines.add(part), end="", flush=True)
+        except KeyboardInterrupt:
+            if not watched:
+                raise
+        except InvalidArgument as error:
+            if not watched:
+                raise
+            print(f"{error}; /reset begins anew")
+            messages.pop()
+            continue
+        messages.append({"role": "assistant", "content": "".join(parts)})
+        if args.json:
+            print(json.dumps({"question": question, "answer": "".join(parts), **speaker.facts()}), flush=True)
+            continue
+        print(lines.end())
+        summary(speaker)
+
+
+def _questions(watched: bool) -> Iterator[str]:
+    """What is asked, line by line, until the end."""
+    if watched:
+        with suppress(ImportError):  # Windows has none
+            import readline  # noqa: F401  which gives `input` its keys
+    while True:
+        try:
+            line = input(PROMPT if watched else "").strip()
+        except EOFError:
+            if watched:
+                print()
+            return
+        except KeyboardInterrupt:
+            if not watched:
+                raise
+            print("\n/quit ends the chat.")
+            continue
+        if line in ("/quit", "/exit"):
+            return
+        if line:
+            yield line

@@ -1,0 +1,115 @@
+"""A real model writes the same here and with onnxruntime-genai."""
+
+from __future__ import annotations
+
+import gc
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+import sardonyx
+from sardonyx import genai
+from tests.genai import smollm2
+from tests.genai.sides import agree, finish, generator, ours, theirs, written
+from tests.genai.test_guidance import SCHEMAS
+from tests.models.chat import ANSWER, PROMPT
+
+pytestmark = pytest.mark.slow
+WASM = "WasmExecutionProvider"
+CHATS = [PROMPT, PROMPT[21:], [1, 4093, 198, 28120, 260, 2767, 2, 198, 1, 520, 9531, 198]]
+OPTIONS: dict[str, dict[str, Any]] = {
+    "greedy": {},
+    "penalty": {"repetition_penalty": 1.2, "min_length": 70},
+    "ngrams": {"no_repeat_ngram_size": 3, "chunk_size": 7},
+}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[genai.Model, Any]]:
+    """The decoder of 4 bits with com.microsoft's operators, on both sides."""
+    folder = smollm2.folder(tmp_path_factory.mktemp("smollm2"))
+    yield ours(folder, WASM), theirs(folder)
+    gc.collect()
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_the_same_tokens(options: dict[str, Any], models: tuple[genai.Model, Any]) -> None:
+    one, other = (generator(model, PROMPT, max_length=80, **options) for model in models)
+    agree(one, other)
+    assert one.get_sequence(0).tolist() == other.get_sequence(0).tolist()
+    if not options:
+        assert one.get_sequence(0).tolist()[len(PROMPT) :][: len(ANSWER)] == ANSWER
+
+
+def test_the_same_beams(models: tuple[genai.Model, Any]) -> None:
+    options = {"num_beams": 3, "num_return_sequences": 3, "max_length": 45, "length_penalty": 0.5}
+    one, other = (written(model, PROMPT[21:], **options) for model in models)
+    assert one == other
+
+
+def test_the_same_batch(models: tuple[genai.Model, Any]) -> None:
+    """The padding of this model is its end, which stands in prompts as well."""
+    model, _ = models
+    most = max(map(len, CHATS))
+    rows = [chat + [2] * (most - len(chat)) for chat in CHATS]
+    together = written(model, rows, batch_size=3, max_length=most + 16)
+    for chat, row in zip(CHATS, together):
+        alone = written(model, chat, max_length=len(chat) + 16)[0][len(chat) :]
+        assert row[most : most + len(alone)] == alone
+
+
+def test_a_chat(models: tuple[genai.Model, Any]) -> None:
+    """From messages to words, and a second question that goes on from the first."""
+    model, _ = models
+    tokenizer = genai.Tokenizer(model)
+    text = tokenizer.apply_chat_template([{"role": "user", "content": "What is the capital of France?"}])
+    assert tokenizer.encode(text).tolist() == PROMPT
+    made = finish(generator(model, PROMPT, max_length=80))
+    stream = tokenizer.create_stream()
+    answer = "".join(stream.decode(token) for token in made.get_sequence(0)[len(PROMPT) :])
+    assert answer.startswith("The capital of France is Paris")
+    params = genai.GeneratorParams(model)
+    params.set_search_options(max_length=120)
+    params.set_guidance("json_schema", json.dumps(SCHEMAS["object"] | {"x-guidance": {"whitespace_flexible": False}}))
+    guided = genai.Generator(model, params)
+    guided.append_tokens(PROMPT)
+    finish(guided)
+    found = json.loads(tokenizer.decode(guided.get_sequence(0)[len(PROMPT) :]))
+    jsonschema.validate(found, SCHEMAS["object"])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["int4-std", "fp16-op23"])
+def test_other_decoders(kind: str, tmp_path: Path) -> None:
+    folder = smollm2.folder(tmp_path, kind)
+    one = generator(ours(folder, WASM), PROMPT, max_length=60)
+    agree(one, generator(theirs(folder), PROMPT, max_length=60))
+
+
+@pytest.mark.nightly
+def test_memory_does_not_grow(models: tuple[genai.Model, Any]) -> None:
+    """Forty texts take what ten took."""
+    resident = Path("/proc/self/statm")
+    if not resident.exists():
+        pytest.skip("only Linux tells here how much memory there is")
+    model, _ = models
+    used = []
+    for text in range(40):
+        made = finish(generator(model, CHATS[text % 3], max_length=60, do_sample=True, random_seed=text))
+        made.rewind_to(0)
+        gc.collect()
+        used.append(int(resident.read_text().split()[1]) * 4096)
+    assert max(used[20:]) < max(used[:10]) + 30e6, [round(each / 1e6) for each in used]
+
+
+def test_nothing_is_imported_before_it_is_used() -> None:
+    import subprocess
+    import sys
+
+    script = "import sys, sardonyx; assert not [n for n in sys.modules if 'genai' in n or 'tokenizers' in n]"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    assert "genai" not in dir(sardonyx)
