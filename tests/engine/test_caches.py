@@ -135,7 +135,7 @@ def test_nothing_is_copied(provider: str, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS[1:])
 def test_bundles(provider: str, rng: np.random.Generator) -> None:
-    """Which have no compiler, have plans for caches and for arrays, of which weights are stored once."""
+    """Which have no compiler, are for caches, or for arrays."""
     made = model(HEADS.replace("FLOAT", "float"))
     target = "webgpu" if provider == WEBGPU else "wasm"
     bundle = sardonyx.compile(made, target, caches=PAIRS)

@@ -16,6 +16,8 @@ PACKAGES = {
     "onnxruntime-common": ("1.30.0", "7906c439e0d3e0f4048caa23b64cdfadc0f455c377f579ce1ab2a4b778f07d5f"),
     "onnxruntime-web": ("1.30.0", "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"),
     "@huggingface/transformers": ("4.3.1", "0325441d6bd7bc7697fccb32ee6e5febc7f89691e42402d071adc678237b8015"),
+    "@huggingface/tokenizers": ("0.2.0", "2800014c83b8186b2e4210c20672f1fb65a12cef85d7e95e0f2003e022611b4a"),
+    "@huggingface/jinja": ("0.5.11", "c92401a23cdef23be5a2773eafc22db6723e113380aa02fedd0ca40ceb123f29"),
     "@ricky0123/vad-web": ("0.0.31", "d1a211cf1a2ed26297da52cc08de79e75d79838a274bfc6de546feb1f828c940"),
 }
 """Versions, and SHA-256 of the archives."""

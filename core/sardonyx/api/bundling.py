@@ -55,8 +55,8 @@ def bundle_of(
     or an expression of other names, `P + S`. A dimension without a name is `x.shape[1]`.
 
     It is for a network if it is to be compressed, else to be mapped. Large weights of float32 are stored as `weights`
-    says, `float16` or `int8` being smaller and less exact. For `caches`, inputs with the outputs that add to them,
-    there are further plans by which these stay on the device.
+    says, `float16` or `int8` being smaller and less exact. `caches`, inputs with the outputs that add to them, stay on
+    the device.
     Raises NotImplemented naming the nodes that cannot be bundled, and InvalidArgument for what makes no sense.
     """
     with paused():
@@ -154,13 +154,9 @@ class _Maker:
         if self._facts is None:
             values = {value.name: value for value in self._declared.graph.inputs}
             self._facts = Facts.of(self._model, graph, [values[value.name] for value in compiler.inputs])
-        without = self._cases(compiler, OpenSizes(compiler.inputs, given.ranks), given)
         inputs, outputs = ([node_arg(value) for value in values] for values in (compiler.inputs, graph.outputs))
         held = {past: (output, growing(inputs, outputs, past, output)) for past, output in self._pairs.items()}
-        return without + (self._cases(compiler, OpenSizes(compiler.inputs, given.ranks, held), given) if held else [])
-
-    def _cases(self, compiler: Compiler, sizes: OpenSizes, given: OpenInputs) -> list[tuple[Plan, str]]:
-        """The plans for these sizes, and what they accept."""
+        sizes = OpenSizes(compiler.inputs, given.ranks, held)
         cases = Cases(compiler, sizes, given.typical, sizes.in_symbols(given.relations), given.values)
         plans = cases.make()
         for value, outline in zip(compiler.graph.outputs, plans[0].results, strict=True):

@@ -3,6 +3,9 @@
 MODEL is a folder with genai_config.json or config.json, or the .onnx file of a decoder, and has a template of chats.
 Answers come as they are written. /reset begins a new chat, /quit or Ctrl+D ends it, and Ctrl+C ends an answer. Where
 stdin is no terminal, each of its lines is a question, and --json prints each answer as an object in a line.
+
+--pack DIR makes a folder instead from which a page talks with the model, by web/sardonyx/genai/chat.js: the model
+compiled, with its tokenizer, its template, and when to end.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("model", metavar="MODEL", help="a folder, or the .onnx file of a decoder")
     parser.add_argument("--system", metavar="TEXT", help="what the model is told before the chat")
+    parser.add_argument("--pack", metavar="DIR", help="make a folder for pages instead")
+    parser.add_argument("--target", default="wasm", metavar="NAME,...", help="for --pack: wasm, webgpu or both (wasm)")
     add_search(parser)
     add_provider(parser)
 
@@ -31,6 +36,9 @@ def run(args: argparse.Namespace) -> None:
     from sardonyx.cli.language import Speaker, flow, summary
     from sardonyx.errors import InvalidArgument
 
+    if args.pack:
+        pack(args.model, args.pack, args.target)
+        return
     speaker = Speaker(args)
     if not speaker.has_template:
         raise InvalidArgument(f"{args.model} has no template of chats; sardonyx generate --raw continues a text")
@@ -67,6 +75,17 @@ def run(args: argparse.Namespace) -> None:
             continue
         print(lines.end())
         summary(speaker)
+
+
+def pack(model: str, folder: str, targets: str) -> None:
+    """Make the folder for pages, and tell what is in it."""
+    from sardonyx.cli.compile import targets_of
+    from sardonyx.common.units import nbytes
+    from sardonyx.genai import Config, page
+
+    place = page.write(Config(model), folder, targets_of(targets))
+    for file in sorted(place.iterdir()):
+        print(f"{file}  {nbytes(file.stat().st_size)}")
 
 
 def _questions(watched: bool) -> Iterator[str]:

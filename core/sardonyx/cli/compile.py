@@ -10,8 +10,8 @@ Weights are most of what a page loads. --weights float16 rounds them to half the
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
 the outputs are from the model's is told, for random inputs.
 
---caches adds plans for a decoder whose keys and values, inputs such as past_key_values.0.key with outputs such as
-present.0.key, stay on the device from token to token: InferenceSession.caches, and session.caches in a page.
+--caches has keys and values of a decoder, inputs such as past_key_values.0.key with outputs such as present.0.key, stay
+on the device from token to token: InferenceSession.caches, and session.caches in a page, run the bundle then.
 
 --site DIR compiles all models in a folder of a web page, each to a bundle beside it, model.onnx.sdx, and writes the
 index by which pages written for onnxruntime-web find them, sardonyx.json. The exit code is 1 where a model cannot be.
@@ -60,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["float32", "float16", "int8"],
         help="store large weights in half or a quarter of the bytes, which changes results a little (float32)",
     )
-    parser.add_argument("--caches", action="store_true", help="keep keys and values of a decoder on the device, too")
+    parser.add_argument("--caches", action="store_true", help="keep keys and values of a decoder on the device")
     parser.add_argument(
         "--no-compress",
         dest="compress",

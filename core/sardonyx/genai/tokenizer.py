@@ -112,6 +112,11 @@ class Tokenizer:
         )
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """What `tokenizer_config.json` has."""
+        return dict(self._settings)
+
+    @property
     def chat_template(self) -> str:
         """The model's own template of chats; InvalidValue where it has none."""
         found = self._settings.get("chat_template")

@@ -99,9 +99,12 @@ export class Client {
     const head = { id: `chatcmpl-${++this.count}`, object: "chat.completion.chunk", created: Math.floor(Date.now() / 1000), model };
     const part = (delta, finish_reason = null) => ({ ...head, choices: [{ index: 0, delta, logprobs: null, finish_reason }] });
     const prompt = this.tokenizer.encode(this.written(request.messages), { add_special_tokens: false }).ids.map(Number);
-    const most = max_completion_tokens ?? max_tokens ?? Infinity;
-    const options = { ...this.defaults, ...picked(request), signal, max_tokens: most };
-    if (options.temperature === undefined) options.temperature = options.do_sample === false ? 0 : 1;
+    const { do_sample, temperature = 1, max_length } = this.defaults;
+    const room = (max_length ?? Infinity) - prompt.length;
+    if (room <= 0) throw new Error(`the messages are ${prompt.length} tokens, and the model knows no more than ${max_length}`);
+    const most = Math.min(max_completion_tokens ?? max_tokens ?? Infinity, room);
+    const drawn = { temperature: do_sample === false ? 0 : temperature };
+    const options = { ...this.defaults, ...drawn, ...picked(request), signal, max_tokens: most };
     const [text, stops] = [new TextStream(this.tokenizer), new Stops([stop ?? []].flat())];
     let count = 0;
     yield part({ role: "assistant", content: "" });
