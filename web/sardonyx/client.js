@@ -3,7 +3,7 @@
 import { Queue } from "./queue.js";
 
 const SCOPES = ["out-of-memory", "validation"];
-const LATE = 1000; // milliseconds until a loss is told
+const LATE = 1000; // milliseconds
 
 export const padded = (nbytes, unit = 4) => unit * Math.ceil(nbytes / unit);
 
@@ -16,7 +16,7 @@ export class Client {
     this.failures = [];
   }
 
-  /** Hear of what fails in this, which a GPU tells later; scopes are a stack, so others must not have a turn meanwhile. */
+  /** Hear of what fails in this; scopes are a stack, so nobody else may have a turn meanwhile. */
   watch(act) {
     if (this.isWatching) return act();
     this.isWatching = true;
@@ -59,7 +59,7 @@ export class Client {
     this.gpu.free(buffer);
   }
 
-  /** A buffer for the caller to free. */
+  /** One for the caller to free. */
   given(nbytes) {
     const { buffer } = this.allocate(nbytes);
     this.held.delete(buffer);

@@ -1,4 +1,4 @@
-/** The GPU: one device, which sessions share, made for the first of them or by the page. */
+/** The GPU: one device, which sessions share, made for the first or by the page. */
 
 const ALIGNMENT = 256;
 
@@ -36,10 +36,10 @@ export class Gpu {
     const { isFallbackAdapter, vendor, architecture, description } = device.adapterInfo ?? Gpu.wishes.adapter?.info ?? {};
     this.isSoftware = isFallbackAdapter || /swiftshader|llvmpipe|warp/i.test([vendor, architecture, description]);
     this.device = device;
-    this.waiting = null; // the queue that has commands
+    this.waiting = null; // the queue with commands
     const size = ALIGNMENT * device.limits.maxStorageBuffersPerShaderStage;
     const { STORAGE, COPY_SRC, COPY_DST } = GPUBufferUsage;
-    this.empty = device.createBuffer({ size, usage: STORAGE | COPY_SRC | COPY_DST }); // for tensors without elements
+    this.empty = device.createBuffer({ size, usage: STORAGE | COPY_SRC | COPY_DST }); // for empty tensors
     device.lost.then(({ message, reason }) => {
       this.trouble = `the GPU was lost (${message || reason}); load the model again`;
       if (this.isShared) Gpu.shared = Gpu.wishes.adapter = null;

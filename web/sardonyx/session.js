@@ -112,7 +112,7 @@ class Session {
     }
   }
 
-  /** What a run made, read or left on the GPU. */
+  /** What a run made, read or left. */
   async found(device, results, names, texts, places) {
     const of = (name) => results[this.outputs.findIndex((output) => output.name === name)];
     const sized = (name) => [of(name).address, product(of(name).dims) * widthOf(of(name).dtype)];
@@ -125,7 +125,7 @@ class Session {
       return [name, { type, dims, buffer }];
     };
     try {
-      const stayed = names.filter((name) => places[name]).map(left);
+      const stayed = device.watch(() => names.filter((name) => places[name]).map(left));
       const wanted = names.filter((name) => !places[name]);
       const read = (await device.readAll(wanted.map(sized))).map((bytes, k) => {
         const { dtype, dims } = of(wanted[k]);
@@ -151,7 +151,7 @@ class Session {
     return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other sizes (--size, or sizes)`;
   }
 
-  /** Give all memory back, after the runs that were asked for. */
+  /** Give all back, after the runs asked for. */
   release() {
     const { device } = this;
     this.last.then(() => device?.close());

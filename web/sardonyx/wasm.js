@@ -43,6 +43,8 @@ export class WasmDevice {
     this.allocator = new Allocator(1024, (end) => this.grow(end));
   }
 
+  watch = (act) => act();
+
   get nbytes() {
     return this.memory.buffer.byteLength;
   }
