@@ -3,7 +3,7 @@
 import { Queue } from "./queue.js";
 
 const SCOPES = ["out-of-memory", "validation"];
-const LATE = 1000; // milliseconds
+const LATE = 200; // milliseconds until a loss is told
 
 export const padded = (nbytes, unit = 4) => unit * Math.ceil(nbytes / unit);
 
@@ -29,9 +29,10 @@ export class Client {
     }
   }
 
-  /** Raise what has failed; memory that ran out explains the rest. */
-  async settle() {
-    const errors = (await Promise.all(this.failures.splice(0))).filter(Boolean);
+  /** Raise what has failed; a loss, or memory that ran out, explains the rest. */
+  async settle(...failed) {
+    const errors = [...(await Promise.all(this.failures.splice(0))), ...failed].filter(Boolean);
+    if (errors.length) await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, LATE))]);
     if (this.gpu.trouble) throw new Error(this.gpu.trouble);
     const error = errors.find((each) => each instanceof GPUOutOfMemoryError) ?? errors[0];
     if (error) throw new Error(`WebGPU: ${error.message || "this GPU has no memory left"}; use smaller inputs, or wasm`);
@@ -86,11 +87,8 @@ export class Client {
     const ranges = tensors.map(([{ chunk, offset }, nbytes]) => [chunk.buffer, offset, padded(nbytes)]);
     const reading = this.watch(() => this.queue.read(ranges)).catch((error) => error);
     this.gpu.flush();
-    const [found] = await Promise.all([reading, this.settle()]);
-    if (found instanceof Error) {
-      await Promise.race([this.device.lost, new Promise((resolve) => setTimeout(resolve, LATE))]);
-      throw new Error(this.gpu.trouble ?? found.message);
-    }
+    const found = await reading;
+    await this.settle(found instanceof Error && found);
     return found.map((bytes, k) => new Uint8Array(bytes.slice(0, tensors[k][1])));
   }
 

@@ -66,8 +66,8 @@ PAGES = [
     Mutation(
         "what a run leaves on the GPU is submitted later",
         "web/sardonyx/client.js",
-        "    this.gpu.flush();\n    const [found]",
-        "    const [found]",
+        "    this.gpu.flush();\n    const found",
+        "    const found",
         ("tests/web/test_gpu.py",),
     ),
     Mutation(
