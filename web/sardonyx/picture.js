@@ -73,17 +73,8 @@ fn main(@builtin(position) at: vec4f) -> @location(0) vec4f {
  * averaged by triangles, as Pillow does. `layout` is "NCHW" or "NHWC"; `device`, if not that of the sessions, is the page's.
  * The buffer is the caller's to destroy.
  */
-export async function picture(source, options) {
-  try {
-    return await taken(source, options);
-  } catch (error) {
-    if (error.name !== "OperationError") throw error;
-    const bitmap = await createImageBitmap(source); // where a GPU cannot have the frames of a video as they are
-    return taken(bitmap, options).finally(() => bitmap.close());
-  }
-}
-
-async function taken(source, { width, height, mean = 0, std = 1, layout = "NCHW", device } = {}) {
+export async function picture(source, options = {}) {
+  const { width, height, mean = 0, std = 1, layout = "NCHW", device } = options;
   const size = sizeOf(source);
   if (!size.every((each) => each > 0)) throw new Error(`a picture of ${size.join(" x ")} has no pixels yet; wait until it is loaded`);
   const [w, h] = [width ?? size[0], height ?? size[1]];
@@ -97,7 +88,8 @@ async function taken(source, { width, height, mean = 0, std = 1, layout = "NCHW"
       if (!isThere) device.queue.copyExternalImageToTexture({ source }, { texture }, size);
     } catch (error) {
       texture.destroy();
-      throw error;
+      if (source instanceof ImageBitmap) throw error;
+      return null; // some browsers take no video, or no array
     }
     const pipeline = made(device, "compute", () => {
       const module = device.createShaderModule({ code: TOLD + TAKE });
@@ -114,7 +106,9 @@ async function taken(source, { width, height, mean = 0, std = 1, layout = "NCHW"
     if (!isThere) texture.destroy();
     return buffer;
   });
-  return { type: "float32", dims, buffer };
+  if (buffer) return { type: "float32", dims, buffer };
+  const bitmap = await createImageBitmap(source);
+  return picture(bitmap, options).finally(() => bitmap.close());
 }
 
 /**
