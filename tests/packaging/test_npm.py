@@ -56,7 +56,8 @@ TAGGED = """async () => {
   const session = await ort.InferenceSession.create("/data/digits.onnx");
   const image = new ort.Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
   const { probabilities } = await session.run({ image });
-  return [[...probabilities.data], globalThis[Symbol.for("onnxruntime")] === ort];
+  const isTold = Object.hasOwn(ort.env.webgpu, "device");
+  return [[...probabilities.data], isTold && globalThis[Symbol.for("onnxruntime")] === ort];
 }"""
 IMAGE = {"image": np.full((1, 1, 28, 28), 0.5, np.float32)}
 
@@ -91,7 +92,7 @@ def digits() -> bytes:
 
 def test_it_is_small_and_whole(packed: Path) -> None:
     assert packed.name == f"sardonyx-{__version__}.tgz"
-    assert packed.stat().st_size < 100_000
+    assert packed.stat().st_size < 105_000
     with tarfile.open(packed) as tar:
         sizes = {member.name.removeprefix("package/"): member.size for member in tar}
     made = {"sardonyx.min.js", "sardonyx.cjs"}

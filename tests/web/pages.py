@@ -18,6 +18,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
 from sardonyx.plans.plan_cache import Source
 from tests.support.browser import Chromium, open_chromium
+from tests.support.npm import package
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "web" / "sardonyx"
@@ -55,6 +56,26 @@ def open_page() -> Iterator[Chromium]:
     """Chromium with the page runtime at /sardonyx and the workers of these tests at /web."""
     with open_chromium({"sardonyx": RUNTIME, "web": HERE}) as chromium:
         yield chromium
+
+
+@contextmanager
+def open_ort(packages: Mapping[str, Path] | None = None) -> Iterator[Chromium]:
+    """Chromium for pages that were written for onnxruntime-web, with packages by the names that they have there."""
+    folders = {"sardonyx": RUNTIME, "web": HERE, "common": package("onnxruntime-common")}
+    with open_chromium({**folders, **(packages or {})}) as chromium:
+        yield chromium
+
+
+def ask(chromium: Chromium, task: str, *given: Any, limit: float = 120) -> Any:
+    """Return what a task of ort/tasks.mjs or ort/gpu.mjs gives in a page of its own."""
+    page = chromium.browser.new_page()
+    page.set_default_timeout(1e3 * limit)
+    try:
+        page.goto(f"{chromium.site.address}/web/ort/page.html")
+        page.wait_for_function("globalThis.tasks")
+        return page.evaluate("([task, given]) => tasks[task](...given)", [task, given])
+    finally:
+        page.close()
 
 
 def run(

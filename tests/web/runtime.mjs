@@ -9,6 +9,31 @@ for (const level of ["info", "warn", "error"]) {
 }
 const image = () => new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
 
+/** The sizes of buffers of GPUs that are made from now on, until they are destroyed. */
+function metered() {
+  const live = new Map();
+  const { createBuffer } = GPUDevice.prototype;
+  const { destroy } = GPUBuffer.prototype;
+  GPUDevice.prototype.createBuffer = function (told) {
+    const buffer = createBuffer.call(this, told);
+    live.set(buffer, buffer.size);
+    return buffer;
+  };
+  GPUBuffer.prototype.destroy = function () {
+    live.delete(this);
+    return destroy.call(this);
+  };
+  return live;
+}
+
+let live, kept;
+
+/** What is held after a session that held so much, which is told with it. */
+function held(memory) {
+  gc(); // --js-flags=--expose-gc
+  return { memory, buffers: live.size, bytes: [...live.values()].reduce((a, b) => a + b, 0), messages };
+}
+
 const TASKS = {
   // The message of what `load` throws for each address.
   refuse: async ({ addresses }) =>
@@ -69,6 +94,28 @@ const TASKS = {
     return told.slice(1);
   },
 
+  // Runs whose outputs stay on the GPU, in buffers of their own and in one of the page's.
+  left: async () => {
+    limits.submission = Infinity;
+    const session = await load("/data/digits.sdx", { target: "webgpu" });
+    await session.run({ image: image() });
+    const { counts, memory } = session;
+    const usage = GPUBufferUsage.COPY_DST | GPUBufferUsage.COPY_SRC;
+    const place = { type: "float32", dims: [1, 10], buffer: session.gpu.createBuffer({ size: 40, usage }) };
+    const found = [];
+    for (const each of [true, place, true]) found.push((await session.run({ image: image() }, ["probabilities"], { probabilities: each })).probabilities);
+    const told = { running: session.device.queue.running.length, memory: [memory, session.memory] };
+    for (const name of ["submits", "reads"]) told[name] = session.counts[name] - counts[name];
+    told.answers = [];
+    for (const { buffer } of found.slice(0, 2)) {
+      const bytes = await session.device.read({ chunk: { buffer }, offset: 0 }, 40);
+      told.answers.push([...new Float32Array(bytes.buffer)]);
+    }
+    session.release();
+    limits.submission = 50;
+    return told;
+  },
+
   // How many dispatches each part of work has that takes so long, at first and after each time that it took.
   parts: async ({ costs, took }) => {
     const work = new Work(null, costs.map((cost) => ({ cost })));
@@ -93,29 +140,43 @@ const TASKS = {
 
   // Load, run and release sessions, from bytes: browsers keep what they fetched for a while.
   sessions: async ({ count, target }) => {
+    live ??= metered();
     const bytes = await (await fetch("/data/digits.sdx")).arrayBuffer();
+    let memory;
     for (let k = 0; k < count; k++) {
       stage(`session ${k}`);
       const session = await load(bytes, { target, threads: 1 });
       await session.run({ image: image() });
+      ({ memory } = session);
       session.release();
+      await session.last;
     }
-    gc(); // --js-flags=--expose-gc
-    return messages;
+    return held(memory);
+  },
+
+  // Runs of one session, of several sizes; on a GPU every other one leaves its output there.
+  runs: async ({ count, target }) => {
+    live ??= metered();
+    const session = (kept ??= await load("/data/digits.sdx", { target, threads: 1 }));
+    for (let k = 0; k < count; k++) {
+      stage(`run ${k}`);
+      const size = 1 + (k % 5);
+      const isLeft = target === "webgpu" && k % 2 > 0;
+      const feeds = { image: new Tensor("float32", new Float32Array(784 * size), [size, 1, 28, 28]) };
+      const { probabilities } = await session.run(feeds, ["probabilities"], { probabilities: isLeft });
+      probabilities.buffer?.destroy();
+    }
+    return held(session.memory);
   },
 
   // Runs in which the nth buffer that is made is none, as when memory has run out: what the GPU says comes later.
   scarce: async () => {
     const { createBuffer } = GPUDevice.prototype;
     let left = Infinity;
-    const live = new Set();
     GPUDevice.prototype.createBuffer = function (told) {
-      const buffer = createBuffer.call(this, left-- === 0 ? { ...told, usage: 0 } : told);
-      const { destroy } = buffer;
-      live.add(buffer);
-      buffer.destroy = () => (live.delete(buffer), destroy.call(buffer));
-      return buffer;
+      return createBuffer.call(this, left-- === 0 ? { ...told, usage: 0 } : told);
     };
+    const live = metered();
     const session = await load("/data/digits.sdx", { target: "webgpu" });
     const sized = (count) => ({ image: new Tensor("float32", new Float32Array(784 * count).fill(0.5), [count, 1, 28, 28]) });
     const run = async (count) => String((await session.run(sized(count))).probabilities.data);

@@ -108,7 +108,7 @@ def check(chromium: Chromium, model: genai.Model, searches: list[dict[str, Any]]
 
 @pytest.mark.parametrize("target", ["wasm", "webgpu"])
 def test_the_tokens_of_python(chromium: Chromium, tiny: Path, target: str, tmp_path: Path) -> None:
-    """On WebGPU Python runs on another adapter, whose last bits differ: it is the likeliest tokens that are compared."""
+    """On WebGPU Python runs on another adapter, whose last bits differ: the likeliest tokens are compared."""
     model = served(chromium, tiny, tmp_path, f"{target},wasm" if target == "webgpu" else target)
     check(chromium, model, SEARCHES if target == "wasm" else SEARCHES[:1], {"target": target})
 

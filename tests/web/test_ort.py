@@ -16,10 +16,10 @@ from sardonyx.demo import assets
 from tests import models
 from tests.models.feeds import voice
 from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
 from tests.support.smollm2 import FILES
-from tests.web.pages import HERE, RUNTIME, bundled, model_of
+from tests.web.pages import ask, bundled, open_ort
 
 pytestmark = pytest.mark.slow
 
@@ -34,27 +34,9 @@ LAYERS = 30
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Chromium]:
     require("browser")
-    folders = {
-        "sardonyx": RUNTIME,
-        "web": HERE,
-        "common": package("onnxruntime-common"),
-        "transformers": package("@huggingface/transformers"),
-        "vad": package("@ricky0123/vad-web"),
-    }
-    with open_chromium(folders) as opened:
+    folders = {"transformers": package("@huggingface/transformers"), "vad": package("@ricky0123/vad-web")}
+    with open_ort(folders) as opened:
         yield opened
-
-
-def ask(chromium: Chromium, task: str, *given: Any, limit: float = 120) -> Any:
-    """Return what a task of tasks.mjs gives in a page of its own."""
-    page = chromium.browser.new_page()
-    page.set_default_timeout(1e3 * limit)
-    try:
-        page.goto(f"{chromium.site.address}/web/ort/page.html")
-        page.wait_for_function("globalThis.tasks")
-        return page.evaluate("([task, given]) => tasks[task](...given)", [task, given])
-    finally:
-        page.close()
 
 
 @pytest.fixture(scope="module")
@@ -104,16 +86,6 @@ def test_providers_fall_through(chromium: Chromium, digits: bytes) -> None:
         'removing requested execution provider "webgl" from session options because it is not available',
     ]
     assert "no available backend found" in told["none"]
-
-
-def test_tensors_stay_on_the_gpu(chromium: Chromium) -> None:
-    text = "g (float[N] x, float[N] before) => (float[N] y, float[N] twice) { y = Add (x, before) twice = Add (y, y) }"
-    chromium.site.data["sum.onnx"] = bundled(model_of(text), {}, ["webgpu"])
-    told = ask(chromium, "staying")
-    assert told["places"] == ["gpu-buffer", *3 * ["gpu-buffer", "cpu"]]
-    assert told["sum"] == [4, 8, 12]
-    assert told["again"] == [5, 10, 15]
-    assert told["refused"].startswith("input 'before' lies in gpu-buffer, where this session did not put it")
 
 
 def test_transformers_extracts_features(chromium: Chromium) -> None:

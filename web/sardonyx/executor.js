@@ -279,9 +279,10 @@ class Executor {
       for (const [number, { halt }] of plan.epochs.entries()) {
         const bound = frame.enter(number, symbols);
         if (number === 0) {
-          plan.inputs.forEach(({ buffer }, k) => {
+          const fill = ({ buffer }, k) => {
             if (buffer !== null && !frame.lent.has(buffer)) this.move(feeds[k], frame.addresses[buffer]);
-          });
+          };
+          this.device.watch(() => plan.inputs.forEach(fill));
         }
         results.forEach(({ tensor, buffer }) => this.move(tensor, frame.address(buffer)));
         while (held.length) held.pop()();

@@ -40,10 +40,11 @@ export class Work {
   }
 }
 
-/** Commands in order. `counts` are those of submissions, and of readings. */
+/** Commands in order, each client's in submissions of its own. `counts` are those, and readings. */
 export class Queue {
-  constructor(device) {
-    this.device = device;
+  constructor(client) {
+    this.client = client;
+    this.device = client.device;
     this.encoder = null;
     this.cost = this.count = 0;
     this.running = [];
@@ -52,7 +53,9 @@ export class Queue {
 
   /** What takes a command that may cost so much, after all that came before. */
   next(cost = 0) {
-    if (this.cost + cost > limits.submission || this.count === MOST_WAITING) this.flush();
+    const { gpu } = this.client;
+    if (gpu.waiting !== this || this.cost + cost > limits.submission || this.count === MOST_WAITING) gpu.flush();
+    gpu.waiting = this;
     this.cost += cost;
     this.count++;
     return (this.encoder ??= this.device.createCommandEncoder());
@@ -77,11 +80,9 @@ export class Queue {
     this.next().copyBufferToBuffer(from, start, to, target, nbytes);
   }
 
-  /** Submit what waits. */
-  flush() {
-    if (!this.encoder) return;
+  submit() {
     this.counts.submits++;
-    this.device.queue.submit([this.encoder.finish()]);
+    this.client.watch(() => this.device.queue.submit([this.encoder.finish()]));
     this.encoder = null;
     this.cost = this.count = 0;
   }
@@ -89,6 +90,8 @@ export class Queue {
   /** Copies of ranges `[buffer, offset, nbytes]`, of multiples of 4 bytes, which are read together. */
   async read(ranges) {
     const size = ranges.reduce((sum, [, , nbytes]) => sum + nbytes, 0);
+    const { running, began } = this;
+    this.running = [];
     if (!size) return ranges.map(() => new ArrayBuffer(0));
     const staging = this.device.createBuffer({ size, usage: GPUBufferUsage.COPY_DST | GPUBufferUsage.MAP_READ });
     let start = 0;
@@ -96,9 +99,7 @@ export class Queue {
       if (nbytes) this.copy(buffer, offset, staging, start, nbytes);
       start += nbytes;
     }
-    const { running, began } = this;
-    this.running = [];
-    this.flush();
+    this.client.gpu.flush();
     this.counts.reads++;
     await staging.mapAsync(GPUMapMode.READ).catch((error) => {
       staging.destroy();

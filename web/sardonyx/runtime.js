@@ -27,15 +27,15 @@ export { Tensor };
  * `threads` is how many, for "wasm" in a page that is cross-origin isolated. `worker` says whether "wasm" runs in a
  * worker, as it does if a page's own thread loads it, or on this thread. `progress({ loaded, total })` hears of bytes,
  * `total` being 0 if the server does not say. `signal` ends the loading, `integrity` is checked by `fetch`. `name` is
- * what errors call the bundle, if not by its address.
+ * what errors call the bundle, if not by its address. `device` is a GPUDevice for this session alone.
  */
-export async function load(source, { target, threads, worker = isPage, ...options } = {}) {
+export async function load(source, { target, threads, worker = isPage, device, ...options } = {}) {
   const isSure = target === "wasm" || !globalThis.navigator?.gpu;
   const early = worker && isSure ? Host.take() : null; // starts while the bundle comes
   try {
     const bundle = await Bundle.open(source, options);
     try {
-      return await opened(bundle, target, threadsFor(threads), worker);
+      return await opened(bundle, target, threadsFor(threads), worker, device);
     } catch (error) {
       bundle.stream.close();
       throw error;
@@ -48,7 +48,7 @@ export async function load(source, { target, threads, worker = isPage, ...option
 const isPage = Boolean(globalThis.document);
 
 /** The session on the first device that there is. */
-async function opened(bundle, target, threads, worker) {
+async function opened(bundle, target, threads, worker, gpu) {
   const { manifest, name } = bundle;
   const wanted = target ? [target].flat() : Object.keys(manifest.targets);
   const reasons = [];
@@ -59,7 +59,7 @@ async function opened(bundle, target, threads, worker) {
       const remote = worker && (await Host.load(bundle, threads));
       return remote || on(new WasmDevice(told, { threads }), bundle, each);
     } else {
-      const device = await WebGpuDevice.open(told).catch((error) => reasons.push(error.message));
+      const device = await WebGpuDevice.open(told, gpu).catch((error) => reasons.push(error.message));
       if (device instanceof WebGpuDevice) return on(device, bundle, each);
     }
   }

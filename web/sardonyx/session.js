@@ -68,17 +68,23 @@ class Session {
     return this.device?.section;
   }
 
-  /** Bytes of WebAssembly's memory, 0 on a GPU. */
+  /** Bytes of WebAssembly's memory, or of buffers. */
   get memory() {
-    return this.device?.memory?.buffer.byteLength ?? 0;
+    return this.device?.nbytes ?? 0;
+  }
+
+  /** The GPUDevice, if any. */
+  get gpu() {
+    return this.device?.gpu?.device;
   }
 
   /**
-   * The outputs by name for tensors by input name; runs one after another. On a GPU, outputs that are among `stays` are
-   * `{ type, dims, buffer }`, with a buffer of their own, and so may inputs be.
+   * The outputs by name for tensors by input name; runs one after another. On a GPU, inputs may be `{ type, dims, buffer }`,
+   * as are outputs for which `places` has such a tensor, or `true`: then the caller destroys the buffer.
    */
-  run(feeds, names = this.outputs.map(({ name }) => name), stays = []) {
-    return this.next(() => this.ran(feeds, names, stays));
+  run(feeds, names = this.outputs.map(({ name }) => name), places = {}) {
+    const { graph, device } = this;
+    return this.next(() => this.ran(graph, device, feeds, names, places));
   }
 
   /** What a function gives once the runs before it are over. */
@@ -91,51 +97,65 @@ class Session {
   /** A conversation whose keys and values stay on the device, if the bundle was compiled with `--caches`. */
   async caches(batch = 1) {
     const caches = new Caches(this, batch);
-    const runs = (feeds, names, length, count) =>
-      this.next(async () => {
-        const found = await this.ran(feeds, names, [], caches.fed(length, count));
+    const runs = (feeds, names, length, count) => {
+      const { graph, device } = this;
+      return this.next(async () => {
+        const found = await this.ran(graph, device, feeds, names, {}, graph && caches.fed(length, count));
         caches.length = length + count;
         return found;
       });
+    };
     return new Conversation(runs, () => this.next(() => this.device && caches.release()));
   }
 
-  async ran(feeds, names, stays, held = new Map()) {
-    if (!this.graph) throw new Error("this session was released");
+  async ran(graph, device, feeds, names, places, held = new Map()) {
+    if (!graph) throw new Error("this session was released");
     const unknown = names.find((name) => !this.outputs.some((output) => output.name === name));
     if (unknown) throw new Error(`the model has no output ${JSON.stringify(unknown)}; it has ${list(this.outputs)}`);
     const extra = Object.keys(feeds).find((name) => !this.inputs.some((input) => input.name === name));
     if (extra) throw new Error(`the model has no input ${JSON.stringify(extra)}; it has ${list(this.inputs)}`);
+    for (const each of [feeds, places].flatMap(Object.values)) await each?.admit?.();
     const texts = new Texts(this.strings);
     const tensors = this.inputs.map((input) => held.get(input.name) ?? fed(input, feeds[input.name], texts));
     try {
-      return await this.replayed(tensors, names, texts, stays);
+      const { results, release } = await graph.call(tensors);
+      try {
+        return await this.found(device, results, names, texts, places);
+      } finally {
+        release();
+      }
     } catch (error) {
       if (error instanceof Mismatch) throw new Error(this.refusal(tensors));
-      this.graph?.reset();
-      await this.device?.settle(); // which says better what happened
+      graph.reset();
+      await device.settle(); // which says better what happened
       throw error;
     }
   }
 
-  async replayed(tensors, names, texts, stays) {
-    const { results, release } = await this.graph.call(tensors);
+  /** What a run made, read or left. */
+  async found(device, results, names, texts, places) {
+    const of = (name) => results[this.outputs.findIndex((output) => output.name === name)];
+    const sized = (name) => [of(name).address, product(of(name).dims) * widthOf(of(name).dtype)];
+    const made = [];
+    const left = (name) => {
+      const { dtype: type, dims } = of(name);
+      const { buffer = made[made.push(device.given(sized(name)[1])) - 1], fit } = places[name];
+      fit?.(type, dims);
+      device.copy(of(name).address, { chunk: { buffer }, offset: 0 }, sized(name)[1]);
+      return [name, { type, dims, buffer }];
+    };
     try {
-      const of = (name) => results[this.outputs.findIndex((output) => output.name === name)];
-      const sized = (name) => [of(name).address, product(of(name).dims) * widthOf(of(name).dtype)];
-      const kept = names.filter((name) => stays.includes(name)).map((name) => {
-        const { dtype: type, dims } = of(name);
-        return [name, { type, dims, buffer: this.device.kept(...sized(name)) }];
-      });
-      const wanted = names.filter((name) => !stays.includes(name));
-      const found = (await this.device.readAll(wanted.map(sized))).map((bytes, k) => {
+      const stayed = device.watch(() => names.filter((name) => places[name]).map(left));
+      const wanted = names.filter((name) => !places[name]);
+      const read = (await device.readAll(wanted.map(sized))).map((bytes, k) => {
         const { dtype, dims } = of(wanted[k]);
         const data = new (arrayOf(dtype))(bytes.buffer);
         return [wanted[k], new Tensor(dtype, dtype === "string" ? texts.decode(data) : data, dims)];
       });
-      return Object.fromEntries([...kept, ...found]);
-    } finally {
-      release();
+      return Object.fromEntries([...stayed, ...read]);
+    } catch (error) {
+      made.forEach((buffer) => device.gpu.free(buffer));
+      throw error;
     }
   }
 
@@ -151,9 +171,10 @@ class Session {
     return `${this.bundle.name} is not for ${shapes}; it takes ${accepted}; compile it for other sizes (--size, or sizes)`;
   }
 
-  /** Give all memory back. */
+  /** Give all back, after the runs asked for. */
   release() {
-    this.device?.close();
+    const { device } = this;
+    this.last.then(() => device?.close());
     this.device = this.graph = null;
   }
 }

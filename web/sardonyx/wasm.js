@@ -43,6 +43,12 @@ export class WasmDevice {
     this.allocator = new Allocator(1024, (end) => this.grow(end));
   }
 
+  watch = (act) => act();
+
+  get nbytes() {
+    return this.memory.buffer.byteLength;
+  }
+
   grow(end) {
     const pages = Math.ceil(end / PAGE) - this.memory.buffer.byteLength / PAGE;
     try {

@@ -42,6 +42,41 @@ PAGES = [
         "if (last)",
         ("tests/web/test_modules.py",),
     ),
+    Mutation(
+        "what a session submits for another one is heard by nobody",
+        "web/sardonyx/queue.js",
+        "this.client.watch(() => this.device.queue.submit([this.encoder.finish()]))",
+        "this.device.queue.submit([this.encoder.finish()])",
+        ("tests/web/test_gpu.py",),
+    ),
+    Mutation(
+        "outputs that were made before a run failed are lost",
+        "web/sardonyx/session.js",
+        "made.forEach((buffer) => device.gpu.free(buffer))",
+        "made.splice(0)",
+        ("tests/web/test_gpu.py",),
+    ),
+    Mutation(
+        "a session is closed before its runs are over",
+        "web/sardonyx/session.js",
+        "this.last.then(() => device?.close())",
+        "device?.close()",
+        ("tests/web/test_gpu.py",),
+    ),
+    Mutation(
+        "what a run leaves on the GPU is submitted later",
+        "web/sardonyx/client.js",
+        "    this.gpu.flush();\n    const found",
+        "    const found",
+        ("tests/web/test_gpu.py",),
+    ),
+    Mutation(
+        "pictures shrink without an average",
+        "web/sardonyx/picture.js",
+        "let reach = max(scale, vec2f(1))",
+        "let reach = vec2f(1)",
+        ("tests/web/test_pictures.py",),
+    ),
 ]
 
 WASM = [

@@ -62,26 +62,6 @@ export async function providers() {
   return { warned, none: await message(create("webnn")) };
 }
 
-/** A running sum, whose tensors stay on the GPU. */
-export async function staying() {
-  const options = { executionProviders: ["webgpu"], preferredOutputLocation: { y: "gpu-buffer", twice: "cpu" } };
-  const session = await InferenceSession.create("/data/sum.onnx", options);
-  const other = await InferenceSession.create("/data/sum.onnx", options);
-  const x = new Tensor("float32", [1, 2, 3], [3]);
-  let { y } = await session.run({ x, before: new Tensor("float32", [0, 0, 0], [3]) });
-  const places = [y.location];
-  for (let k = 0; k < 3; k++) {
-    const next = await session.run({ x, before: y });
-    places.push(next.y.location, next.twice.location);
-    y.dispose();
-    y = next.y;
-  }
-  const refused = await message(other.run({ x, before: y }));
-  const sum = [...(await y.getData())];
-  const again = await session.run({ x, before: new Tensor("float32", sum, [3]) }, { y: new Tensor("float32", [0, 0, 0], [3]) });
-  return { places, sum, refused, again: [...again.y.data] };
-}
-
 export async function features(texts) {
   const { pipeline, env } = await import("@huggingface/transformers");
   Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });

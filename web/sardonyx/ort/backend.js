@@ -19,7 +19,8 @@ export const backend = {
     const source = await bundleOf(given, wanted);
     const name = typeof given === "string" ? given : "the model";
     const target = [...new Set([...wanted, "wasm", "webgpu"])];
-    const session = await load(source, { target, name, threads: env.wasm.numThreads || undefined });
+    const { device } = options.executionProviders?.find((each) => each.name === "webgpu") ?? {};
+    const session = await load(source, { target, name, device, threads: env.wasm.numThreads || undefined });
     if (!wanted.includes(session.target)) {
       console.warn(`${name} runs on ${session.target}, the only one it has code for; compile it with --target ${wanted}`);
     }

@@ -1,14 +1,13 @@
 /** A session, as `onnxruntime-common` wants it. */
 
 import { Tensor } from "onnxruntime-common";
-import { Tensor as Own, arrayOf, product, widthOf } from "../types.js";
-
-const GPU = "gpu-buffer";
-const homes = new WeakMap(); // the device of each buffer that a session gave
+import { Tensor as Own } from "../types.js";
+import { GPU, placed, stayed } from "./buffers.js";
 
 export class Handler {
   constructor(session, { freeDimensionOverrides = {}, preferredOutputLocation = "cpu" }) {
     this.session = session;
+    this.gpu = session.device?.gpu;
     const told = ({ name, type, dims }) => ({
       name,
       isTensor: true,
@@ -25,28 +24,34 @@ export class Handler {
   }
 
   async run(feeds, fetches) {
-    const given = Object.fromEntries(Object.entries(feeds).map(([name, tensor]) => [name, this.own(name, tensor)]));
-    const names = Object.keys(fetches);
-    const stays = this.stays.filter((name) => !fetches[name]);
-    const results = await this.session.run(given, names, stays);
-    return Object.fromEntries(names.map((name) => [name, this.into(fetches[name], results[name], name)]));
+    const given = mapped(feeds, (name, tensor) => this.own(name, tensor));
+    const places = mapped(fetches, (name, tensor) => this.place(name, tensor));
+    const results = await this.session.run(given, Object.keys(fetches), places);
+    return mapped(fetches, (name, tensor) => this.into(tensor, results[name], name));
   }
 
   /** The tensor that a session takes; onnxruntime takes one element in any rank for a scalar. */
   own(name, tensor) {
     const { type, location, dims } = tensor;
-    const { device } = this.session;
-    if (location === GPU && device && homes.get(tensor.gpuBuffer) === device) return { type, dims, buffer: tensor.gpuBuffer };
+    if (location === GPU) return placed(tensor, this.gpu, "COPY_SRC", `input '${name}'`);
     if (location !== "cpu" && location !== "cpu-pinned") {
-      throw new Error(`input '${name}' lies in ${location}, where this session did not put it; feed what its getData() gives`);
+      throw new Error(`input '${name}' lies in ${location}, which sessions do not take; feed what its getData() gives, or sardonyx/picture.js`);
     }
     const { data } = tensor;
     return new Own(type, data, this.ranks.get(name) === 0 && data.length === 1 ? [] : dims);
   }
 
+  /** Where an output is to be left on the GPU: in a tensor of the caller's, or one of its own, or not. */
+  place(name, tensor) {
+    if (tensor?.location === GPU) return placed(tensor, this.gpu, "COPY_DST", `output '${name}'`);
+    return !tensor && this.stays.includes(name);
+  }
+
   /** What a run gives, in the tensor that the caller has for it, if any. */
-  into(kept, { type, data, dims, buffer }, name) {
-    if (buffer) return this.stayed(type, dims, buffer);
+  into(kept, result, name) {
+    const { type, data, dims } = result;
+    if (kept?.location === GPU) return kept;
+    if (result.buffer) return stayed(result, this.gpu);
     if (!kept) return new Tensor(type, data, dims);
     if (kept.type !== type || kept.size !== data.length) {
       throw new Error(`output '${name}' is ${type}[${dims}], for which a tensor ${kept.type}[${kept.dims}] has no room`);
@@ -54,21 +59,6 @@ export class Handler {
     if (type === "string") kept.data.splice(0, data.length, ...data);
     else kept.data.set(data);
     return kept;
-  }
-
-  /** A tensor on the GPU, which is the caller's to dispose of. */
-  stayed(type, dims, buffer) {
-    const { device } = this.session;
-    homes.set(buffer, device);
-    return Tensor.fromGpuBuffer(buffer, {
-      dataType: type,
-      dims,
-      dispose: () => device.free({ buffer }),
-      async download() {
-        const bytes = await device.read({ chunk: { buffer }, offset: 0 }, product(dims) * widthOf(type));
-        return new (arrayOf(type))(bytes.buffer);
-      },
-    });
   }
 
   async dispose() {
@@ -83,3 +73,6 @@ export class Handler {
     this.startProfiling();
   }
 }
+
+const mapped = (object, make) =>
+  Object.fromEntries(Object.entries(object).map(([name, value]) => [name, make(name, value)]));

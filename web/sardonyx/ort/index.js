@@ -12,6 +12,7 @@
 
 import * as common from "onnxruntime-common";
 import { backend } from "./backend.js";
+import { extend } from "./environment.js";
 
 export * from "onnxruntime-common";
 export default common;
@@ -20,3 +21,4 @@ const PRIORITY = 20; // above onnxruntime-web's own, should it be there
 
 for (const name of ["webgpu", "cpu", "wasm"]) common.registerBackend(name, backend, PRIORITY); // the last one is the default
 common.env.sardonyx ??= {};
+extend(common.env.webgpu);
