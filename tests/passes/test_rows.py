@@ -19,6 +19,8 @@ HEADS = {
   b = Add (a, c)
   t = Tanh (b)
   y = Softmax <axis = -1> (t)""",
+    "bits": """
+  y = com.microsoft.MatMulNBits <K = 8, N = 16, bits = 4, block_size = 16> (h, q, scales)""",
     "transposed": """
   wt = Transpose (v)
   a = MatMul (h, wt)
@@ -49,6 +51,10 @@ def filled(head: str, rng: np.random.Generator) -> bytes:
     )
     for name, shape in WEIGHTS.items():
         made.graph.initializer.append(numpy_helper.from_array(rng.normal(size=shape).astype("f4"), name))
+    bits = rng.integers(0, 256, (16, 1, 8)).astype("u1")
+    made.graph.initializer.append(numpy_helper.from_array(bits, "q"))
+    made.graph.initializer.append(numpy_helper.from_array(rng.normal(size=16).astype("f4"), "scales"))
+    made.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
     return bytes(made.SerializeToString())
 
 
@@ -67,7 +73,7 @@ def test_chosen_rows(head: str, rng: np.random.Generator) -> None:
     np.testing.assert_allclose(y[:, 0], wanted[range(3), at], 1e-5, 1e-6)
 
 
-@pytest.mark.parametrize("name", ["product", "chain", "transposed"])
+@pytest.mark.parametrize("name", ["product", "chain", "transposed", "bits"])
 def test_others_are_not_computed(name: str, rng: np.random.Generator) -> None:
     """No buffer has a row of each place, but for what the rows are chosen of."""
     options = sardonyx.SessionOptions()

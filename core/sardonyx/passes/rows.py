@@ -92,7 +92,8 @@ def _operand(graph: Graph, value: Value, varying: Collection[Value]) -> Value | 
         return None
     others = [each for each in inputs if each is not found[0]]
     if (made.domain, made.op_type) in _PRODUCTS:
-        return found[0] if made.inputs[0] is found[0] and all(len(each.shape or ()) != 3 for each in others) else None
+        is_matrix = made.domain != "" or all(each.shape is None or len(each.shape) <= 2 for each in others)
+        return found[0] if made.inputs[0] is found[0] and is_matrix else None
     if made.domain or (made.op_type in ("Softmax", "LogSoftmax") and made.attribute("axis", -1) not in (-1, 2)):
         return None
     is_along = all(each.shape is not None and len(each.shape) <= 1 for each in others)

@@ -6,7 +6,18 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.strings import StringTable
+
+SMALL = 1 << 16
+"""Bytes up to which constants are compared: expansions make such anew for each plan."""
+
+
+def identity(array: np.ndarray) -> Hashable:
+    """A key of an array, equal for equal elements where these are few."""
+    if array.nbytes > SMALL or array.dtype.hasobject:
+        return id(array)
+    return array.dtype.str, array.shape, fingerprint(array.tobytes()).digest()
 
 
 class WeightTable:
@@ -20,7 +31,7 @@ class WeightTable:
         self,
         strings: StringTable | None = None,
         constants: Mapping[str, np.ndarray] | None = None,
-        identify: Callable[[np.ndarray], Hashable] = id,
+        identify: Callable[[np.ndarray], Hashable] = identity,
     ) -> None:
         self.strings = StringTable() if strings is None else strings
         self.arrays: dict[str, np.ndarray] = dict(constants or {})
