@@ -19,6 +19,7 @@ import tempfile
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
+from itertools import pairwise
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -50,7 +51,7 @@ def generate(side: str, place: str, prompt: int, tokens: int) -> dict[str, Any]:
         while not generator.is_done():
             generator.generate_next_token()
             moments.append(perf_counter())
-        steps = [later - before for before, later in zip(moments[1:], moments[2:])]
+        steps = [later - before for before, later in pairwise(moments[1:])]
         found = {"first": moments[1] - moments[0], "next": statistics.median(steps)}
         found["tokens"] = np.asarray(generator.get_sequence(0))[prompt:].tolist()
     return {**found, "peak": memory.peak()}
