@@ -40,7 +40,7 @@ lint: .venv/.test
 	@$(BIN)/lint-imports --no-cache
 
 system: .venv/.test
-	@$(BIN)/python -m tests.support.system node webgpu browser desktop emulation
+	@$(BIN)/python -m tests.support.system node webgpu browser firefox webkit desktop emulation
 
 userlands: system ## make what a Raspberry Pi has, 32 bits and 64, for the tests (a minute)
 	@$(BIN)/python -m tests.edge.userland armhf arm64 trixie
