@@ -16,6 +16,7 @@ PACKAGES = {
     "onnxruntime-common": ("1.30.0", "7906c439e0d3e0f4048caa23b64cdfadc0f455c377f579ce1ab2a4b778f07d5f"),
     "onnxruntime-web": ("1.30.0", "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"),
     "@huggingface/transformers": ("4.3.1", "0325441d6bd7bc7697fccb32ee6e5febc7f89691e42402d071adc678237b8015"),
+    "axe-core": ("4.11.0", "39bed7d72308f6d620789c169d699bfd7e8da80f65b545821a6b2215c3e83107"),
     "@ricky0123/vad-web": ("0.0.31", "d1a211cf1a2ed26297da52cc08de79e75d79838a274bfc6de546feb1f828c940"),
 }
 """Versions, and SHA-256 of the archives."""

@@ -50,9 +50,8 @@ class Chromium(Page):
 
     def settle(self, expression: str) -> Any:
         """Not by Playwright's own way, which needs eval, that a page's policy may forbid."""
-        told = self._session.send(
-            "Runtime.evaluate", {"expression": expression, "returnByValue": True, "awaitPromise": True}
-        )
+        how = {"returnByValue": True, "awaitPromise": True, "userGesture": True}
+        told = self._session.send("Runtime.evaluate", {"expression": expression, **how})
         if "exceptionDetails" in told:
             raise SyntaxError(told["exceptionDetails"]["exception"]["description"])
         return told["result"]["value"]
