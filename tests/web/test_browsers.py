@@ -10,11 +10,14 @@ import pytest
 
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
+from sardonyx.passes.picture import Picture, with_pictures
 from tests import models
 from tests.support import require
 from tests.support.browsers import BROWSERS
 from tests.web.packages import IMAGE, RATE, REFUSALS, TEXTS, features, write_minilm, write_silero
-from tests.web.pages import Case, bundled, run
+from tests.web.pages import Case, bundled, model_of, run
 from tests.web.visitors import Visitor, open_visitor
 
 pytestmark = pytest.mark.slow
@@ -82,6 +85,54 @@ def test_broken_files_say_so(visitor: Visitor, digits: bytes) -> None:
     assert str(none).startswith("/data/1.sdx is no bundle: make one with `sardonyx compile")
     assert misfed == 'input "image" wants [N,1,28,28], but axis 2 is 27, not 28'
     assert missing == 'input "image" (float32[N,1,28,28]) is missing from the feeds'
+
+
+def picture_bundle(fit: str) -> bytes:
+    """Of a model that gives what its picture becomes."""
+    data = model_of("g (float[1,3,24,32] x) => (float[1,3,24,32] y) { y = Identity (x) }")
+    return bundled(write(with_pictures(read(data), [Picture("x", fit=fit)])), {}, ["wasm"])
+
+
+def test_a_picture_as_it_comes(visitor: Visitor) -> None:
+    """From the same bytes a page makes what Python does."""
+    bundle = picture_bundle("cover")
+    rng = np.random.default_rng(0)
+    feeds = [{"x": rng.integers(0, 256, (*size, 4), np.uint8)} for size in ((120, 200), (90, 40), (7, 9))]
+    found = run(visitor, [Case(bundle, each) for each in feeds], "wasm")
+    session = InferenceSession(bundle)
+    for given, answer in zip(feeds, found, strict=True):
+        assert not isinstance(answer, str), answer
+        np.testing.assert_allclose(answer[0], session.run(None, given)[0], atol=1e-6)
+        if visitor.name != "webkit":  # which has no relaxed SIMD
+            np.testing.assert_array_equal(answer[0], session.run(None, given)[0])
+
+
+CANVAS = """async () => {
+    const { Tensor, load } = await import("/sardonyx/runtime.js");
+    const canvas = Object.assign(document.createElement("canvas"), { width: 90, height: 50 });
+    const brush = canvas.getContext("2d");
+    brush.fillStyle = "rgb(50, 100, 200)";
+    brush.fillRect(0, 0, 90, 50);
+    const { data, width, height } = brush.getImageData(0, 0, 90, 50);
+    const session = await load("/data/picture.sdx", { worker: false });
+    const { y } = await session.run({ x: new Tensor("uint8", data, [height, width, 4]) });
+    session.release();
+    return [y.dims, [...y.data]];
+}"""
+
+
+def test_a_canvas_is_a_picture(visitor: Visitor) -> None:
+    visitor.site.data["picture.sdx"] = picture_bundle("contain")
+    visitor.page.open(f"{visitor.site.address}/support/page.html")
+    dims, data = visitor.page.evaluate(CANVAS)
+    assert dims == [1, 3, 24, 32]
+    image = np.reshape(data, dims)[0]
+    rows = 50 * 32 / 90  # of 24: the others are bars
+    assert (image[:, : int(12 - rows / 2)] == 0).all()
+    middle = image[:, int(13 - rows / 2) : int(11 + rows / 2)]
+    np.testing.assert_allclose(
+        middle, np.broadcast_to(np.reshape([50, 100, 200], (3, 1, 1)) / 255, middle.shape), atol=1e-5
+    )
 
 
 def test_onnxruntimes_interface(visitor: Visitor, digits: bytes) -> None:
