@@ -5,7 +5,7 @@ BIN = .venv/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check
 PYTEST = $(BIN)/python -m pytest
 
-.PHONY: help demo web pages npm check test test-all lint system userlands format wheel clean
+.PHONY: help demo web demos pages npm check test test-all lint system userlands format wheel clean
 
 help:
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ demo: .venv/.demo ## recognise handwritten digits on every device of this machin
 
 web: .venv/.web ## draw digits and drop models in a page of your own browser
 	@$(BIN)/python web/demo/app.py
+
+demos: .venv/.web ## fetch and compile what the other pages of make web load (150 MB, once)
+	@$(BIN)/python web/demo/demos.py
 
 pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/pages, for any web server
 	@$(BIN)/sardonyx web build/pages
@@ -40,7 +43,7 @@ lint: .venv/.test
 	@$(BIN)/lint-imports --no-cache
 
 system: .venv/.test
-	@$(BIN)/python -m tests.support.system node webgpu browser desktop emulation
+	@$(BIN)/python -m tests.support.system node webgpu browser firefox webkit desktop emulation
 
 userlands: system ## make what a Raspberry Pi has, 32 bits and 64, for the tests (a minute)
 	@$(BIN)/python -m tests.edge.userland armhf arm64 trixie

@@ -196,3 +196,45 @@ def test_a_site(graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_a_site_that_makes_no_sense(more: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compile", *more]) == 1
     assert said in capsys.readouterr().err
+
+
+def test_pictures_as_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The digits model reads a picture that is larger, and not square."""
+    require_provider("WasmExecutionProvider")
+    from PIL import Image
+
+    from sardonyx.demo import picture
+
+    target = tmp_path / "digits.sdx"
+    option = "image:mean=0,std=1,fit=contain,pad=0,pixels=rgb"
+    assert main(["compile", DIGITS, "--output", str(target), "--image", option, "--json"]) == 0
+    (line,) = json.loads(capsys.readouterr().out)["targets"]["wasm"]["accepts"]
+    assert line == "image uint8[image.height, image.width, 3]; any image.height; any image.width"
+    with Image.open(str(picture("4_heldout.png"))) as small:  # light on dark
+        pixels = np.asarray(small.convert("RGB").resize((112, 84)))
+    (shares,) = InferenceSession(target).run(None, {"image": pixels})
+    assert shares[0].argmax() == 4
+    assert shares[0, 4] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("image:size=3", "--image image:size=3: there is no option 'size'; there are mean, std, normalize, resize"),
+        ("image:fit=fill", "--image image:fit=fill: fit=fill: write stretch, cover, contain"),
+        ("image:resize=2x", "--image image:resize=2x: resize=2x: write one size, or height x width, as in 224"),
+        ("image:mean=a", "--image image:mean=a: mean=a: write numbers with commas between them"),
+        ("image:std=0", "--image image:std=0: std=0: standard deviations are above 0"),
+        ("image:pad=300", "--image image:pad=300: pad=300: write one number from 0 to 255"),
+        (
+            "image:normalize=clip,mean=1",
+            "--image image:normalize=clip,mean=1: normalize is imagenet or clip, and leaves",
+        ),
+        ("image:fit=cover,fit=cover", "--image image:fit=cover,fit=cover: fit is given twice"),
+        ("picture", "--image picture: the model has no input 'picture'; it has image"),
+        ("image:resize=32", "--image image:resize=32: resize=32x32: input 'image' is 28 high"),
+    ],
+)
+def test_wrong_pictures(option: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", DIGITS, "--output", str(tmp_path / "x.sdx"), "--image", option]) != 0
+    assert words in capsys.readouterr().err

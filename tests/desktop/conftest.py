@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +10,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from tests.models import path
 from tests.support import require
+from tests.support.display import open_display
 
 from .seen import FILES, LINES
 
@@ -23,17 +21,8 @@ collect_ignore = ["drive.py"]  # it imports the example, by names that only its 
 def display() -> Iterator[str]:
     """The name of an X display of 1160 x 760 pixels, in true colours."""
     require("desktop")
-    reading, writing = os.pipe()
-    command = [shutil.which("Xvfb") or "Xvfb", "-displayfd", str(writing), "-screen", "0", "1160x760x24"]
-    server = subprocess.Popen([*command, "-nolisten", "tcp"], pass_fds=[writing], stderr=subprocess.DEVNULL)
-    os.close(writing)
-    with os.fdopen(reading) as told:
-        number = told.readline().strip()
-    try:
-        yield f":{number}"
-    finally:
-        server.terminate()
-        server.wait()
+    with open_display() as name:
+        yield name
 
 
 @pytest.fixture(scope="session")

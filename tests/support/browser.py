@@ -23,6 +23,7 @@ import pytest
 
 from tests.pyodide.assemble import RUNNER, assemble
 
+from .browsers.chromium import ARGUMENTS
 from .needs import require
 from .wheel import build_wheel
 
@@ -38,14 +39,6 @@ ISOLATED = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 """What gives pages shared memory, and clocks of 5 us."""
-ARGUMENTS = (
-    "--no-sandbox",
-    "--enable-unsafe-webgpu",
-    "--use-webgpu-adapter=swiftshader",
-    "--enable-features=Vulkan",
-    "--js-flags=--expose-gc",
-)
-"""Of Chromium, for WebGPU on SwiftShader, and for tests of memory."""
 
 
 class Site(ThreadingHTTPServer):

@@ -84,6 +84,20 @@ def _no_browser() -> str | None:
     return None if shutil.which("chromium") else "chromium is not on the path"
 
 
+def _no_firefox() -> str | None:
+    if not find_spec("websockets"):
+        return "the package websockets is not installed"
+    return None if shutil.which("firefox-esr") or shutil.which("firefox") else "firefox is not on the path"
+
+
+def _no_webkit() -> str | None:
+    from .browsers.webkit import MINI
+
+    programs = {"WebKitWebDriver": shutil.which("WebKitWebDriver"), "MiniBrowser": MINI, "Xvfb": shutil.which("Xvfb")}
+    lacking = [name for name, place in programs.items() if not place]
+    return f"{' and '.join(lacking)} cannot be found" if lacking else None
+
+
 def _no_desktop() -> str | None:
     try:
         import tkinter  # noqa: F401
@@ -137,6 +151,8 @@ NEEDS = {
     "wasm": Need(_no_wasm),
     "webgpu": Need(_no_webgpu, ("mesa-vulkan-drivers", "libvulkan1")),
     "browser": Need(_no_browser, ("chromium",)),
+    "firefox": Need(_no_firefox, ("firefox-esr",)),
+    "webkit": Need(_no_webkit, ("webkit2gtk-driver", "libwebkit2gtk-4.1-0", "xvfb")),
     "desktop": Need(_no_desktop, ("xvfb", "python3-tk", "fonts-dejavu-core")),
     "pyodide": Need(_no_pyodide),
     "torch": Need(_no_torch),

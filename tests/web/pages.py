@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,7 @@ from sardonyx.api.bundling import bundle_of
 from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
 from sardonyx.plans.plan_cache import Source
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium, Site, open_chromium
 from tests.support.npm import package
 
 HERE = Path(__file__).parent
@@ -78,8 +78,17 @@ def ask(chromium: Chromium, task: str, *given: Any, limit: float = 120) -> Any:
         page.close()
 
 
+class Opened(Protocol):
+    """Where bundles run: a site, and what a worker of one of its pages answers."""
+
+    @property
+    def site(self) -> Site: ...
+
+    def call(self, script: str, message: Mapping[str, Any], limit: float) -> Any: ...
+
+
 def run(
-    chromium: Chromium, cases: Sequence[Case], target: str, threads: int = 1, limit: float = 300
+    chromium: Opened, cases: Sequence[Case], target: str, threads: int = 1, limit: float = 300
 ) -> list[Arrays | str]:
     """What each case gives: arrays as the engine stores them, or the text of an error."""
     told = _offered(chromium, [case.feeds for case in cases])
@@ -89,7 +98,7 @@ def run(
 
 
 def run_in_turn(
-    chromium: Chromium,
+    chromium: Opened,
     bundle: Path,
     turns: Sequence[Mapping[str, npt.NDArray[Any]]],
     target: str,
@@ -106,7 +115,7 @@ def run_in_turn(
     return _answered(chromium, "/web/turns.mjs", message, limit)
 
 
-def _offered(chromium: Chromium, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
+def _offered(chromium: Opened, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
     """Lay the feeds of each case where the page finds them, and return what it is to be told of them."""
     site = chromium.site
     site.data.clear()
@@ -120,7 +129,7 @@ def _offered(chromium: Chromium, cases: Sequence[Mapping[str, npt.NDArray[Any]]]
     return told
 
 
-def _answered(chromium: Chromium, script: str, message: Mapping[str, Any], limit: float) -> list[Arrays | str]:
+def _answered(chromium: Opened, script: str, message: Mapping[str, Any], limit: float) -> list[Arrays | str]:
     answers = chromium.call(script, message, limit)
     return [
         answer["error"]

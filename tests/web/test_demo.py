@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +17,7 @@ from sardonyx.demo import assets
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
 from tests.web.pages import model_of
+from tests.web.serving import serving
 from web.demo import app as demo
 
 DIGITS = assets() / "digits.onnx"
@@ -38,17 +38,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(folder: Path) -> Iterator[str]:
-    from waitress import wasyncore
-    from waitress.server import create_server
-
-    connections: dict[int, Any] = {}
-    server = create_server(demo.create_app(folder), host="127.0.0.1", port=0, threads=8, map=connections)
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    yield f"http://127.0.0.1:{server.effective_port}/"
-    server.trigger.pull_trigger(lambda: wasyncore.close_all(connections))  # the loop ends when it has none
-    thread.join()
-    server.task_dispatcher.shutdown()
+    with serving(folder) as served:
+        yield served
 
 
 @pytest.fixture(scope="module")
@@ -332,7 +323,7 @@ def test_a_digit_is_drawn_with_the_keyboard(chromium: Chromium, address: str) ->
     from playwright.sync_api import expect
 
     with visit(chromium, address) as page:
-        for _ in range(5):
+        for _ in range(12):
             page.keyboard.press("Tab")
             if evaluate(page, "document.activeElement.id") == "pad":
                 break

@@ -12,6 +12,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import onnx
+import pytest
 
 from sardonyx import ops
 from sardonyx.cli.feeds import inputs_of
@@ -318,3 +319,32 @@ def test_the_lines_for_a_page_are_five() -> None:
         'x: new Tensor("float32", Array(10).fill(0), [10]), '
         'text: new Tensor("string", ["\\u003c/script>", "a \\"b\\""], [2]) }));'
     )
+
+
+def test_lines_are_found_and_spelled_as_in_python() -> None:
+    rng = np.random.default_rng(0)
+    masks = [rng.random((20, 30)) < share for share in (0.2, 0.5, 0.8)]
+    script = 'load("lines.js").then(({ regions }) => given.map((each) => regions(...each)))'
+    for mask, found in zip(masks, node(script, [[mask.ravel().astype(int).tolist(), 30, 20] for mask in masks])):
+        assert sorted(map(tuple, found)) == sorted(regions(mask))
+    letters = ["", "a", "b", " "]
+    shares = np.eye(4)[[0, 1, 1, 0, 1, 3, 2, 2, 3]] * 0.9
+    script = 'load("lines.js").then(({ spelled }) => spelled(given[0], given[1]))'
+    assert node(script, [shares.ravel().tolist(), letters]) == {"text": "aa b", "share": pytest.approx(0.9)}
+    boxes = [[50, 0, 90, 10], [0, 21, 9, 31], [0, 1, 40, 11], [20, 20, 60, 30]]
+    script = 'load("lines.js").then(({ inOrder }) => inOrder(given))'
+    assert node(script, boxes) == [boxes[2], boxes[0], boxes[1], boxes[3]]
+
+
+def regions(mask: np.ndarray[Any, Any]) -> list[tuple[int, int, int, int]]:
+    """The boxes of connected pixels, by spreading the smallest number."""
+    marks = np.where(mask, np.arange(1, mask.size + 1).reshape(mask.shape), 0)
+    while True:
+        around = np.pad(marks, 1)
+        near = np.stack([marks, around[:-2, 1:-1], around[2:, 1:-1], around[1:-1, :-2], around[1:-1, 2:]])
+        spread = np.where(mask, near.max(0), 0)
+        if (spread == marks).all():
+            break
+        marks = spread
+    places = [np.argwhere(marks == mark) for mark in np.unique(marks[mask])]
+    return [(p[:, 1].min(), p[:, 0].min(), p[:, 1].max() + 1, p[:, 0].max() + 1) for p in places]

@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 import warnings
+from base64 import b64encode
 from collections.abc import Iterable
+from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
 from typing import cast
@@ -39,10 +42,11 @@ if not __package__:  # started as a script
     sys.path.insert(0, str(HERE.parents[1]))
 
 from web.demo import documents  # noqa: E402
+from web.demo.demos import DEMOS  # noqa: E402
 
 FOLDER = HERE.parents[1] / "build" / "demo"
 TARGETS = ("wasm", "webgpu")
-PLACES = ("sardonyx", "pyodide", "models")
+PLACES = ("sardonyx", "pyodide", "models", DEMOS)
 """The parts of the folder that are served, each at its name."""
 TYPES = {
     ".html": "text/html",
@@ -51,10 +55,11 @@ TYPES = {
     ".mjs": "text/javascript",
     ".svg": "image/svg+xml",
     ".json": "application/json",
+    ".txt": "text/plain",
     ".wasm": "application/wasm",
 }
 """Of the files; all others are bytes. The system's own table may be wrong, and browsers refuse modules of that type."""
-PAGES = (".html", ".css", ".js", ".svg")
+PAGES = (".html", ".css", ".js", ".svg", ".txt")
 POLICY = {
     "default-src": "'none'",
     "script-src": "'self' 'wasm-unsafe-eval'",
@@ -66,8 +71,8 @@ POLICY = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
+IMPORTS = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 HEADERS = {
-    "Content-Security-Policy": "; ".join(f"{name} {value}" for name, value in POLICY.items()),
     # these three let the page have shared memory, and so threads
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Embedder-Policy": "require-corp",
@@ -140,15 +145,30 @@ def create_app(folder: Path) -> Flask:
     @app.after_request
     def complete(response: Response) -> Response:
         response.headers.update(HEADERS)
+        response.headers.setdefault("Content-Security-Policy", policy())
         return response
 
     return app
 
 
+def policy(page: bytes = b"") -> str:
+    """The policy of a page, by which the only script inside of it is its import map, if it has one.
+
+    >>> policy(b'<script type="importmap">{}</script>').split("; ")[1]
+    "script-src 'self' 'wasm-unsafe-eval' 'sha256-RBNvo1WzZ4oRRq0W9+hknpT7T8If536DEMBg9hyq/4o='"
+    """
+    digests = [b64encode(sha256(script).digest()).decode() for script in IMPORTS.findall(page)]
+    scripts = " ".join([POLICY["script-src"], *(f"'sha256-{digest}'" for digest in digests)])
+    return "; ".join(f"{name} {value}" for name, value in {**POLICY, "script-src": scripts}.items())
+
+
 def answer(folder: Path, name: str) -> Response:
     """A file with its type and its ETag; 404 where there is none."""
     kind = TYPES.get(Path(name).suffix, "application/octet-stream")
-    return send_from_directory(folder.resolve(), name, mimetype=kind, etag=True, conditional=True)
+    response = send_from_directory(folder.resolve(), name, mimetype=kind, etag=True, conditional=True)
+    if kind == "text/html":
+        response.headers["Content-Security-Policy"] = policy((folder / name).read_bytes())
+    return response
 
 
 def serve(app: Flask, port: int) -> None:

@@ -59,5 +59,7 @@ function converted(kind, type, data) {
   return kind === BigInt64Array || kind === BigUint64Array ? kind.from(data, BigInt) : kind.from(data);
 }
 
-/** Whether an array holds the bits of a type for which an engine may have no class. */
-const bitsOnly = (kind, type, data) => /float16|bool|int4|int2/.test(type) && data.BYTES_PER_ELEMENT === kind.BYTES_PER_ELEMENT;
+/** Whether an array holds the bits of a type for which an engine may have no class, or a canvas's bytes. */
+const bitsOnly = (kind, type, data) =>
+  (/float16|bool|int4|int2/.test(type) && data.BYTES_PER_ELEMENT === kind.BYTES_PER_ELEMENT) ||
+  (type === "uint8" && data instanceof Uint8ClampedArray);

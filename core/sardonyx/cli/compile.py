@@ -6,6 +6,12 @@ them, batch=1, says what they typically are, sequence=?16, or how they go togeth
 image=1x3x224x224 or tokens=1x?16, which may be given several shapes: the bundle takes them all. Where the elements of
 an input decide on shapes or branches, --value gives typical ones, --value rate=16000.
 
+--image NAME:mean=..,std=..,resize=224,fit=cover has an input be a picture as it comes, bytes of any size, as canvases
+and Pillow give them; it is cut, resized (bilinear, with antialiasing, as Pillow does) and normalized in the bundle, so
+that page, Python and board compute the same. fit is stretch, cover (the middle fills all) or contain (with bars, of
+level pad); without resize the model's own size counts. mean and std are as for `sardonyx run`, or normalize=imagenet.
+Pixels are RGBA, the last being ignored, or RGB with pixels=rgb; order=bgr is for models that want blue first.
+
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
 the outputs are from the model's is told, for random inputs.
@@ -43,6 +49,7 @@ REFUSALS = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
+    image = "have an input be a picture: mean=, std= or normalize=, resize=, fit=, pad=, order=, pixels= (see above)"
     size = "sizes of named dimensions: a number, ?16 for an open one that is typically 16, or P+S"
     parser.add_argument("model", metavar="MODEL", nargs="?", help="an .onnx file")
     # argparse takes `--out`, too, the beginning of no other option
@@ -54,6 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--shape", action="append", metavar="NAME=1x3x224x224", help=shape)
     parser.add_argument("--size", action="append", metavar="NAME=?16,...", help=size)
     parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
+    parser.add_argument("--image", action="append", metavar="NAME:resize=224,...", help=image)
     parser.add_argument(
         "--weights",
         default="float32",
@@ -77,8 +85,9 @@ def run(args: argparse.Namespace) -> int:
             raise InvalidArgument("name a model and its bundle, MODEL --output FILE, or a folder, --site DIR")
         show(args, collect(args), render)
         return 0
-    if args.model or args.output or args.shape or args.value:
-        raise InvalidArgument("--site compiles all models in a folder: leave out MODEL, --output, --shape and --value")
+    if args.model or args.output or args.shape or args.value or args.image:
+        alone = "MODEL, --output, --shape, --value and --image"
+        raise InvalidArgument(f"--site compiles all models in a folder: leave out {alone}")
     from sardonyx.cli import site
 
     found = site.collect(args.site, targets_of(args.target), sizes_of(args.size or ()), args)
@@ -104,8 +113,11 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Compile and write the bundle; the facts, as `--json` prints them."""
     from sardonyx.api.bundling import bundle_of
     from sardonyx.cli.feeds import inputs_of
+    from sardonyx.cli.images import picture
     from sardonyx.common.atomic import replacing
     from sardonyx.errors import InvalidArgument
+    from sardonyx.model.serde.writer import write
+    from sardonyx.passes.picture import with_pictures
     from sardonyx.plans.bundle import Bundle
     from sardonyx.plans.plan_cache import Source
 
@@ -113,7 +125,11 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     if args.output.exists() and os.path.samefile(args.model, args.output):
         raise InvalidArgument(f"--output {args.output} is the model itself; give another file")
     refuse_unwritable("--output", args.output)
-    source = Source(args.model)
+    model: str | bytes = args.model
+    source = Source(model)
+    if args.image:
+        model = write(with_pictures(source.read(), [picture(text) for text in args.image]))
+        source = Source(model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
     sizes = sizes_of(args.size or ())
     caches = caches_of(source.read()) if args.caches else {}
@@ -126,7 +142,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     if args.weights != "float32":
         from sardonyx.cli.rounding import difference
 
-        told["rounded"] = difference(source.read(), args.model, args.output, buckets[0])
+        told["rounded"] = difference(source.read(), model, args.output, buckets[0])
     return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
 
 

@@ -23,7 +23,7 @@ NUMBERS = (1, 2, 4, 16, 64, 320, 512)
 """Sizes that are tried where a bundle leaves them open."""
 
 
-def difference(model: Model, file: str, bundle: Path, bucket: Mapping[str, Typical]) -> dict[str, Any]:
+def difference(model: Model, file: str | bytes, bundle: Path, bucket: Mapping[str, Typical]) -> dict[str, Any]:
     """`error`, relative to the largest expected value; where it is None, `reason` tells why."""
     arrays = {name: value for name, value in bucket.items() if isinstance(value, np.ndarray)}
     try:

@@ -17,6 +17,10 @@ CLIENTS: dict[str, Callable[[str, str, Path], list[str]]] = {
         *(sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--disable-pip-version-check"),
         *("--ignore-requires-python", "--dest", str(folder), f"{package}=={version}"),
     ],
+    "source": lambda package, version, folder: [
+        *(sys.executable, "-m", "pip", "download", "-qq", "--no-deps", "--disable-pip-version-check"),
+        *("--no-binary", package, "--dest", str(folder), f"{package}=={version}"),
+    ],
     "npm": lambda package, version, folder: [
         *("npm", "pack", "--silent", "--pack-destination", str(folder), f"{package}@{version}"),
     ],
@@ -25,7 +29,7 @@ CLIENTS: dict[str, Callable[[str, str, Path], list[str]]] = {
 
 @contextmanager
 def downloaded(registry: str, package: str, version: str) -> Iterator[Path]:
-    """Download one package's archive (`registry` is `pypi` or `npm`) and delete it afterwards.
+    """Download one package's archive (`registry` is a key of `CLIENTS`) and delete it afterwards.
 
     It is read, not installed: which Python it is for does not matter.
 
