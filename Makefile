@@ -16,7 +16,7 @@ demo: .venv/.demo ## recognise handwritten digits on every device of this machin
 web: .venv/.web ## draw digits and drop models in a page of your own browser
 	@$(BIN)/python web/demo/app.py
 
-demos: .venv/.web ## fetch and compile what the other pages of make web load (150 MB, once)
+demos: .venv/.test ## fetch and compile what the other pages of make web load (240 MB, once)
 	@$(BIN)/python web/demo/demos.py
 
 pages: .venv/.demo ## put the page runtime, Pyodide and this package into build/pages, for any web server

@@ -19,7 +19,7 @@ from tests.support import require
 from tests.support.wheel import ROOT
 
 SCRIPTS = {path.name for path in (ROOT / "web" / "sardonyx").glob("*.js")}
-ORT = {f"ort/{path.name}" for path in (ROOT / "web" / "sardonyx" / "ort").iterdir()}
+PARTS = {f"{part}/{path.name}" for part in ("genai", "ort") for path in (ROOT / "web/sardonyx" / part).iterdir()}
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_holds_what_pages_need_and_nothing_else(
     own = (target / "sardonyx" / engine["wheel"]).resolve()
     core = {"pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json"}
     wheels = {"numpy.whl", "blas.whl", "micropip.whl", "packaging.whl", own.name}
-    scripts = {f"sardonyx/{name}" for name in SCRIPTS | ORT | {"engine.json", "known.json", "package.json"}}
+    scripts = {f"sardonyx/{name}" for name in SCRIPTS | PARTS | {"engine.json", "known.json", "package.json"}}
     assert set(files) == scripts | {f"pyodide/{name}" for name in core | wheels}
     lock = json.loads(files["pyodide/pyodide-lock.json"].read_bytes())
     assert set(lock["packages"]) == {"numpy", "blas", "micropip", "packaging", "sardonyx"}
@@ -92,7 +92,7 @@ def test_for_bundles_the_runtime_is_enough(tmp_path: Path, capsys: pytest.Captur
     assert "runtime.js" in capsys.readouterr().out
     assert [path.name for path in tmp_path.iterdir()] == ["sardonyx"]
     made = {path.relative_to(tmp_path / "sardonyx").as_posix() for path in tmp_path.rglob("*") if path.is_file()}
-    assert made == SCRIPTS - {*COMPILER} | ORT | {"package.json"}
+    assert made == SCRIPTS - {*COMPILER} | PARTS | {"package.json"}
 
 
 @pytest.mark.parametrize(

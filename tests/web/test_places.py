@@ -1,4 +1,4 @@
-"""The pages that read a picture, find by meaning and hear voices: in each browser, and what they say to people."""
+"""The pages that read pictures, find by meaning, chat and hear voices: in each browser, and what they say to people."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ REFUSE = """(name) => {
 }"""
 TEXTS = "(selector) => [...document.querySelectorAll(selector)].map((each) => each.textContent)"
 SHOWN = "(selector) => document.querySelector(selector)?.checkVisibility() ?? false"
+WRITTEN = "() => document.querySelector('#send').textContent === 'Send'"
 CLICK = "(selector) => document.querySelector(selector).click()"
 
 
@@ -147,6 +148,71 @@ def test_sentences_are_ranked_by_meaning(page: Page, address: str) -> None:
     page.evaluate("() => { query.value = 'money'; query.dispatchEvent(new Event('input', { bubbles: true })); }")
     page.wait("(before) => document.querySelector('#ranks li > span').textContent !== before", sentences[best[0]])
     assert page.evaluate("() => document.querySelector('#facts').textContent").count("ms") == 1
+
+
+@pytest.mark.nightly
+def test_a_model_is_talked_with(page: Page, address: str) -> None:
+    load(page, f"{address}chat.html?temperature=0")
+    say(page, "What is the capital of France?")
+    page.wait(WRITTEN)
+    assert page.evaluate(TEXTS, "#log .asked") == ["You: What is the capital of France?"]
+    (answer,) = page.evaluate(TEXTS, "#log .answered")
+    assert "Paris" in answer
+    assert page.evaluate(TEXTS, "#status") == [answer]
+    names = ["Tokens read", "To the first one written", "Tokens a second", "This chat"]
+    assert page.evaluate(TEXTS, "#facts dt") == names
+    assert page.evaluate(TEXTS, "#facts dd")[-1].endswith(" of 2,048 tokens")
+    page.evaluate(CLICK, "#renew")
+    assert page.evaluate(TEXTS, "#log > *") == page.evaluate(TEXTS, "#facts > *") == []
+    assert page.evaluate(SHOWN, "#empty")
+
+
+@pytest.mark.nightly
+def test_an_answer_is_stopped(chromium: Page, address: str) -> None:
+    """What was written until then is the beginning of what is written without that."""
+    question = "Why is the sky <b>blue</b>?\nTell me more."
+    load(chromium, f"{address}chat.html?temperature=0")
+    say(chromium, question)
+    chromium.wait("() => document.querySelector('.writing').textContent.length > 20")
+    assert chromium.evaluate(TEXTS, "#send") == ["Stop"]
+    chromium.evaluate(CLICK, "#send")
+    chromium.wait(WRITTEN)
+    assert chromium.evaluate(TEXTS, "#log .asked") == [f"You: {question}"]
+    (stopped,) = chromium.evaluate(TEXTS, "#log .answered")
+    chromium.evaluate(CLICK, "#renew")
+    say(chromium, question)
+    chromium.wait(WRITTEN)
+    (whole,) = chromium.evaluate(TEXTS, "#log .answered")
+    assert whole.startswith(stopped)
+    assert len(whole) > len(stopped)
+
+
+@pytest.mark.nightly
+def test_a_chat_that_is_too_long(chromium: Page, address: str) -> None:
+    """It is said, the question stays with who asked, and a new chat can begin."""
+    question = "stone " * 2100
+    load(chromium, f"{address}chat.html?temperature=0")
+    say(chromium, question)
+    chromium.wait(WRITTEN)
+    assert chromium.evaluate(TEXTS, ".notice > *") == [
+        "This chat has become too long: the model knows no more than 2,048 tokens.",
+        "New chat",
+    ]
+    assert chromium.evaluate("() => document.querySelector('#question').value") == question.strip()
+    assert chromium.evaluate(TEXTS, "#log .asked") == []
+    chromium.evaluate(CLICK, ".notice button")
+    assert chromium.evaluate(TEXTS, "#log > *") == []
+
+
+def say(page: Page, words: str) -> None:
+    """Type a question, and press Enter."""
+    page.evaluate(
+        """(words) => {
+            question.value = words;
+            question.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", cancelable: true }));
+        }""",
+        words,
+    )
 
 
 def vectors(texts: Sequence[str]) -> npt.NDArray[Any]:

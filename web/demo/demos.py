@@ -1,8 +1,8 @@
-"""Fetches and compiles what the demonstrations besides the digits load: 150 MB of packages, once.
+"""Fetches and compiles what the demonstrations besides the digits load: 240 MB of packages, once.
 
 `make demos` runs it, and `make web` serves what it leaves. By hand, words choose among them:
 
-    python web/demo/demos.py [reading] [meaning] [voice] [--folder build/demo]
+    python web/demo/demos.py [reading] [meaning] [chat] [voice] [--folder build/demo]
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tempfile
 import wave
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,7 @@ from sardonyx import InferenceSession
 from sardonyx.api.bundling import bundle_of
 from sardonyx.common.atomic import replacing
 from sardonyx.common.units import nbytes
+from sardonyx.genai import Config, gguf_folder, page
 from sardonyx.plans.plan_cache import Source
 from sardonyx.version import __version__
 
@@ -30,7 +32,19 @@ HERE = Path(__file__).resolve().parent
 if not __package__:  # started as a script
     sys.path.insert(0, str(HERE.parents[1]))
 
-from web.demo.archives import MINILM, OCR, ONNXRUNTIME, TRANSFORMERS, VAD, VOICE, WORDS, Archive  # noqa: E402
+from web.demo.archives import (  # noqa: E402
+    JINJA,
+    MINILM,
+    OCR,
+    ONNXRUNTIME,
+    SMOLLM,
+    TOKENIZERS,
+    TRANSFORMERS,
+    VAD,
+    VOICE,
+    WORDS,
+    Archive,
+)
 
 FOLDER = HERE.parents[1] / "build" / "demo"
 SOURCES, DEMOS = "sources", "demos"
@@ -60,6 +74,23 @@ def meaning(sources: Path, target: Path) -> None:
     shutil.copy(sources / "transformers.js", target)
 
 
+def chat(sources: Path, target: Path) -> None:
+    """A decoder of SmolLM2 with weights of 4 bits, as tests make it, and what reads and writes its words."""
+    import onnx
+
+    from tests.models.derived import smollm2, weights
+
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        onnx.save(smollm2.Contributed(weights.weights()).model(), folder / "model.onnx")
+        gguf_folder.write(sources / "smollm2.gguf", folder, "model.onnx")
+        config = Config(folder)
+        config.model["context_length"] = weights.POSITIONS
+        page.write(config, target, ["wasm", "webgpu"])
+    for name in ("tokenizers.js", "jinja.js"):
+        shutil.copy(sources / name, target)
+
+
 def voice(sources: Path, target: Path) -> None:
     """vad-web in one module, its model under the model's own name, and some seconds of speech."""
     sizes = {"sequence": "1536"}
@@ -81,6 +112,7 @@ class Demo:
 ALL: Mapping[str, Demo] = {
     "reading": Demo([OCR], reading),
     "meaning": Demo([MINILM, WORDS, TRANSFORMERS, ONNXRUNTIME], meaning),
+    "chat": Demo([SMOLLM, TOKENIZERS, JINJA], chat),
     "voice": Demo([VAD, ONNXRUNTIME, VOICE], voice),
 }
 """By the names of their pages."""

@@ -42,7 +42,7 @@ def write(folder: Path, pyodide: Path | None = None, *, compiler: bool = True, b
 
 
 def _files(pyodide: Path | None, compiler: bool, bytecode: bool) -> Iterator[tuple[str, bytes]]:
-    for folder in ("", "ort/"):
+    for folder in ("", "genai/", "ort/"):
         for script in sorted((scripts() / folder).iterdir(), key=lambda item: item.name):
             if script.name.endswith((".js", ".json", ".ts")) and (compiler or script.name not in COMPILER):
                 yield f"sardonyx/{folder}{script.name}", script.read_bytes()

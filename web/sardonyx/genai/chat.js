@@ -101,7 +101,7 @@ export class Client {
     const prompt = this.tokenizer.encode(this.written(request.messages), { add_special_tokens: false }).ids.map(Number);
     const { do_sample, temperature = 1, max_length } = this.defaults;
     const room = (max_length ?? Infinity) - prompt.length;
-    if (room <= 0) throw new Error(`the messages are ${prompt.length} tokens, and the model knows no more than ${max_length}`);
+    if (room <= 0) throw tooLong(`the messages are ${prompt.length} tokens, and the model knows no more than ${max_length}`);
     const most = Math.min(max_completion_tokens ?? max_tokens ?? Infinity, room);
     const drawn = { temperature: do_sample === false ? 0 : temperature };
     const options = { ...this.defaults, ...drawn, ...picked(request), signal, max_tokens: most };
@@ -132,6 +132,9 @@ export class Client {
     this.session.release();
   }
 }
+
+/** An error with OpenAI's code of it. */
+const tooLong = (words) => Object.assign(new Error(words), { code: "context_length_exceeded" });
 
 const picked = (request) =>
   Object.fromEntries(["temperature", "top_p", "seed", ...OWN].filter((name) => request[name] != null).map((name) => [name, request[name]]));

@@ -25,6 +25,8 @@ export class Generator {
     this.inputs = session.inputs.filter(({ name }) => name in KNOWN);
     /** All tokens so far; those that the model has seen come first. */
     this.tokens = [];
+    /** How many of them were the last prompt, and how many of these were not run again. */
+    this.prompted = this.kept = 0;
   }
 
   /**
@@ -37,6 +39,7 @@ export class Generator {
     const common = prompt.findIndex((token, k) => token !== this.tokens[k]);
     this.caches.length = Math.min(common < 0 ? prompt.length - 1 : common, this.caches.length);
     this.tokens = [...prompt];
+    [this.prompted, this.kept] = [prompt.length, this.caches.length];
     for (let count = 0; count < max_tokens; count++) {
       signal?.throwIfAborted();
       const logits = await this.run();
