@@ -21,6 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("model", metavar="MODEL", help="a folder, or the .onnx file of a decoder")
     parser.add_argument("--system", metavar="TEXT", help="what the model is told before the chat")
+    parser.set_defaults(raw=False)
     add_search(parser)
     add_provider(parser)
 
