@@ -142,6 +142,10 @@ def test_inputs_of_a_caller(wanted: list[list[int]], tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"nothing tells what input 'shift' takes; Generator\.set_model_input"):
         generator(loaded, PROMPT, max_length=25)
     made = generator(loaded, None, max_length=25)
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match="nothing tells"):
+            made.append_tokens(PROMPT)
+        assert made.token_count() == 0
     inputs = genai.NamedTensors()
     inputs["shift"] = np.array([3.0], np.float32)
     inputs["input_ids"] = np.array([PROMPT], np.int32)
