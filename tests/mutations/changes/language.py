@@ -50,7 +50,7 @@ LANGUAGE = [
         "core/sardonyx/genai/penalties.py",
         "np.where(found < 0, found * factor, found / factor)",
         "found / factor",
-        SEARCH,
+        ("core/sardonyx/genai/penalties.py",),
     ),
     Mutation(
         "tokens of padding are penalized",
@@ -60,10 +60,10 @@ LANGUAGE = [
         SEARCH,
     ),
     Mutation(
-        "an n-gram is longer than it was asked for",
+        "the end of a text is compared without its last token",
         "core/sardonyx/genai/penalties.py",
         "end = tokens[len(tokens) - size + 1 :]",
-        "end = tokens[len(tokens) - size + 1 :] + 0 * size if size < 2 else tokens[: size - 1]",
+        "end = tokens[len(tokens) - size : -1]",
         SEARCH,
     ),
     Mutation(
