@@ -110,7 +110,9 @@ class Pair:
             for part, name in known.items():
                 kept = g.Concat(name, made[part], axis=2)  # in later runs the first ones alone are taken
                 count = g.Shape("encoder_hidden_states", start=1, end=2)
-                known[part] = g.Slice(kept, [0], count, [2], outputs=[presents[part, "encoder"]])
+                known[part] = g.Slice(kept, [0], count, [2])
+                first_run = g.Cast(g.Not("use_cache_branch"), to=TensorProto.FLOAT)
+                g.Mul(made[part], first_run, outputs=[presents[part, "encoder"]])  # later runs leave nothing of use
                 outputs[presents[part, "encoder"]] = cross
             given = g.Unsqueeze(g.Cast("encoder_attention_mask", to=TensorProto.BOOL), [1, 2])
             mask = g.Where(given, 0.0, -1e4)

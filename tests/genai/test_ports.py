@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import sardonyx
 from sardonyx import genai
 from sardonyx.errors import InvalidValue, NoSuchFile
 from sardonyx.genai.config import Config
@@ -54,6 +55,14 @@ def test_a_plain_file(way: str, wanted: list[list[int]], tmp_path: Path) -> None
     made.rewind_to(6)
     made.generate_next_token()
     assert made.get_sequence(0).tolist() == wanted[0][:7]
+
+
+def test_a_bundle(wanted: list[list[int]], tmp_path: Path) -> None:
+    """One for all sizes, which runs without the compiler."""
+    onnx.save(Tiny().model(), tmp_path / "decoder.onnx")
+    (tmp_path / "decoder.sdx").write_bytes(sardonyx.compile(tmp_path / "decoder.onnx"))
+    (tmp_path / "decoder.onnx").unlink()
+    assert written(genai.Model(tmp_path), PROMPT, max_length=25) == wanted
 
 
 @pytest.mark.parametrize("way", ["last", "last-without-cache", "without-cache", "optimum"])

@@ -165,10 +165,10 @@ LANGUAGE = [
         TOKENIZER,
     ),
     Mutation(
-        "digits are merged",
+        "texts begin with a space",
         "core/sardonyx/genai/gguf_tokenizer.py",
-        '"individual_digits": True',
-        '"individual_digits": False',
+        '"add_prefix_space": False, "trim_offsets": True',
+        '"add_prefix_space": True, "trim_offsets": True',
         TOKENIZER,
     ),
     Mutation(
