@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "until-the-end": {"max_length": 200},
     "min-length": {"min_length": 45, "max_length": 60},
     "penalty": {"repetition_penalty": 1.3},
-    "reward": {"repetition_penalty": 0.8},
+    "reward": {"repetition_penalty": 0.7},
     "ngrams": {"no_repeat_ngram_size": 2},
     "single-words": {"no_repeat_ngram_size": 1},
     "penalty-and-length": {"min_length": 45, "repetition_penalty": 1.5},
@@ -95,7 +96,7 @@ def trimmed(row: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("options", ["greedy", "penalty", "ngrams"])
+@pytest.mark.parametrize("options", ["greedy", "reward", "ngrams"])
 def test_a_batch_of_eight_is_eight_single_ones(options: str, side: str, kind: str, pair: Pair) -> None:
     model, _ = pair(kind)
     draw = np.random.default_rng(3)
@@ -263,8 +264,6 @@ def test_a_step_without_tokens_and_one_too_many(pair: Pair) -> None:
 
 def test_several_ends(tmp_path: Path) -> None:
     """Any of them ends a text."""
-    import json
-
     folder = Tiny().save(tmp_path / "model")
     free = written(ours(folder), PROMPT, max_length=40)[0]
     config = json.loads((folder / "genai_config.json").read_text())
@@ -274,6 +273,19 @@ def test_several_ends(tmp_path: Path) -> None:
         one, other = (written(model, PROMPT, max_length=40, **options) for model in (ours(folder), theirs(folder)))
         assert one == other
     assert written(ours(folder), PROMPT, max_length=40)[0] == free[: free.index(free[12], len(PROMPT))]
+
+
+def test_ends_among_unlikely_continuations(tmp_path: Path) -> None:
+    """Those that are not as likely as all beams are passed over, so that a beam does not end by them."""
+    folder = Tiny().save(tmp_path / "model")
+    config = json.loads((folder / "genai_config.json").read_text())
+    config["model"]["eos_token_id"] = list(range(2, VOCABULARY, 5))
+    (folder / "genai_config.json").write_text(json.dumps(config))
+    one, other = ours(folder), theirs(folder)
+    for prompt in ([5, 6, 8], [9], [11, 13], [44, 10], [31, 30, 29]):
+        for options in ({"num_beams": 2}, {"num_beams": 4, "early_stopping": False, "length_penalty": 2.0}):
+            more = {"num_return_sequences": 2, "max_length": 20, **options}
+            assert written(one, prompt, **more) == written(other, prompt, **more)
 
 
 def test_half_precision(tmp_path: Path) -> None:
