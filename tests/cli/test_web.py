@@ -19,7 +19,10 @@ from tests.support import require
 from tests.support.wheel import ROOT
 
 SCRIPTS = {path.name for path in (ROOT / "web" / "sardonyx").glob("*.js")}
-ORT = {f"ort/{name}" for name in ("backend.js", "handler.js", "index.d.ts", "index.js", "source.js")}
+ORT = {
+    f"ort/{name}"
+    for name in ("backend.js", "handler.js", "index.d.ts", "index.js", "operators.js", "small.js", "source.js")
+}
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ PACKAGES = {
     "onnxruntime-web": ("1.30.0", "d2228df7e4616bc3348bf504ee888f3bec43789a273f0a63f3e68d203ce3bf71"),
     "@huggingface/transformers": ("4.3.1", "0325441d6bd7bc7697fccb32ee6e5febc7f89691e42402d071adc678237b8015"),
     "@ricky0123/vad-web": ("0.0.31", "d1a211cf1a2ed26297da52cc08de79e75d79838a274bfc6de546feb1f828c940"),
+    "kokoro-js": ("1.2.1", "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860"),
+    "phonemizer": ("1.2.1", "12f9f3582f8b5d557a0577180d83ff0458a4a5c15b2efb625ee71c3ebbee22e9"),
 }
 """Versions, and SHA-256 of the archives."""
 

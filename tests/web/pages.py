@@ -61,7 +61,7 @@ def run(
     chromium: Chromium, cases: Sequence[Case], target: str, threads: int = 1, limit: float = 300
 ) -> list[Arrays | str]:
     """What each case gives: arrays as the engine stores them, or the text of an error."""
-    told = _offered(chromium, [case.feeds for case in cases])
+    told = offered(chromium, [case.feeds for case in cases])
     chromium.site.data.update({f"{number}.sdx": case.bundle for number, case in enumerate(cases)})
     message = {"cases": told, "target": target, "threads": threads}
     return _answered(chromium, "/web/bundles.mjs", message, limit)
@@ -79,13 +79,13 @@ def run_in_turn(
 
     Inputs that are left out are outputs of the turn before: `kept` says which.
     """
-    told = _offered(chromium, turns)
+    told = offered(chromium, turns)
     chromium.site.data["turns.sdx"] = bundle
     message = {"cases": told, "target": target, "kept": [*(kept or {}).items()]}
     return _answered(chromium, "/web/turns.mjs", message, limit)
 
 
-def _offered(chromium: Chromium, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
+def offered(chromium: Chromium, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
     """Lay the feeds of each case where the page finds them, and return what it is to be told of them."""
     site = chromium.site
     site.data.clear()
@@ -100,7 +100,11 @@ def _offered(chromium: Chromium, cases: Sequence[Mapping[str, npt.NDArray[Any]]]
 
 
 def _answered(chromium: Chromium, script: str, message: Mapping[str, Any], limit: float) -> list[Arrays | str]:
-    answers = chromium.call(script, message, limit)
+    return collected(chromium, chromium.call(script, message, limit))
+
+
+def collected(chromium: Chromium, answers: Sequence[Mapping[str, Any]]) -> list[Arrays | str]:
+    """The arrays that a page has posted, or the texts of its errors, for what it says of each case."""
     return [
         answer["error"]
         if "error" in answer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +14,11 @@ import pytest
 from sardonyx.demo import assets
 from tests import models
 from tests.models.feeds import voice
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
 from tests.support.smollm2 import FILES
-from tests.web.pages import HERE, RUNTIME, bundled, model_of
+from tests.web.ort_pages import ask, fixture
+from tests.web.pages import bundled, model_of
 
 pytestmark = pytest.mark.slow
 
@@ -31,30 +30,7 @@ PROMPT = [504, 3575, 282, 4649, 314]
 LAYERS = 30
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    folders = {
-        "sardonyx": RUNTIME,
-        "web": HERE,
-        "common": package("onnxruntime-common"),
-        "transformers": package("@huggingface/transformers"),
-        "vad": package("@ricky0123/vad-web"),
-    }
-    with open_chromium(folders) as opened:
-        yield opened
-
-
-def ask(chromium: Chromium, task: str, *given: Any, limit: float = 120) -> Any:
-    """Return what a task of tasks.mjs gives in a page of its own."""
-    page = chromium.browser.new_page()
-    page.set_default_timeout(1e3 * limit)
-    try:
-        page.goto(f"{chromium.site.address}/web/ort/page.html")
-        page.wait_for_function("globalThis.tasks")
-        return page.evaluate("([task, given]) => tasks[task](...given)", [task, given])
-    finally:
-        page.close()
+chromium = fixture("transformers", "vad")
 
 
 @pytest.fixture(scope="module")

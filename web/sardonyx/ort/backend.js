@@ -19,6 +19,7 @@ export const backend = {
     const source = await bundleOf(given, wanted);
     const name = typeof given === "string" ? given : "the model";
     const target = [...new Set([...wanted, "wasm", "webgpu"])];
+    if (source.run) return new Handler(source, options);
     const session = await load(source, { target, name, threads: env.wasm.numThreads || undefined });
     if (!wanted.includes(session.target)) {
       console.warn(`${name} runs on ${session.target}, the only one it has code for; compile it with --target ${wanted}`);

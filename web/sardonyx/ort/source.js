@@ -1,16 +1,20 @@
 /**
  * Where the code of a model comes from, in this order: the bytes are a bundle, whatever they are called; a bundle lies
- * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; the page compiles it,
- * if `env.sardonyx.compile` is "page".
+ * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; bytes of a single node
+ * are run by `small.js`; the page compiles it, if `env.sardonyx.compile` is "page".
  */
 
 import { env } from "onnxruntime-common";
 
 const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
 const files = globalThis.process?.getBuiltinModule?.("node:fs"); // asked for so, no bundler looks for it
+const SMALL = 1000; // bytes
 const MAGIC = [0x89, 0x53, 0x44, 0x58, 0x0d, 0x0a, 0x1a, 0x0a];
 
-/** A bundle for a model's address or its bytes, as `load` takes it; `targets` are those that the page would compile. */
+/**
+ * A bundle for a model's address or its bytes, as `load` takes it, or a session; `targets` are those that the page would
+ * compile.
+ */
 export async function bundleOf(given, targets) {
   if (typeof given !== "string") return isBundle(given) ? given : listed(given, "the model", targets);
   const response = await fetched(given);
@@ -18,6 +22,7 @@ export async function bundleOf(given, targets) {
   if (isBundle(head)) return stream;
   stream.cancel().catch(() => {});
   const beside = await answered(`${given}.sdx`);
+  if (beside.status >= 500) throw refused(`${given}.sdx`, beside);
   return beside.ok ? beside : listed(null, given, targets);
 }
 
@@ -26,14 +31,14 @@ const isBundle = (bytes) => MAGIC.every((byte, k) => bytes[k] === byte);
 /** What the page was told of a model, whose bytes are fetched only if that matters. */
 async function listed(bytes, name, targets) {
   const { bundles, compile } = env.sardonyx;
-  if (bundles || compile === "page") {
-    const model = bytes ?? new Uint8Array(await (await fetched(name)).arrayBuffer());
-    const address = bundles && (await indexed(bundles, await digestOf(model)));
-    if (address) return fetched(address);
-    if (compile === "page") {
-      const compiler = await import("../compile.js");
-      return compiler.bundleOf(model, { target: targets });
-    }
+  const model = bytes ?? ((bundles || compile === "page") && new Uint8Array(await (await fetched(name)).arrayBuffer()));
+  const address = bundles && (await indexed(bundles, await digestOf(model)));
+  if (address) return fetched(address);
+  const small = bytes?.length < SMALL && (await import("./small.js")).sessionOf(bytes);
+  if (small) return small;
+  if (compile === "page") {
+    const compiler = await import("../compile.js");
+    return compiler.bundleOf(model, { target: targets });
   }
   throw new Error(
     `${name} is no bundle, and none is known for it: serve what \`sardonyx compile\` makes in its place, or beside it as ` +
@@ -65,9 +70,10 @@ async function answered(address) {
 async function fetched(address) {
   const response = await answered(address);
   if (response.ok) return response;
-  const why = isPath(address) ? "there is no such file" : `the server answers ${response.status} ${response.statusText}`;
-  throw new Error(`${address}: ${why}`);
+  throw isPath(address) ? new Error(`${address}: there is no such file`) : refused(address, response);
 }
+
+const refused = (address, { status, statusText }) => new Error(`${address}: the server answers ${status} ${statusText}`);
 
 /** The first bytes of a stream, at least so many if there are, and a stream of all. */
 async function peeked(stream, count) {
