@@ -7,19 +7,24 @@ import textwrap
 import numpy as np
 import pytest
 
+from sardonyx.api.bundling import bundle_of
 from sardonyx.common.dtypes import of
 from sardonyx.errors import NotImplemented
+from sardonyx.plans.plan_cache import Source
 from tests.conformance.cases import Case, cases, compare
 from tests.conformance.expectation import load, reason
 from tests.pyodide.storage import typed
 from tests.support.browser import Chromium
 from tests.web.ort_pages import ask, fixture
 from tests.web.pages import Case as Bundled
-from tests.web.pages import bundled, collected, offered
+from tests.web.pages import collected, offered
 
 chromium = fixture()
 PARTS = 4
 EVERY = 40
+FEW = 8
+REFUSED = {"test_loop11"}
+"""A loop whose body has a plan for sizes of its first turn alone: bundles refuse the second, in Python as well."""
 KINDS = {"bool", "string", "float16", "float32", "float64"}
 KINDS |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 """Types of elements that onnxruntime-common's tensors have arrays for."""
@@ -29,12 +34,19 @@ def fitting() -> list[Case]:
     """The cases that take and give tensors of such types, and pass natively."""
     known = load()
     nodes = [case for case in cases() if case.kind == "node" and not reason(known, case.name, "WasmExecutionProvider")]
-    return [case for case in nodes if all(map(_fits, case.data_sets()))]
+    return [case for case in nodes if case.name not in REFUSED and all(map(_fits, case.data_sets()))]
 
 
 def _fits(data: tuple[object, object]) -> bool:
     arrays = [array for side in data for array in side]  # type: ignore[attr-defined]
     return all(isinstance(array, np.ndarray) and of(array.dtype).name in KINDS for array in arrays)
+
+
+def bundle(case: Case, feeds: dict[str, np.ndarray]) -> bytes:
+    """The bundle of a case; few elements among the inputs are typical ones, since they may decide on shapes."""
+    few = {name: array for name, array in feeds.items() if array.size <= FEW and array.dtype != object}
+    shapes = {name: list(array.shape) for name, array in feeds.items()}
+    return b"".join(bundle_of(Source(case.model.SerializeToString()), ["wasm"], [{**shapes, **few}], compress=False))
 
 
 def check(chromium: Chromium, chosen: list[Case]) -> None:
@@ -45,7 +57,7 @@ def check(chromium: Chromium, chosen: list[Case]) -> None:
         names = [value.name for value in case.model.graph.input if value.name not in held]
         feeds = dict(zip(names, case.data_sets()[0][0]))
         try:
-            known.append((case, Bundled(bundled(case.model.SerializeToString(), feeds, ["wasm"]), feeds)))
+            known.append((case, Bundled(bundle(case, feeds), feeds)))
         except NotImplemented:
             continue
     assert len(known) >= 0.9 * len(chosen)
