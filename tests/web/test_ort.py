@@ -82,6 +82,14 @@ def test_providers_fall_through(chromium: Chromium, digits: bytes) -> None:
     assert "no available backend found" in told["none"]
 
 
+def test_options(chromium: Chromium, digits: bytes) -> None:
+    told = ask(chromium, "options")
+    assert told["last"] == {"stage": "weights", "loaded": len(digits), "total": len(digits)}
+    assert told["ended"] == "AbortError"
+    assert told["terminated"] == "the run was ended before it began: its option terminate is set"
+    assert told["measures"] == 1
+
+
 def test_tensors_stay_on_the_gpu(chromium: Chromium) -> None:
     text = "g (float[N] x, float[N] before) => (float[N] y, float[N] twice) { y = Add (x, before) twice = Add (y, y) }"
     chromium.site.data["sum.onnx"] = bundled(model_of(text), {}, ["webgpu"])

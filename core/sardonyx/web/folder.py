@@ -16,7 +16,7 @@ from sardonyx.web.interpreter import made
 from sardonyx.web.known import known
 from sardonyx.web.wheel import PACKAGES, wheel
 
-COMPILER = ("compile.js", "compiler.js", "python.js", "store.js")
+COMPILER = ("compile.js", "compile.d.ts", "compiler.js", "python.js", "store.js")
 """The scripts that bundles do without."""
 STDLIB, WASM = "python_stdlib.zip", "pyodide.asm.wasm"
 

@@ -53,6 +53,36 @@ export async function compiled() {
   return { refused, answers: answers.map(({ probabilities }) => [...probabilities.data]) };
 }
 
+/** What options do: `extra`, those of runs, and profiling. */
+export async function options() {
+  const heard = [];
+  const end = new AbortController();
+  const create = (extra) => InferenceSession.create("/data/digits.onnx", { extra });
+  const session = await create({ progress: (event) => heard.push(event) });
+  const name = (promise) => promise.then(() => "no error", (error) => error.name);
+  const ended = await name(create({ signal: end.signal, progress: () => end.abort() }));
+  const terminated = await message(session.run({ image: image() }, { terminate: true }));
+  await session.run({ image: image() });
+  session.startProfiling();
+  await session.run({ image: image() });
+  session.endProfiling();
+  await session.run({ image: image() });
+  return { last: heard.at(-1), ended, terminated, measures: performance.getEntriesByName("sardonyx run").length };
+}
+
+/** A session of a model that the page compiles, whose data lie in another file. */
+export async function external() {
+  env.sardonyx.compile = "page";
+  const data = new Uint8Array(await (await fetch("/data/outside.bin")).arrayBuffer());
+  const answers = [];
+  for (const externalData of [[{ path: "outside.bin", data }], [{ path: "outside.bin", data: "/data/outside.bin" }]]) {
+    const session = await InferenceSession.create("/data/outside.onnx", { externalData });
+    const { y } = await session.run({ x: new Tensor("float32", new Float32Array(4).fill(1), [4]) });
+    answers.push([...y.data]);
+  }
+  return { answers, missing: await message(InferenceSession.create("/data/outside.onnx")) };
+}
+
 export async function providers() {
   const warned = [];
   console.warn = (text) => warned.push(text);
