@@ -55,8 +55,7 @@ export class Stream {
   }
 
   static async of(source, options = {}) {
-    const downloads = () => import("./downloads.js");
-    if (Array.isArray(source)) return new Stream((await downloads()).joined(source, (each) => Stream.of(each, options)), 0);
+    if (Array.isArray(source)) return new Stream((await options.downloads()).joined(source, (each) => Stream.of(each, options)), 0);
     if (source instanceof ArrayBuffer) return Stream.of(new Uint8Array(source));
     if (ArrayBuffer.isView(source)) {
       return new Stream(whole(new Uint8Array(source.buffer, source.byteOffset, source.byteLength)), source.byteLength);
@@ -67,7 +66,7 @@ export class Stream {
     if (!response.ok) throw new Error(`${response.url || source}: the server answers ${response.status} ${response.statusText}`);
     const encoded = response.headers.get("content-encoding");
     const total = encoded ? 0 : Number(response.headers.get("content-length")) || 0;
-    const module = total > LARGE && (await downloads().catch(() => null)); // as in service workers
+    const module = total > LARGE && (await options.downloads?.().catch(() => null)); // as in service workers
     return new Stream(module ? module.resuming(response, total, options) : response.body.getReader(), total);
   }
 

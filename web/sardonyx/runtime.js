@@ -5,8 +5,6 @@
  *     const session = await load("model.sdx", { progress: ({ loaded, total }) => ... });
  *     const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
  *     session.release();
- *
- * `sardonyx compile model.onnx --output model.sdx` makes bundles.
  */
 
 import { Bundle } from "./bundle.js";
@@ -32,7 +30,7 @@ export async function load(source, { target, threads, worker = isPage, ...option
   const isSure = target === "wasm" || !globalThis.navigator?.gpu;
   const early = worker && isSure ? Host.take() : null; // starts while the bundle comes
   try {
-    const bundle = await Bundle.open(source, options);
+    const bundle = await Bundle.open(source, { downloads, ...options });
     try {
       return await opened(bundle, target, threadsFor(threads), worker);
     } catch (error) {
@@ -45,6 +43,7 @@ export async function load(source, { target, threads, worker = isPage, ...option
 }
 
 const isPage = Boolean(globalThis.document);
+const downloads = () => import("./downloads.js"); // here, since workers that Vite builds have no such
 
 /** The session on the first device that there is. */
 async function opened(bundle, target, threads, worker) {
