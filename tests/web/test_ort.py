@@ -86,6 +86,7 @@ def test_options(chromium: Chromium, digits: bytes) -> None:
     told = ask(chromium, "options")
     assert told["last"] == {"stage": "weights", "loaded": len(digits), "total": len(digits)}
     assert told["ended"] == "AbortError"
+    assert told["alone"] == 0 < told["workers"]
     assert told["terminated"] == "the run was ended before it began: its option terminate is set"
     assert told["measures"] == 1
 

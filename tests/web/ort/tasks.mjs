@@ -58,6 +58,9 @@ export async function options() {
   const heard = [];
   const end = new AbortController();
   const create = (extra) => InferenceSession.create("/data/digits.onnx", { extra });
+  const workers = () => performance.getEntriesByType("resource").filter(({ name }) => name.endsWith("host.js")).length;
+  await (await create({ worker: false })).run({ image: image() });
+  const alone = workers();
   const session = await create({ progress: (event) => heard.push(event) });
   const name = (promise) => promise.then(() => "no error", (error) => error.name);
   const ended = await name(create({ signal: end.signal, progress: () => end.abort() }));
@@ -67,7 +70,7 @@ export async function options() {
   await session.run({ image: image() });
   session.endProfiling();
   await session.run({ image: image() });
-  return { last: heard.at(-1), ended, terminated, measures: performance.getEntriesByName("sardonyx run").length };
+  return { alone, workers: workers(), last: heard.at(-1), ended, terminated, measures: performance.getEntriesByName("sardonyx run").length };
 }
 
 /** A session of a model that the page compiles, whose data lie in another file. */
