@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import threading
 import urllib.request
 from argparse import Namespace
@@ -20,6 +21,8 @@ from sardonyx import InferenceSession
 from sardonyx.cli import main
 from sardonyx.cli.serving import Server
 from sardonyx.demo import assets
+from tests.support import require
+from tests.support.npm import package
 from tests.web.pages import model_of
 
 DIGITS = Path(str(assets() / "digits.onnx"))
@@ -96,3 +99,39 @@ def test_what_is_wrong_is_said(server: Server, capsys: pytest.CaptureFixture[str
     assert "there is no such folder" in told
     assert "name the folder" in told
     assert "take another one" in told
+
+
+PAGE = """<!doctype html><script type="importmap">
+{ "imports": { "onnxruntime-common": "/common/dist/esm/index.js", "onnxruntime-web": "/sardonyx/ort/index.js" } }
+</script>"""
+RUN = """async (address) => {
+  const { InferenceSession, Tensor } = await import("onnxruntime-web");
+  const answer = async (address) => {
+    const session = await InferenceSession.create(address);
+    const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+    return [...(await session.run({ image })).probabilities.data];
+  };
+  const refusal = await answer("/strings.onnx").catch(({ message }) => message);
+  return [await answer("/models/net.onnx"), refusal, crossOriginIsolated];
+}"""
+
+
+@pytest.mark.slow
+def test_a_page_finds_bundles(server: Server) -> None:
+    require("browser")
+    from playwright.sync_api import sync_playwright
+
+    shutil.copytree(package("onnxruntime-common"), server.folder / "common")
+    (server.folder / "index.html").write_text(PAGE)
+    (server.folder / "strings.onnx").write_bytes(model_of(STRINGS))
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(server.address)
+        answer, refusal, is_isolated = page.evaluate(RUN)
+        browser.close()
+    (wanted,) = InferenceSession(DIGITS).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
+    np.testing.assert_allclose(answer, wanted[0], atol=1e-6)
+    assert refusal.startswith("/strings.onnx.sdx: the server answers 500")
+    assert "StringSplit" in refusal
+    assert is_isolated

@@ -16,7 +16,7 @@ export function sessionOf(bytes) {
   const [node] = nodes;
   const [operator] = all(node, 4).map(text);
   const attributes = Object.fromEntries(all(node, 5).map(attribute));
-  const known = all(node, 7).length ? null : OPERATORS[operator];
+  const known = all(node, 7).some(({ length }) => length) ? null : OPERATORS[operator];
   const [taken, given] = [inputs, outputs].map((each) => each.map(port));
   if (!known || [...taken, ...given].some(({ type }) => !type)) return null;
   if (Object.keys(attributes).some((name) => !known.takes.includes(name))) return null;
