@@ -44,7 +44,7 @@ ENGINES = ("/onnxruntime/", "/sardonyx/", "/common/", "/data/model.onnx", "/data
 PAGE = """<!doctype html><script type="importmap">
 { "imports": { "onnxruntime-common": "/common/dist/esm/index.js" } }
 </script>"""
-MB, MIB = 1e6, 1 << 20
+UNITS = {"bytes": ("loaded, MB", 1e6), "cold": ("cold, s", 1e3), "memory": ("memory, MiB", 1 << 20)}
 
 Figures = dict[str, Any]
 Feeds = Mapping[str, np.ndarray]
@@ -94,7 +94,7 @@ def measure(chromium: Chromium, id: str, gpu: bool, arguments: argparse.Namespac
     from playwright.sync_api import Error
 
     feeds = inputs(id)
-    found: Figures = {side: {"cold": [], "failed": {}} for side in SIDES}
+    found: Figures = {side: {"cold": []} for side in SIDES}
     try:
         model = without_shapes(path(id)) if id in MISDECLARED else path(id)
         offer(chromium, model, feeds, ["wasm", *["webgpu"] * gpu])
@@ -141,23 +141,26 @@ def interface(chromium: Chromium) -> tuple[float, float]:
     return statistics.median(times["interface"]), statistics.median(times["session"])
 
 
+def figure(row: Figures, side: str, name: str) -> float:
+    """A figure of a side; KeyError where it was not measured."""
+    if name in RUNS:
+        return float(row[name][side])
+    told = row[side][name]
+    return float(statistics.median(told) if name == "cold" else told) / UNITS[name][1]
+
+
 def rendered(rows: Mapping[str, Figures]) -> list[str]:
     """The table: for each figure both sides, and ours as a part of theirs; geometric means of those."""
-    figures = {
-        "MB": lambda row, side: row[side]["bytes"] / MB,
-        "cold, s": lambda row, side: statistics.median(row[side]["cold"]) / 1e3,
-        **{f"{name}, ms": (lambda row, side, name=name: row[name][side]) for name in RUNS},
-        "MiB": lambda row, side: row[side]["memory"] / MIB,
-    }
-    ratios: dict[str, list[float]] = {name: [] for name in figures}
+    names = ["bytes", "cold", *RUNS, "memory"]
+    ratios: dict[str, list[float]] = {name: [] for name in names}
     lines = []
     for id, row in rows.items():
         line = [id]
-        for name, of in figures.items():
+        for name in names:
             try:
-                theirs, ours = (of(row, side) for side in SIDES)
+                theirs, ours = (figure(row, side, name) for side in SIDES)
             except KeyError:
-                failed = "failed" in row or "failed" in row.get(name.partition(",")[0], {})
+                failed = "failed" in row or "failed" in row.get(name, {})
                 line += ["failed" if failed else "", "", ""]
                 continue
             ratios[name].append(ours / theirs)
@@ -165,7 +168,8 @@ def rendered(rows: Mapping[str, Figures]) -> list[str]:
         lines.append(line)
     means = [f"**{statistics.geometric_mean(known):.2f}**" if known else "" for known in ratios.values()]
     lines.append(["geometric mean", *(cell for mean in means for cell in ("", "", mean))])
-    head = [text for name in figures for text in (name, f"{OURS}, {name.rpartition(', ')[2]}", "ratio")]
+    titles = [(f"{name}, ms", "ms") if name in RUNS else (UNITS[name][0], UNITS[name][0].split()[-1]) for name in names]
+    head = [text for title, unit in titles for text in (title, f"{OURS}, {unit}", "ratio")]
     return table(["model", *head], lines)
 
 
