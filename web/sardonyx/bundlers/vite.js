@@ -4,8 +4,8 @@
  *     import sardonyx from "sardonyx/vite";
  *     export default { plugins: [sardonyx({ sizes: { batch: 1 } })] };
  *
- * `import url from "./net.onnx?url"` gives the address of its bundle, and in place of each model of the public folder its
- * bundle is served, and built.
+ * `import url from "./net.onnx?url"` and `new URL("./net.onnx", import.meta.url)` give the address of its bundle, and in
+ * place of each model of the public folder its bundle is served, and built.
  */
 
 import { createReadStream } from "node:fs";
@@ -15,6 +15,7 @@ import { CACHE, compiled } from "./compiler.js";
 
 const NAMES = ["sardonyx", "onnxruntime-web"]; // what the package may be called
 const MODEL = /\.onnx(\?url)?$/;
+const ADDRESS = /new URL\(\s*(["'`])(\.{1,2}\/[^"'`]+\.onnx)\1\s*,\s*import\.meta\.url\s*\)/g;
 
 export default function sardonyx(options = {}) {
   let config;
@@ -31,6 +32,17 @@ export default function sardonyx(options = {}) {
       const found = await this.resolve(source, importer, { skipSelf: true });
       const file = found?.id.split("?")[0];
       return file && (await isThere(file)) ? `${await compiled(file, told)}?url` : null;
+    },
+
+    /** Addresses of models become imports, on the first line, so that the others keep their numbers. */
+    transform(code) {
+      const imports = [];
+      const changed = code.replace(ADDRESS, (_, quote, path) => {
+        const name = `sardonyx_model_${imports.length}`;
+        imports.push(`import ${name} from ${JSON.stringify(`${path}?url`)};`);
+        return `new URL(${name}, import.meta.url)`;
+      });
+      return imports.length ? { code: imports.join("") + changed, map: null } : null;
     },
 
     configureServer({ middlewares, watcher, moduleGraph, ws }) {
