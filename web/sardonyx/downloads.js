@@ -38,7 +38,8 @@ export function resuming(response, total, options) {
           at += piece.value.length;
           tries = 0;
         }
-        if (piece.value || (piece.done && at >= total)) return piece;
+        if (piece.value) return piece;
+        if (at >= total) return { done: true };
         await resumed(piece.error ?? new TypeError(`${response.url} ended after ${at} of ${total} bytes`));
       }
     },
