@@ -33,7 +33,17 @@ export interface Session {
   /** Bytes of WebAssembly's memory. */
   readonly memory: number;
   run(feeds: Record<string, TensorLike>, names?: string[]): Promise<Record<string, Tensor>>;
-  release(): void;
+  /** Keys and values that stay on the device, of a bundle that was compiled with `--caches`. */
+  caches(batch?: number): Promise<Conversation>;
+  release(): Promise<void>;
+}
+
+export interface Conversation {
+  /** How many tokens there are; fewer are the first of them. */
+  length: number;
+  /** The outputs of these names for what is fed beside keys and values, which have `count` tokens more then. */
+  run(feeds: Record<string, TensorLike>, names: string[], count: number): Promise<Record<string, Tensor>>;
+  release(): Promise<void>;
 }
 
 export type Target = "wasm" | "webgpu";
