@@ -12,6 +12,9 @@ import pytest
 
 from sardonyx import genai
 from sardonyx.errors import InvalidValue
+from sardonyx.genai.beams import BeamSearch
+from sardonyx.genai.search_options import SearchOptions
+from sardonyx.genai.sequences import Sequences
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 from tests.genai.conftest import KINDS
 from tests.genai.sides import agree, generator, ours, theirs, written
@@ -275,17 +278,31 @@ def test_several_ends(tmp_path: Path) -> None:
     assert written(ours(folder), PROMPT, max_length=40)[0] == free[: free.index(free[12], len(PROMPT))]
 
 
-def test_ends_among_unlikely_continuations(tmp_path: Path) -> None:
-    """Those that are not as likely as all beams are passed over, so that a beam does not end by them."""
-    folder = Tiny().save(tmp_path / "model")
-    config = json.loads((folder / "genai_config.json").read_text())
-    config["model"]["eos_token_id"] = list(range(2, VOCABULARY, 5))
-    (folder / "genai_config.json").write_text(json.dumps(config))
-    one, other = ours(folder), theirs(folder)
-    for prompt in ([5, 6, 8], [9], [11, 13], [44, 10], [31, 30, 29]):
-        for options in ({"num_beams": 2}, {"num_beams": 4, "early_stopping": False, "length_penalty": 2.0}):
-            more = {"num_return_sequences": 2, "max_length": 20, **options}
-            assert written(one, prompt, **more) == written(other, prompt, **more)
+def beams(eos: list[int]) -> tuple[Sequences, BeamSearch]:
+    """Two beams after one token, of which one more each was chosen: 4, and the less likely 5."""
+    rows = Sequences(2, 10, pad=0)
+    rows.append([[7], [7]])
+    options = SearchOptions(num_beams=2, num_return_sequences=2, max_length=10)
+    search = BeamSearch(rows, options, eos, pad=0)
+    search.step(np.array([[-50, -50, -50, -50, 0, -0.1]] * 2, np.float32))
+    assert rows.tokens.tolist() == [[7, 4], [7, 5]]
+    return rows, search
+
+
+def test_ends_among_unlikely_continuations() -> None:
+    """An end that is less likely than as many continuations as there are beams is passed over."""
+    rows, search = beams([1])
+    search.step(np.array([[-50, 0, 1, -50, -50, -50], [-50, 0, -50, -1, -50, -50]], np.float32))
+    assert rows.tokens.tolist() == [[7, 4, 2], [7, 5, 3]]
+    assert not search.done
+    assert [search.sequence(k).tolist() for k in (0, 1)] == [[7, 4, 2], [7, 5]]
+
+
+def test_more_ends_than_beams() -> None:
+    """Where all of the likeliest are ends, beams go on by the next ones. (There onnxruntime-genai 0.18 crashes.)"""
+    rows, search = beams([1, 2, 3])
+    search.step(np.array([[-50, 3, 3, 3, 1, 0], [-50, 3, 3, 3, -50, -50]], np.float32))
+    assert rows.tokens.tolist() == [[7, 4, 4], [7, 4, 5]]
 
 
 def test_half_precision(tmp_path: Path) -> None:
