@@ -50,7 +50,7 @@ def written(model: Any, prompt: Any, **options: Any) -> list[list[int]]:
     return [made.get_sequence(row).tolist() for row in range(count)]
 
 
-def agree(one: Any, other: Any) -> int:
+def agree(one: Any, other: Any, tolerance: float = TOLERANCE) -> int:
     """Generate with both to the end; how many tokens there were. Raises AssertionError where they differ.
 
     Logits are compared before each step. Where the tokens differ, and their logits do not, the comparison ends.
@@ -59,14 +59,14 @@ def agree(one: Any, other: Any) -> int:
     while not other.is_done():
         assert not one.is_done()
         a, b = one.get_logits(), other.get_logits()
-        np.testing.assert_allclose(a, b, rtol=0, atol=TOLERANCE * np.abs(b).max())
+        np.testing.assert_allclose(a, b, rtol=0, atol=tolerance * np.abs(b).max())
         one.generate_next_token()
         other.generate_next_token()
         steps += 1
         for row, (mine, yours) in enumerate(zip(one.get_next_tokens(), other.get_next_tokens(), strict=True)):
             if mine != yours:
                 gap = abs(b[row, 0, mine] - b[row, 0, yours])
-                assert gap < TOLERANCE * np.abs(b).max(), f"{mine} and {yours} in row {row} of step {steps}"
+                assert gap < tolerance * np.abs(b).max(), f"{mine} and {yours} in row {row} of step {steps}"
                 return steps
     assert one.is_done()
     assert one.token_count() == other.token_count()

@@ -193,6 +193,7 @@ def test_chat_at_a_terminal(folder: Path) -> None:
     said = terminal.wait("read in")
     assert max(len(line.split("\r")[-1]) for line in said.split("\r\n")) <= 81
     terminal.wait("> ")
+    time.sleep(0.5)  # the prompt is there before readline listens
     terminal.type("\x03")
     terminal.wait("/quit ends the chat.")
     terminal.type("/quit\n")

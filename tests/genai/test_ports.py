@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
+import sardonyx
 from sardonyx import genai
 from sardonyx.errors import InvalidValue, NoSuchFile
 from sardonyx.genai.config import Config
@@ -54,6 +55,14 @@ def test_a_plain_file(way: str, wanted: list[list[int]], tmp_path: Path) -> None
     made.rewind_to(6)
     made.generate_next_token()
     assert made.get_sequence(0).tolist() == wanted[0][:7]
+
+
+def test_a_bundle(wanted: list[list[int]], tmp_path: Path) -> None:
+    """One for all sizes, which runs without the compiler."""
+    onnx.save(Tiny().model(), tmp_path / "decoder.onnx")
+    (tmp_path / "decoder.sdx").write_bytes(sardonyx.compile(tmp_path / "decoder.onnx"))
+    (tmp_path / "decoder.onnx").unlink()
+    assert written(genai.Model(tmp_path), PROMPT, max_length=25) == wanted
 
 
 @pytest.mark.parametrize("way", ["last", "last-without-cache", "without-cache", "optimum"])
@@ -142,6 +151,10 @@ def test_inputs_of_a_caller(wanted: list[list[int]], tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"nothing tells what input 'shift' takes; Generator\.set_model_input"):
         generator(loaded, PROMPT, max_length=25)
     made = generator(loaded, None, max_length=25)
+    for _ in range(2):
+        with pytest.raises(InvalidValue, match="nothing tells"):
+            made.append_tokens(PROMPT)
+        assert made.token_count() == 0
     inputs = genai.NamedTensors()
     inputs["shift"] = np.array([3.0], np.float32)
     inputs["input_ids"] = np.array([PROMPT], np.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ import pytest
 
 from sardonyx import genai
 from sardonyx.errors import InvalidValue
+from sardonyx.genai.beams import BeamSearch
+from sardonyx.genai.search_options import SearchOptions
+from sardonyx.genai.sequences import Sequences
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 from tests.genai.conftest import KINDS
 from tests.genai.sides import agree, generator, ours, theirs, written
@@ -23,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "until-the-end": {"max_length": 200},
     "min-length": {"min_length": 45, "max_length": 60},
     "penalty": {"repetition_penalty": 1.3},
-    "reward": {"repetition_penalty": 0.8},
+    "reward": {"repetition_penalty": 0.7},
     "ngrams": {"no_repeat_ngram_size": 2},
     "single-words": {"no_repeat_ngram_size": 1},
     "penalty-and-length": {"min_length": 45, "repetition_penalty": 1.5},
@@ -95,7 +99,7 @@ def trimmed(row: list[int]) -> list[int]:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("side", ["right", "left"])
-@pytest.mark.parametrize("options", ["greedy", "penalty", "ngrams"])
+@pytest.mark.parametrize("options", ["greedy", "reward", "ngrams"])
 def test_a_batch_of_eight_is_eight_single_ones(options: str, side: str, kind: str, pair: Pair) -> None:
     model, _ = pair(kind)
     draw = np.random.default_rng(3)
@@ -263,8 +267,6 @@ def test_a_step_without_tokens_and_one_too_many(pair: Pair) -> None:
 
 def test_several_ends(tmp_path: Path) -> None:
     """Any of them ends a text."""
-    import json
-
     folder = Tiny().save(tmp_path / "model")
     free = written(ours(folder), PROMPT, max_length=40)[0]
     config = json.loads((folder / "genai_config.json").read_text())
@@ -274,6 +276,33 @@ def test_several_ends(tmp_path: Path) -> None:
         one, other = (written(model, PROMPT, max_length=40, **options) for model in (ours(folder), theirs(folder)))
         assert one == other
     assert written(ours(folder), PROMPT, max_length=40)[0] == free[: free.index(free[12], len(PROMPT))]
+
+
+def beams(eos: list[int]) -> tuple[Sequences, BeamSearch]:
+    """Two beams after one token, of which one more each was chosen: 4, and the less likely 5."""
+    rows = Sequences(2, 10, pad=0)
+    rows.append([[7], [7]])
+    options = SearchOptions(num_beams=2, num_return_sequences=2, max_length=10)
+    search = BeamSearch(rows, options, eos, pad=0)
+    search.step(np.array([[-50, -50, -50, -50, 0, -0.1]] * 2, np.float32))
+    assert rows.tokens.tolist() == [[7, 4], [7, 5]]
+    return rows, search
+
+
+def test_ends_among_unlikely_continuations() -> None:
+    """An end that is less likely than as many continuations as there are beams is passed over."""
+    rows, search = beams([1])
+    search.step(np.array([[-50, 0, 1, -50, -50, -50], [-50, 0, -50, -1, -50, -50]], np.float32))
+    assert rows.tokens.tolist() == [[7, 4, 2], [7, 5, 3]]
+    assert not search.done
+    assert [search.sequence(k).tolist() for k in (0, 1)] == [[7, 4, 2], [7, 5]]
+
+
+def test_more_ends_than_beams() -> None:
+    """Where all of the likeliest are ends, beams go on by the next ones. (There onnxruntime-genai 0.18 crashes.)"""
+    rows, search = beams([1, 2, 3])
+    search.step(np.array([[-50, 3, 3, 3, 1, 0], [-50, 3, 3, 3, -50, -50]], np.float32))
+    assert rows.tokens.tolist() == [[7, 4, 4], [7, 4, 5]]
 
 
 def test_half_precision(tmp_path: Path) -> None:

@@ -85,9 +85,13 @@ def test_a_chat(models: tuple[genai.Model, Any]) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("kind", ["int4-std", "fp16-op23"])
 def test_other_decoders(kind: str, tmp_path: Path) -> None:
+    """onnxruntime is told to rearrange nothing, which would round weights of 4 bits, and activations, once more."""
     folder = smollm2.folder(tmp_path, kind)
+    config = json.loads((folder / "genai_config.json").read_text())
+    config["model"]["decoder"]["session_options"]["graph_optimization_level"] = "ORT_DISABLE_ALL"
+    (folder / "genai_config.json").write_text(json.dumps(config))
     one = generator(ours(folder, WASM), PROMPT, max_length=60)
-    agree(one, generator(theirs(folder), PROMPT, max_length=60))
+    assert agree(one, generator(theirs(folder), PROMPT, max_length=60), tolerance=0.01) >= 8
 
 
 @pytest.mark.nightly

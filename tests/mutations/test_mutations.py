@@ -15,7 +15,7 @@ SHARDS = 8
 BOUND = 1800.0
 """Seconds for a shard, on a machine that does other things, too."""
 ROOMS = """
-core/api core/cli core/code core/common core/compiler core/model core/ops core/passes core/plans
+core/api core/cli core/code core/common core/compiler core/genai core/model core/ops core/passes core/plans
 core/primitives core/runtime core/sizes wasm web webgpu_backend
 """
 

@@ -6,6 +6,7 @@ python -m tests.support.browser script.py        runs a script there, and prints
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 import sys
 import textwrap
@@ -47,7 +48,8 @@ class Site(ThreadingHTTPServer):
     `requests` are the paths that were asked for; `policy` is the Content-Security-Policy of every answer. What did not
     change since its ETag was given is not sent again. `rate` is how many bytes a second all answers share, 0 for no
     limit; `sent` counts those of each path. With `gzip` they are compressed for whoever accepts it, but for what is
-    compressed in itself.
+    compressed in itself. With `ranges` parts of files are given to who asks for them. A connection breaks after the
+    numbers of bytes that `cuts` has for a path, one connection after the other.
     """
 
     def __init__(self, folders: Mapping[str, Path]) -> None:
@@ -60,6 +62,8 @@ class Site(ThreadingHTTPServer):
         self.rate = 0.0
         self.sent: Counter[str] = Counter()
         self.gzip = False
+        self.ranges = False
+        self.cuts: dict[str, list[int]] = {}
         self._packed: dict[tuple[int, int], bytes | None] = {}
         self._pacing = threading.Lock()
         self._free = 0.0
@@ -128,6 +132,10 @@ class _Handler(BaseHTTPRequestHandler):
         etag = f'"{zlib.crc32(body):08x}"'
         if self.headers["If-None-Match"] == etag:
             return self._answer(304, b"", etag)
+        wanted = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
+        if wanted and self.server.ranges and self.headers.get("If-Range", etag) == etag:
+            start = int(wanted[1])
+            return self._answer(206, body[start:], etag, place=f"bytes {start}-{len(body) - 1}/{len(body)}")
         if self.server.gzip and "gzip" in self.headers.get("Accept-Encoding", ""):
             packed = self.server.packed(path, body)
             if packed is not None:
@@ -138,8 +146,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.server.posted[self.path.strip("/")] = self.rfile.read(int(self.headers["Content-Length"]))
         self._answer(204, b"")
 
-    def _answer(self, status: int, body: bytes, etag: str = "", encoding: str = "") -> None:
+    def _answer(self, status: int, body: bytes, etag: str = "", encoding: str = "", place: str = "") -> None:
         self.send_response(status)
+        if place:
+            self.send_header("Content-Range", place)
         if encoding:
             self.send_header("Content-Encoding", encoding)
         if etag:
@@ -152,6 +162,9 @@ class _Handler(BaseHTTPRequestHandler):
         for name, value in ISOLATED.items():
             self.send_header(name, value)
         self.end_headers()
+        if cuts := self.server.cuts.get(self.path.partition("?")[0]):
+            body = body[: cuts.pop(0)]
+            self.close_connection = True
         for piece in _pieces(body) if self.server.rate else [body]:
             if self.server.rate:
                 self.server.wait(len(piece))

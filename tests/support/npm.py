@@ -19,7 +19,10 @@ PACKAGES = {
     "@huggingface/tokenizers": ("0.2.0", "2800014c83b8186b2e4210c20672f1fb65a12cef85d7e95e0f2003e022611b4a"),
     "@huggingface/jinja": ("0.5.11", "c92401a23cdef23be5a2773eafc22db6723e113380aa02fedd0ca40ceb123f29"),
     "axe-core": ("4.11.0", "39bed7d72308f6d620789c169d699bfd7e8da80f65b545821a6b2215c3e83107"),
+    "@wllama/wllama": ("3.8.1", "bbe65fcc6d128d7853aed6d1699db7541e51a0363dc0135b8b68153acbf74670"),
     "@ricky0123/vad-web": ("0.0.31", "d1a211cf1a2ed26297da52cc08de79e75d79838a274bfc6de546feb1f828c940"),
+    "kokoro-js": ("1.2.1", "1f0d0383ef0349af0bd9440d81dc12abbea3a5392eb645283eda876f537f5860"),
+    "phonemizer": ("1.2.1", "12f9f3582f8b5d557a0577180d83ff0458a4a5c15b2efb625ee71c3ebbee22e9"),
 }
 """Versions, and SHA-256 of the archives."""
 

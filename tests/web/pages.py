@@ -18,7 +18,6 @@ from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
 from sardonyx.plans.plan_cache import Source
 from tests.support.browser import Chromium, Site, open_chromium
-from tests.support.npm import package
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "web" / "sardonyx"
@@ -58,26 +57,6 @@ def open_page() -> Iterator[Chromium]:
         yield chromium
 
 
-@contextmanager
-def open_ort(packages: Mapping[str, Path] | None = None) -> Iterator[Chromium]:
-    """Chromium for pages that were written for onnxruntime-web, with packages by the names that they have there."""
-    folders = {"sardonyx": RUNTIME, "web": HERE, "common": package("onnxruntime-common")}
-    with open_chromium({**folders, **(packages or {})}) as chromium:
-        yield chromium
-
-
-def ask(chromium: Chromium, task: str, *given: Any, limit: float = 120) -> Any:
-    """Return what a task of ort/tasks.mjs or ort/gpu.mjs gives in a page of its own."""
-    page = chromium.browser.new_page()
-    page.set_default_timeout(1e3 * limit)
-    try:
-        page.goto(f"{chromium.site.address}/web/ort/page.html")
-        page.wait_for_function("globalThis.tasks")
-        return page.evaluate("([task, given]) => tasks[task](...given)", [task, given])
-    finally:
-        page.close()
-
-
 class Opened(Protocol):
     """Where bundles run: a site, and what a worker of one of its pages answers."""
 
@@ -91,7 +70,7 @@ def run(
     chromium: Opened, cases: Sequence[Case], target: str, threads: int = 1, limit: float = 300
 ) -> list[Arrays | str]:
     """What each case gives: arrays as the engine stores them, or the text of an error."""
-    told = _offered(chromium, [case.feeds for case in cases])
+    told = offered(chromium, [case.feeds for case in cases])
     chromium.site.data.update({f"{number}.sdx": case.bundle for number, case in enumerate(cases)})
     message = {"cases": told, "target": target, "threads": threads}
     return _answered(chromium, "/web/bundles.mjs", message, limit)
@@ -109,13 +88,13 @@ def run_in_turn(
 
     Inputs that are left out are outputs of the turn before: `kept` says which.
     """
-    told = _offered(chromium, turns)
+    told = offered(chromium, turns)
     chromium.site.data["turns.sdx"] = bundle
     message = {"cases": told, "target": target, "kept": [*(kept or {}).items()]}
     return _answered(chromium, "/web/turns.mjs", message, limit)
 
 
-def _offered(chromium: Opened, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
+def offered(chromium: Opened, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[dict[str, Any]]:
     """Lay the feeds of each case where the page finds them, and return what it is to be told of them."""
     site = chromium.site
     site.data.clear()
@@ -130,7 +109,11 @@ def _offered(chromium: Opened, cases: Sequence[Mapping[str, npt.NDArray[Any]]]) 
 
 
 def _answered(chromium: Opened, script: str, message: Mapping[str, Any], limit: float) -> list[Arrays | str]:
-    answers = chromium.call(script, message, limit)
+    return collected(chromium, chromium.call(script, message, limit))
+
+
+def collected(chromium: Opened, answers: Sequence[Mapping[str, Any]]) -> list[Arrays | str]:
+    """The arrays that a page has posted, or the texts of its errors, for what it says of each case."""
     return [
         answer["error"]
         if "error" in answer

@@ -80,6 +80,31 @@ const TASKS = {
     return { answers, last: heard.at(-1), size: bytes.byteLength };
   },
 
+  // What a bundle gives that is in these places, or why it cannot be loaded, and what was heard of progress.
+  download: async ({ places }) => {
+    const heard = [];
+    const progress = (event) => heard.push(event);
+    try {
+      const session = await load(places, { progress });
+      const { probabilities } = await session.run({ image: image() });
+      session.release();
+      return { answer: [...probabilities.data], heard };
+    } catch (error) {
+      return { error: error.message, heard };
+    }
+  },
+
+  // What `load` says that is ended after the first bytes, from an address and from a stream.
+  ended: async () => {
+    const told = [];
+    for (const source of ["/data/digits.sdx", (await fetch("/data/digits.sdx")).body, await (await fetch("/data/digits.sdx")).blob()]) {
+      const end = new AbortController();
+      const progress = () => end.abort();
+      told.push(await load(source, { progress, signal: end.signal }).then(() => "no error", (error) => error.name));
+    }
+    return told;
+  },
+
   // What a run asks of the GPU: counts after the second and the third.
   counts: async () => {
     limits.submission = Infinity; // however busy the machine is

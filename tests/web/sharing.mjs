@@ -55,10 +55,10 @@ const TASKS = {
       const answers = await Promise.all([sessions[0], sessions.at(-1)].map(read));
       told.right.push(...answers.map((answer) => String(answer) === wanted));
     }
-    sessions.splice(1).forEach((session) => session.release());
+    await Promise.all(sessions.splice(1).map((session) => session.release()));
     await read(sessions[0]);
     told.end.push(Crew.here.all.length);
-    sessions[0].release();
+    await sessions[0].release();
     told.end.push(Crew.here);
     return told;
   },

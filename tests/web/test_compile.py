@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import ModelProto, TensorProto, external_data_helper, helper, numpy_helper
 
 from sardonyx.demo import assets
 from sardonyx.web.folder import write
@@ -292,3 +292,21 @@ def test_onnxruntime_webs_interface_compiles_where_it_may(chromium: Chromium) ->
     (wanted,) = session.run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
     np.testing.assert_allclose(told["answers"], np.broadcast_to(wanted, (2, 10)), rtol=1e-4, atol=1e-6)
     assert 'set env.sardonyx.compile = "page"' in told["refused"]
+
+
+def test_the_data_of_a_model_may_lie_elsewhere(chromium: Chromium) -> None:
+    numbers = np.array([1, 2, 3, 4], np.float32)
+    weight = numpy_helper.from_array(numbers, "w")
+    external_data_helper.set_external_data(weight, "outside.bin")
+    weight.ClearField("raw_data")
+    model = ModelProto.FromString(model_of("Mul", x=(1, [4]), w=(1, [4]), y=(1, [4])))
+    model.graph.initializer.append(weight)
+    del model.graph.input[1]
+    chromium.site.data |= {"outside.onnx": model.SerializeToString(), "outside.bin": numbers.tobytes()}
+    with chromium.visitor() as context:
+        page = context.new_page()
+        page.goto("/web/ort/site.html")
+        page.wait_for_function("globalThis.tasks")
+        told = page.evaluate("tasks.external()")
+    assert told["answers"] == [[1, 2, 3, 4], [1, 2, 3, 4]]
+    assert "outside.bin" in told["missing"]

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from sardonyx.demo import assets
-from tests.support import require
 from tests.support.browser import Chromium
-from tests.web.pages import ask, bundled, model_of, open_ort
+from tests.web.ort_pages import ask, open_ort
+from tests.web.pages import bundled, model_of
 
 pytestmark = pytest.mark.slow
 
@@ -18,7 +18,6 @@ SUM = "g (float[N] x, float[N] before) => (float[N] y, float[N] twice) { y = Add
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Chromium]:
-    require("browser")
     with open_ort() as opened:
         opened.site.data["sum.onnx"] = bundled(model_of(SUM), {}, ["webgpu"])
         opened.site.data["digits.onnx"] = bundled(assets() / "digits.onnx", {}, ["wasm"])

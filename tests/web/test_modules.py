@@ -1,11 +1,16 @@
-"""The parts of the page runtime that need no page: memory, bundles, and what waits for a GPU."""
+"""The parts of the page runtime that need no page: memory, bundles, downloads, models of one node, a GPU's queue."""
 
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+import onnx.parser
+import onnxruntime
+from onnx.reference import ReferenceEvaluator
 
 from sardonyx.plans.bundle.format import Bundle, Content, write
 from tests.support.node import run
@@ -113,3 +118,133 @@ def test_long_work_is_split() -> None:
         assert [cost for part in parts for cost in part] == costs
     assert all(len(part) == 1 or factor * sum(part) <= told["most"] for part in told["third"])
     assert len(told["third"]) < len(costs)
+
+
+RESUME = """
+const { resuming } = await load("downloads.js");
+const whole = Uint8Array.from({ length: 1000 }, (_, k) => k % 251);
+const sent = (start, stop, etag, status) => {
+  let at = start;
+  const body = new ReadableStream({
+    pull(controller) {
+      const end = Math.min(at + 64, stop);
+      if (at < end) controller.enqueue(whole.slice(at, (at = end)));
+      else if (stop < whole.length) controller.error(new TypeError("cut"));
+      else controller.close();
+    },
+  });
+  const response = new Response(body, { status, headers: etag ? { etag } : {} });
+  return Object.defineProperty(response, "url", { value: "https://here/model.sdx" });
+};
+const told = [];
+for (const { mark, stop, answers } of given) {
+  const asked = [];
+  globalThis.fetch = async (_, { headers }) => {
+    const [stop, etag, status] = answers.shift();
+    asked.push(headers.get("Range"));
+    if (!stop) throw new TypeError("there is no network");
+    return sent(status === 206 ? Number(headers.get("Range").match(/\\d+/)[0]) : 0, stop, etag, status);
+  };
+  const reader = resuming(sent(0, stop, mark, 200), whole.length, { headers: { "X-Mine": "1" } });
+  const found = [];
+  try {
+    for (let piece; !(piece = await reader.read()).done; ) found.push(...piece.value);
+    told.push([found.length === whole.length && found.every((byte, k) => byte === whole[k]), asked]);
+  } catch (error) {
+    told.push([error.message, asked]);
+  }
+}
+return told;
+"""
+
+
+def test_a_download_goes_on_with_the_same_file_alone() -> None:
+    cases = [
+        {"mark": '"a"', "stop": 1000, "answers": []},
+        {"mark": '"a"', "stop": 300, "answers": [[500, '"a"', 206], [0], [1000, '"a"', 206]]},
+        {"mark": '"a"', "stop": 300, "answers": [[1000, '"b"', 206]]},
+        {"mark": '"a"', "stop": 300, "answers": [[1000, '"a"', 200]]},
+        {"mark": 'W/"a"', "stop": 300, "answers": []},
+        {"mark": "", "stop": 300, "answers": []},
+    ]
+    assert run(RESUME, cases) == [
+        [True, []],
+        [True, ["bytes=300-", "bytes=500-", "bytes=500-"]],
+        ["cut", ["bytes=300-"]],
+        ["cut", ["bytes=300-"]],
+        ["cut", []],
+        ["cut", []],
+    ]
+
+
+SMALL = """
+const { sessionOf } = await load("ort/small.js");
+const told = [];
+for (const { model, feeds } of given) {
+  const session = sessionOf(Uint8Array.from(model));
+  if (!session) {
+    told.push(null);
+    continue;
+  }
+  const array = (type, data) => (type === "int64" ? BigInt64Array.from(data, BigInt) : Float32Array.from(data));
+  const tensor = ([name, [type, data, dims]]) => [name, { type, dims, data: array(type, data) }];
+  const results = await session.run(Object.fromEntries(Object.entries(feeds).map(tensor)));
+  told.push(session.outputs.map(({ name }) => [Array.from(results[name].data, Number), results[name].dims]));
+}
+return told;
+"""
+NODES: list[tuple[str, dict[str, Any]]] = [
+    ("y = Resize <mode='linear'> (x,,, s)", {"x": (1, 2, 5, 7), "s": [1, 2, 9, 4]}),
+    ("y = Resize <mode='cubic'> (x,,, s)", {"x": (1, 1, 6, 6), "s": [1, 1, 3, 9]}),
+    ("y = Resize <mode='nearest'> (x,,, s)", {"x": (1, 1, 3, 8), "s": [1, 1, 7, 3]}),
+    ("y = MatMul (x, w)", {"x": (3, 4), "w": (4, 5)}),
+    ("y = MatMul (x, w)", {"x": (2, 1, 3, 4), "w": (5, 4, 2)}),
+    ("y = MatMul (x, w)", {"x": (4,), "w": (4, 5)}),
+    ("y = MatMul (x, w)", {"x": (3, 4), "w": (4,)}),
+    ("y, z = TopK (x, k)", {"x": [[3, 1, 3, 2, 5], [1, 1, 1, 0, -1]], "k": [3]}),
+    ("y, z = TopK <axis=-2> (x, k)", {"x": (9, 2, 3), "k": [1]}),
+    ("y = Slice (x, a, b, c, d)", {"x": (4, 5, 6), "a": [1, -1], "b": [3, -9], "c": [0, 2], "d": [1, -2]}),
+    ("y = Slice (x, a, b)", {"x": (4, 5), "a": [3], "b": [1]}),
+    ("y = DFT <onesided=1> (x,, axis)", {"x": (2, 12, 1), "axis": 1}),
+    ("y = DFT (x,, axis)", {"x": (7, 3, 2), "axis": 0}),
+    ("y = STFT (x, step, w)", {"x": (2, 50, 1), "step": 5, "w": (16,)}),
+]
+OTHERS = ["y = Neg (x)", "y = TopK <largest=0> (x, x)", "t = Neg (x) y = Neg (t)"]
+
+
+def node_model(text: str, feeds: Mapping[str, Any]) -> bytes:
+    """The model of a line of ONNX's text, its ports without shapes unless they are scalars."""
+    kinds = {name: "float" if array.dtype == np.float32 else "int64" for name, array in feeds.items()}
+    taken = ", ".join(f"{kind}[] {name}" if not feeds[name].ndim else f"{kind} {name}" for name, kind in kinds.items())
+    given = "float y, int64 z" if "y, z" in text else "float y"
+    line = f'<ir_version: 9, opset_import: ["" : 20]> g ({taken}) => ({given}) {{ {text} }}'.replace("'", '"')
+    model = onnx.parser.parse_model(line)
+    for value in (*model.graph.input, *model.graph.output):
+        if feeds.get(value.name) is None or feeds[value.name].ndim:
+            value.type.tensor_type.ClearField("shape")
+    return bytes(model.SerializeToString())
+
+
+def test_models_of_one_node_run_in_javascript() -> None:
+    rng = np.random.default_rng(0)
+
+    def filled(each: Any, name: str) -> np.ndarray:
+        if isinstance(each, tuple):
+            return rng.normal(size=each).astype(np.float32)
+        return np.array(each, np.float32 if name == "x" else np.int64)
+
+    cases, wanted = [], []
+    for text, given in NODES:
+        feeds = {name: filled(each, name) for name, each in given.items()}
+        model = node_model(text, feeds)
+        judge = ReferenceEvaluator(model) if "FT" in text else onnxruntime.InferenceSession(model)
+        wanted.append(judge.run(None, feeds))
+        told = {name: [array.dtype.name, array.ravel().tolist(), list(array.shape)] for name, array in feeds.items()}
+        cases.append({"model": [*model], "feeds": told})
+    cases += [{"model": [*node_model(text, {"x": np.float32([1])})], "feeds": {}} for text in OTHERS]
+    found = run(SMALL, cases)
+    assert found[len(NODES) :] == [None] * len(OTHERS)
+    for (text, _), answer, right in zip(NODES, found, wanted):
+        for (data, dims), array in zip(answer, right, strict=True):
+            assert dims == list(array.shape), text
+            np.testing.assert_allclose(np.reshape(data, dims), array, atol=2e-5, err_msg=text)

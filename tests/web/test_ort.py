@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,12 +12,11 @@ import pytest
 
 from sardonyx.demo import assets
 from tests import models
-from tests.support import require
 from tests.support.browser import Chromium
-from tests.support.npm import package
 from tests.support.smollm2 import FILES
+from tests.web.ort_pages import ask, fixture
 from tests.web.packages import IMAGE, RATE, REFUSALS, TEXTS, features, write_minilm, write_silero
-from tests.web.pages import ask, bundled, open_ort
+from tests.web.pages import bundled
 
 pytestmark = pytest.mark.slow
 
@@ -27,12 +25,7 @@ PROMPT = [504, 3575, 282, 4649, 314]
 LAYERS = 30
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    folders = {"transformers": package("@huggingface/transformers"), "vad": package("@ricky0123/vad-web")}
-    with open_ort(folders) as opened:
-        yield opened
+chromium = fixture("transformers", "vad")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +69,15 @@ def test_providers_fall_through(chromium: Chromium, digits: bytes) -> None:
         'removing requested execution provider "webgl" from session options because it is not available',
     ]
     assert "no available backend found" in told["none"]
+
+
+def test_options(chromium: Chromium, digits: bytes) -> None:
+    told = ask(chromium, "options")
+    assert told["last"] == {"stage": "weights", "loaded": len(digits), "total": len(digits)}
+    assert told["ended"] == "AbortError"
+    assert told["alone"] == 0 < told["workers"]
+    assert told["terminated"] == "the run was ended before it began: its option terminate is set"
+    assert told["measures"] == 1
 
 
 def test_transformers_extracts_features(chromium: Chromium) -> None:

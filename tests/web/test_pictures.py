@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from tests.support import require
 from tests.support.browser import Chromium
-from tests.web.pages import ask, bundled, model_of, open_ort
+from tests.web.ort_pages import ask, open_ort
+from tests.web.pages import bundled, model_of
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +20,6 @@ NEGATIVE = "g (float[A,B,C,D] x) => (float[A,B,C,D] y) { y = Neg (x) }"
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Chromium]:
-    require("browser")
     with open_ort() as opened:
         opened.site.data["negative.onnx"] = bundled(model_of(NEGATIVE), {}, ["webgpu"])
         yield opened

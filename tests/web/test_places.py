@@ -1,4 +1,4 @@
-"""The pages that read pictures, find by meaning, chat and hear voices: in each browser, and what they say to people."""
+"""The demonstration's pages in each browser: do they work there, and what do they say to people?"""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.browsers import BROWSERS, Page, open_page
 from tests.support.cache import CACHE, cached
 from tests.support.npm import package
 from tests.web.serving import serving
-from web.demo import demos
+from web.demo import app, demos
 
 TICKET = [
     *("Museum of Stones", "Sardonyx, banded chalcedony", "cut in Dresden, 1874"),
@@ -78,6 +78,18 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield served
 
 
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of the page with digits and models."""
+    from tests.pyodide.assemble import assemble
+
+    require("pyodide")
+    folder = tmp_path_factory.mktemp("first")
+    app.prepare(folder, assemble())
+    with serving(folder) as served:
+        yield served
+
+
 def load(page: Page, address: str) -> None:
     """Go to a page, and have it load what it offers to."""
     page.open(address)
@@ -116,6 +128,19 @@ def test_what_is_missing_is_said(page: Page, name: str, tmp_path: Path) -> None:
         page.evaluate(CLICK, "#start button")
         page.wait("() => document.querySelector('#start .error').textContent.includes('you are offline')")
         assert page.evaluate("() => document.querySelector('#stage').inert")
+
+
+@pytest.mark.nightly
+def test_digits_are_read_and_models_compiled(page: Page, first: str) -> None:
+    page.open(first)
+    page.wait("() => document.querySelectorAll('#digits-facts dd').length")
+    page.evaluate(CLICK, "#show")
+    page.wait("() => document.querySelector('.answer').dataset.state === 'sure'")
+    page.evaluate(CLICK, "#sample")
+    page.wait("() => document.querySelectorAll('#model form button').length")
+    page.evaluate(CLICK, "#model form button")
+    page.wait("() => document.querySelectorAll('#model .found *, #model .error:not([hidden])').length", limit=300)
+    assert "float32 [1, 10]" in page.evaluate("() => document.querySelector('#model').textContent")
 
 
 @pytest.mark.nightly
@@ -260,10 +285,22 @@ def test_voices_are_heard(page: Page, address: str) -> None:
         return
     assert page.evaluate(TEXTS, "[aria-pressed=true]") == ["Play a voice"]
     page.wait("() => document.querySelector('#spoken').textContent === 'A voice'")
+
+    def share() -> float:
+        """The percentage of what was heard that was a voice."""
+        return float(page.evaluate(TEXTS, "#facts dd")[2].split("\xa0")[0])
+
+    page.wait(r"() => /^[3-9]\.\d+\ss$/.test(document.querySelectorAll('#facts dd')[1]?.textContent)")
+    assert share() > 50
     page.evaluate(CLICK, "#melody")
     page.wait("() => document.querySelector('#verdict').dataset.state === 'not'")
-    heard = {page.evaluate("() => document.querySelector('#verdict').dataset.state") for _ in range(200)}
-    assert "voice" not in heard
+    page.wait("() => document.querySelector('#verdict').dataset.state === 'rest'")
+    assert share() < 20  # where the machine is busy, sound breaks off, and may end in what is like a voice
+    for button in ("#speech", "#melody", "#speech"):  # whoever is in a hurry gets the last
+        page.evaluate(CLICK, button)
+    page.wait("() => document.querySelector('#verdict').dataset.state === 'voice'")
+    assert page.evaluate(TEXTS, "[aria-pressed=true]") == ["Play a voice"]
+    assert not page.evaluate(SHOWN, "#problem")
     page.evaluate(CLICK, "#stop")
     page.wait("() => document.querySelector('#verdict').dataset.state === 'rest'")
     assert page.evaluate(TEXTS, "[aria-pressed=true]") == []
@@ -284,7 +321,10 @@ def test_a_refused_microphone_is_said(chromium: Page, address: str) -> None:
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", demos.ALL)
 def test_everybody_can_use_them(chromium: Page, address: str, name: str) -> None:
-    """axe-core finds nothing, before they load and after."""
+    """axe-core finds nothing, before they load and after, by day and by night."""
+    from tests.support.browsers.chromium import Chromium
+
+    assert isinstance(chromium, Chromium)
     axe = (package("axe-core") / "axe.min.js").read_text("utf-8")
     script = (
         f"async () => {{ {axe}; return (await axe.run()).violations.map(({{ id, nodes }}) => [id, nodes[0].html]); }}"
@@ -294,4 +334,6 @@ def test_everybody_can_use_them(chromium: Page, address: str, name: str) -> None
     assert chromium.evaluate(script) == []
     load(chromium, f"{address}{name}.html")
     chromium.wait("() => getComputedStyle(document.querySelector('#stage')).opacity === '1'")
-    assert chromium.evaluate(script) == []
+    for scheme in ("light", "dark"):
+        chromium.driven.emulate_media(color_scheme=scheme)
+        assert chromium.evaluate(script) == [], scheme

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,65 @@ def test_bundles_come_from_anywhere(chromium: Chromium, digits: bytes) -> None:
     np.testing.assert_array_equal(np.array(told["answers"], np.float32), np.broadcast_to(wanted, (5, 10)))
     read = Bundle(digits).sections["w18"]
     assert read.offset + read.nbytes <= told["last"]["loaded"] <= told["size"]
+
+
+@pytest.fixture
+def large(chromium: Chromium, digits: bytes) -> Iterator[bytes]:
+    """A bundle that is large enough for its download to be resumed: it begins with what nobody wants."""
+    bundle = Bundle(digits)
+    contents = [
+        Content(name, digits[at : at + nbytes], size, width)
+        for name, (at, nbytes, _, size, width) in bundle.sections.items()
+    ]
+    noise = np.random.default_rng(0).bytes(3 << 20)
+    yield b"".join(write(bundle.manifest, [Content("unused", noise), *contents]))
+    chromium.site.ranges = False
+    chromium.site.cuts.clear()
+    chromium.site.rate = 0
+
+
+def test_downloads_go_on_after_a_cut(chromium: Chromium, digits: bytes, large: bytes) -> None:
+    site = chromium.site
+    (wanted,) = InferenceSession(digits).run(None, IMAGE)
+    cuts = [len(large) // 3, 0, 70_000]
+    site.data["large.sdx"] = large
+    site.ranges, site.cuts = True, {"/data/large.sdx": [*cuts]}
+    site.rate = 8e6  # so that what was sent is read before a cut
+    site.sent.clear()
+    told = ask(chromium, digits, "download", places="/data/large.sdx")
+    np.testing.assert_array_equal(np.float32(told["answer"]), wanted[0])
+    assert site.cuts == {"/data/large.sdx": []}
+    assert site.sent["/data/large.sdx"] < 1.2 * len(large)
+    assert {(each["stage"], each["total"]) for each in told["heard"]} == {("weights", len(large))}
+    assert sorted(each["loaded"] for each in told["heard"]) == [each["loaded"] for each in told["heard"]]
+    site.cuts["/data/large.sdx"] = [1000]
+    site.ranges = False
+    assert "network error" in ask(chromium, digits, "download", places="/data/large.sdx")["error"]
+
+
+def test_a_file_that_changed_meanwhile_is_not_gone_on_with(
+    chromium: Chromium, digits: bytes, large: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = chromium.site
+    site.ranges, site.cuts = True, {"/data/large.sdx": [len(large) // 2]}
+    versions = iter([large, large[:-1] + b"!"])
+    content = site.content
+    monkeypatch.setattr(site, "content", lambda path: next(versions) if "large" in path else content(path))
+    assert "network error" in ask(chromium, digits, "download", places="/data/large.sdx")["error"]
+
+
+def test_bundles_lie_in_several_files(chromium: Chromium, digits: bytes, large: bytes) -> None:
+    parts = [large[:50], large[50 : 2 << 20], large[2 << 20 :]]
+    chromium.site.data.update({f"large.{k}": part for k, part in enumerate(parts)})
+    told = ask(chromium, digits, "download", places=[f"/data/large.{k}" for k in range(3)])
+    (wanted,) = InferenceSession(digits).run(None, IMAGE)
+    np.testing.assert_array_equal(np.float32(told["answer"]), wanted[0])
+    told = ask(chromium, digits, "download", places=["/data/large.0", "/data/large.1"])
+    assert "is cut off after" in told["error"]
+
+
+def test_loading_ends_when_it_is_told_to(chromium: Chromium, digits: bytes) -> None:
+    assert ask(chromium, digits, "ended") == 3 * ["AbortError"]
 
 
 def test_a_run_is_one_submission_and_one_reading(chromium: Chromium, digits: bytes) -> None:

@@ -28,6 +28,7 @@ class Voice {
     this.end = find("#stop");
     this.buttons = { speech: find("#speech"), melody: find("#melody"), microphone: find("#microphone") };
     this.times = [];
+    this.turn = 0; // sources that were listened to, or stopped
   }
 
   start() {
@@ -55,31 +56,40 @@ class Voice {
   /** Listen to what a source gives for a context: a stream, and what tells when it is over. */
   async listen(name, source) {
     await this.stop();
+    const { turn } = this;
     this.problem.hidden = true;
     const context = new AudioContext();
-    const { buttons } = this;
-    this.stopping = async () => context.close();
+    const opened = [];
+    const silence = () => opened.forEach((stream) => stream.getTracks().forEach((track) => track.stop()));
+    const close = async () => {
+      silence();
+      if (context.state !== "closed") await context.close();
+    };
+    this.stopping = close;
     try {
       await running(context);
       const { stream, ended } = await source(context);
+      opened.push(stream);
       this.strip.clear();
       [this.heard, this.voiced] = [0, 0];
       const detector = await this.Detector.new({
         audioContext: context,
         baseAssetPath: `${FOLDER}/`,
         getStream: async () => stream,
-        onFrameProcessed: ({ isSpeech }, frame) => this.detector === detector && this.hear(isSpeech, frame),
+        onFrameProcessed: ({ isSpeech }, frame) => turn === this.turn && this.hear(isSpeech, frame),
       });
-      this.detector = detector;
       this.clock(detector.frameProcessor);
-      this.stopping = async () => {
+      const stopping = async () => {
         await detector.destroy();
-        await context.close();
+        await close();
       };
-      buttons[name].setAttribute("aria-pressed", "true");
+      if (turn !== this.turn) return await stopping();
+      this.stopping = stopping;
+      this.buttons[name].setAttribute("aria-pressed", "true");
       this.end.disabled = false;
-      ended?.then(() => this.detector === detector && this.stop());
+      ended?.then(() => turn === this.turn && this.stop());
     } catch (error) {
+      if (turn !== this.turn) return silence();
       await this.stop();
       this.problem.textContent = REFUSALS[error.name] ?? explained(error);
       this.problem.hidden = false;
@@ -99,7 +109,8 @@ class Voice {
 
   async stop() {
     const { stopping } = this;
-    this.detector = this.stopping = null;
+    this.stopping = null;
+    this.turn++;
     Object.values(this.buttons).forEach((button) => button.setAttribute("aria-pressed", "false"));
     this.end.disabled = true;
     this.tell("rest", "");
@@ -116,7 +127,7 @@ class Voice {
     this.tell(isVoice ? "voice" : level < QUIET ? "silence" : "not", percent(share));
     this.facts.replaceChildren(
       ...facts({
-        "An inference": duration(median(this.times)),
+        "An inference": this.times.length ? duration(median(this.times)) : "–",
         Heard: duration((1000 * this.heard * frame.length) / 16000),
         "Of it voice": percent(this.voiced / this.heard),
       }),

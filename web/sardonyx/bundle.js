@@ -13,6 +13,7 @@ const HEAD = 28;
 const DENSEST = 1100; // bytes that one deflated byte can become
 const ALIGNMENT = 64;
 const BLOCK = 1 << 16;
+const LARGE = 1 << 20; // bytes
 
 const TABLES = crcTables();
 
@@ -53,17 +54,20 @@ export class Stream {
     this.left = new Uint8Array(0);
   }
 
-  static async of(source, { signal, integrity } = {}) {
-    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) {
-      const bytes = source instanceof ArrayBuffer ? new Uint8Array(source) : new Uint8Array(source.buffer, source.byteOffset, source.byteLength);
-      return new Stream(whole(bytes), bytes.length);
+  static async of(source, options = {}) {
+    if (Array.isArray(source)) return new Stream((await options.downloads()).joined(source, (each) => Stream.of(each, options)), 0);
+    if (source instanceof ArrayBuffer) return Stream.of(new Uint8Array(source));
+    if (ArrayBuffer.isView(source)) {
+      return new Stream(whole(new Uint8Array(source.buffer, source.byteOffset, source.byteLength)), source.byteLength);
     }
     if (source instanceof ReadableStream) return new Stream(source.getReader(), 0);
     if (source instanceof Blob) return new Stream(source.stream().getReader(), source.size);
-    const response = source instanceof Response ? source : await fetch(source, { signal, integrity });
+    const response = source instanceof Response ? source : await fetch(source, options);
     if (!response.ok) throw new Error(`${response.url || source}: the server answers ${response.status} ${response.statusText}`);
     const encoded = response.headers.get("content-encoding");
-    return new Stream(response.body.getReader(), encoded ? 0 : Number(response.headers.get("content-length")) || 0);
+    const total = encoded ? 0 : Number(response.headers.get("content-length")) || 0;
+    const module = total > LARGE && (await options.downloads?.().catch(() => null)); // as in service workers
+    return new Stream(module ? module.resuming(response, total, options) : response.body.getReader(), total);
   }
 
   /** Some of the next bytes, `most` at most; null at the end. */
@@ -145,12 +149,13 @@ export class Bundle {
     this.name = name;
   }
 
-  /** Open what `fetch` takes, a Response, a Blob, a stream or bytes. */
+  /** Open what `load` takes. */
   static async open(source, options = {}) {
     const isAddress = typeof source === "string" || source instanceof URL;
     const name = options.name ?? (isAddress ? String(source) : source.url || source.name || "the bundle");
     const stream = await Stream.of(source, options);
-    stream.onprogress = options.progress && ((loaded, total) => options.progress({ loaded, total }));
+    const { signal, progress } = options;
+    stream.onprogress = (loaded, total) => (progress?.({ stage: "weights", loaded, total }), signal?.throwIfAborted());
     const head = await stream.bytes(HEAD);
     if (!head || head.subarray(0, 8).join() !== MAGIC) {
       throw new Error(`${name} is no bundle: make one with \`sardonyx compile model.onnx --output model.sdx\``);

@@ -55,13 +55,12 @@ export class Caches {
   }
 }
 
-/** A conversation with a session, wherever that is: `runs` runs it, and `ends` gives its memory back. */
+/** A conversation with a session, wherever that is. */
 export class Conversation {
-  constructor(runs, ends) {
-    this.runs = runs;
-    this.release = ends;
-    /** How many tokens there are; fewer are the first of them. */
-    this.length = 0;
+  length = 0; // of tokens; fewer are the first of them
+
+  constructor(runs, release) {
+    Object.assign(this, { runs, release });
   }
 
   /** The outputs of these names for what is fed beside the caches, which have `count` tokens more then. */

@@ -23,23 +23,25 @@ const HERE = import.meta.url; // as in store.js
  * of inputs, `{ image: [1, 3, 224, 224] }`, or several such, `sizes` those of named dimensions, `{ batch: 1 }`; what is
  * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S".
  * `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which is 0 or
- * 1 of 1; a total that is not known is 0. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker`
+ * 1 of 1; a total that is not known is 0. `externalData` lists the files that have the model's data, `{ path, data }`, where
+ * `data` is an address, a Blob or bytes, or paths that are addresses, too. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker`
  * and `signal` are as for `load`.
  */
 export async function compile(source, options = {}) {
   const { target = "wasm", threads, worker, signal, progress } = options;
   const bundle = await bundleOf(source, options);
-  const told = progress && ((bytes) => progress({ stage: "weights", ...bytes }));
-  return load(bundle, { target, threads, worker, signal, progress: told, name: nameOf(source) });
+  return load(bundle, { target, threads, worker, signal, progress, name: nameOf(source) });
 }
 
 /** The bundle that `compile` would run, as something that `load` takes. */
-export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, pyodide, signal, progress } = {}) {
+export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, externalData, pyodide, signal, progress } = {}) {
   const tell = (stage, loaded, total) => progress?.({ stage, loaded, total });
   const engine = await engineOf();
   const [targets, adapter] = await usable([target].flat());
   const store = await Store.open(engine.digest);
-  const key = [targets, { shapes, sizes }, adapter];
+  const files = await Promise.all((externalData ?? []).map((each) => fileOf(each, signal)));
+  const marks = store.isThere ? await Promise.all(files.map(async ([path, data]) => [path, await digestOf(data)])) : [];
+  const key = [targets, { shapes, sizes }, adapter, ...marks];
   const isRemote = typeof source === "string" || source instanceof URL;
   const origin = isRemote ? await Origin.find(store, source, key) : null;
   const compiler = new Compiler(pyodide ? toldOf(pyodide, engine) : engine, tell, signal);
@@ -50,7 +52,7 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
     const digest = store.isThere ? await digestOf(model) : "";
     let bundle = digest && (await store.get(digest, ...key));
     if (!bundle) {
-      bundle = await compiler.compile(model, targets, shapes, sizes);
+      bundle = await compiler.compile(model, targets, shapes, sizes, files);
       await store.put(bundle, digest, ...key);
     }
     if (origin) await store.put(JSON.stringify({ ...origin.state, digest }), origin.address, ...key);
@@ -142,6 +144,15 @@ async function usable(targets) {
   const others = targets.filter((target) => target !== "webgpu");
   if (!others.length) throw new Error('this browser offers no GPU; use the target "wasm"');
   return [others, ""];
+}
+
+/** The path of a file of external data, and its bytes. */
+async function fileOf(each, signal) {
+  const { path, data } = typeof each === "string" ? { path: each, data: each } : each;
+  if (typeof data !== "string") return [path, await bytesOf(data, () => {})];
+  const response = await fetch(data, { signal });
+  if (!response.ok) throw new Error(`${data}: the server answers ${response.status} ${response.statusText}`);
+  return [path, await response.arrayBuffer()];
 }
 
 /** The bytes of a File, a Blob or an array, which stays as it is. */

@@ -8,7 +8,7 @@ onmessage = async ({ data }) => {
     if (!data.model) return void (await (engine = start(data)));
     const { compile } = await engine;
     postMessage({ stage: "compile", loaded: 0, total: 1 });
-    const found = compile(data.model, data.targets, data.shapes, data.sizes);
+    const found = compile(data.model, data.targets, data.shapes, data.sizes, data.files);
     if (typeof found === "string") return void postMessage({ error: found });
     postMessage({ stage: "compile", loaded: 1, total: 1 });
     postMessage({ bundle: found.buffer }, [found.buffer]);

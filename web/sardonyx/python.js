@@ -17,9 +17,9 @@ export class Compiler {
   }
 
   /** The bundle's bytes; the model's go to the worker. */
-  compile(model, targets, shapes, sizes) {
+  compile(model, targets, shapes, sizes, files) {
     if (!this.python) this.start();
-    return this.python.ask({ model, targets, shapes, sizes }, this);
+    return this.python.ask({ model, targets, shapes, sizes, files }, this);
   }
 
   close() {

@@ -142,10 +142,10 @@ class RemoteSession {
   }
 
   release() {
-    if (!this.host) return;
+    if (!this.host) return Promise.resolve();
     const { host } = this;
     this.host = null;
-    this.ask("release").catch(() => {}).finally(() => this.end(host)); // after the run that is under way
+    return this.ask("release").catch(() => {}).finally(() => this.end(host)); // after the run that is under way
   }
 
   fail(error) {

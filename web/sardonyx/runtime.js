@@ -5,9 +5,6 @@
  *     const session = await load("model.sdx", { progress: ({ loaded, total }) => ... });
  *     const { probabilities } = await session.run({ image: new Tensor("float32", pixels, [1, 1, 28, 28]) });
  *     session.release();
- *
- * `sardonyx compile model.onnx --output model.sdx` makes bundles. There is no eval: `script-src 'self'
- * 'wasm-unsafe-eval'` is policy enough. Workers, service workers and extensions may load it as well as pages.
  */
 
 import { Bundle } from "./bundle.js";
@@ -21,19 +18,20 @@ import { threadsFor } from "./crew.js";
 export { Tensor };
 
 /**
- * A session for a bundle: what `fetch` takes, a Response, a Blob, a stream or bytes.
+ * A session for a bundle: what `fetch` takes, a Response, a Blob, a stream or bytes, or a list of its parts.
  *
  * `target` is "wasm" or "webgpu", or both in the order in which they are wanted; without it the bundle's order counts.
  * `threads` is how many, for "wasm" in a page that is cross-origin isolated. `worker` says whether "wasm" runs in a
- * worker, as it does if a page's own thread loads it, or on this thread. `progress({ loaded, total })` hears of bytes,
- * `total` being 0 if the server does not say. `signal` ends the loading, `integrity` is checked by `fetch`. `name` is
- * what errors call the bundle, if not by its address. `device` is a GPUDevice for this session alone.
+ * worker, as it does if a page's own thread loads it, or on this thread. `progress({ stage, loaded, total })` hears of
+ * bytes, of "weights", `total` being 0 if nobody says. `signal` ends the loading; `fetch` gets it, `integrity`,
+ * `headers` and the like. `name` is what errors call the bundle, if not by its address. `device` is a GPUDevice for this
+ * session alone.
  */
 export async function load(source, { target, threads, worker = isPage, device, ...options } = {}) {
   const isSure = target === "wasm" || !globalThis.navigator?.gpu;
   const early = worker && isSure ? Host.take() : null; // starts while the bundle comes
   try {
-    const bundle = await Bundle.open(source, options);
+    const bundle = await Bundle.open(source, { downloads, ...options });
     try {
       return await opened(bundle, target, threadsFor(threads), worker, device);
     } catch (error) {
@@ -46,6 +44,7 @@ export async function load(source, { target, threads, worker = isPage, device, .
 }
 
 const isPage = Boolean(globalThis.document);
+const downloads = () => import("./downloads.js"); // here, since workers that Vite builds have no such
 
 /** The session on the first device that there is. */
 async function opened(bundle, target, threads, worker, gpu) {

@@ -174,8 +174,8 @@ class Session {
   /** Give all back, after the runs asked for. */
   release() {
     const { device } = this;
-    this.last.then(() => device?.close());
     this.device = this.graph = null;
+    return this.last.then(() => device?.close());
   }
 }
 

@@ -26,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--system", metavar="TEXT", help="what the model is told before the chat")
     parser.add_argument("--pack", metavar="DIR", help="make a folder for pages instead")
     parser.add_argument("--target", default="wasm", metavar="NAME,...", help="for --pack: wasm, webgpu or both (wasm)")
+    parser.set_defaults(raw=False)
     add_search(parser)
     add_provider(parser)
 

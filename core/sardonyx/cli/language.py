@@ -55,6 +55,7 @@ class Speaker:
             self.has_template = bool(self.tokenizer.chat_template)
         except InvalidValue:
             self.has_template = False
+        self.tokenizer.update_options(add_special_tokens=args.raw or not self.has_template)
         self._generator: Any = None
         self.prompted = self.written = 0
         self.first = self.seconds = 0.0
@@ -88,7 +89,8 @@ class Speaker:
         from sardonyx.errors import InvalidArgument
 
         tokens = self.tokenizer.encode(text).tolist()
-        before = self._generator.get_sequence(0).tolist() if self._generator.token_count() else []
+        begun = self._generator.token_count() and not self.model.encoder
+        before = self._generator.get_sequence(0).tolist() if begun else []
         same = next((k for k, (a, b) in enumerate(zip(before, tokens)) if a != b), min(len(before), len(tokens)))
         same = min(same, len(tokens) - 1)
         most = self.model.config.context or UNKNOWN

@@ -49,7 +49,7 @@ def collect(folder: Path, targets: list[str], sizes: dict[str, str], args: argpa
             told["kept"].append(name)
         else:
             try:
-                parts = _bundle(model, targets, sizes, args)
+                parts = bundle_parts(model, targets, sizes, args)
             except SardonyxError as error:
                 told["failed"].append({"model": name, "reason": str(error)})
                 continue
@@ -73,7 +73,7 @@ def _known(index: Path, made: str) -> dict[str, str]:
         return {}
 
 
-def _bundle(
+def bundle_parts(
     model: Path, targets: list[str], sizes: dict[str, str], args: argparse.Namespace
 ) -> list[bytes | memoryview]:
     """The bundle of a model, for those of the sizes that it has."""

@@ -115,7 +115,8 @@ class BeamSearch:
         """Take the best continuations: those that end are kept, and the others are the next beams."""
         beams, first = self._options.num_beams, prompt * self._options.num_beams
         hypotheses, length = self._hypotheses[prompt], self._sequences.length
-        best = sampling.likeliest(scores, 2 * beams)
+        most = beams * (1 + max(1, len(self._eos)))  # among which as many as there are beams are no ends
+        best = sampling.likeliest(scores, min(most, len(scores)))
         totals = scores[best]
         going: list[tuple[float, int, int]] = []
         for rank, (place, total) in enumerate(zip(best.tolist(), totals.tolist())):

@@ -124,10 +124,8 @@ class Config:
     @property
     def decoder_start(self) -> int:
         """The token with which the decoder begins after an encoder."""
-        for name in ("decoder_start_token_id", "bos_token_id"):
-            if self.model.get(name) is not None:
-                return int(self.model[name])
-        return self.pad
+        given = self.model.get("decoder_start_token_id")
+        return int(given) if given is not None else self.pad
 
     @property
     def context(self) -> int:

@@ -33,7 +33,7 @@ class Decoder:
         self.results: dict[str, Array] = {}
         self._session = session
         self._ports = ports
-        self._given = dict(given)
+        self._given = {name: array for name, array in given.items() if name in ports.dtypes}
         self._tokens = np.zeros((rows, 0), np.int64)
         self._positions = np.zeros((rows, 0), np.int64)
         self._memory: Arrays | OnDevice = (

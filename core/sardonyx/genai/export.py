@@ -15,6 +15,12 @@ ENCODER = ("encoder_model", "encoder")
 DECODER = ("model", "decoder_model_merged", "decoder_model", "decoder")
 """What exporters call files, the likeliest first."""
 CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", "max_seq_len", "seq_length")
+NAMES = {
+    "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftranscript|>"),
+    "eos": ("</s>", "<eos>", "<|im_end|>", "<|eot_id|>", "<|end|>", "<|endoftext|>", "<|end_of_text|>"),
+    "pad": ("<pad>", "<|pad|>", "[PAD]"),
+}
+"""What tokens are called that begin a text, end it, and stand where there is none."""
 _IDS = ("bos_token_id", "eos_token_id", "pad_token_id", "decoder_start_token_id")
 
 
@@ -35,6 +41,8 @@ def described(path: Path) -> dict[str, Any]:
         _from_gguf(gguf.read(metadata), model)
     _from_json(told["config.json"], model)
     _from_json(told["generation_config.json"], model)
+    if "eos_token_id" not in model:
+        _from_tokenizer(folder, model)
     return {"model": model, "search": {}}
 
 
@@ -77,6 +85,19 @@ def _from_json(told: Mapping[str, Any], model: dict[str, Any]) -> None:
     lengths = [told[name] for name in CONTEXT if told.get(name)]
     if lengths:
         model["context_length"] = lengths[0]
+
+
+def _from_tokenizer(folder: Path, model: dict[str, Any]) -> None:
+    """Take the special tokens of the beginning, the end and padding by their usual names."""
+    settings = read_json(folder / "tokenizer_config.json")
+    added = read_json(folder / "tokenizer.json").get("added_tokens") or ()
+    numbers = {each.get("content"): each.get("id") for each in added}
+    for name, usual in NAMES.items():
+        said = settings.get(f"{name}_token")
+        said = said.get("content") if isinstance(said, dict) else said
+        found = [numbers[token] for token in ([said] if said else usual) if token in numbers]
+        if found and f"{name}_token_id" not in model:
+            model[f"{name}_token_id"] = found[0]
 
 
 def _from_gguf(told: Mapping[str, Any], model: dict[str, Any]) -> None:

@@ -72,10 +72,15 @@ class Generator:
         given = given.reshape(rows, -1)
         if self._encoder and self._encoder.reads_tokens and self._decoder is None:
             given = self._encoded(given)
+        before = self._sequences.length
         self._sequences.append(given)
         self._search.begin()
         self._logits = None
-        self._compute()
+        try:
+            self._compute()
+        except Exception:
+            self._forget(before)
+            raise
 
     def set_model_input(self, name: str, value: Any) -> None:
         """Feed an input that nothing else tells, in all runs that follow."""
@@ -102,13 +107,11 @@ class Generator:
             self._begin()
         elif self._options.rows > 1:
             raise InvalidValue("several rows, or beams, can be rewound to 0 alone")
-        self._sequences.rewind(length)
+        self._forget(length)
         self._search.begin()
         self._logits = None
         if self._guidance:
             self._guidance.begin()
-        if self._decoder and self._decoder.length > length:
-            self._decoder.rewind(length)
 
     # ---- what comes out
 
@@ -223,6 +226,12 @@ class Generator:
             logits = decoder.run(rows.fed[:, part], rows.positions[:, part], mask, last)
         assert logits is not None
         return logits
+
+    def _forget(self, length: int) -> None:
+        """Go back to so many tokens."""
+        self._sequences.rewind(length)
+        if self._decoder and self._decoder.length > length:
+            self._decoder.rewind(length)
 
     def _widen(self) -> None:
         """Have as many rows for each prompt as there are beams."""

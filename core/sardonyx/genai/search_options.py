@@ -82,7 +82,7 @@ class SearchOptions:
         if self.num_beams > 1:
             raise InvalidValue("do_sample draws tokens, and beams cannot; set num_beams=1, or do_sample=False")
         _within("top_p", self.top_p, 0, 1)
-        _within("top_k", self.top_k, 0, vocabulary)
+        _within("top_k", self.top_k, 0, vocabulary or self.top_k)
         if not self.temperature > 0:
             raise InvalidValue(f"temperature is {self.temperature}; it must be above 0, or 0 for the likeliest token")
 

@@ -16,7 +16,7 @@ from sardonyx.web.interpreter import made
 from sardonyx.web.known import known
 from sardonyx.web.wheel import PACKAGES, wheel
 
-COMPILER = ("compile.js", "compiler.js", "python.js", "store.js")
+COMPILER = ("compile.js", "compile.d.ts", "compiler.js", "python.js", "store.js")
 """The scripts that bundles do without."""
 STDLIB, WASM = "python_stdlib.zip", "pyodide.asm.wasm"
 
@@ -42,7 +42,7 @@ def write(folder: Path, pyodide: Path | None = None, *, compiler: bool = True, b
 
 
 def _files(pyodide: Path | None, compiler: bool, bytecode: bool) -> Iterator[tuple[str, bytes]]:
-    for folder in ("", "genai/", "ort/"):
+    for folder in ("", "ort/", "genai/"):
         for script in sorted((scripts() / folder).iterdir(), key=lambda item: item.name):
             if script.name.endswith((".js", ".json", ".ts")) and (compiler or script.name not in COMPILER):
                 yield f"sardonyx/{folder}{script.name}", script.read_bytes()

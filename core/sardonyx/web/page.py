@@ -9,14 +9,15 @@ import numpy as np
 from sardonyx.api.bundling import bundle_of
 from sardonyx.api.open_inputs import Typical
 from sardonyx.errors import SardonyxError
+from sardonyx.passes.changes import ModelChanges
 from sardonyx.plans.plan_cache import Source
 
 
-def compile(model: Any, targets: Any, shapes: Any, sizes: Any) -> Any:
+def compile(model: Any, targets: Any, shapes: Any, sizes: Any, files: Any = ()) -> Any:
     """The bundle of a model, an ArrayBuffer, which is emptied, as a Uint8Array; what is wrong with it as a text.
 
     `targets` is a list, `shapes` an object of sizes or Tensors by input name, or a list of such, `sizes` an object of
-    sizes by their names: JavaScript's.
+    sizes by their names, `files` a list of the paths and bytes of external data: JavaScript's.
     """
     from js import Uint8Array
 
@@ -26,7 +27,8 @@ def compile(model: Any, targets: Any, shapes: Any, sizes: Any) -> Any:
     try:
         requested = shapes.to_py()
         buckets = [_bucket(each) for each in (requested if isinstance(requested, list) else [requested])]
-        parts = list(bundle_of(Source(data), targets.to_py(), buckets or [{}], sizes=sizes.to_py()))
+        changes = ModelChanges(files={path: content.to_bytes() for path, content in files})
+        parts = list(bundle_of(Source(data, changes), targets.to_py(), buckets or [{}], sizes=sizes.to_py()))
     except Exception as error:
         return _text(error)
     bundle = Uint8Array.new(sum(map(len, parts)))

@@ -5,7 +5,9 @@ from __future__ import annotations
 from tests.mutations.changes.backends import PAGES, WASM, WEBGPU
 from tests.mutations.changes.compiler import COMPILER, OPERATORS, PASSES, SIZES
 from tests.mutations.changes.engine import COMMANDS, FILES, RUNTIME, SESSIONS
+from tests.mutations.changes.language import LANGUAGE
 
 MUTATIONS = [
-    *SIZES, *COMPILER, *PASSES, *OPERATORS, *FILES, *RUNTIME, *SESSIONS, *COMMANDS, *PAGES, *WASM, *WEBGPU
+    *SIZES, *COMPILER, *PASSES, *OPERATORS, *FILES, *RUNTIME, *SESSIONS, *COMMANDS, *LANGUAGE,
+    *PAGES, *WASM, *WEBGPU,
 ]  # fmt: skip

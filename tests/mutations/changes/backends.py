@@ -77,6 +77,34 @@ PAGES = [
         "let reach = vec2f(1)",
         ("tests/web/test_pictures.py",),
     ),
+    Mutation(
+        "a download goes on with another file",
+        "web/sardonyx/downloads.js",
+        "if (rest.status === 206 && markOf(rest) === mark)",
+        "if (rest.status === 206)",
+        ("tests/web/test_modules.py",),
+    ),
+    Mutation(
+        "a download goes on from its start",
+        "web/sardonyx/downloads.js",
+        "at += piece.value.length;",
+        "at = piece.value.length;",
+        ("tests/web/test_modules.py",),
+    ),
+    Mutation(
+        "of equal elements the last is the largest",
+        "web/sardonyx/ort/operators.js",
+        ".sort((i, j) => line[j] - line[i])",
+        ".sort((i, j) => line[j] - line[i] || j - i)",
+        ("tests/web/test_modules.py",),
+    ),
+    Mutation(
+        "bundlers take what was made with other options",
+        "web/sardonyx/bundlers/compiler.js",
+        "await releaseOf(words), JSON.stringify(how)]",
+        "await releaseOf(words)]",
+        ("tests/web/test_builds.py",),
+    ),
 ]
 
 WASM = [

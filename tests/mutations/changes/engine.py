@@ -183,6 +183,13 @@ SESSIONS = [
 
 COMMANDS = [
     Mutation(
+        "a bundle is served that is older than its model",
+        "core/sardonyx/cli/serving.py",
+        "if made is None or before != changed:",
+        "if made is None:",
+        ("tests/cli/test_serving.py",),
+    ),
+    Mutation(
         "chunks of odd length have no padding",
         "core/sardonyx/cli/wav.py",
         "position += 8 + size + size % 2",

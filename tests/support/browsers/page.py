@@ -41,7 +41,7 @@ class Page(ABC):
             raise RuntimeError(told["error"])
         return told["result"]
 
-    def wait(self, function: str, *given: Any, limit: float = 60) -> Any:
+    def wait(self, function: str, *given: Any, limit: float = 180) -> Any:
         """Return what a function gives as soon as that is true.
 
         Raises:

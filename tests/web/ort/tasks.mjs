@@ -53,6 +53,39 @@ export async function compiled() {
   return { refused, answers: answers.map(({ probabilities }) => [...probabilities.data]) };
 }
 
+/** What options do: `extra`, those of runs, and profiling. */
+export async function options() {
+  const heard = [];
+  const end = new AbortController();
+  const create = (extra) => InferenceSession.create("/data/digits.onnx", { extra });
+  const workers = () => performance.getEntriesByType("resource").filter(({ name }) => name.endsWith("host.js")).length;
+  await (await create({ worker: false })).run({ image: image() });
+  const alone = workers();
+  const session = await create({ progress: (event) => heard.push(event) });
+  const name = (promise) => promise.then(() => "no error", (error) => error.name);
+  const ended = await name(create({ signal: end.signal, progress: () => end.abort() }));
+  const terminated = await message(session.run({ image: image() }, { terminate: true }));
+  await session.run({ image: image() });
+  session.startProfiling();
+  await session.run({ image: image() });
+  session.endProfiling();
+  await session.run({ image: image() });
+  return { alone, workers: workers(), last: heard.at(-1), ended, terminated, measures: performance.getEntriesByName("sardonyx run").length };
+}
+
+/** A session of a model that the page compiles, whose data lie in another file. */
+export async function external() {
+  env.sardonyx.compile = "page";
+  const data = new Uint8Array(await (await fetch("/data/outside.bin")).arrayBuffer());
+  const answers = [];
+  for (const externalData of [[{ path: "outside.bin", data }], [{ path: "outside.bin", data: "/data/outside.bin" }]]) {
+    const session = await InferenceSession.create("/data/outside.onnx", { externalData });
+    const { y } = await session.run({ x: new Tensor("float32", new Float32Array(4).fill(1), [4]) });
+    answers.push([...y.data]);
+  }
+  return { answers, missing: await message(InferenceSession.create("/data/outside.onnx")) };
+}
+
 export async function providers() {
   const warned = [];
   console.warn = (text) => warned.push(text);
@@ -76,6 +109,84 @@ export async function generated(prompt, count, device) {
   const generate = await pipeline("text-generation", "smollm2", { dtype: "q4", device });
   const [{ generated_text: text }] = await generate(prompt, { max_new_tokens: count, do_sample: false });
   return text;
+}
+
+/** A title of a text, and the tokens of both: the decoder has no cache, so all tokens go in each time. */
+export async function titled(text, count) {
+  const { AutoModelForSeq2SeqLM, AutoTokenizer, Tensor, env } = await import("@huggingface/transformers");
+  Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });
+  const options = { dtype: "q8", device: "wasm" };
+  const [tokenizer, model] = await Promise.all([AutoTokenizer.from_pretrained("titles"), AutoModelForSeq2SeqLM.from_pretrained("titles", options)]);
+  const inputs = tokenizer(text);
+  const found = [0n];
+  let encoder_outputs;
+  while (found.length <= count && found.at(-1) !== 1n) {
+    const decoder_input_ids = new Tensor("int64", found, [1, found.length]);
+    const told = await model({ ...inputs, decoder_input_ids, ...(encoder_outputs && { encoder_outputs }) });
+    encoder_outputs = told.encoder_outputs;
+    const last = told.logits.data.slice((found.length - 1) * told.logits.dims[2]);
+    found.push(BigInt(last.reduce((best, each, k) => (each > last[best] ? k : best), 0)));
+  }
+  const tokens = [inputs.input_ids.data, found].map((each) => Array.from(each, Number));
+  return { tokens, title: tokenizer.decode(tokens[1], { skip_special_tokens: true }) };
+}
+
+/** What is said of a text, and its tokens; samples are posted. */
+export async function spoken(text) {
+  const { KokoroTTS } = await import("kokoro-js");
+  const { env } = await import("@huggingface/transformers");
+  Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });
+  const speaker = await KokoroTTS.from_pretrained("kokoro", { dtype: "q8", device: "wasm" });
+  const heard = [];
+  const { model } = speaker;
+  speaker.model = (feeds) => (heard.push(...feeds.input_ids.data), model(feeds));
+  const { audio, sampling_rate } = await speaker.generate(text, { voice: "af_heart" });
+  await fetch("/audio", { method: "POST", body: audio });
+  return { tokens: heard.map(Number), rate: sampling_rate };
+}
+
+/** What transformers.js computes with graphs of its own. */
+export async function small() {
+  const { Tensor, interpolate_4d, matmul, rfft, slice, topk } = await import("@huggingface/transformers");
+  const sized = (...dims) => new Tensor("float32", Float32Array.from({ length: dims.reduce((a, b) => a * b) }, (_, k) => Math.sin(k * k)), dims);
+  const modes = ["nearest", "bilinear", "bicubic"];
+  const found = [
+    ...(await Promise.all(modes.map((mode) => interpolate_4d(sized(1, 2, 5, 7), { size: [9, 4], mode })))),
+    await matmul(sized(3, 4), sized(4, 5)),
+    await matmul(sized(2, 1, 3, 4), sized(5, 4, 2)),
+    ...(await topk(sized(2, 50), 7)),
+    await slice(sized(4, 5, 6), [1, -1], [3, -9], [0, 2], [1, -2]),
+    await rfft(sized(3, 20), new Tensor("int64", [1n], [])),
+  ];
+  return found.map(({ type, data, dims }) => [type, Array.from(data, Number), dims]);
+}
+
+/** What sessions give for the bundles at `/data/NUMBER.sdx`: arrays are posted, errors are given. */
+export async function cases(told) {
+  const found = [];
+  for (const [number, inputs] of told.entries()) {
+    try {
+      const bytes = await (await fetch(`/data/${number}.sdx`)).arrayBuffer();
+      const session = await InferenceSession.create(new Uint8Array(bytes));
+      const feeds = {};
+      for (const [k, [name, type, dims]] of inputs.entries()) {
+        const response = await fetch(`/data/${number}.${k}`);
+        const Elements = new Tensor(type, [], [0]).data.constructor;
+        feeds[name] = new Tensor(type, type === "string" ? await response.json() : new Elements(await response.arrayBuffer()), dims);
+      }
+      const results = await session.run(feeds);
+      const outputs = session.outputNames.map((name) => results[name]);
+      for (const [k, { type, data }] of outputs.entries()) {
+        const body = type === "string" ? JSON.stringify(data) : new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+        await fetch(`/${number}.${k}`, { method: "POST", body });
+      }
+      found.push({ outputs: outputs.map(({ type, dims }) => [type, dims]) });
+      await session.release();
+    } catch (error) {
+      found.push({ error: error.message });
+    }
+  }
+  return found;
 }
 
 export async function voices(rate) {

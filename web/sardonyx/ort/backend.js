@@ -16,11 +16,14 @@ export const backend = {
   /** A session for a model's address, or its bytes, on the first of the providers that it has code for. */
   async createInferenceSessionHandler(given, options) {
     const wanted = targetsOf(options.executionProviders ?? []);
-    const source = await bundleOf(given, wanted);
+    const { signal, progress, worker } = options.extra ?? {};
+    const source = await bundleOf(given, { target: wanted, externalData: options.externalData, signal, progress });
     const name = typeof given === "string" ? given : "the model";
     const target = [...new Set([...wanted, "wasm", "webgpu"])];
+    if (source.run) return new Handler(source, options);
     const { device } = options.executionProviders?.find((each) => each.name === "webgpu") ?? {};
-    const session = await load(source, { target, name, device, threads: env.wasm.numThreads || undefined });
+    const threads = env.wasm.numThreads || undefined;
+    const session = await load(source, { target, name, device, threads, worker, signal, progress });
     if (!wanted.includes(session.target)) {
       console.warn(`${name} runs on ${session.target}, the only one it has code for; compile it with --target ${wanted}`);
     }

@@ -1,39 +1,43 @@
 /**
  * Where the code of a model comes from, in this order: the bytes are a bundle, whatever they are called; a bundle lies
- * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; the page compiles it,
- * if `env.sardonyx.compile` is "page".
+ * beside the model, `model.onnx.sdx`; `env.sardonyx.bundles` names one by the model's SHA-256; bytes of a single node
+ * are run by `small.js`; the page compiles it, if `env.sardonyx.compile` is "page".
  */
 
 import { env } from "onnxruntime-common";
 
 const SCHEME = /^[a-z][a-z0-9+.-]+:/i;
 const files = globalThis.process?.getBuiltinModule?.("node:fs"); // asked for so, no bundler looks for it
+const SMALL = 1000; // bytes
 const MAGIC = [0x89, 0x53, 0x44, 0x58, 0x0d, 0x0a, 0x1a, 0x0a];
 
-/** A bundle for a model's address or its bytes, as `load` takes it; `targets` are those that the page would compile. */
-export async function bundleOf(given, targets) {
-  if (typeof given !== "string") return isBundle(given) ? given : listed(given, "the model", targets);
-  const response = await fetched(given);
-  const [head, stream] = await peeked(response.body, MAGIC.length);
-  if (isBundle(head)) return stream;
-  stream.cancel().catch(() => {});
-  const beside = await answered(`${given}.sdx`);
-  return beside.ok ? beside : listed(null, given, targets);
+/**
+ * A bundle for a model's address or its bytes, as `load` takes it, or a session. `options` are those that the page would
+ * compile with; its `signal` ends everything.
+ */
+export async function bundleOf(given, options) {
+  if (typeof given !== "string") return isBundle(given) ? given : listed(given, "the model", options);
+  const response = await fetched(given, options);
+  if (isBundle(await headOf(response.clone().body, MAGIC.length))) return response;
+  response.body.cancel().catch(() => {});
+  const beside = await answered(`${given}.sdx`, options);
+  if (beside.status >= 500) throw refused(`${given}.sdx`, beside);
+  return beside.ok ? beside : listed(null, given, options);
 }
 
 const isBundle = (bytes) => MAGIC.every((byte, k) => bytes[k] === byte);
 
 /** What the page was told of a model, whose bytes are fetched only if that matters. */
-async function listed(bytes, name, targets) {
+async function listed(bytes, name, options) {
   const { bundles, compile } = env.sardonyx;
-  if (bundles || compile === "page") {
-    const model = bytes ?? new Uint8Array(await (await fetched(name)).arrayBuffer());
-    const address = bundles && (await indexed(bundles, await digestOf(model)));
-    if (address) return fetched(address);
-    if (compile === "page") {
-      const compiler = await import("../compile.js");
-      return compiler.bundleOf(model, { target: targets });
-    }
+  const model = bytes ?? ((bundles || compile === "page") && new Uint8Array(await (await fetched(name, options)).arrayBuffer()));
+  const address = bundles && (await indexed(bundles, await digestOf(model)));
+  if (address) return fetched(address, options);
+  const small = bytes?.length < SMALL && (await import("./small.js")).sessionOf(bytes);
+  if (small) return small;
+  if (compile === "page") {
+    const compiler = await import("../compile.js");
+    return compiler.bundleOf(model, options);
   }
   throw new Error(
     `${name} is no bundle, and none is known for it: serve what \`sardonyx compile\` makes in its place, or beside it as ` +
@@ -53,8 +57,8 @@ async function indexed(bundles, digest) {
 const isPath = (address) => files && !SCHEME.test(address);
 
 /** The answer to a request. */
-async function answered(address) {
-  if (!isPath(address)) return fetch(address);
+async function answered(address, { signal }) {
+  if (!isPath(address)) return fetch(address, { signal });
   try {
     return new Response(await files.openAsBlob(address));
   } catch {
@@ -62,34 +66,25 @@ async function answered(address) {
   }
 }
 
-async function fetched(address) {
-  const response = await answered(address);
+async function fetched(address, options = {}) {
+  const response = await answered(address, options);
   if (response.ok) return response;
-  const why = isPath(address) ? "there is no such file" : `the server answers ${response.status} ${response.statusText}`;
-  throw new Error(`${address}: ${why}`);
+  throw isPath(address) ? new Error(`${address}: there is no such file`) : refused(address, response);
 }
 
-/** The first bytes of a stream, at least so many if there are, and a stream of all. */
-async function peeked(stream, count) {
+const refused = (address, { status, statusText }) => new Error(`${address}: the server answers ${status} ${statusText}`);
+
+/** The first bytes of a stream, at least so many if there are; it ends. */
+async function headOf(stream, count) {
   const reader = stream.getReader();
-  const pieces = [];
-  for (let size = 0; size < count; ) {
+  const head = [];
+  while (head.length < count) {
     const { value, done } = await reader.read();
     if (done) break;
-    pieces.push(value);
-    size += value.length;
+    head.push(...value.subarray(0, count));
   }
-  const head = pieces.flatMap((piece) => [...piece.subarray(0, count)]);
-  const whole = new ReadableStream({
-    start: (controller) => pieces.forEach((piece) => controller.enqueue(piece)),
-    async pull(controller) {
-      const { value, done } = await reader.read();
-      if (done) controller.close();
-      else controller.enqueue(value);
-    },
-    cancel: (reason) => reader.cancel(reason),
-  });
-  return [head, whole];
+  reader.cancel().catch(() => {});
+  return head;
 }
 
 async function digestOf(bytes) {

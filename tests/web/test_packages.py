@@ -1,0 +1,182 @@
+"""Packages for text and speech, unmodified, with Sardonyx in onnxruntime-web's place."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from sardonyx.api.bundling import bundle_of
+from sardonyx.plans.plan_cache import Source
+from tests import models
+from tests.support.browser import Chromium
+from tests.support.cache import CACHE, cached, downloaded, member
+from tests.support.npm import package
+from tests.web.ort_pages import ask, fixture
+
+chromium = fixture("transformers", "kokoro", "phonemizer")
+TITLES = {
+    "encoder.onnx": "b82bef1400cec815c3e5addd04dc451ec31491ac6598b166bbc6594656823787",
+    "decoder.onnx": "76b40328b8a6bd8b8fc029d80006284c6d644d6e0938c18339bc05fb31a927bc",
+    "tokenizer.json": "3550c5f922922567115f702e0543b57276366fc321cf1f088859c71491656cf6",
+}
+T5 = {"model_type": "t5", "d_model": 512, "d_kv": 64, "num_heads": 6, "num_layers": 8, "num_decoder_layers": 8}
+TOLD = {
+    "is_encoder_decoder": True,
+    "vocab_size": 32128,
+    "decoder_start_token_id": 0,
+    "pad_token_id": 0,
+    "eos_token_id": 1,
+}
+TEXT = "Fixed the failing login test and added a retry to the upload of large files."
+LETTERS = (
+    '$;:,.!?¡¿—…"«»“” ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+    "ɑɐɒæɓʙβɔɕçɗɖðʤəɘɚɛɜɝɞɟʄɡɠɢʛɦɧħɥʜɨɪʝɭɬɫɮʟɱɯɰŋɳɲɴøɵɸθœɶʘ"
+    "ɹɺɾɻʀʁɽʂʃʈʧʉʊʋⱱʌɣɤʍχʎʏʑʐʒʔʡʕʢǀǁǂǃˈˌːˑʼʴʰʱʲʷˠˤ˞↓↑→↗↘'̩'ᵻ"
+)
+"""The sounds that Kokoro's tokens stand for."""
+
+
+def titles() -> Path:
+    """The folder of T5-small that gives titles, with 8 bits."""
+    return cached(CACHE / "models" / "titles-0.2.0", _download)
+
+
+def _download(scratch: Path) -> None:
+    folder = scratch / "titles-0.2.0"
+    folder.mkdir()
+    with downloaded("pypi", "traceforge-title-model", "0.2.0") as archive:
+        for name, sha256 in TITLES.items():
+            (folder / name).write_bytes(member(archive, f"traceforge_title_model/data/span/{name}", sha256))
+
+
+def offer(chromium: Chromium, name: str, **files: Any) -> None:
+    for file, told in files.items():
+        chromium.site.data[f"{name}/{file}.json"] = told if isinstance(told, Path) else json.dumps(told).encode()
+
+
+def bundle(model: Path, target: Path, **sizes: int | str) -> Path:
+    target.write_bytes(b"".join(bundle_of(Source(model), ["wasm"], sizes=sizes, compress=False)))
+    return target
+
+
+@pytest.mark.slow
+def test_small_graphs_run(chromium: Chromium) -> None:
+    def sized(*dims: int) -> np.ndarray:
+        count = np.arange(np.prod(dims), dtype=np.float64)
+        return np.sin(count * count).astype(np.float32).reshape(dims)
+
+    found = [np.array(data).reshape(dims) for _, data, dims in ask(chromium, "small")]
+    picture = sized(1, 2, 5, 7)
+    for mode, answer in zip(("nearest", "linear", "cubic"), found):
+        value = onnx.helper.make_tensor_value_info
+        node = onnx.helper.make_node("Resize", ["x", "", "", "s"], ["y"], mode=mode)
+        ports = [[value("x", 1, None), value("s", 7, [4])], [value("y", 1, None)]]
+        graph = onnx.helper.make_graph([node], "g", *ports)
+        model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=9)
+        session = onnxruntime.InferenceSession(model.SerializeToString())
+        (wanted,) = session.run(None, {"x": picture, "s": np.array([1, 2, 9, 4])})
+        np.testing.assert_allclose(answer, wanted, atol=1e-5, err_msg=mode)
+    rows = sized(2, 50)
+    order = np.argsort(-rows, axis=-1, kind="stable")[:, :7]
+    wanted = [
+        sized(3, 4) @ sized(4, 5),
+        sized(2, 1, 3, 4) @ sized(5, 4, 2),
+        np.take_along_axis(rows, order, -1),
+        order,
+        sized(4, 5, 6)[1:3, :, -1:-9:-2],
+        np.stack([(half := np.fft.rfft(sized(3, 20))).real, half.imag], -1),
+    ]
+    for answer, right in zip(found[3:], wanted, strict=True):
+        np.testing.assert_allclose(answer, right, atol=1e-5)
+
+
+@pytest.mark.nightly
+def test_transformers_gives_titles(chromium: Chromium, tmp_path: Path) -> None:
+    folder = titles()
+    for part, name in (("encoder", "encoder_model"), ("decoder", "decoder_model_merged")):
+        file = bundle(folder / f"{part}.onnx", tmp_path / part, batch_size=1)
+        chromium.site.data[f"titles/onnx/{name}_quantized.onnx"] = file
+    tokenizer = {"tokenizer_class": "T5Tokenizer", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    offer(chromium, "titles", config={**T5, **TOLD}, tokenizer=folder / "tokenizer.json", tokenizer_config=tokenizer)
+    told = ask(chromium, "titled", TEXT, 16, limit=300)
+    ids, tokens = told["tokens"]
+    assert tokens == likeliest(folder, ids, 16)
+    assert told["title"] == "Complete test"
+
+
+def likeliest(folder: Path, ids: list[int], count: int) -> list[int]:
+    """What onnxruntime finds likeliest, token by token."""
+    encoder, decoder = (onnxruntime.InferenceSession(folder / f"{part}.onnx") for part in ("encoder", "decoder"))
+    mask = np.ones((1, len(ids)), np.int64)
+    (hidden,) = encoder.run(None, {"input_ids": np.array([ids]), "attention_mask": mask})
+    found = [0]
+    while len(found) <= count and found[-1] != 1:
+        feeds = {"input_ids": np.array([found]), "encoder_hidden_states": hidden, "encoder_attention_mask": mask}
+        found.append(int(decoder.run(None, feeds)[0][0, -1].argmax()))
+    return found
+
+
+def with_names(file: Path, names: dict[str, str]) -> bytes:
+    """Return the model with other names of its inputs and outputs."""
+    model = onnx.load(file)
+    for port in (*model.graph.input, *model.graph.output):
+        port.name = names.get(port.name, port.name)
+    for node in model.graph.node:
+        for ports in (node.input, node.output):
+            ports[:] = [names.get(name, name) for name in ports]
+    return bytes(model.SerializeToString())
+
+
+@pytest.mark.nightly
+def test_kokoro_speaks(chromium: Chromium, tmp_path: Path) -> None:
+    id = "kokoro-82m-int8"
+    renamed = tmp_path / "renamed.onnx"
+    renamed.write_bytes(with_names(models.path(id), {"tokens": "input_ids", "audio": "waveform"}))
+    chromium.site.data["kokoro/onnx/model_quantized.onnx"] = bundle(renamed, tmp_path / "model.sdx")
+    vocabulary = {letter: number for number, letter in reversed([*enumerate(LETTERS)])}
+    edge = {"SpecialToken": {"id": "$", "type_id": 0}}
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": {
+            "type": "Replace",
+            "pattern": {"Regex": f"[^{''.join(map(re.escape, vocabulary))}]"},
+            "content": "",
+        },
+        "pre_tokenizer": {"type": "Split", "pattern": {"Regex": ""}, "behavior": "Isolated", "invert": False},
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": [edge, {"Sequence": {"id": "A", "type_id": 0}}, edge],
+            "pair": [],
+            "special_tokens": {"$": {"id": "$", "ids": [0], "tokens": ["$"]}},
+        },
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": vocabulary, "unk_token": "$"},
+    }
+    told = {"tokenizer_class": "PreTrainedTokenizer", "model_max_length": 512, "unk_token": "$", "pad_token": "$"}
+    offer(
+        chromium, "kokoro", config={"model_type": "style_text_to_speech_2"}, tokenizer=tokenizer, tokenizer_config=told
+    )
+    voice = package("kokoro-js") / "voices" / "af_heart.bin"
+
+    def prepare(page: Any) -> None:  # the package fetches voices from elsewhere
+        headers = {"Access-Control-Allow-Origin": "*"}
+        page.route("**/af_heart.bin", lambda route: route.fulfill(path=voice, headers=headers))
+
+    said = ask(chromium, "spoken", "Hello world.", limit=300, prepare=prepare)
+    tokens = said["tokens"]
+    assert len(tokens) > 10
+    assert tokens[0] == tokens[-1] == 0
+    style = np.fromfile(voice, np.float32).reshape(-1, 1, 256)[len(tokens) - 2]
+    feeds = {"tokens": np.array([tokens]), "style": style, "speed": np.ones(1, np.float32)}
+    (wanted,) = onnxruntime.InferenceSession(models.path(id)).run(None, feeds)
+    heard = np.frombuffer(chromium.site.posted["audio"], np.float32)
+    assert said["rate"] == 24000
+    models.assert_close(id, [heard], [wanted])

@@ -1,0 +1,22 @@
+/** Compiles models in the page, and keeps what was made. */
+
+import { type LoadOptions, type Session, type Target, Tensor, type TensorLike } from "./runtime.js";
+
+export { Tensor };
+
+export type ExternalData = string | { path: string; data: string | Blob | ArrayBuffer | ArrayBufferView };
+export type Sizes = Record<string, number | string>;
+export type Shapes = Record<string, (number | string)[] | TensorLike>;
+
+export interface CompileOptions extends Pick<LoadOptions, "target" | "threads" | "worker" | "signal" | "progress"> {
+  sizes?: Sizes;
+  shapes?: Shapes | Shapes[];
+  externalData?: readonly ExternalData[];
+  /** Where another Pyodide of the same Python lies. */
+  pyodide?: string | URL;
+}
+
+export function compile(source: string | URL | Blob | ArrayBuffer | ArrayBufferView, options?: CompileOptions): Promise<Session>;
+
+/** The bundle that `compile` would run, as something that `load` takes. */
+export function bundleOf(source: string | URL | Blob | ArrayBuffer | ArrayBufferView, options?: CompileOptions): Promise<Response | Uint8Array>;
