@@ -2,7 +2,7 @@
 
 import { product, widthOf } from "./types.js";
 
-const FEW = 64; // tokens that there is room for at first
+const FEW = 64; // tokens: there is always room for a multiple of that
 
 /** Caches of a session on this thread. */
 export class Caches {
@@ -21,7 +21,8 @@ export class Caches {
   }
 
   /** Have room for so many tokens. */
-  reserve(room) {
+  reserve(wanted) {
+    const room = Math.ceil(wanted / FEW) * FEW;
     if (room <= this.room) return;
     const { device, length } = this;
     for (const part of this.parts) {

@@ -20,7 +20,7 @@ from sardonyx.providers.contract import Address, Device
 from sardonyx.runtime.handles import Handle
 
 FEW = 64
-"""The room that caches begin with."""
+"""The room that caches begin with, and of which it is always a multiple: codes may know that."""
 
 
 class Cache:
@@ -85,9 +85,12 @@ class Cache:
 class Caches:
     """What a decoder has of the tokens so far, `length` of them, in a batch; made by `InferenceSession.caches`.
 
-    Runs read it where it lies, and store behind it what is new: nothing is copied but when room runs out, and then
-    there is twice as much. Fewer tokens are a smaller `length`.
+    Runs read it where it lies, and store behind it what is new: nothing is copied but when room runs out. Then there is
+    twice as much, or room for `most` tokens, whatever is less. Fewer tokens are a smaller `length`.
     """
+
+    most: int = 1 << 31
+    """How many tokens there will be at most, as far as that is known."""
 
     def __init__(
         self,
@@ -121,6 +124,7 @@ class Caches:
 
     def reserve(self, room: int) -> None:
         """Have room for so many tokens."""
+        room = -(-room // FEW) * FEW
         if room > self.room:
             for cache in self._caches.values():
                 cache.put(cache.array(self.length) if self.length else cache.empty(), room)
@@ -128,7 +132,7 @@ class Caches:
     def run(self, output_names: Sequence[str], feeds: Mapping[str, Any], count: int) -> list[Any]:
         """The outputs of these names for what is fed beside the caches, which are longer by `count` tokens then."""
         if self.length + count > self.room:
-            self.reserve(max(self.length + count, 2 * self.room))
+            self.reserve(max(self.length + count, min(2 * self.room, self.most)))
         given: dict[str, Any] = {name: OrtValue.ortvalue_from_numpy(np.asarray(value)) for name, value in feeds.items()}
         given |= {name: cache.fed(self.length) for name, cache in self._caches.items()}
         found = self._runner.run_bound(given, {name: Target(None) for name in output_names})

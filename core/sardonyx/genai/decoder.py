@@ -19,10 +19,13 @@ Array = npt.NDArray[Any]
 class Decoder:
     """The network with its memory of rows of tokens, each position of which is a slot, padding included.
 
-    `given` are inputs that are the same in all runs, as an encoder's results, by their names.
+    `given` are inputs that are the same in all runs, as an encoder's results, by their names. There will be no more
+    than `most` tokens.
     """
 
-    def __init__(self, session: InferenceSession, ports: Ports, rows: int, given: Mapping[str, Array]) -> None:
+    def __init__(
+        self, session: InferenceSession, ports: Ports, rows: int, given: Mapping[str, Array], most: int
+    ) -> None:
         missing = [name for name in ports.unknown if name not in given]
         if missing:
             raise InvalidValue(
@@ -37,7 +40,7 @@ class Decoder:
         self._tokens = np.zeros((rows, 0), np.int64)
         self._positions = np.zeros((rows, 0), np.int64)
         self._memory: Arrays | OnDevice = (
-            OnDevice(session, ports.past, rows)
+            OnDevice(session, ports.past, rows, most)
             if fits(ports.past, given)
             else Arrays(
                 session, ports.past, {each.input: each.empty(rows) for each in ports.past if each.input not in given}

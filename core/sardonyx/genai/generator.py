@@ -243,7 +243,8 @@ class Generator:
             self._spread = True
 
     def _new_decoder(self, given: dict[str, Array]) -> Decoder:
-        return Decoder(self._model.session, self._model.ports, self._options.batch_size, given)
+        options = self._options
+        return Decoder(self._model.session, self._model.ports, options.batch_size, given, options.max_length)
 
     def _encoded(self, tokens: Array) -> Array:
         """Have the encoder read tokens; those with which the decoder begins."""

@@ -48,9 +48,10 @@ class Arrays:
 class OnDevice:
     """Keys and values that lie on the device, where each run adds to them."""
 
-    def __init__(self, session: InferenceSession, past: Sequence[Past], rows: int) -> None:
+    def __init__(self, session: InferenceSession, past: Sequence[Past], rows: int, most: int) -> None:
         empty = {each.input: each.empty(rows).shape for each in past}
         self._caches = session.caches({each.input: each.output for each in past}, rows, empty)
+        self._caches.most = most
 
     def run(self, output: str, feeds: Mapping[str, Array], count: int) -> Array:
         """An output for what is fed beside them, which are longer by `count` tokens then."""

@@ -62,8 +62,8 @@ class Model:
         if self.ports.last_only or not self.ports.mask:
             return False
         a, b, pad = (token % max(self.vocabulary, 1) for token in (3, 4, self.config.pad))
-        plain = Decoder(self.session, self.ports, 1, {}).run(np.array([[a, b]]), np.array([[0, 1]]), np.ones((1, 2)))
-        rows = Decoder(self.session, self.ports, 2, {})
+        plain = Decoder(self.session, self.ports, 1, {}, 3).run(np.array([[a, b]]), np.array([[0, 1]]), np.ones((1, 2)))
+        rows = Decoder(self.session, self.ports, 2, {}, 3)
         rows.run(np.array([[a, b], [a, pad]]), np.array([[0, 1], [0, 0]]), np.array([[1, 1], [1, 0]]), np.array([1, 0]))
         padded = rows.run(np.array([[a], [b]]), np.array([[2], [1]]), np.array([[1, 1, 1], [1, 0, 1]]))
         return bool(abs(padded[1] - plain[0]).max() <= NEAR * abs(plain).max())
