@@ -29,7 +29,12 @@ pytestmark = pytest.mark.usefixtures("no_cache_on_disk")
 
 
 def check(
-    sizes: tuple[int, ...], target: str, mask: tuple[int, ...] = (), causal: int | None = None, **more: Any
+    sizes: tuple[int, ...],
+    target: str,
+    mask: tuple[int, ...] = (),
+    causal: int | None = None,
+    room: int = 0,
+    **more: Any,
 ) -> Array:
     arrays = operands(sizes)
     bias = None
@@ -38,7 +43,11 @@ def check(
         bias[random(*bias.shape) > 0.7] = NEVER
         arrays.append(bias)
     expected = reference(*arrays[:3], bias, causal)
-    (found,) = run("attend", arrays, [("float32", expected.shape)], {"causal": causal}, target=target, **more)
+    attributes: dict[str, Any] = {"causal": causal, "keys": None}
+    if room:
+        attributes["keys"] = sizes[4]
+        arrays[1:3] = [with_room(array, room) for array in arrays[1:3]]
+    (found,) = run("attend", arrays, [("float32", expected.shape)], attributes, target=target, **more)
     assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
     return found
 
@@ -97,10 +106,28 @@ def test_any_split_gives_the_same_bits(target: str) -> None:
         assert_array_equal(result.view("u4"), results[0].view("u4"))
 
 
+def with_room(array: Array, room: int) -> Array:
+    """What lies in a cache of so many places, the rest of which is no number."""
+    whole = np.full((*array.shape[:2], room, array.shape[3]), np.nan, array.dtype)
+    whole[:, :, : array.shape[2]] = array
+    return whole
+
+
+@TARGETS
+@pytest.mark.parametrize(("length", "keys"), [(1, 5), (1, 300), (40, 300), (9, 256)])
+def test_keys_and_values_with_room_behind_them(target: str, length: int, keys: int) -> None:
+    check((2, 6, 2, length, keys, 8, 16), target, (1, 1, length), keys - length, room=320, pieces=2)
+
+
 def test_open_sizes() -> None:
     shapes = ["p0", 6, "p1", 8], ["p0", 3, "p2", 8], ["p0", 3, "p2", 16], ["p0", 1, "p1", "p2"]
     made = Compiled(
-        "attend", (["float32"] * 4, ["float32"]), shapes, [["p0", 6, "p1", 16]], 4, {"causal": {"size": "p3"}}
+        "attend",
+        (["float32"] * 4, ["float32"]),
+        shapes,
+        [["p0", 6, "p1", 16]],
+        4,
+        {"causal": {"size": "p3"}, "keys": None},
     )
     for batch, length, keys, causal in ((1, 1, 1, 0), (2, 5, 37, 32), (1, 9, 270, 100)):
         arrays = [*operands((batch, 6, 3, length, keys, 8, 16)), random(batch, 1, length, keys)]
@@ -121,7 +148,7 @@ def test_without_fusion() -> None:
 def test_no_number_stays_one() -> None:
     q, k, v = operands((1, 1, 1, 9, 20, 8, 16))
     q[0, 0, 3, 2] = np.nan
-    (found,) = run("attend", [q, k, v], [("float32", (1, 1, 9, 16))], {"causal": None})
+    (found,) = run("attend", [q, k, v], [("float32", (1, 1, 9, 16))], {"causal": None, "keys": None})
     assert np.isnan(found[0, 0, 3]).all()
     assert np.isfinite(np.delete(found, 3, 2)).all()
 
@@ -129,7 +156,7 @@ def test_no_number_stays_one() -> None:
 def test_large_scores() -> None:
     q, k, v = operands((1, 1, 1, 9, 300, 8, 16))
     q *= 1000
-    (found,) = run("attend", [q, k, v], [("float32", (1, 1, 9, 16))], {"causal": None})
+    (found,) = run("attend", [q, k, v], [("float32", (1, 1, 9, 16))], {"causal": None, "keys": None})
     assert_allclose(found, reference(q, k, v), rtol=1e-3, atol=1e-3)
 
 

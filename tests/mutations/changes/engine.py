@@ -126,8 +126,8 @@ SESSIONS = [
     Mutation(
         "a size by its denotation is no part of the key of plans",
         "core/sardonyx/passes/changes.py",
-        "return [sorted(self.names.items()), sorted(self.denotations.items())]",
-        "return [sorted(self.names.items())]",
+        "sorted(self.denotations.items()), sorted(self.rows.items())]",
+        "sorted(self.rows.items())]",
         ("tests/api/test_options.py",),
     ),
     Mutation(

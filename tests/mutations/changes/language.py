@@ -89,9 +89,9 @@ LANGUAGE = [
     ),
     Mutation(
         "what was rewound stays in the cache",
-        "core/sardonyx/genai/decoder.py",
-        "self._past[each.input] = array.take(range(min(length, array.shape[each.time])), axis=each.time)",
-        "pass",
+        "core/sardonyx/api/caches.py",
+        "        self.length = length\n",
+        "        pass\n",
         SEARCH,
     ),
     Mutation(
@@ -187,9 +187,9 @@ LANGUAGE = [
     ),
     Mutation(
         "keys of an encoder are taken from each run",
-        "core/sardonyx/genai/decoder.py",
-        "and not (each.cross and start):",
-        "and not (each.cross and False):",
+        "core/sardonyx/genai/memory.py",
+        "if not (each.cross and self.arrays[each.input].shape[each.time]):",
+        "if not (each.cross and False):",
         ENCODERS,
     ),
     Mutation(
