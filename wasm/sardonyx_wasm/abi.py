@@ -34,8 +34,13 @@ CONVOLUTIONS = {
 }
 """What the module does before and after the product of a convolution, where the host does that."""
 HOSTED = "panel"
-"""The attribute of `matmul_nbits` where the host multiplies: the columns of the panels of floats that it is given."""
-PANELS = 1 << 19
+"""The attribute of routines whose products are the host's: of `matmul_nbits` the columns of the panels of floats that
+it is given, of `attend` the most queries whose scores are made at a time."""
+PARTS_OF = {"matmul_nbits": "widen_nbits", "attend": "weigh"}
+"""What the module does of them."""
+WEIGHED, WEIGHED_ROW = 64, 64
+"""Where in the scratch memory `weigh` has scores; a row is filled up to a multiple of so many bytes."""
+PANELS = 1 << 18
 """Bytes of such panels at a time, if one is not more."""
 FEW = 4
 """With so many rows at most, `matmul_nbits` makes integers of them, and the module does all of it."""

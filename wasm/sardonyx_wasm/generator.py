@@ -11,7 +11,7 @@ from sardonyx.code.program import Program
 from sardonyx.common.record import replace
 
 from . import drivers, kernels, programs, routines
-from .abi import HOSTED
+from .abi import HOSTED, PARTS_OF
 from .assembler import Function, Module
 from .code import Code, Unit
 
@@ -31,7 +31,7 @@ def generate(
     own = [code for number, code in enumerate(codes) if number not in halves]
     drivers.write(generator, own, {number: codes[number] for number in halves}, generator.code)
     for number in halves:
-        generator.unpacking(number, codes[number])
+        generator.parts(number, codes[number])
     return generator.module
 
 
@@ -52,14 +52,15 @@ class Generator(Unit):
             return kernels.write(self, source)
         return programs.write(self, source if isinstance(source, Program) else loops.program(source))
 
-    def unpacking(self, number: int, routine: Routine) -> None:
-        """`widen_<number>` and `alone_<number>` of a product with weights of few bits that the host does, or may do."""
+    def parts(self, number: int, routine: Routine) -> None:
+        """What a routine whose products are the host's does besides, `<part>_<number>`; and all of it, `alone`."""
         if HOSTED not in routine.attributes:
             return
-        weights = replace(
-            routine, primitive="widen_nbits", reads=routine.reads[1:4], inputs=routine.inputs[1:], writes=(), outputs=()
-        )
-        for name, part in (("widen", weights), ("alone", routine)):
-            code = self._write(part)
-            with self.module.function(f"{name}_{number}", code.function.signature, export=True) as f:
+        name = PARTS_OF[routine.primitive]
+        part = replace(routine, primitive=name)
+        if name == "widen_nbits":
+            part = replace(part, reads=routine.reads[1:4], inputs=routine.inputs[1:], writes=(), outputs=())
+        for exported, source in ((name, part), ("alone", routine)):
+            code = self._write(source)
+            with self.module.function(f"{exported}_{number}", code.function.signature, export=True) as f:
                 f.call(code.function, *f.params)

@@ -26,7 +26,7 @@ from sardonyx.common.trial import Trial
 from sardonyx.errors import Fail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, LoopBody, SegmentLaunch, Turn
 
-from ..abi import BROKEN, COPIES, COPY, HOSTED, SCRATCH, STOPPED, TAKEN
+from ..abi import BROKEN, COPIES, COPY, HOSTED, PARTS_OF, SCRATCH, STOPPED, TAKEN
 from ..hosts import Host, LoadedModule
 from . import blas
 from .allocation import Allocation
@@ -198,14 +198,11 @@ class WasmExecutable(Executable):
         device, code = self._device, self._codes[number]
         numbers = Numbers(base, len(self._numbers), len(self._numbers) + 1 + 3 * self._order[number])
         if HOSTED in code.attributes:
-            from .unpacked import Unpacked  # which few plans need
-
-            parts = [self._module.function(f"{name}_{number}") for name in ("widen", "alone")]
-
-            def unpacked(params: Sequence[int]) -> Unpacked:
-                return Unpacked(code, addresses, params, device.array, *parts)
-
-            return Shared(numbers, device.crew.size, unpacked, params)
+            maker = _attended if code.primitive == "attend" else _unpacked
+            parts = [self._module.function(f"{name}_{number}") for name in (PARTS_OF[code.primitive], "alone")]
+            return Shared(
+                numbers, device.crew.size, lambda params: maker(code, addresses, params, device.array, *parts), params
+            )
         return Hosted(device.host, numbers, device.crew.size, self._products[number], device.array, addresses, params)
 
 
@@ -404,3 +401,15 @@ def _nothing(*_: int) -> int:
 def _place(address: Address) -> int:
     place: int = address.chunk.address + address.offset
     return place
+
+
+def _unpacked(*operands: Any) -> Any:
+    from .unpacked import Unpacked  # which few plans need
+
+    return Unpacked(*operands)
+
+
+def _attended(*operands: Any) -> Any:
+    from .attended import Attended  # which few plans need
+
+    return Attended(*operands)

@@ -4,6 +4,7 @@ which stay in the cache until they are used. With few rows the module does it al
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,14 +64,20 @@ class Unpacked:
         together = max(1, PANELS // (4 * depth * width))
         pieces, most = blas.blocks(depth, width)
         a, _, _, _, c = self._addresses
+        left = self._array(a, (self._rows, depth), (4 * depth, 4))
+        whole = self._array(c, (self._rows, self._columns), (4 * self._columns, 4))
         for first in range(share.start, share.stop, together):
             end = min(first + together, share.stop)
             column = first * width
             columns = min(end * width, self._columns) - column
+            units = (column // self._nr, min(end * width // self._nr, self._panels))
+            if pieces == 1 and most >= self._rows and end - first == 1:
+                panel = self._array(scratch, (depth, columns), (4 * width, 4))
+                yield *units, [partial(np.matmul, left, panel, whole[:, column : column + columns])]
+                continue
             right = Panels(scratch, 0, 4 * width, 4 * width * depth, width)
             results = Rows(c + 4 * column, 0, 4 * self._columns)
             sizes = (1, self._rows, depth, columns)
             product = blas.Product(sizes, most, Rows(a, 0, 4 * depth), right, results, pieces=pieces)
             calls = product.calls(self._array, range(self._rows), range(end - first))
-            units = (column // self._nr, min(end * width // self._nr, self._panels))
             yield *units, [step for operands in calls for step in steps(*operands, spare={})]

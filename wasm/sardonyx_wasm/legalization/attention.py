@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
@@ -14,17 +13,20 @@ from sardonyx.primitives.attention import NEVER
 from sardonyx.sizes.symbolic import Size, hint, same
 
 from .. import primitives as own
+from ..abi import HOSTED
 from ..routines import attention as routine
 from ..routines.tile import panel_width
 from .legalizer import Legalizer
 
-LARGE = 1 << 28
-"""Bytes of scores that natively are not made, though BLAS would make them sooner."""
+LARGE = 1 << 20
+"""Multiplications of the queries that share keys by these, from which on BLAS does them alone, a few at a time."""
+QUERIES = 384
+"""The most queries whose scores are made at a time."""
 
 
 def takes(equation: Equation, target: str) -> bool:
-    """Whether the routine can do it: known widths, a multiple of what it does at once. Natively BLAS does better where
-    many rows share keys, unless their scores are large."""
+    """Whether the routine can do it: known widths, a multiple of what it does at once. Natively small products of many
+    rows are better left to one call of BLAS for all heads."""
     q, k, v = equation.inputs[:3]
     widths = (q.shape[1], k.shape[1], q.shape[3], v.shape[3])
     if not (are_floats(q, k, v) and q.dtype is dtypes.float32 and all(isinstance(size, int) for size in widths)):
@@ -34,7 +36,14 @@ def takes(equation: Equation, target: str) -> bool:
     if not (whole and min(depth, width, groups) > 0 and max(depth, width) <= routine.LARGEST):
         return False
     rows = heads // groups * hint(q.shape[2])
-    return target == "v8" or rows < routine.FEW or 4 * prod(map(hint, (*q.shape[:3], k.shape[2]))) >= LARGE
+    return target == "v8" or rows < routine.FEW or is_hosted(equation)
+
+
+def is_hosted(equation: Equation) -> bool:
+    """Whether natively the products of each matrix are for BLAS."""
+    q, k = equation.inputs[:2]
+    heads, groups, depth = int(q.shape[1]), int(k.shape[1]), int(q.shape[3])
+    return heads // groups * hint(q.shape[2]) * hint(k.shape[2]) * depth >= LARGE
 
 
 def attend(legalizer: Legalizer, equation: Equation) -> bool:
@@ -53,6 +62,8 @@ def attend(legalizer: Legalizer, equation: Equation) -> bool:
             added = p.where(others[-1], added, NEVER)
         operands.append(_fitted(added, (*q.shape[:3], k.shape[2])))
     own_params = {"causal": params["causal"], "keys": k.shape[2] if in_place else None}
+    if legalizer.target == "wasmtime" and is_hosted(equation):
+        own_params[HOSTED] = QUERIES
     legalizer.define(output, own.ATTEND, operands, own_params)
     return True
 

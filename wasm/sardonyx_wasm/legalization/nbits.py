@@ -27,6 +27,8 @@ FEWEST = 1 << 12
 """Matrices of fewer numbers become floats."""
 SHORT = 64
 """The blocks that a whole column is split into."""
+_NARROW = 96
+"""Columns of a panel for BLAS at least, which puts the other side in order anew for each."""
 _GREATEST = 1 << 14
 _SHIFTS = np.array([[0, 16], [4, 20], [8, 24], [12, 28]])
 """Where the numbers of k = 0, 1; 2, 3; ... lie in a word of eight."""
@@ -77,8 +79,10 @@ def _width_for_blas(rows: Size, depth: int, columns: int, nr: int) -> int:
     """The columns of a panel of floats where BLAS pays, else 0: a whole number of panels of nr."""
     if hint(rows) <= FEW or hint(rows) * depth * columns < blas.FEWEST:
         return 0
-    width = blas.panel_width(depth, 1 << 20) or PANELS // (4 * depth)
-    return max(1, min(width, SCRATCH // (4 * depth)) // nr) * nr
+    most = blas.panel_width(depth, 1 << 20) or max(PANELS // (4 * depth), _NARROW)
+    count = -(-columns // min(most, SCRATCH // (4 * depth)))
+    count += count % 2  # two threads do as many
+    return -(-columns // (count * nr)) * nr
 
 
 def _block(depth: int, size: int) -> int:

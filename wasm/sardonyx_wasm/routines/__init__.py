@@ -39,6 +39,7 @@ WRITERS = {
     "sort_lines": "sorting.sort",
     "suppress": "suppression.suppress",
     "walk_trees": "trees.walk_trees",
+    "weigh": "attention.weigh",
     "widen_nbits": "nbits.widen_nbits",
     "winograd_input": "winograd.winograd_input",
     "winograd_output": "winograd.winograd_output",

@@ -15,7 +15,7 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 
 from .. import vectors
-from ..abi import SCRATCH
+from ..abi import SCRATCH, WEIGHED, WEIGHED_ROW
 from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, op, v128
 from ..code import Code, Unit
 from ..scalars.values import kind
@@ -80,11 +80,7 @@ def attend(unit: Unit, routine: Routine) -> Code:
 
         def visible(begin: Expr, end: Expr, first: Operand) -> Expr:
             """The keys from `first` on that any of these rows may see."""
-            if causal is None:
-                return t - first
-            last = f.select(i32.div_u(begin, s) == i32.div_u(end - 1, s), i32.rem_u(end - 1, s), s - 1)
-            behind = f.let(last + (_place(f, causal) + 1))
-            return f.select(behind < t, behind, t) - first
+            return _visible(f, causal, s, t, begin, end) - first
 
         row, stop, block, first, at, many = (f.local(i32) for _ in range(6))
         f.set(many, per_matrix >= FEW)
@@ -116,11 +112,7 @@ def attend(unit: Unit, routine: Routine) -> Code:
                             f.call(dots, q + (block + at) * q_row, keys_at, q_row, count, scores + at * (4 * _KEYS))
                         with f.loop(at, 0, rows):
                             query = f.let(block + at)
-                            own: Expr = count
-                            if causal is not None:
-                                own = f.let(i32.rem_u(query, s) + (_place(f, causal) + 1) - first)
-                                f.set(own, f.select(own < count, own, count))
-                                f.set(own, f.select(own > 0, own, i32.const(0)))
+                            own = _own(f, causal, s, query, first, count)
                             added = _bias(f, routine, bias[0], query, first) if bias else i32.const(0)
                             state = f.scratch + _STATE + (query - row) * 8
                             factor = soften(scores + at * (4 * _KEYS), own * 4, wide, added, state)
@@ -130,6 +122,57 @@ def attend(unit: Unit, routine: Routine) -> Code:
             f.call(finish, y + row * v_row, f.scratch + _STATE, stop - row, v_row)
             f.set(row, stop)
     return Code(f, frame.units((batch, heads, length)), tile.SHAPES[unit.target].height, SCRATCH)
+
+
+def weigh(unit: Unit, routine: Routine) -> Code:
+    """Scores of the queries of one matrix in the scratch memory, row by row, become weights whose sums are 1, or 0
+    where a query sees nothing; operands and attributes are those of `attend`.
+
+    A row has as many scores as any of them sees, and is filled up with zeros. A unit is a row.
+    """
+    (_, heads, length, _), (_, _, room, _), _ = routine.inputs[:3]
+    causal = routine.attributes["causal"]
+    keys = room if routine.attributes["keys"] is None else _given(routine.attributes["keys"])
+    soften = unit.once("attention", _soften.__name__, partial(_soften, unit))
+    with frame.function(unit, routine) as f:
+        _, _, _, *bias, _ = frame.buffers(f, routine)
+        s, t = frame.size(f, length), frame.size(f, keys)
+        query, at, scores = f.local(i32), f.local(i32), f.let(f.scratch + WEIGHED)
+        count = f.let(_visible(f, causal, s, t, f.begin, f.end))
+        wide = f.let((count * 4 + (WEIGHED_ROW - 1)) & -WEIGHED_ROW)
+        factor = f.local(f32x4)
+        with f.loop(query, f.begin, f.end):
+            f.store(f.scratch, f32.const(_LOWEST))
+            f.store(f.scratch, f32.const(0.0), offset=4)
+            own = _own(f, causal, s, query, 0, count)
+            added = _bias(f, routine, bias[0], query, i32.const(0)) if bias else i32.const(0)
+            f.do(soften(scores, own * 4, wide, added, f.scratch))
+            total = f.let(f32.load(f.scratch, offset=4))
+            divisor = f.select(total == f32.const(0.0), f32.const(1.0), total)
+            f.set(factor, f32x4.splat(f32.const(1.0) / divisor))
+            with f.loop(at, 0, wide, step=16):
+                f.store(scores + at, f32x4.load(scores + at) * factor)
+            f.set(scores, scores + wide)
+    return Code(f, frame.units((heads, length)), 1, SCRATCH)
+
+
+def _visible(f: Function, causal: Any, s: Expr, t: Expr, begin: Expr, end: Expr) -> Expr:
+    """The keys that any of these rows may see."""
+    if causal is None:
+        return t
+    last = f.select(i32.div_u(begin, s) == i32.div_u(end - 1, s), i32.rem_u(end - 1, s), s - 1)
+    behind = f.let(last + (_place(f, causal) + 1))
+    return f.select(behind < t, behind, t)
+
+
+def _own(f: Function, causal: Any, s: Expr, query: Expr, first: Operand, count: Expr) -> Expr:
+    """Those of `count` keys from `first` on that a query sees."""
+    if causal is None:
+        return count
+    own = f.let(i32.rem_u(query, s) + (_place(f, causal) + 1) - first)
+    f.set(own, f.select(own < count, own, count))
+    f.set(own, f.select(own > 0, own, i32.const(0)))
+    return own
 
 
 def _place(f: Function, causal: Any) -> Expr:
