@@ -85,7 +85,6 @@ def test_caches_with_room() -> None:
 
 
 def test_more_keys_than_fit_are_left_to_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attended, "_CACHED", 0)  # bands are as small as they get
     monkeypatch.setattr(attended, "SCRATCH", 16 * 4 * 100)
     called = []
     bands = attended.Attended._bands

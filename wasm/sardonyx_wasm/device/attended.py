@@ -16,9 +16,11 @@ from . import blas
 from .operands import ArrayAt, Step
 
 Steps: TypeAlias = tuple[Step, Step, Step]
+Band: TypeAlias = tuple[int, int, int, int]
+"""The first and last matrix, and the first and last row of these."""
 
 _CACHED = 1 << 18  # bytes of scores that stay in the cache
-_FEWEST = 16  # rows of queries at a time, for which calling BLAS pays
+_FEWEST, _MANY = 16, 64  # queries at a time for which calling BLAS pays, and for which it is worth leaving the cache
 
 
 class Attended:
@@ -55,15 +57,15 @@ class Attended:
     def __call__(self, scratch: int, number: int, count: int) -> None:
         """Do a part of so many, in scratch memory at an address."""
         rows = self._shared * self._length
-        together = min(self._most, max(_FEWEST, _CACHED // (4 * max(1, self._keys))))
-        room = WEIGHED + together * _row(self._keys)
-        if min(rows, self._keys) < _FEWEST or room > SCRATCH:
+        row = max(1, _row(self._keys))
+        together = min(self._most, max(_MANY, _CACHED // row), (SCRATCH - WEIGHED) // row)
+        if min(rows, self._keys, together) < _FEWEST:
             share = blas.part(range(self._matrices * rows), number, count)
             self._alone(share.start, share.stop, scratch, *self._addresses, *self._params)
             return
         bound = self._bound.get((scratch, number, count))
         if bound is None:
-            bands = [*self._bands(together)]
+            bands = self._bands(together)
             share = blas.part(range(len(bands)), number, count)
             bound = self._bound[scratch, number, count] = [*self._steps(bands[share.start : share.stop], scratch)]
         with np.errstate(all="ignore"):  # of this thread; scores of padding are any numbers
@@ -71,30 +73,38 @@ class Attended:
                 for step in steps:
                     step()
 
-    def _bands(self, together: int) -> Iterator[tuple[int, int, int]]:
-        """Queries of one matrix whose scores are made at a time, in rows of all: begin and end, and the matrix."""
-        each = self._length if self._place is not None and self._length > together // 2 else self._length * self._shared
-        for begin in range(0, self._matrices * self._shared * self._length, each):
-            matrix = begin // (self._shared * self._length)
-            for first in range(begin, begin + each, together):
-                yield first, min(first + together, begin + each), matrix
+    def _bands(self, together: int) -> list[Band]:
+        """Queries whose scores are made at a time: some of one matrix, or all of some matrices."""
+        rows = self._shared * self._length
+        count = together // max(1, rows)
+        if count:
+            return [(k, min(k + count, self._matrices), 0, rows) for k in range(0, self._matrices, count)]
+        each = self._length if self._place is not None and self._length > together // 2 else rows
+        return [
+            (matrix, matrix + 1, row, min(row + together, first + each))
+            for matrix in range(self._matrices)
+            for first in range(0, rows, each)
+            for row in range(first, first + each, together)
+        ]
 
-    def _steps(self, bands: Sequence[tuple[int, int, int]], scratch: int) -> Iterator[Steps]:
+    def _steps(self, bands: Sequence[Band], scratch: int) -> Iterator[Steps]:
         """Scores, weights, and what these weigh."""
         q, k, v, *_, y = self._addresses
         depth, width, (room, other_room) = self._depth, self._width, self._rooms
-        rows = self._matrices * self._shared * self._length
-        queries = self._array(q, (rows, depth), (4 * depth, 4))
-        keys = self._array(k, (self._matrices, depth, self._keys), (4 * room * depth, 4, 4 * depth))
-        values = self._array(v, (self._matrices, self._keys, width), (4 * other_room * width, 4 * width, 4))
-        results = self._array(y, (rows, width), (4 * width, 4))
-        for begin, end, matrix in bands:
+        count, rows = self._matrices, self._shared * self._length
+        queries = self._array(q, (count, rows, depth), (4 * rows * depth, 4 * depth, 4))
+        keys = self._array(k, (count, depth, self._keys), (4 * room * depth, 4, 4 * depth))
+        values = self._array(v, (count, self._keys, width), (4 * other_room * width, 4 * width, 4))
+        results = self._array(y, (count, rows, width), (4 * rows * width, 4 * width, 4))
+        for first, last, row, stop in bands:
+            begin, end = first * rows + row, (last - 1) * rows + stop
             seen = self._visible(begin, end)
-            scores = self._array(scratch + WEIGHED, (end - begin, seen), (_row(seen), 4))
+            strides = (stop - row) * _row(seen), _row(seen), 4
+            scores = self._array(scratch + WEIGHED, (last - first, stop - row, seen), strides)
             yield (
-                partial(np.matmul, queries[begin:end], keys[matrix, :, :seen], scores),
+                partial(np.matmul, queries[first:last, row:stop], keys[first:last, :, :seen], scores),
                 partial(self._weigh, begin, end, scratch, *self._addresses, *self._params),
-                partial(np.matmul, scores, values[matrix, :seen], results[begin:end]),
+                partial(np.matmul, scores, values[first:last, :seen], results[first:last, row:stop]),
             )
 
     def _visible(self, begin: int, end: int) -> int:

@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
+from sardonyx.code.fits import FITS, LN2, parts
 from sardonyx.code.kernel import Routine
 
 from .. import vectors
 from ..abi import SCRATCH, WEIGHED, WEIGHED_ROW
-from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, op, v128
+from ..assembler import Expr, Function, Operand, ValueType, Variable, f32, f32x4, i32, i32x4, op, v128
 from ..code import Code, Unit
 from ..scalars.values import kind
 from ..vectors.lanes import words
@@ -39,6 +40,7 @@ assert _PANELS + 4 * _KEYS * LARGEST <= SCRATCH
 
 _FLOAT = kind("float32")
 _LOWEST = float("-inf")
+_LEAST, _SHIFT = -86.0, 1.5 * 2**23 + 127
 
 
 def attend(unit: Unit, routine: Routine) -> Code:
@@ -279,11 +281,14 @@ def _soften(unit: Unit) -> Function:
         f.set(peak, f32x4.pmax(peak, words(peak, peak, 1, 0, 3, 2)))
         f.store(f.state, f32x4.extract_lane(peak, lane=0))
         f.set(peak, v128.andnot(peak, peak == f32x4.const(_LOWEST)).as_(f32x4))
-        with f.loop(at, 0, f.wide, step=16):
-            (power,) = vectors.apply(scope, "exp", _FLOAT, [(f32x4.load(f.x + at) - peak,)])
-            power = f.let(power)
-            f.store(f.x + at, power)
-            f.set(total, total + power)
+        totals = total, other
+        f.set(other, total)
+        with f.loop(at, 0, f.wide, step=32):
+            below = [f.let(f32x4.load(f.x + at, offset=16 * k) - peak) for k in range(2)]
+            for k, power in enumerate(_powers(unit, f, below)):
+                f.store(f.x + at, power, offset=16 * k)
+                f.set(totals[k], totals[k] + power)
+        f.set(total, total + other)
         (factors,) = vectors.apply(scope, "exp", _FLOAT, [(f32x4.splat(old) - peak,)])
         factor = f.let(f32x4.extract_lane(factors, lane=0))
         f.set(total, total + words(total, total, 2, 3, 0, 1))
@@ -291,6 +296,32 @@ def _soften(unit: Unit) -> Function:
         f.store(f.state, f32.load(f.state, offset=4) * factor + added, offset=4)
         f.return_(factor)
     return f
+
+
+def _powers(unit: Unit, f: Function, xs: Sequence[Expr]) -> list[Expr]:
+    """exp(x) of numbers that are not positive, side by side; 0 from where it is hardly a normal number.
+
+    x = n * log(2) + r, and exp(r) = 1 + r + r * r * polynomial(r), as `code.transcendental` has it. Added to a large
+    number, n and the bias of exponents are its last bits.
+    """
+    high, low = parts(LN2, 15)
+    first, *coefficients = reversed(FITS["float32"]["exp"])
+
+    def multiply_add(x: Expr, y: Expr | float, z: Expr | float) -> Expr:
+        y, z = (f32x4.const(value) if isinstance(value, float) else value for value in (y, z))
+        return f.let(channels.multiply_add(unit, x, y, z))
+
+    bounded = [f.let(f32x4.pmax(x, f32x4.const(_LEAST))) for x in xs]
+    shifted = [multiply_add(x, float(1 / LN2), _SHIFT) for x in bounded]
+    whole = [f.let(x - f32x4.const(_SHIFT)) for x in shifted]
+    rest = [multiply_add(n, -high, x) for n, x in zip(whole, bounded)]
+    rest = [multiply_add(n, -low, r) for n, r in zip(whole, rest)]
+    sums: list[Expr] = [f32x4.const(first)] * len(rest)
+    for c in coefficients:
+        sums = [multiply_add(total, r, c) for total, r in zip(sums, rest)]
+    sums = [multiply_add(f.let(r * r), total, r) for total, r in zip(sums, rest)]
+    powers = [(f32x4.const(1.0) + total) * (x.as_(i32x4) << 23).as_(f32x4) for total, x in zip(sums, shifted)]
+    return [f.let(v128.andnot(power, x < f32x4.const(_LEAST)).as_(f32x4)) for power, x in zip(powers, xs)]
 
 
 def _add(f: Function, lanes: ValueType, x: Expr, bias: Expr) -> None:
