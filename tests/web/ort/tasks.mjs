@@ -60,7 +60,9 @@ export async function options() {
   const create = (extra) => InferenceSession.create("/data/digits.onnx", { extra });
   const workers = () => performance.getEntriesByType("resource").filter(({ name }) => name.endsWith("host.js")).length;
   await (await create({ worker: false })).run({ image: image() });
+  await (await create()).run({ image: image() });
   const alone = workers();
+  env.wasm.proxy = true;
   const session = await create({ progress: (event) => heard.push(event) });
   const name = (promise) => promise.then(() => "no error", (error) => error.name);
   const ended = await name(create({ signal: end.signal, progress: () => end.abort() }));

@@ -5,6 +5,7 @@ import { load } from "../runtime.js";
 import { Handler } from "./handler.js";
 import { bundleOf } from "./source.js";
 
+const LIGHT = 1 << 22; // bytes of a bundle whose runs are short: messages to a worker would take as long
 const TARGETS = { webgpu: "webgpu", wasm: "wasm", cpu: "wasm" };
 
 export const backend = {
@@ -16,12 +17,14 @@ export const backend = {
   /** A session for a model's address, or its bytes, on the first of the providers that it has code for. */
   async createInferenceSessionHandler(given, options) {
     const wanted = targetsOf(options.executionProviders ?? []);
-    const { signal, progress, worker } = options.extra ?? {};
+    const { signal, progress, worker: told } = options.extra ?? {};
     const source = await bundleOf(given, { target: wanted, externalData: options.externalData, signal, progress });
     const name = typeof given === "string" ? given : "the model";
     const target = [...new Set([...wanted, "wasm", "webgpu"])];
     if (source.run) return new Handler(source, options);
     const { device } = options.executionProviders?.find((each) => each.name === "webgpu") ?? {};
+    const size = source.headers?.get("content-length") ?? source.byteLength;
+    const worker = told ?? (size < LIGHT && !env.wasm.proxy ? false : undefined);
     const threads = env.wasm.numThreads || undefined;
     const session = await load(source, { target, name, device, threads, worker, signal, progress });
     if (!wanted.includes(session.target)) {
