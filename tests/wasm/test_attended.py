@@ -72,16 +72,19 @@ def test_queries_behind_a_cache() -> None:
         operator.check(2, length, before)
 
 
-def test_caches_with_room() -> None:
-    session = InferenceSession(model(True, ""), providers=["WasmExecutionProvider"])
+@pytest.mark.parametrize("mask", ["", "float"])
+def test_caches_with_room(mask: str) -> None:
+    session = InferenceSession(model(True, mask), providers=["WasmExecutionProvider"])
     caches = session.caches({"pk": "ok", "pv": "ov"})
     seen = [np.zeros((1, 2, 0, 16), np.float32), np.zeros((1, 2, 0, 32), np.float32)]
     for length in (90, 33, 1, 64):
         q, added = random(1, 4, length, 16), [random(1, 2, length, 16), random(1, 2, length, 32)]
         before = seen[0].shape[2]
         seen = [np.concatenate(pair, 2) for pair in zip(seen, added, strict=True)]
-        (found,) = caches.run(["y"], {"q": q, "k": added[0], "v": added[1]}, length)
-        assert_allclose(found, reference(q / 4, *seen, None, before), rtol=1e-4, atol=1e-5)
+        feeds = {"q": q, "k": added[0], "v": added[1]}
+        bias = random(1, 1, length, before + length) if mask else None
+        (found,) = caches.run(["y"], feeds if bias is None else {**feeds, "m": bias}, length)
+        assert_allclose(found, reference(q / 4, *seen, bias, None if mask else before), rtol=1e-4, atol=1e-5)
 
 
 def test_more_keys_than_fit_are_left_to_the_module(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -157,6 +157,27 @@ WASM = [
         "    if True:\n        ways +=",
         ("tests/wasm/test_tiling.py",),
     ),
+    Mutation(
+        "a band of queries sees a key less than its last one does",
+        "wasm/sardonyx_wasm/device/attended.py",
+        "else length - 1, self._keys - 1 - self._place)",
+        "else length - 2, self._keys - 1 - self._place)",
+        ("tests/wasm/test_attended.py",),
+    ),
+    Mutation(
+        "attention of BLAS takes all rows of a cache for keys",
+        "wasm/sardonyx_wasm/device/attended.py",
+        "self._keys = room if keys is None else known(keys)",
+        "self._keys = room",
+        ("tests/wasm/test_attended.py",),
+    ),
+    Mutation(
+        "small weights are none",
+        "wasm/sardonyx_wasm/routines/attention.py",
+        "_LEAST, _SHIFT = -86.0,",
+        "_LEAST, _SHIFT = -6.0,",
+        ("tests/wasm/test_attention.py",),
+    ),
 ]
 
 WEBGPU = [
