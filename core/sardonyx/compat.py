@@ -27,6 +27,7 @@ OWN = {"onnxruntime": "sardonyx", "onnxruntime_genai": "sardonyx.genai"}
 """The modules that this package stands in for, and what has their names here."""
 PACKAGES = {
     **{f"onnxruntime.{name}": f"sardonyx.api.{name}" for name in ("backend", "capi", "datasets")},
+    "onnxruntime.quantization": "sardonyx.quantization",
     "onnxruntime_genai.onnxruntime_genai": "sardonyx.genai",
 }
 """The packages inside them that this one has, and where."""
