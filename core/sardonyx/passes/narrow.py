@@ -2,8 +2,8 @@
 
 `float16` rounds to 11 bits. `int8` has a scale for each channel of the results, the largest element over 127, as
 DequantizeLinear takes it, for the weights of products, convolutions and tables of rows; others become float16. `int4`
-has a scale for 32 elements, as MatMulNBits and GatherBlockQuantized take it, for products by matrices and for tables;
-others become int8.
+has a scale of float16 and a zero point for 32 elements, as MatMulNBits and GatherBlockQuantized take them, for products
+by matrices and for tables of rows; others become int8.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ FEWEST = 4096
 """Elements below which a constant stays as it is."""
 
 BLOCK = 32
-"""Elements of 4 bits that share a scale: 5 bits for each."""
+"""Elements of 4 bits that share a scale of 16 and a zero point of 4: 4.6 bits for each."""
+_HALVES = (1e-3, 6e4)
+"""Between which the largest element has to be for scales of float16."""
 
 _CHANNELS = {"Conv": (1, 0), "FusedConv": (1, 0), "ConvTranspose": (1, 1), "MatMul": (1, -1), "Gather": (0, 0)}
 _RECURRENT = words("LSTM GRU RNN")
@@ -71,10 +73,11 @@ class Narrowing:
         if tensor is None or user.attribute("axis", 0) % 2 or tensor.shape[1] % BLOCK:
             return []
         attributes = {"block_size": BLOCK, "bits": 4, "gather_axis": 0, "quantize_axis": 1}
-        packed, scales = self._packed(tensor, True)
+        packed, scales, zeros = self._packed(tensor, True)
         rows = node("Reshape", [packed, constant(np.array([tensor.shape[0], -1]))])
-        operands = [rows.outputs[0], indices, scales]
-        return [rows, node("GatherBlockQuantized", operands, 1, attributes, "com.microsoft", user.name)]
+        operands = [rows.outputs[0], indices, scales, zeros]
+        lookup = node("GatherBlockQuantized", operands, 1, attributes, "com.microsoft", user.name)
+        return [rows, lookup, node("Cast", lookup.outputs, attributes={"to": dtypes.float32.number})]
 
     def _product(self, user: Node) -> list[Node]:
         x, weight, *rest = user.inputs
@@ -97,11 +100,13 @@ class Narrowing:
         return made
 
     def _packed(self, tensor: Tensor, rows: bool) -> list[Value]:
-        """The bytes [N, blocks, BLOCK / 2] and scales [N, blocks] of a matrix [K, N], or of its rows [N, K]."""
+        """The bytes [N, blocks, BLOCK / 2], scales and zero points of a matrix [K, N], or of its rows [N, K]."""
         if (tensor, rows) not in self._blocks:
             array = tensor.array().T if rows else tensor.array()
-            packed, scales, _ = pack_columns(quantize_blocks(array, 4, BLOCK, symmetric=True), 4, BLOCK)
-            self._blocks[tensor, rows] = [constant(packed), constant(scales)]
+            least, most = _HALVES
+            scales = np.float16 if least < np.abs(array).max() < most else np.float32
+            blocks = quantize_blocks(array.astype(scales), 4, BLOCK, symmetric=False)
+            self._blocks[tensor, rows] = [constant(part) for part in pack_columns(blocks, 4, BLOCK)]
         return self._blocks[tensor, rows]
 
     def _before(self, user: Node) -> Iterator[Node]:
