@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
-from sardonyx.model.ir import Model, Node
+from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
 from sardonyx.quantization.network import PRODUCER, Network
 from sardonyx.quantization.onnx_model import ONNXModel
@@ -237,7 +237,7 @@ class BaseQuantizer:
         """The weight's scales, made so large that the bias fits int32; None where they are large enough."""
         limit = np.iinfo(np.int32)
         steps = np.float64(limit.max) - np.float64(limit.min + 1)
-        if not weight_scale.size or per_channel and weight_scale.ndim != 1:
+        if not weight_scale.size or (per_channel and weight_scale.ndim != 1):
             return None
         if per_channel:
             largest = np.abs(np.broadcast_to(bias.reshape(-1), weight_scale.shape))

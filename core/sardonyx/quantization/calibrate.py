@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.api.options import GraphOptimizationLevel, SessionOptions
+from sardonyx.api.options import SessionOptions
 from sardonyx.api.session import InferenceSession
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, TensorType
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
 from sardonyx.passes.infer import infer_types
+from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.quantization.base_quantizer import FLOATS
 from sardonyx.quantization.enums import CalibrationMethod
 from sardonyx.quantization.histogram import HistogramCollector
@@ -298,16 +299,14 @@ class MinMaxCalibrater(CalibraterBase):
         ranges: dict[str, TensorData] = {}
         for name, low, high in zip(self.tensors, found[::2], found[1::2], strict=True):
             if self.symmetric:
-                high = np.fmax(np.abs(low), np.abs(high))  # noqa: PLW2901
-                low = -high  # noqa: PLW2901
+                high = np.fmax(np.abs(low), np.abs(high))
+                low = -high
             if old is not None:
                 before = old[name].range_value
                 if self.moving_average:
-                    low, high = (  # noqa: PLW2901
-                        was + self.averaging_constant * (now - was) for was, now in zip(before, (low, high))
-                    )
+                    low, high = (was + self.averaging_constant * (now - was) for was, now in zip(before, (low, high)))
                 else:
-                    low, high = np.fmin(before[0], low), np.fmax(before[1], high)  # noqa: PLW2901
+                    low, high = np.fmin(before[0], low), np.fmax(before[1], high)
             ranges[name] = TensorData(lowest=low, highest=high)
         self.calibrate_tensors_range = TensorsData(CalibrationMethod.MinMax, ranges)
 
@@ -476,19 +475,14 @@ def create_calibrator(
     use_external_data_format: bool = False,
     providers: Sequence[Any] | None = None,
     extra_options: Mapping[str, Any] | None = None,
-) -> Any:
+) -> CalibraterBase:
     """A calibrator of this method that is ready to collect; options that the method does not heed are left out."""
     if calibrate_method not in OPTIONS:
         raise ValueError(f"Unsupported calibration method {calibrate_method}")
     kind, defaults = OPTIONS[calibrate_method]
     options = {name: (extra_options or {}).get(name, default) for name, default in defaults.items()}
-    calibrator = kind(
-        model,
-        op_types_to_calibrate,
-        augmented_model_path,
-        use_external_data_format=use_external_data_format,
-        **options,
-    )
+    options["use_external_data_format"] = use_external_data_format
+    calibrator = kind(model, op_types_to_calibrate, augmented_model_path, **options)
     calibrator.augment_graph()
     if providers:
         calibrator.execution_providers = list(providers)
