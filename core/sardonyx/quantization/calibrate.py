@@ -8,6 +8,7 @@ at the end of the first pass, and the samples wait for the second one in a file.
 from __future__ import annotations
 
 import abc
+import gc
 import os
 import pickle
 import tempfile
@@ -180,6 +181,8 @@ class CalibraterBase:
     def _write(self) -> None:
         beside = f"{Path(self.augmented_model_path).name}.data" if self.use_external_data_format else None
         save(self.network.model, self.augmented_model_path, external_data=beside)
+        self.network = Network(read(self.augmented_model_path))
+        gc.collect()  # graphs refer in circles, and the first one holds what was mapped of its file
 
     def _session(self) -> InferenceSession:
         if self.infer_session is None:
@@ -220,6 +223,10 @@ class MinMaxCalibrater(CalibraterBase):
 
     def augment_graph(self) -> None:
         """Add ReduceMin and ReduceMax, whose results are outputs, behind what makes the tensors."""
+        self._add_reductions()
+        self._write()
+
+    def _add_reductions(self) -> None:
         network = self.network
         network.keep(FLAT, np.array([-1], np.int64), dtypes.int64)
         ranks = self._ranks() if self.per_channel else {}
@@ -233,7 +240,6 @@ class MinMaxCalibrater(CalibraterBase):
                 value.type = TensorType(network.types[name], (None,))
                 network.graph.outputs.append(value)
         behind(network, made)
-        self._write()
 
     def _reduction(self, name: str, op_type: str, rank: int | None) -> list[Node]:
         network = self.network
