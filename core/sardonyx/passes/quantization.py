@@ -8,7 +8,7 @@ from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, maker, rank, words
-from sardonyx.passes.pattern import Uses, changed, constants, op, variables
+from sardonyx.passes.pattern import Uses, changed, constants, microsoft, op, variables
 from sardonyx.passes.rule import rule
 
 x, y, w, b = variables("x y w b")
@@ -247,5 +247,39 @@ def quantized_matmul(
     return op.QLinearMatMul(x, flat[0], flat[1], w, *flat[2:])
 
 
-INTEGER_RULES = [quantized_conv, quantized_matmul]
+@rule(op.QuantizeLinear(op.Gemm(_X, _W, b.optional).named("gemm").once, scale, zero.optional).named("outer"))
+def quantized_gemm(
+    x: Value,
+    w: Value,
+    b: Value | None,
+    by_x: Value,
+    at_x: Value | None,
+    by_w: Value,
+    at_w: Value | None,
+    scale: Value,
+    zero: Value | None,
+    left: Node,
+    right: Node,
+    gemm: Node,
+    outer: Node,
+) -> Value | None:
+    """QuantizeLinear(Gemm(DequantizeLinear(x), DequantizeLinear(w), b)) -> QGemm(x, w, b), but for rounding"""
+    columns = 0 if gemm.attribute("transB", 0) else 1
+    parameters = [_parameters(left, 1), _parameters(right, columns), _parameters(outer, 1)]
+    if None in parameters or not _is_per_tensor(left) or not _is_per_tensor(outer):
+        return None
+    if gemm.attribute("alpha", 1.0) != 1 or (b is not None and gemm.attribute("beta", 1.0) != 1):
+        return None
+    flat = [value for pair in parameters if pair is not None for value in pair]
+    products, factors = array_of(flat[0]), array_of(flat[2])
+    if products is None or factors is None or outer.outputs[0].dtype is not x.dtype:
+        return None
+    bias = None if b is None else _bias(b, products.reshape(()).astype(np.float64) * factors)
+    if bias is None and b is not None:
+        return None
+    attributes = {name: gemm.attribute(name, 0) for name in ("transA", "transB")}
+    return microsoft.QGemm(x, flat[0], flat[1], w, flat[2], flat[3], bias, flat[4], flat[5], **attributes)
+
+
+INTEGER_RULES = [quantized_conv, quantized_matmul, quantized_gemm]
 """The rules for quantized products that onnxruntime applies at the extended level."""
