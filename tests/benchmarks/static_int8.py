@@ -245,7 +245,9 @@ def main() -> None:
         return [part for part in text.split(",") if part]
 
     parser.add_argument("--models", type=listed, default=[*MODELS], metavar="ID,...")
-    parser.add_argument("--sides", type=lambda text: [*map(str.strip, text.split(";"))], default=[*SIDES], metavar="NAME;...")
+    parser.add_argument(
+        "--sides", type=lambda text: [*map(str.strip, text.split(";"))], default=[*SIDES], metavar="NAME;..."
+    )
     parser.add_argument("--activations", type=listed, default=[*ACTIVATIONS], metavar="TYPE,...")
     parser.add_argument("--runs", type=int, default=31, help="runs of each session (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=10, help="for them, three at least (default %(default)s)")
