@@ -5,6 +5,7 @@ import pytest
 
 from sardonyx.model.ir import Graph
 from sardonyx.passes.fold import LIMIT
+from sardonyx.passes.journal import Journal
 from sardonyx.passes.rewrite import rewrite
 from tests.passes.checking import check, graph_of, make_constant, run
 
@@ -160,3 +161,13 @@ def test_all_results_together_are_bounded(monkeypatch):
     make_constant(graph, "w0", np.ones(10_000, np.float32))
     rewrite(graph, [])
     assert operators(graph) == ["Neg", "Neg", "Neg", "Add"]
+
+
+@pytest.mark.parametrize(
+    ("shape", "folded"), [((4, 2), False), ((4, 2, 1, 1), False), ((1, 1), True), ((8,), True), ((), True)]
+)
+def test_small_weights_stay_integers_for_products_of_them(shape, folded):
+    graph = graph_of(f"int8[{','.join(map(str, shape))}] w", "float32 s = 0.5 y = DequantizeLinear(w, s)")
+    make_constant(graph, "w", np.ones(shape, np.int8))
+    rewrite(graph, [], Journal())
+    assert [node.op_type for node in graph.nodes] == ([] if folded else ["DequantizeLinear"]), shape

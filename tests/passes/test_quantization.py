@@ -122,6 +122,10 @@ PRODUCT = """float32 sx = 0.1 uint8 zx = 120 float32 sw = 0.02 int8 zw = 3 float
              f = DequantizeLinear(x, sx, zx)
              g = DequantizeLinear(w, sw, zw) c = MatMul(f, g) y = QuantizeLinear(c, sy, zy)"""
 
+GEMM = """float32 sx = 0.1 int8 zx = 12 float32[5] sw = {{0.02, 0.03, 0.01, 0.025, 0.015}} int8[5] zw = {{0, 0, 0, 0, 0}}
+          float32 sy = 0.2 int8 zy = -5 float32[5] b = {{1, -2, 0.5, 3, 0}} f = DequantizeLinear(x, sx, zx)
+          g = DequantizeLinear{0}(w, sw, zw) c = Gemm{2}({1}) y = QuantizeLinear(c, sy, zy)"""
+
 
 @pytest.mark.parametrize(
     ("inputs", "body", "expected"),
@@ -135,6 +139,11 @@ PRODUCT = """float32 sx = 0.1 uint8 zx = 120 float32 sw = 0.02 int8 zw = 3 float
         ),
         ("uint8[2,2,5,4] x, int8[3,2,3,2] w, float32[3] b", f"{CONV} {CONVOLUTION}", "Conv"),
         ("uint8[2,3,8] x, int8[8,5] w", PRODUCT, "QLinearMatMul"),
+        ("int8[3,8] x, int8[8,5] w", GEMM.format("", "f, g, b", ""), "QGemm"),
+        ("int8[3,8] x, int8[5,8] w", GEMM.format("<axis = 0>", "f, g, b", "<transB = 1>"), "QGemm"),
+        ("int8[8,3] x, int8[8,5] w", GEMM.format("", "f, g", "<transA = 1>"), "QGemm"),
+        ("int8[3,8] x, int8[8,5] w", GEMM.format("", "f, g, b", "<alpha = 0.5>"), "Gemm"),
+        ("int8[3,8] x, int8[5,8] w", GEMM.format("<axis = 0>", "f, g, b", "<transB = 1, alpha = 2.0>"), "Gemm"),
     ],
 )
 def test_products_of_integers_are_within_one_step(inputs, body, expected):

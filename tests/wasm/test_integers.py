@@ -163,8 +163,10 @@ CONVOLUTIONS = pytest.mark.parametrize(
         ((2, 7, 9, 10), (12, 7, 1, 1), (2, 2), (1, 1), (0, 0), 1, "matmul_int8"),
         ((1, 12, 9, 10), (12, 1, 3, 3), (1, 1), (1, 1), (1, 1), 12, "depthwise"),
         ((2, 6, 20), (12, 6, 3), (2,), (1,), (1,), 1, "im2col"),
-        ((2, 16, 9, 10), (18, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "matmul_int8"),
-        ((1, 17, 4, 3), (16, 17, 3, 3), (1, 1), (1, 1), (2, 0), 1, "matmul_int8"),
+        ((2, 16, 9, 10), (20, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "conv_winograd_int8"),
+        ((1, 17, 14, 13), (16, 17, 3, 3), (1, 1), (1, 1), (2, 0), 1, "conv_winograd_int8"),
+        ((1, 16, 40, 30), (16, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "conv_winograd_int8"),
+        ((2, 16, 9, 10), (18, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "im2col"),
     ],
 )
 
@@ -194,7 +196,8 @@ def test_convolutions_by_blas(
 ) -> None:
     function = convolution(strides, dilations, pads, groups)
     used = check("wasmtime", [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
-    assert used & {"matmul_panels", "conv_panels", "matmul", "depthwise"}
+    assert used & {"matmul_panels", "conv_panels", "matmul", "depthwise", "conv_winograd_int8"}
+    assert ("conv_winograd_int8" in used) == (routine == "conv_winograd_int8")
     assert not used & {"matmul_int8", "conv_general", "conv_winograd"}
 
 

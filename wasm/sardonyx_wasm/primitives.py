@@ -38,6 +38,14 @@ class _ConvWinograd(Primitive):
     name = "conv_winograd"
 
 
+class _ConvWinogradInt8(Primitive):
+    """x of int16 [B, H, W, C] x weights [places, panels, C / 2, width, 2] of 3 x 3 taps to int32 [B, Ho, Wo, M]; C is
+    even. `tile` outputs along both axes."""
+
+    name = "conv_winograd_int8"
+    taps = 3
+
+
 class _MatmulInt8(Primitive):
     """a [..., K] of int16 x b [panels, K / 2, width, 2] of integers up to 16 bits to int32 [..., N]; K is even."""
 
@@ -123,6 +131,7 @@ MATMUL, MATMUL_PACKED = _Matmul(), _MatmulPacked()
 MATMUL_INT8, MATMUL_NBITS, MATMUL_QUADS = _MatmulInt8(), _MatmulNBits(), _MatmulQuads()
 REQUANTIZE, LOOKUP = _Requantize(), _Lookup()
 MATMUL_PANELS, CONV_PANELS, CONV_WINOGRAD = _MatmulPanels(), _ConvPanels(), _ConvWinograd()
+CONV_WINOGRAD_INT8 = _ConvWinogradInt8()
 CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()
 
 

@@ -28,6 +28,7 @@ ROUTINES = frozenset(
         "conv_packed",
         "conv_panels",
         "conv_winograd",
+        "conv_winograd_int8",
         "depthwise",
         "im2col",
         "lookup",

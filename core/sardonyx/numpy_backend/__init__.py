@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-from sardonyx.common import threads
+from sardonyx.common import dtypes, threads
 from sardonyx.common.dtypes import DType
 from sardonyx.providers.contract import Device, Provider
+
+_BYTES = (dtypes.int8, dtypes.uint8)
 
 
 class NumpyProvider(Provider):
@@ -43,6 +45,13 @@ class NumpyProvider(Provider):
         self, primitive: str, inputs: Sequence[DType], outputs: Sequence[DType], params: Mapping[str, Any]
     ) -> bool:
         return True
+
+    def rewrite(self, trace: Any, origins: Collection[int]) -> None:
+        """Have products of small integers be those of floats, and functions of bytes be tables."""
+        if any(x.dtype in _BYTES for equation in trace.equations for x in equation.inputs):
+            from sardonyx.numpy_backend.integers import rewrite
+
+            rewrite(trace, origins)
 
     def device(self, options: Mapping[str, str]) -> Device:
         """The device for these options, of which `intra_op_num_threads` counts; EPFail where that is no number."""

@@ -72,7 +72,7 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
     fed = None in tensors
     if not arrays or any(array is None or (fed and array.value is None) for array in arrays):
         return None
-    if next(node.subgraphs(), None) or not is_pure(node):
+    if next(node.subgraphs(), None) or not is_pure(node) or _is_weights(node):
         return None
     nbytes = 0 if _is_dequantized(node) else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
     if not all(array is not None and _fits(array, nbytes, room) for array in arrays) or _work(node, wanted) > WORK:
@@ -100,6 +100,13 @@ def _is_dequantized(node: Node) -> bool:
     source = node.inputs[0].dtype if node.inputs and node.inputs[0] is not None else None
     narrow = source is not None and source.bits <= 8 and source is not dtypes.bool_
     return node.op_type == "DequantizeLinear" or (node.op_type == "Cast" and narrow)
+
+
+def _is_weights(node: Node) -> bool:
+    """Whether a node dequantizes a matrix or filters: rules make products of integers of those that multiply them."""
+    source = node.inputs[0] if node.op_type == "DequantizeLinear" and not node.domain else None
+    tensor = None if source is None else source.constant
+    return tensor is not None and tensor.dtype.bits <= 8 and len(tensor.shape) > 1 and tensor.size > 1
 
 
 def _bytes(array: Tensor | Array) -> int:

@@ -8,7 +8,7 @@ from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, maker, rank, words
-from sardonyx.passes.pattern import Uses, changed, constants, op, variables
+from sardonyx.passes.pattern import Factory, Uses, changed, constants, microsoft, op, variables
 from sardonyx.passes.rule import rule
 
 x, y, w, b = variables("x y w b")
@@ -247,5 +247,83 @@ def quantized_matmul(
     return op.QLinearMatMul(x, flat[0], flat[1], w, *flat[2:])
 
 
-INTEGER_RULES = [quantized_conv, quantized_matmul]
+@rule(op.QuantizeLinear(op.Gemm(_X, _W, b.optional).named("gemm").once, scale, zero.optional).named("outer"))
+def quantized_gemm(
+    x: Value,
+    w: Value,
+    b: Value | None,
+    by_x: Value,
+    at_x: Value | None,
+    by_w: Value,
+    at_w: Value | None,
+    scale: Value,
+    zero: Value | None,
+    left: Node,
+    right: Node,
+    gemm: Node,
+    outer: Node,
+) -> Value | None:
+    """QuantizeLinear(Gemm(DequantizeLinear(x), DequantizeLinear(w), b)) -> QGemm(x, w, b), but for rounding"""
+    columns = 0 if gemm.attribute("transB", 0) else 1
+    parameters = [_parameters(left, 1), _parameters(right, columns), _parameters(outer, 1)]
+    if None in parameters or not _is_per_tensor(left) or not _is_per_tensor(outer):
+        return None
+    if gemm.attribute("alpha", 1.0) != 1 or (b is not None and gemm.attribute("beta", 1.0) != 1):
+        return None
+    flat = [value for pair in parameters if pair is not None for value in pair]
+    products, factors = array_of(flat[0]), array_of(flat[2])
+    if products is None or factors is None or outer.outputs[0].dtype is not x.dtype:
+        return None
+    bias = None if b is None else _bias(b, products.reshape(()).astype(np.float64) * factors)
+    if bias is None and b is not None:
+        return None
+    attributes = {name: gemm.attribute(name, 0) for name in ("transA", "transB")}
+    return microsoft.QGemm(x, flat[0], flat[1], w, flat[2], flat[3], bias, flat[4], flat[5], **attributes)
+
+
+def _of_two(y: Value, outer: Node, op_type: str, factory: Factory) -> Value | None:
+    """A function of two quantized tensors of one type, each with one scale."""
+    node = maker(y, op_type)
+    left, right = (None, None) if node is None else (maker(value, "DequantizeLinear") for value in node.inputs)
+    if left is None or right is None:
+        return None
+    nodes = (left, right, outer)
+    parameters = [_parameters(node, 0) for node in nodes]
+    types = {(node.outputs if node is outer else node.inputs)[0].dtype for node in nodes}
+    if None in parameters or len(types) > 1 or not all(map(_is_per_tensor, nodes)):
+        return None
+    (x_scale, x_zero), (w_scale, w_zero), (scale, zero) = (pair for pair in parameters if pair is not None)
+    return factory(left.inputs[0], x_scale, x_zero, right.inputs[0], w_scale, w_zero, scale, zero)
+
+
+@rule(op.QuantizeLinear(y, scale, zero.optional).named("outer"))
+def quantized_add(y: Value, scale: Value, zero: Value | None, outer: Node, uses: Uses) -> Value | None:
+    """QuantizeLinear(Add(DequantizeLinear(x), DequantizeLinear(w))) -> QLinearAdd(x, w), but for rounding"""
+    return _of_two(y, outer, "Add", microsoft.QLinearAdd) if uses[y] == 1 else None
+
+
+@rule(op.QuantizeLinear(y, scale, zero.optional).named("outer"))
+def quantized_mul(y: Value, scale: Value, zero: Value | None, outer: Node, uses: Uses) -> Value | None:
+    """QuantizeLinear(Mul(DequantizeLinear(x), DequantizeLinear(w))) -> QLinearMul(x, w), but for rounding"""
+    return _of_two(y, outer, "Mul", microsoft.QLinearMul) if uses[y] == 1 else None
+
+
+@rule(op.QuantizeLinear(y, scale, zero.optional).named("outer"))
+def quantized_concat(y: Value, scale: Value, zero: Value | None, outer: Node, uses: Uses) -> Value | None:
+    """QuantizeLinear(Concat(DequantizeLinear(x), ...)) -> QLinearConcat(x, ...), each in its scale"""
+    node = maker(y, "Concat") if uses[y] == 1 else None
+    target = _parameters(outer, 0)
+    if node is None or target is None or not _is_per_tensor(outer):
+        return None
+    operands: list[Value | None] = [*target]
+    for value in node.inputs:
+        inner = maker(value, "DequantizeLinear")
+        given = None if inner is None or not _is_per_tensor(inner) else _parameters(inner, 0)
+        if inner is None or given is None or inner.inputs[0].dtype is not outer.outputs[0].dtype:
+            return None
+        operands += [inner.inputs[0], *given]
+    return microsoft.QLinearConcat(*operands, axis=node.attribute("axis"))
+
+
+INTEGER_RULES = [quantized_conv, quantized_matmul, quantized_gemm, quantized_add, quantized_mul, quantized_concat]
 """The rules for quantized products that onnxruntime applies at the extended level."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.filtering import Filter
 from sardonyx.compiler.legalization.ranges import bounds, fits, integers, largest_sum, least
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
@@ -230,7 +231,10 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     work = hint(output.size) * prod(int(w.shape[axis]) for axis in axes)
     largest = largest_sum(x, w, axes)
     parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= EXACT
-    if parts:
+    tile = _winograd_tile(x, w, output, params) if x.rank == 4 else 0
+    if tile:
+        result = _by_winograd(legalizer, image, kernel, shape, params["low"], tile)
+    elif parts:
         strides, dilations, low = lines
 
         def multiply(x: Array, w: Array) -> Array:
@@ -240,8 +244,6 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
         legalizer.largest[result] = largest
     elif groups > 1:
         return False
-    elif _winograd_pays(x, w, params):
-        result = _by_winograd(legalizer, image, kernel, shape, params["low"])
     else:
         result = _by_columns(legalizer, image, kernel, shape, *lines)
     legalizer.define_last(output, p.reshape(result, [*result.shape[:2], result.shape[3]]) if flat else result)
@@ -272,55 +274,49 @@ def _by_columns(
 
 # ---- Winograd's algorithm, on integers
 
-_TILE = ((0, 2, "sub"), (1, 2, "add"), (2, 1, "sub"), (1, 3, "sub"))
-"""The rows of B' of F(2x2, 3x3): an element of a tile, and another that is added or subtracted."""
-_WEIGHTS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
-"""2 G, so that all is integers: four times the results."""
-_RESULTS = np.array([[1, 1, 1, 0], [0, 1, -1, -1]])
-"""A'."""
+_WEIGHTS = {
+    2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]]),
+    4: np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]]),
+}
+"""G of tiles of so many outputs, its rows multiplied by what makes them integers (`routines.winograd_int8`)."""
+_BITS = {2: 29, 4: 25}
+"""Bits of the results, with their sign one more, that are left of 32."""
 CHANNELS = 16
 """From so many channels on, on both sides, the algorithm pays."""
+_READ, _MOVED = 10, 8
+"""Multiplications that take as long as reading a weight, or as transforming an element."""
 
 
-def _winograd_pays(x: Array, w: Array, params: dict[str, Any]) -> bool:
-    """Whether this is a 3 x 3 convolution of enough channels, four times whose results fit 32 bits."""
+def _winograd_tile(x: Array, w: Array, output: Array, params: dict[str, Any]) -> int:
+    """The outputs along an axis of the tiles that do a convolution fastest, 0 if it is none of 3 x 3 steps of one, has
+    few channels, or sums that could be too large."""
     features, channels, *taps = map(int, w.shape)
     ones = {*params["strides"], *params["dilations"], params["groups"]} == {1}
-    if not ones or taps != [3, 3] or min(features, channels) < CHANNELS:
-        return False
-    largest = [max(map(abs, bounds(operand))) for operand in (x, w)]
-    return max(largest) <= 256 and 4 * 9 * channels * prod(largest) < 1 << 31
+    if not ones or taps != [own.CONV_WINOGRAD_INT8.taps] * 2 or min(features, channels) < CHANNELS or features % 4:
+        return 0
+    if max(max(map(abs, bounds(operand))) for operand in (x, w)) > 256:
+        return 0
+    batch, _, *sizes = map(hint, output.shape)
+    costs = {0: 9 * (batch * prod(sizes) + _READ) * (channels * features) + 9 * _MOVED * batch * prod(sizes) * channels}
+    largest = largest_sum(x, w, range(1, w.rank))
+    for tile, bits in _BITS.items():
+        if largest < 1 << bits:
+            count, places = batch * prod(-(-size // tile) for size in sizes), (tile + 2) ** 2
+            costs[tile] = places * ((count + _READ) * channels * features + _MOVED * count * (channels + features))
+    return min(costs, key=lambda tile: costs[tile])
 
 
-def _by_winograd(legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size]) -> Array:
-    """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015): tiles of 2 x 2, exact here."""
-    features, channels = int(w.shape[0]), int(w.shape[1])
-    tiles = [(size + 1) // 2 for size in shape[1:3]]
-    image, low = trimmed(p.cast(image, dtypes.int16), low)
-    padded = bordered(image, low, [2 * count + 2 for count in tiles])
-    sizes = [shape[0], *tiles, channels]
-
-    def combined(rows: Sequence[Any], row: tuple[int, int, str]) -> Any:
-        return p.elementwise(row[2], rows[row[0]], rows[row[1]])
-
-    seen = [[p.slice_(padded, [0, y, x, 0], sizes, [1, 2, 2, 1]) for x in range(4)] for y in range(4)]
-    across = [[combined(line, row) for row in _TILE] for line in seen]
-    count = product(sizes[:3])
-    places = [combined([line[x] for line in across], row) for row in _TILE for x in range(4)]
-    v = p.concat([p.reshape(place, [1, count, channels]) for place in places], 0)
-    transform = constant(np.kron(_WEIGHTS, _WEIGHTS).T, dtypes.int32)
-    flat = p.reshape(p.cast(w, dtypes.int32), [features * channels, 9])
-    u = p.reshape(p.cast(p.matmul(flat, transform), dtypes.int16), [features, channels, 16])
-    y = matmul(legalizer, v, p.transpose(u, [2, 1, 0]))
-    parts = []
-    for signs in np.kron(_RESULTS, _RESULTS).tolist():
-        total: Array | None = None
-        for k, sign in enumerate(signs):
-            if sign:
-                place = p.reshape(p.slice_axis(y, 0, k, 1), [*sizes[:3], features])
-                total = place if total is None else p.elementwise("add" if sign > 0 else "sub", total, place)
-        assert total is not None
-        parts.append(p.unsqueeze(p.shift_right(total, 2), [3]))
-    together = p.reshape(p.concat(parts, 3), [*sizes[:3], 2, 2, features])
-    wide = p.reshape(p.transpose(together, [0, 1, 3, 2, 4, 5]), [shape[0], 2 * tiles[0], 2 * tiles[1], features])
-    return p.slice_(wide, [0, 0, 0, 0], shape)
+def _by_winograd(
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], tile: int
+) -> Array:
+    """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), exact here."""
+    features, channels, *taps = map(int, w.shape)
+    odd = channels % 2
+    image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
+    line = Filter(tile, taps[0])
+    padded = bordered(image, low, [line.seen(line.tiles(size)) for size in shape[1:3]])
+    transform = constant(np.kron(_WEIGHTS[tile], _WEIGHTS[tile]).T, dtypes.int32)
+    flat = p.reshape(p.cast(w, dtypes.int32), [features * channels, prod(taps)])
+    u = p.reshape(p.cast(p.matmul(flat, transform), dtypes.int16), [features, channels, line.places**2])
+    panels = in_pairs(p.pad(p.transpose(u, [2, 1, 0]), [0] * 3, [0, odd, 0]))
+    return legalizer.record(own.CONV_WINOGRAD_INT8, [padded, panels], {"tile": tile}, dtypes.int32, tuple(shape))

@@ -9,30 +9,26 @@ products want of them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from sardonyx.code import scalar
-from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
+from sardonyx.compiler.legalization.functions import TARGETS, Functions, Values
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
-from sardonyx.sizes.symbolic import Size, same_shape
+from sardonyx.sizes.symbolic import Size
 
 from .. import primitives as own
 from .legalizer import Legalizer
-from .requantization import Sums, Values, sums
+from .requantization import Sums, sums
 
 FEWEST = 6
 """Equations from which on a table is faster than what they compute."""
-
-_TARGETS = (dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32, dtypes.float32)
-_ONE_BY_ONE = frozenset({"elementwise", "cast"})
-_PRODUCTS = frozenset({"conv_general", "dot_general"})
 
 
 @record(frozen=True)
@@ -59,22 +55,11 @@ class Tables:
 
     def __init__(self, trace: Trace, origins: Collection[int]) -> None:
         self._origins = origins
-        self._roots: dict[Array, Array] = {}
-        self._cones: dict[Array, list[Equation]] = {}
+        self._functions = Functions(trace, origins)
         self._wanted: dict[Array, _Wanted] = {}
         self._results: dict[Array, _Result] = {}
-        if not any(_is_bytes(x) for equation in trace.equations for x in equation.inputs):
-            return
-        for equation in trace.equations:
-            if equation.origin in origins and (root := self._root_of(equation)) is not None:
-                self._roots[equation.outputs[0]] = root
-                self._cones.setdefault(root, []).append(equation)
-        asked: dict[Array, dict[Array, None]] = {}
-        for array in self._asked(trace):
-            asked.setdefault(self._roots.get(array, array), {})[array] = None
-        for root, arrays in asked.items():
-            if _is_bytes(root) and root.rank:
-                self._choose(root, [*arrays])
+        for root, arrays in self._functions.asked.items():
+            self._choose(root, arrays)
 
     @property
     def in_use(self) -> bool:
@@ -83,39 +68,6 @@ class Tables:
 
     # ---- before
 
-    def _root_of(self, equation: Equation) -> Array | None:
-        """The tensor of 8 bits on which alone a result depends, element by element."""
-        if equation.primitive.name not in _ONE_BY_ONE or equation.outputs[0].dtype not in (*_TARGETS, dtypes.bool_):
-            return None
-        only: Array | None = None
-        for x in equation.inputs:
-            if _is_number(x):
-                continue
-            root = self._roots.get(x, x if _is_bytes(x) else None)
-            if root is None or not same_shape(x.shape, equation.outputs[0].shape) or only not in (None, root):
-                return None
-            only = root
-        return only
-
-    def _asked(self, trace: Trace) -> Iterator[Array]:
-        """The tensors that others read than such functions."""
-        for equation in trace.equations:
-            if not any(y in self._roots for y in equation.outputs):
-                for x in equation.inputs:
-                    yield x if equation.primitive.name in _PRODUCTS else self._narrowest(x)
-        yield from trace.outputs
-
-    def _narrowest(self, x: Array) -> Array:
-        """The last tensor of 8 bits on the way to x, if x depends on it alone: whoever reads x does the rest."""
-        y = x
-        while y in self._roots and not _is_bytes(y):
-            assert y.equation is not None
-            others = {operand for operand in y.equation.inputs if not _is_number(operand)}
-            if len(others) > 1:
-                return x
-            (y,) = others
-        return y
-
     def _choose(self, root: Array, asked: Sequence[Array]) -> None:
         """Have results come from tables, where that pays."""
         equation = root.equation
@@ -123,30 +75,15 @@ class Tables:
         if scaled is not None:
             together = asked if len(asked) == 1 else [root]
             domain = np.arange(scaled.low, scaled.high + 1)
-            for array, values in zip(together, self._values(root, domain, together), strict=True):
+            for array, values in zip(together, self._functions.values(root, domain, together), strict=True):
                 self._wanted[array] = _Wanted(scaled.x, scaled, values)
-        others = [y for y in asked if y not in self._wanted and y is not root and self._cost(y, root) >= FEWEST]
-        for array, values in zip(others, self._values(root, np.arange(256, dtype=np.uint8), others), strict=True):
+        others = [
+            y for y in asked if y not in self._wanted and y is not root and self._functions.cost(y, root) >= FEWEST
+        ]
+        for array, values in zip(
+            others, self._functions.values(root, np.arange(256, dtype=np.uint8), others), strict=True
+        ):
             self._wanted[array] = _Wanted(root, None, values)
-
-    def _cost(self, array: Array, root: Array) -> int:
-        """How many equations there are between the two."""
-        seen, stack = {root}, [array]
-        while stack:
-            top = stack.pop()
-            if top not in seen and top.equation is not None:
-                seen.add(top)
-                stack += top.equation.inputs
-        return len(seen) - 1
-
-    def _values(self, root: Array, domain: Values, arrays: Sequence[Array]) -> list[Values]:
-        """What arrays are where the root is each of these numbers, or has each of these bytes."""
-        storage = root.dtype.storage
-        numbers = {root: domain.view(storage) if domain.dtype == np.uint8 else domain.astype(storage)}
-        for equation in self._cones.get(root, []) if arrays else []:
-            operands = [numbers[x] if x.value is None else x.value.reshape(()) for x in equation.inputs]
-            (numbers[equation.outputs[0]],) = equation.primitive.numpy(*operands, **equation.params)
-        return [numbers[array] for array in arrays]
 
     # ---- meanwhile
 
@@ -196,7 +133,7 @@ class Tables:
         if result is None:
             return False
         (output,), params = equation.outputs, equation.params
-        if equation.primitive.name == "cast" and output.dtype in _TARGETS:
+        if equation.primitive.name == "cast" and output.dtype in TARGETS:
             result = result._replace(values=scalar.cast(result.values, output.dtype.storage))
         elif equation.primitive.name == "pad" and _is_border(params) and result.border == (0, 0):
             result = result._replace(shape=output.shape, border=params["low"][1:3])
@@ -212,12 +149,3 @@ def _is_border(params: dict[str, Any]) -> bool:
     if len(low) != 4 or params["value"] != 0:
         return False
     return {low[0], high[0], low[3], high[3]} == {0} and all(isinstance(size, int) and size >= 0 for size in low[1:3])
-
-
-def _is_bytes(x: Array) -> bool:
-    """Whether this is a tensor of 8 bits that is not known."""
-    return (x.dtype is dtypes.uint8 or x.dtype is dtypes.int8) and x.value is None
-
-
-def _is_number(x: Array) -> bool:
-    return x.value is not None and x.value.size == 1

@@ -23,6 +23,7 @@ WRITERS = {
     "conv_grouped": "grouped.conv_grouped",
     "conv_packed": "convolution.conv_packed",
     "conv_winograd": "winograd.conv_winograd",
+    "conv_winograd_int8": "winograd_int8.conv_winograd_int8",
     "depthwise": "depthwise.depthwise",
     "im2col": "im2col.im2col",
     "lookup": "requantize.lookup",

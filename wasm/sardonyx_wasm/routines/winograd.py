@@ -144,7 +144,7 @@ class _Image:
 
     def __init__(self, unit: Unit, name: str, lines: tuple[Filter, Filter], shape: Sequence[Any]) -> None:
         self._lines, self._shape = lines, shape
-        self._counts = [_seen(line) if name == "input" else _made(line) for line in lines]
+        self._counts = [_seen(line) if name == "input" else made(line) for line in lines]
         self._transform = _Transform(unit, name, lines)
         self.places = lines[0].places * lines[1].places
         self.room = self._transform.scratch
@@ -234,7 +234,7 @@ class _Output(_Image):
 
 
 @record(frozen=True)
-class _Tiles:
+class Tiles:
     """How many tiles an axis has: so many for each `block * dilation` elements, of which there are `more`."""
 
     more: int
@@ -261,14 +261,14 @@ class _Tiles:
         return ["mul", "int32", images, ["mul", "int32", lines, ["const", "int32", self.dilation]]]
 
 
-def _seen(line: Filter) -> _Tiles:
+def _seen(line: Filter) -> Tiles:
     """Of an image that is seen."""
-    return _Tiles(line.stride - 1 - (line.taps - 1) * line.dilation, line.outputs * line.stride, line.dilation)
+    return Tiles(line.stride - 1 - (line.taps - 1) * line.dilation, line.outputs * line.stride, line.dilation)
 
 
-def _made(line: Filter) -> _Tiles:
+def made(line: Filter) -> Tiles:
     """Of an image that is made."""
-    return _Tiles(line.outputs * line.dilation - 1, line.outputs, line.dilation)
+    return Tiles(line.outputs * line.dilation - 1, line.outputs, line.dilation)
 
 
 def _first(line: Filter, tile: Expr) -> Expr:

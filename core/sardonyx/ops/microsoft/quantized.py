@@ -39,6 +39,18 @@ def scalar(parameter: Array | None) -> Array | None:
     return None if parameter is None else p.reshape(parameter, ())
 
 
+def shift(zero_point: Array | None) -> Array:
+    """The zero point of a whole tensor as a float."""
+    zero = scalar(zero_point)
+    return p.full((), 0.0, dtypes.float32) if zero is None else p.cast(zero, dtypes.float32)
+
+
+def rounded(x: Array, dtype: DType) -> Array:
+    """Floats, zero point included, as the nearest integers of 8 bits (halves to the even one), saturated."""
+    low = -128 if dtype.kind == "int" else 0
+    return p.cast(p.minimum(p.maximum(p.round_even(x), low), low + 255), dtype)
+
+
 def like(x: Array, zero_point: Array | None) -> DType:
     """The type of a result: the zero point's, else that of the operand."""
     return x.dtype if zero_point is None else zero_point.dtype
@@ -95,8 +107,10 @@ class QLinearAdd(Operator, domain=MICROSOFT):
         c_scale: Array,
         c_zero: Array | None = None,
     ) -> Array:
-        total = decoded(a, a_scale / c_scale, a_zero) + decoded(b, b_scale / c_scale, b_zero)
-        return quantized(total, scalar(c_zero), a.dtype)
+        factors = [p.reshape(p.cast(scale, dtypes.float32) / c_scale, ()) for scale in (a_scale, b_scale)]
+        rest = [factor * shift(zero) for factor, zero in zip(factors, (a_zero, b_zero), strict=True)]
+        moved = p.cast(b, dtypes.float32) * factors[1] + (shift(c_zero) - (rest[0] + rest[1]))
+        return rounded(p.cast(a, dtypes.float32) * factors[0] + moved, a.dtype)
 
     samples = [
         sample(BYTES, scale(0.1), zero(9), BYTES[0, 0], scale(0.3), zero(99), scale(0.5), zero(3), tolerance=ONE_STEP),
@@ -125,7 +139,7 @@ class QLinearMul(Operator, domain=MICROSOFT):
     ) -> Array:
         exact = centred(a, scalar(a_zero)) * centred(b, scalar(b_zero))
         factor = p.reshape(ratio(a_scale, b_scale, c_scale), ())
-        return quantized(p.cast(exact, dtypes.float32) * factor, scalar(c_zero), a.dtype)
+        return rounded(p.cast(exact, dtypes.float32) * factor + shift(c_zero), a.dtype)
 
     samples = [
         sample(BYTES, scale(0.1), zero(9), BYTES[0, 0], scale(0.3), zero(99), scale(4), zero(128), tolerance=ONE_STEP),
