@@ -31,13 +31,14 @@ async def load(tokenizers: Any = TOKENIZERS, jinja: Any = JINJA) -> None:
 
 
 def missing(package: str) -> str:
-    """What is said where a package is needed and not there: in a page, how to have one of JavaScript in its place.
+    """What is said where a package is needed and not there; in a page, how to have one of JavaScript in its place.
 
     >>> missing("jinja2")
     'jinja2 is not installed; pip install jinja2 llguidance'
     """
     if sys.platform != "emscripten":
-        return extras.missing(package)
+        is_narrow = sys.maxsize < 1 << 32  # where pip would build llguidance
+        return f"{package} is not installed; pip install tokenizers jinja2" if is_narrow else extras.missing(package)
     return f"{package} is not installed; await sardonyx.genai.javascript.load() has JavaScript's in its place"
 
 
