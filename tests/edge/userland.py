@@ -6,11 +6,14 @@ python -m tests.edge.userland armhf arm64 trixie        makes them in the cache,
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -89,40 +92,90 @@ class Board:
         """The same with a program."""
         return self.run("main.py", files={**(files or {}), "main.py": code.encode()}, timeout=timeout)
 
-    def install(self, wheels: Sequence[Path]) -> None:
+    def measure(self, code: str, files: Mapping[str, bytes] | None = None, *, timeout: float = 300) -> tuple[str, int]:
+        """Run a program; what it printed, and the most bytes that it held, without those of QEMU itself."""
+        held = [0]
+
+        def watch(process: subprocess.Popen[str]) -> None:
+            while process.poll() is None:
+                held[0] = max(held[0], guest_memory(process.pid))
+                time.sleep(0.05)
+
+        for name, content in {**(files or {}), "main.py": code.encode()}.items():
+            (self.outside / name).write_bytes(content)
+        return self._chroot(str(self.home / "env/bin/python"), "main.py", timeout=timeout, watch=watch), held[0]
+
+    def install(self, wheels: Sequence[Path], *options: str) -> None:
         """Have pip install wheels into the environment, from nowhere else; what they need must be there."""
         for wheel in wheels:
             shutil.copy(wheel, self.outside)
         (pip,) = (self.root / "usr/share/python-wheels").glob("pip-*.whl")
         program = f"/usr/share/python-wheels/{pip.name}/pip"
         names = [wheel.name for wheel in wheels]
-        self.run(program, "install", "-q", "--no-index", "--no-compile", "--no-cache-dir", *names)
+        self.run(program, "install", "-q", "--no-index", "--no-compile", "--no-cache-dir", *options, *names)
 
     @property
     def outside(self) -> Path:
         """`home` as this machine sees it."""
         return self.root / self.home.relative_to("/")
 
-    def _chroot(self, *command: str, timeout: float = 300) -> str:
+    def _chroot(
+        self, *command: str, timeout: float = 300, watch: Callable[[subprocess.Popen[str]], None] | None = None
+    ) -> str:
         environment = {"PATH": "/usr/bin", "HOME": str(self.home), "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
         script = f"import os; os.chroot({str(self.root)!r}); os.chdir({str(self.home)!r}); os.execv({command[0]!r}, "
         enter = [sys.executable, "-c", f"{script}{list(command)!r})"]
-        done = subprocess.run(enter, capture_output=True, text=True, env=environment, timeout=timeout)
-        if done.returncode:
-            raise RuntimeError(f"{command} exited with {done.returncode}:\n{done.stdout[-2000:]}{done.stderr[-4000:]}")
-        return done.stdout
+        pipe = subprocess.PIPE
+        with subprocess.Popen(enter, stdout=pipe, stderr=pipe, text=True, env=environment) as process:
+            if watch:
+                threading.Thread(target=watch, args=[process], daemon=True).start()
+            try:
+                out, err = process.communicate(timeout=timeout)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                raise
+        if process.returncode:
+            raise RuntimeError(f"{command} exited with {process.returncode}:\n{out[-2000:]}{err[-4000:]}")
+        return out
+
+
+def guest_memory(pid: int) -> int:
+    """The bytes that a program of 32 bits holds under QEMU, which has 4 GB of addresses in a row for it; 0 where it
+    has begun as another program, or has ended."""
+    runs: list[list[int]] = []  # where mappings without gaps begin and end, and what they hold
+    try:
+        for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            if found := re.match(r"([0-9a-f]+)-([0-9a-f]+) ", line):
+                start, end = (int(each, 16) for each in found.groups())
+                if not runs or runs[-1][1] != start:
+                    runs.append([start, end, 0])
+                runs[-1][1] = end
+            elif line.startswith("Rss:"):
+                runs[-1][2] += 1024 * int(line.split()[1])
+    except OSError:
+        return 0
+    return max((held for start, end, held in runs if end - start > 3 << 30), default=0)
+
+
+def wheel(package: str, platform: str, tag: str) -> Path:
+    """The wheel of a package for another platform, in the version that this machine has; `tag` ends its name."""
+
+    def download(scratch: Path) -> None:
+        options = ["--no-deps", "--only-binary", ":all:", "--platform", platform, "--dest", str(scratch)]
+        command = [sys.executable, "-m", "pip", "download", "-qq", *options, f"{package}=={version(package)}"]
+        subprocess.run(command, check=True)
+
+    return cached(CACHE / "packages" / f"{package}-{version(package)}-{tag}.whl", download)
 
 
 def wasmtime() -> Path:
-    """The wheel of wasmtime for arm64, in the version that this machine has; there is none for armhf."""
+    """The wheel of wasmtime for arm64; there is none for armhf."""
+    return wheel("wasmtime", "manylinux2014_aarch64", "py3-none-manylinux2014_aarch64")
 
-    def download(scratch: Path) -> None:
-        options = ["--no-deps", "--only-binary", ":all:", "--platform", "manylinux2014_aarch64", "--dest", str(scratch)]
-        command = [sys.executable, "-m", "pip", "download", "-qq", *options, f"wasmtime=={version('wasmtime')}"]
-        subprocess.run(command, check=True)
 
-    name = f"wasmtime-{version('wasmtime')}-py3-none-manylinux2014_aarch64.whl"
-    return cached(CACHE / "packages" / name, download)
+def tokenizers() -> Path:
+    """The wheel of tokenizers for armhf."""
+    return wheel("tokenizers", "manylinux2014_armv7l", "cp310-abi3-manylinux_2_17_armv7l.manylinux2014_armv7l")
 
 
 @contextmanager

@@ -43,6 +43,15 @@ g (FLOAT[B, S, 32] x, FLOAT[B, 2, P, 16] past_key, FLOAT[B, 2, P, 16] past_value
   y = Reshape (back, flat)
 }
 """
+GROUPED = """
+g (float[B, S, 128] qkv, int32[B] seen, int32 total, float[64, 8] cos, float[64, 8] sin,
+   float[B, 2, P, 16] past_key, float[B, 2, P, 16] past_value)
+  => (float[B, S, 64] y, float[B, 2, T, 16] present_key, float[B, 2, T, 16] present_value) {
+  y, present_key, present_value = com.microsoft.GroupQueryAttention <num_heads = 4, kv_num_heads = 2, do_rotary = 1>
+    (qkv, , , past_key, past_value, seen, total, cos, sin)
+}
+"""
+ANGLES = np.arange(64)[:, None] * 100.0 ** (-np.arange(8) / 8)
 PAIRS = {"past_key": "present_key", "past_value": "present_value"}
 ONCE = """
 g (float[1, 4] x, float[P, 4] past) => (float[T, 4] present) {
@@ -149,6 +158,39 @@ def test_bundles(provider: str, rng: np.random.Generator) -> None:
         sardonyx.InferenceSession(sardonyx.compile(made, target), providers=[provider]).caches(PAIRS).run(
             ["y"], {"x": np.zeros((1, 1, 32), "f4"), **decoder.fixed}, 1
         )
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_rows_of_different_lengths(provider: str, rng: np.random.Generator) -> None:
+    """In GroupQueryAttention: each row is what onnxruntime makes of it alone, one token and several at a time."""
+    made = model(GROUPED)
+    reference = onnxruntime.InferenceSession(made, providers=["CPUExecutionProvider"])
+    session = sardonyx.InferenceSession(made, providers=[provider])
+    counts = np.array([3, 7, 1, 5])
+    tables = {"cos": np.cos(ANGLES).astype("f4"), "sin": np.sin(ANGLES).astype("f4")}
+    pasts = [{name: np.zeros((1, 2, 0, 16), np.float32) for name in PAIRS} for _ in counts]
+    caches = session.caches(PAIRS, len(counts))
+
+    def step(length: int, lengths: np.ndarray, total: int) -> None:
+        """Run `length` tokens, of each row as many as `lengths` says."""
+        qkv = rng.normal(size=(len(counts), length, 128)).astype("f4")
+        feeds = {"qkv": qkv, "seen": (counts - 1).astype("i4"), "total": np.array(total, "i4"), **tables}
+        (y,) = caches.run(["y"], feeds, length)
+        for row, past in enumerate(pasts):
+            told = {"seen": counts[row : row + 1].astype("i4") - 1, "total": np.array(counts[row], "i4")}
+            alone = {"qkv": qkv[row : row + 1, : lengths[row]], **told, **tables, **past}
+            expected, *presents = reference.run(["y", *PAIRS.values()], alone)
+            past |= dict(zip(PAIRS, presents, strict=True))
+            np.testing.assert_allclose(y[row : row + 1, : lengths[row]], expected, 2e-5, 2e-5)
+
+    step(7, counts, 7)
+    caches.turn((7 - counts).tolist())
+    for length in (1, 1, 3, 1):
+        counts = counts + length
+        step(length, np.full(len(counts), length), caches.length + length)
+    for name, array in caches.arrays().items():
+        for row, past in enumerate(pasts):
+            np.testing.assert_allclose(array[row, :, -counts[row] :], past[name][0], 2e-5, 2e-5)
 
 
 def test_what_is_no_cache() -> None:

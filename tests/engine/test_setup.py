@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx.parser
 import pytest
 
 from sardonyx import InferenceSession, RunOptions
@@ -134,3 +136,31 @@ def test_what_a_setup_needs_meanwhile_is_one_weight_at_a_time() -> None:
     weights = Weights()
     weights.place(plan, devices)
     assert weights.wanted(plan, devices) == (0, 0)
+
+
+BLOCKS = """<ir_version: 10, opset_import: ["" : 21, "com.microsoft" : 1]>
+main (float[B, 768] x, float[C, 768] z) => (float[B, 768] y) {
+  sum = Add (x, z)
+  y = com.microsoft.MatMulNBits <K = 768, N = 768, bits = 4, block_size = 32> (sum, b, scales, zeros)
+}"""
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_plans_share_what_they_make_of_large_constants(provider: str, tmp_path: Path, rng: np.random.Generator) -> None:
+    """Scales and zero points of 74 kB, which each trace takes for new arrays; from a file, and from bytes."""
+    model = onnx.parser.parse_model(BLOCKS)
+    parts = {
+        "b": rng.integers(0, 256, (768, 24, 16)).astype(np.uint8),
+        "scales": rng.normal(size=768 * 24).astype(np.float32),
+        "zeros": rng.integers(0, 256, 768 * 12).astype(np.uint8),
+    }
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in parts.items())
+    onnx.save(model, tmp_path / "model.onnx")
+    for source in (tmp_path / "model.onnx", (tmp_path / "model.onnx").read_bytes()):
+        session = InferenceSession(source, providers=[provider])
+        held = []
+        for rows in (1, 5):  # one row is for all, others are row by row: two plans
+            session.run(None, {"x": np.ones((5, 768), np.float32), "z": np.ones((rows, 768), np.float32)})
+            held.append(session.memory()[0].weights)
+        assert session.compiled == 2
+        assert held[1] < 1.1 * held[0]

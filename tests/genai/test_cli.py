@@ -57,6 +57,16 @@ def test_generate(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.rstrip("\n") == expected(folder, "\n[1]user: Hello\n", 9).rstrip("\n")
 
 
+def test_a_memory_limit(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["generate", str(folder), "Hello", "--length", "9", "--raw", "--provider", "numpy", "--memory"]
+    assert main([*asked, "30MB"]) == 0
+    assert capsys.readouterr().out.rstrip("�\n") == expected(folder, "Hello", 9).rstrip("�\n")
+    assert main([*asked, "10kB"]) != 0
+    assert "raise SessionOptions.memory_limit" in capsys.readouterr().err
+    assert main([*asked, "much"]) != 0
+    assert "session.memory_limit: " in capsys.readouterr().err
+
+
 def test_generate_prints_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--temperature", "3", "--top-k", "0", "--seed", "4", "--length", "20", "--json", "--raw"]
     found = []

@@ -30,6 +30,8 @@ class Tiny:
     last: bool = False
     grouped: bool = False
     """Whether attention is com.microsoft's GroupQueryAttention."""
+    biased: bool = False
+    """Whether that has a bias by the places of keys."""
     past: str = "past_key_values.{}.{}"
     present: str = "present.{}.{}"
     ids: str = "input_ids"
@@ -123,6 +125,9 @@ class Tiny:
             self.seen = g.Cast(g.Sub(length, 1), to=TensorProto.INT32)
             self.total = g.Cast(g.Squeeze(g.Shape("attention_mask", start=1, end=2)), to=TensorProto.INT32)
             angle = np.arange(MOST)[:, None] * 100.0 ** (-np.arange(0, HEAD, 2) / HEAD)
+            slots = g.Cast(g.Range(0, g.Squeeze(g.Shape("attention_mask", start=1, end=2)), 1), to=self.element)
+            rows = g.Mul(g.Cast(g.Range(0, g.Squeeze(new), 1), to=self.element), 0.0)
+            self.bias = g.Unsqueeze(g.Add(g.Unsqueeze(rows, [1]), g.Mul(g.Sin(slots), 2.0)), [0, 1])
             self.turns = [g.tensor(n, f(angle).astype(np.float32)) for n, f in (("cos", np.cos), ("sin", np.sin))]
             return
         column = g.Range(0, g.Squeeze(total), 1)
@@ -149,6 +154,7 @@ class Tiny:
             pasts, presents = [past for past, _ in names], [present for _, present in names]
             y = g.GroupQueryAttention(
                 *(q, k, v, *pasts, self.seen, self.total, *self.turns),
+                *(["", self.bias] if self.biased else []),
                 domain="com.microsoft",
                 outputs=[f"attention{layer}", *presents],
                 num_heads=HEADS,

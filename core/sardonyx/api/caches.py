@@ -151,6 +151,12 @@ class Caches:
             cache.put(cache.array(self.length).take(rows, axis=cache.batch), cache.room)
         self.rows = len(rows)
 
+    def turn(self, places: Sequence[int]) -> None:
+        """Have the tokens of each row so many places further, and the last ones first: GroupQueryAttention in a batch
+        takes the last ones of a row for its own, and leaves those before them alone."""
+        for cache in self._caches.values():
+            cache.put(turned(cache.array(self.length), places, cache.batch, cache.axis), cache.room)
+
     def arrays(self) -> dict[str, np.ndarray]:
         """What there is, by the names of the inputs."""
         return {name: cache.array(self.length) for name, cache in self._caches.items()}
@@ -159,6 +165,16 @@ class Caches:
         """Give the memory back; the caches are of no use any more."""
         for cache in self._caches.values():
             cache.free()
+
+
+def turned(array: np.ndarray, places: Sequence[int], batch: int, axis: int) -> np.ndarray:
+    """An array whose rows along the axis `batch` are so many places further along `axis`.
+
+    >>> turned(np.array([[1, 2, 3], [4, 5, 0]]), [0, 1], 0, 1).tolist()
+    [[1, 2, 3], [0, 4, 5]]
+    """
+    rows = np.split(array, len(places), batch)
+    return np.concatenate([np.roll(row, count, axis) for row, count in zip(rows, places, strict=True)], batch)
 
 
 def pairs(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg]) -> dict[str, str]:

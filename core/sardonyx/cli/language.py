@@ -31,13 +31,17 @@ def add_search(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=int, metavar="N", help="what makes draws repeatable")
     parser.add_argument("--penalty", type=float, metavar="P", help="above 1, have tokens occur again less often")
+    parser.add_argument("--memory", metavar="SIZE", help="what the model may hold, as 300MB; it takes longer then")
 
 
 class Speaker:
     """A model with its tokenizer, and the text that it writes at."""
 
     def __init__(self, args: argparse.Namespace) -> None:
+        import json
+
         from sardonyx import genai
+        from sardonyx.api.options import MEMORY_LIMIT
         from sardonyx.cli.devices import chosen
         from sardonyx.errors import InvalidArgument, InvalidValue
 
@@ -46,6 +50,9 @@ class Speaker:
         self._args = args
         self._genai = genai
         config = genai.Config(args.model)
+        if args.memory:
+            options = {MEMORY_LIMIT: args.memory}
+            config.overlay(json.dumps({"model": {"decoder": {"session_options": options}}}))
         for name in chosen(args.provider) or ():
             config.append_provider(name)
         self.tokenizer = genai.Tokenizer(config)

@@ -8,8 +8,8 @@ from datetime import datetime
 from functools import cache
 from typing import Any, NoReturn
 
-from sardonyx.common import extras
 from sardonyx.errors import InvalidValue, NotImplemented
+from sardonyx.genai import javascript
 
 
 def render(template: str, values: Mapping[str, Any]) -> str:
@@ -19,9 +19,13 @@ def render(template: str, values: Mapping[str, Any]) -> str:
     ...        {"messages": [{"role": "user", "content": "Hello"}]})
     '[user] Hello\\n'
     """
+    try:
+        import jinja2
+    except ImportError:
+        if javascript.has_templates():
+            return javascript.render(template, values)
+        raise NotImplemented(javascript.missing("jinja2")) from None
     environment = _environment()
-    import jinja2
-
     try:
         return str(environment.from_string(template).render(**values))
     except jinja2.TemplateError as error:
@@ -33,11 +37,9 @@ def render(template: str, values: Mapping[str, Any]) -> str:
 @cache
 def _environment() -> Any:
     """What templates find, as transformers has it."""
-    try:
-        from jinja2.ext import loopcontrols
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError:
-        raise NotImplemented(extras.missing("jinja2")) from None
+    from jinja2.ext import loopcontrols
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+
     found = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=[loopcontrols])
     found.filters["tojson"] = _tojson
     found.globals["raise_exception"] = _raise

@@ -155,11 +155,16 @@ class Config:
         return [(name, dict(options)) for entry in self._provider_options for name, options in entry.items()]
 
     def sessions(self) -> tuple[SessionOptions, list[tuple[str, dict[str, str]]] | None]:
-        """The options of sessions, and onnxruntime's names of the providers, None where none is asked for."""
+        """The options of sessions, and onnxruntime's names of the providers, None where none is asked for.
+
+        Of `session_options` those with a dot in their names are entries, as `"session.memory_limit": "300 MB"`.
+        """
         options = SessionOptions()
         for name, value in self._session_options.items():
             if name in _SESSION:
                 setattr(options, name, value)
+            elif isinstance(value, str) and "." in name:
+                options.add_session_config_entry(name, value)
         asked = [(registry.full_name(_ELSEWHERE.get(name.lower(), name)), given) for name, given in self.providers()]
         if asked and registry.CPU not in [name for name, _ in asked]:
             asked.append((registry.CPU, {}))

@@ -59,21 +59,23 @@ class Decoder:
             positions = self._positions = np.concatenate([self._positions, positions], axis=1)
             last = None if last is None else last + start
             start = 0
-        self.fed = self._feeds(tokens, positions, mask, start, last)
-        logits = self._ran(tokens.shape[1])
+        logits = self._ran(tokens, positions, mask, start, last)
+        self._memory.settle(mask)
         self.results = {self._ports.logits: logits}
         self.length = mask.shape[1]
         return self._wanted(logits, tokens.shape[1], last)
 
-    def _ran(self, count: int) -> Array:
-        """The logits for what is fed, with all keys and values as arrays from now on if they cannot stay in caches."""
+    def _ran(self, tokens: Array, positions: Array, mask: Array, start: int, last: Array | None) -> Array:
+        """The logits of a run, with all keys and values as arrays from now on if they cannot stay in caches."""
+        self.fed = self._feeds(tokens, positions, self._memory.padded(mask), start, last)
         try:
-            return self._memory.run(self._ports.logits, self.fed, count)
+            return self._memory.run(self._ports.logits, self.fed, tokens.shape[1])
         except InvalidArgument:
             if isinstance(self._memory, Arrays):
                 raise
         self._memory = Arrays(self._session, self._ports.past, self._memory.arrays)
-        return self._memory.run(self._ports.logits, self.fed, count)
+        self.fed = self._feeds(tokens, positions, mask, start, last)
+        return self._memory.run(self._ports.logits, self.fed, tokens.shape[1])
 
     @property
     def past(self) -> dict[str, Array]:

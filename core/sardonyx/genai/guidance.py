@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,19 +25,15 @@ class Guidance:
     def __init__(self, model: Model, guide: tuple[str, str], options: SearchOptions, forced: bool) -> None:
         if options.num_beams > 1:
             raise NotImplemented("beams do not follow a grammar; set num_beams=1")
-        try:
-            import llguidance
-        except ImportError:
-            raise NotImplemented(extras.missing("llguidance")) from None
+        self._kind, tokenizer = _library()
         self._eos = model.config.eos
         if not self._eos:
             raise InvalidValue("a grammar must be able to end the text, and the model's configuration names no end")
         self._guide = guide
-        self._grammar = _grammar(llguidance, *guide)
-        self._tokenizer = llguidance.LLTokenizer(
+        self._grammar = _grammar(self._kind, *guide)
+        self._tokenizer = tokenizer(
             Tokenizer(model).to_json(), n_vocab=model.vocabulary or None, eos_token=self._eos[0]
         )
-        self._kind = llguidance.LLMatcher
         self._rows = options.batch_size
         self._forced = forced and options.batch_size == 1
         self.begin()
@@ -76,12 +73,26 @@ class Guidance:
         return forced
 
 
-def _grammar(llguidance: Any, kind: str, data: str) -> str:
+def _library() -> tuple[Any, Any]:
+    """llguidance's matcher and tokenizer; where it has no wheel, pip may find an old one without them."""
+    try:
+        from llguidance import LLMatcher, LLTokenizer
+    except ImportError:
+        raise NotImplemented(_missing()) from None
+    return LLMatcher, LLTokenizer
+
+
+def _missing() -> str:
+    if sys.platform == "emscripten":
+        return "a text follows a grammar by llguidance, which Pyodide does not have; generate without set_guidance"
+    if sys.maxsize < 1 << 32:
+        return 'a text follows a grammar by llguidance, which pip builds with Rust here: pip install "llguidance>=1"'
+    return extras.missing("llguidance")
+
+
+def _grammar(matcher: Any, kind: str, data: str) -> str:
     """The grammar as a matcher takes it."""
-    make = {
-        "json_schema": llguidance.LLMatcher.grammar_from_json_schema,
-        "regex": llguidance.LLMatcher.grammar_from_regex,
-    }[kind]
+    make = {"json_schema": matcher.grammar_from_json_schema, "regex": matcher.grammar_from_regex}[kind]
     try:
         return str(make(data))
     except ValueError as error:

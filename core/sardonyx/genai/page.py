@@ -11,7 +11,7 @@ from sardonyx.api.compile import compile
 from sardonyx.api.feeds import node_arg
 from sardonyx.api.options import SessionOptions
 from sardonyx.errors import InvalidArgument
-from sardonyx.genai import ports
+from sardonyx.genai import javascript, ports
 from sardonyx.genai.config import Config
 from sardonyx.genai.tokenizer import Tokenizer
 from sardonyx.model.serde.reader import read
@@ -41,7 +41,7 @@ def write(config: Config, folder: str | os.PathLike[str], targets: Sequence[str]
     bundle = compile(source, targets, options=options, caches=pairs)
     place.mkdir(parents=True, exist_ok=True)
     (place / MODEL).write_bytes(bundle)
-    (place / "tokenizer.json").write_text(tokenizer.to_json(), "utf-8")
+    (place / "tokenizer.json").write_text(javascript.portable(tokenizer.to_json()), "utf-8")
     settings = {**tokenizer.settings, "chat_template": tokenizer.chat_template}
     search = config.search_options()
     generation = {

@@ -1,4 +1,4 @@
-"""The tokenizer of a model: text to tokens and back, and messages to text; the work is done by `tokenizers`."""
+"""The tokenizer of a model: text to tokens and back, and messages to text; a library does the work."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx.common import extras
 from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
-from sardonyx.genai import chat_template, export, gguf, gguf_tokenizer
+from sardonyx.genai import chat_template, export, gguf, gguf_tokenizer, javascript
 from sardonyx.genai.config import Config
 from sardonyx.genai.model import Model
 from sardonyx.genai.tensor import Tensor
@@ -37,10 +36,7 @@ class Tokenizer:
         self._config = given if isinstance(given, Config) else Config(given)
         self._options = dict(OPTIONS)
         text, self._settings = _files(self._config.folder)
-        self._tokenizer = _tokenizers().Tokenizer.from_str(text)
-        self._tokenizer.encode_special_tokens = False
-        self._tokenizer.no_padding()
-        self._tokenizer.no_truncation()
+        self._tokenizer = _library(text, self._settings)
 
     # ---- text and tokens
 
@@ -164,12 +160,19 @@ class Tokenizer:
         return int(found)
 
 
-def _tokenizers() -> Any:
+def _library(text: str, settings: dict[str, Any]) -> Any:
+    """The tokenizer of a library, of what `tokenizer.json` and `tokenizer_config.json` hold."""
     try:
         import tokenizers
     except ImportError:
-        raise NotImplemented(extras.missing("tokenizers")) from None
-    return tokenizers
+        if javascript.has_tokenizers():
+            return javascript.Tokenizer(text, settings)
+        raise NotImplemented(javascript.missing("tokenizers")) from None
+    made = tokenizers.Tokenizer.from_str(text)
+    made.encode_special_tokens = False
+    made.no_padding()
+    made.no_truncation()
+    return made
 
 
 def _files(folder: Path) -> tuple[str, dict[str, Any]]:

@@ -6,17 +6,23 @@ from collections.abc import Callable, Hashable, Mapping
 
 import numpy as np
 
+from sardonyx.common import memory
 from sardonyx.common.fingerprint import fingerprint
 from sardonyx.common.strings import StringTable
 
 SMALL = 1 << 16
-"""Bytes up to which constants are compared: expansions make such anew for each plan."""
+"""Bytes up to which constants of the model's file are compared."""
 
 
 def identity(array: np.ndarray) -> Hashable:
-    """A key of an array, equal for equal elements where these are few."""
-    if array.nbytes > SMALL or array.dtype.hasobject:
+    """A key of an array, equal for equal elements, but where many of them lie at several places of the model's file.
+
+    Expansions make new arrays for each plan: results of their own, and views of what is in the file.
+    """
+    if array.dtype.hasobject:
         return id(array)
+    if array.nbytes > SMALL and memory.owner(array) is not None:
+        return array.dtype.str, array.shape, array.strides, array.__array_interface__["data"][0]
     return array.dtype.str, array.shape, fingerprint(array.tobytes()).digest()
 
 

@@ -104,6 +104,10 @@ class Trace:
         """The numbers of the nodes around, the current one last: where the trace is in the model."""
         return (*(self.outer.place if self.outer else ()), self.origin)
 
+    def is_cached(self, array: Array) -> bool:
+        """Whether this is what a cache holds, as the graph has it."""
+        return any(held.tensor is array for held in self.root.caches.values())
+
     def input(self, dtype: DType, shape: Shape, name: str = "") -> Array:
         """A new input."""
         array = Array(dtype, shape, name=name)

@@ -1,6 +1,7 @@
 /** Text out of tokens while they come: what is not whole yet waits. */
 
 const UNFINISHED = "\ufffd"; // what a decoder makes of the first bytes of a character
+const WHOLE = { skip_special_tokens: true, clean_up_tokenization_spaces: false }; // as Python's tokenizers decode
 
 export class TextStream {
   constructor(tokenizer) {
@@ -30,7 +31,7 @@ export class TextStream {
 
   decoded(end) {
     const tokens = this.tokens.slice(this.start, end);
-    return tokens.length ? this.tokenizer.decode(tokens, { skip_special_tokens: true }) : "";
+    return tokens.length ? this.tokenizer.decode(tokens, WHOLE) : "";
   }
 }
 

@@ -15,6 +15,7 @@ from sardonyx.ops.rotary import rotate, split_heads
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.attention import seen
 from sardonyx.primitives.reading import known_sizes
+from sardonyx.primitives.trace import active_trace
 from sardonyx.sizes.symbolic import Size
 
 MICROSOFT = "com.microsoft"
@@ -296,7 +297,9 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
     """Causal attention whose heads share keys and values in groups, with rotary embedding and a cache.
 
     `seqlens_k` is one less than the number of keys of each entry of the batch, `total_sequence_length` the largest
-    such number. The cache keeps its size if it has room for all keys, otherwise it grows to hold them.
+    such number. The cache keeps its size if it has room for all keys, otherwise it grows to hold them. The keys of an
+    entry are the first of its cache. Where that stays on the device (`InferenceSession.caches`) and tokens follow in
+    a batch, they are the last, so that all entries have their new ones at the same place.
     """
 
     causal: int = 1
@@ -336,24 +339,33 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
         batch, _, length, _ = q.shape
         (total,) = known_sizes(total_length)
         counts = p.reshape(p.cast(seqlens, dtypes.int32), (batch, 1, 1, 1)) + 1
-        start: Size | Array = total - length
+        own: Size | Array = total - length
+        place: Size | Array = own
+        is_last = False
         if batch != 1 and length != total:
-            if length != 1:
+            is_last = past_key is not None and _stays(past_key) and bias is None and not self.qk_output
+            if past_key is not None and is_last:
+                own, place = counts - length, past_key.shape[2]
+                total = place + length
+            elif length != 1:
                 raise ValueError(f"{length} tokens follow a cache in a batch of {batch}; use one token, or one entry")
-            start = counts - 1
+            else:
+                own = place = counts - 1
         if self.do_rotary:
             if cos is None or sin is None:
                 raise ValueError("do_rotary needs cos_cache and sin_cache")
             if positions is not None and length == total:
                 positions = _part(_part(positions, 0, 0, 1), 1, 0, 1) + p.iota((1, length), 1, positions.dtype)
-            cos, sin = (angles(table, start, length, positions) for table in (cos, sin))
+            cos, sin = (angles(table, own, length, positions) for table in (cos, sin))
             q, k = (rotate(x, cos, sin, bool(self.rotary_interleaved)) for x in (q, k))
-        k, present_key = _extended(past_key, k, start, total)
-        v, present_value = _extended(past_value, v, start, total)
-        causal = start if self.causal and not isinstance(start, Array) else None
+        k, present_key = _extended(past_key, k, place, total)
+        v, present_value = _extended(past_value, v, place, total)
+        causal = place if self.causal and not isinstance(place, Array) else None
         behind = bool(self.causal) and causal is None
-        conditions = window(length, total, start, behind, max(self.local_window_size, 0) - 1)
-        if not self.causal:
+        conditions = window(length, total, place, behind, max(self.local_window_size, 0) - 1)
+        if is_last:
+            conditions.append(p.iota((1, 1, 1, total), 3, dtypes.int32) >= total - counts)
+        elif not self.causal:
             conditions.append(p.iota((1, 1, 1, total), 3, dtypes.int32) < counts)
         allowed = every(conditions)
         extra = None if sink is None else p.reshape(sink, (1, self.num_heads, 1, 1))
@@ -373,6 +385,12 @@ class GroupQueryAttention(Operator, domain=MICROSOFT):
             heads = heads_first(query, own + 2 * shared)
             return [_part(heads, 1, at, n) for at, n in ((0, own), (own, shared), (own + shared, shared))]
         return [heads_first(query, own), heads_first(key, shared), heads_first(value, shared)]
+
+
+def _stays(past: Array) -> bool:
+    """Whether a cache stays on the device, so that nobody sees which of its keys are whose."""
+    trace = active_trace()
+    return trace is not None and trace.is_cached(past)
 
 
 def angles(table: Array, start: Size | Array, length: Size, positions: Array | None) -> Array:
