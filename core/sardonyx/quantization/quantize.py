@@ -191,7 +191,7 @@ def get_qdq_config(
         nodes_to_exclude=list(excluded),
         per_channel=per_channel,
         reduce_range=reduce_range,
-        use_external_data_format=_is_beside(model_input),
+        use_external_data_format=has_data_beside(model_input),
         calibration_providers=calibration_providers,
         extra_options=options | (extra_options or {}),
     )
@@ -391,7 +391,7 @@ def _calibrated(
         return calibrator.compute_data()
 
 
-def _is_beside(given: ModelLike) -> bool:
+def has_data_beside(given: ModelLike) -> bool:
     """Whether a model has tensors in files beside it, or is too large to be without."""
     model = as_model(given)
     sizes = [
