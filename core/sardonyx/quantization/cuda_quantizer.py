@@ -10,5 +10,5 @@ class CudaQuantizer:
 
     def __init__(self, *arguments: Any, **options: Any) -> NoReturn:
         raise NotImplementedError(
-            "CudaQuantizer packs weights for kernels of CUDA, which Sardonyx has not; quantize_static needs none of that"
+            "CudaQuantizer packs weights for kernels of CUDA, which Sardonyx has not; use quantize_static"
         )
