@@ -56,6 +56,5 @@ def test_programs_find_it_and_need_no_onnx(tmp_path: Path) -> None:
 
 
 def test_all_public_names_are_there() -> None:
-    """But for what other modules of the room bring."""
     names = {each for each in vars(theirs) if each[0].isupper() or each.startswith(("quant", "load", "save", "get"))}
-    assert {each for each in names if not hasattr(ours, each)} <= {"quant_pre_process", "quant_utils"}
+    assert {each for each in names if not hasattr(ours, each)} <= {"quant_utils"}
