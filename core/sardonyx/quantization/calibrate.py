@@ -74,8 +74,8 @@ class CalibrationDataReader(metaclass=abc.ABCMeta):
     ...     def get_next(self):
     ...         self.left -= 1
     ...         return {"x": np.zeros(3, np.float32)} if self.left >= 0 else None
-    >>> len(list(Noise(2)))
-    2
+    >>> [sample["x"].shape for sample in Noise(2)]
+    [(3,), (3,)]
     """
 
     @classmethod
