@@ -195,10 +195,18 @@ def products() -> onnx.ModelProto:
     """Gemm in all its forms, and nodes without names."""
     b = Builder(3, 4)
     t = b.node("Gemm", ["x", b.constant("w0", 4, 4), b.constant("c0", 4)], name="")
-    t = b.node("Gemm", [t, b.constant("w1", 4, 4), b.constant("c1", 1, 4)], beta=0.5, alpha=2.0)
+    t = b.node("Gemm", [t, b.constant("w1", 4, 4), b.constant("c1", 1, 4)])
     t = b.node("Gemm", [t, b.constant("w2", 4, 4)], transB=1)
     t = b.node("MatMul", [t, "w2"], name="")
     b.node("MatMul", [t, "w0"], "y", name="")
+    return b.model("y")
+
+
+@model
+def factors() -> onnx.ModelProto:
+    """Gemm with factors, which onnxruntime's tool takes into the scale of C."""
+    b = Builder(3, 4)
+    b.node("Gemm", ["x", b.constant("w", 4, 4), b.constant("c", 4)], "y", beta=0.5, alpha=2.0)
     return b.model("y")
 
 

@@ -18,6 +18,7 @@ from sardonyx.quantization.calibrate import (
     MinMaxCalibrater,
     create_calibrator,
 )
+from sardonyx.quantization.cuda_quantizer import CudaQuantizer
 from sardonyx.quantization.enums import CalibrationMethod, QuantFormat, QuantizationMode, QuantType
 from sardonyx.quantization.qdq_quantizer import QDQQuantizer
 from sardonyx.quantization.quant_utils import write_calibration_table
@@ -29,13 +30,13 @@ from sardonyx.quantization.quantize import (
     quantize_dynamic,
     quantize_static,
 )
-from sardonyx.quantization.shape_inference import quant_pre_process
 from sardonyx.quantization.tensors_data import TensorData, TensorsData, load_tensors_data, save_tensors_data
 
 __all__ = [
     "CalibraterBase",
     "CalibrationDataReader",
     "CalibrationMethod",
+    "CudaQuantizer",
     "DynamicQuantConfig",
     "MinMaxCalibrater",
     "QDQQuantizer",
@@ -48,7 +49,6 @@ __all__ = [
     "create_calibrator",
     "get_qdq_config",
     "load_tensors_data",
-    "quant_pre_process",
     "quantize",
     "quantize_dynamic",
     "quantize_static",

@@ -279,11 +279,12 @@ class QDQQuantizer(QDQMarks):
                     )
             assert weight is not None
             assert taken is not None
+            if weight.ndim > 1:  # blocks have no one scale for an output, so the bias stays in floats
+                continue
             made = self.quantize_bias(name, taken, weight, info.beta)
             self._done[name] = Done(Pair(made.scale, made.zero))
             self.network.drop(name)
-            axis = 0 if made.channels else None
-            self._dq(made.name, name, f"{name}_DequantizeLinear", Pair(made.scale, made.zero), axis=axis)
+            self._dq(made.name, name, f"{name}_DequantizeLinear", Pair(made.scale, made.zero), axis=made.axis)
 
     def _scale(self, name: str, node: str) -> np.ndarray | None:
         """The scale with which a node takes a tensor, of ours or of the model's own DequantizeLinear."""

@@ -191,7 +191,7 @@ def get_qdq_config(
         nodes_to_exclude=list(excluded),
         per_channel=per_channel,
         reduce_range=reduce_range,
-        use_external_data_format=_is_beside(model_input),
+        use_external_data_format=has_data_beside(model_input),
         calibration_providers=calibration_providers,
         extra_options=options | (extra_options or {}),
     )
@@ -308,11 +308,10 @@ def quantize_dynamic(
 
 def quantize(model_input: ModelLike, model_output: str | os.PathLike[str], quant_config: QuantConfig) -> None:
     """Quantize a model as a StaticQuantConfig or a DynamicQuantConfig says, and write it."""
-    told: dict[str, Any] = dict(vars(quant_config))
     if isinstance(quant_config, StaticQuantConfig):
-        quantize_static(model_input, model_output, **told)
+        quantize_static(model_input, model_output, **vars(quant_config))
     elif isinstance(quant_config, DynamicQuantConfig):
-        told.pop("activation_type")
+        told = {name: value for name, value in vars(quant_config).items() if name != "activation_type"}
         quantize_dynamic(model_input, model_output, **told)
     else:
         raise TypeError(
@@ -392,7 +391,7 @@ def _calibrated(
         return calibrator.compute_data()
 
 
-def _is_beside(given: ModelLike) -> bool:
+def has_data_beside(given: ModelLike) -> bool:
     """Whether a model has tensors in files beside it, or is too large to be without."""
     model = as_model(given)
     sizes = [

@@ -393,7 +393,7 @@ class QuantizedTensors(BaseQuantizer):
                 self._requantize(weight, held, wider, zeros)
                 weight_scale = wider
         made = self.quantize_bias(bias, input_scale, weight_scale, beta)
-        self.quantized[bias] = Quantized(made.name, made.scale, made.zero, 0 if made.channels else None)
+        self.quantized[bias] = Quantized(made.name, made.scale, made.zero, made.axis)
         return made.name
 
     def _requantize(self, name: str, held: Quantized, scale: np.ndarray, zeros: np.ndarray) -> None:
