@@ -166,6 +166,7 @@ def test_what_has_no_such_form_has_8_bits(name: str) -> None:
     graph, _ = filled(*WHOLE[name])
     Narrowing("int4").apply(graph)
     assert set(made(graph)) & {"DequantizeLinear", "Cast"}
+    assert not set(made(graph)) & {"MatMulNBits", "GatherBlockQuantized"}
 
 
 @pytest.mark.parametrize("scale", [1e-6, 1e6])

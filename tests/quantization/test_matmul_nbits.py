@@ -101,6 +101,50 @@ def test_other_methods_give_the_same_nodes(kind: str, method: str, symmetric: bo
         agree(found, FEEDS, 1e-2 if kind == "float16" else 1e-5)
 
 
+@pytest.mark.parametrize("symmetric", [True, False])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_products_are_those_of_the_rounded_weight(bits: int, symmetric: bool) -> None:
+    """Depths of one, and such as no block divides, against float64; in both runtimes."""
+    for rows, columns, size in ((1, 5, 16), (17, 1, 16), (33, 7, 32), (100, 6, 32), (96, 3, 64)):
+        weight = filled((rows, columns), seed=rows)
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], name="m")]
+        model = model_of(nodes, {"x": (1, ["n", rows])}, {"w": weight}, {"y": (1, None)})
+        quantizer = MatMulNBitsQuantizer(model, bits=bits, block_size=size, is_symmetric=symmetric)
+        quantizer.process()
+        tensors = [numpy_helper.to_array(tensor) for tensor in quantizer.model.model.graph.initializer]
+        count = -(-rows // size)
+        zeros = np.full((columns, count), 1.0 * (1 << bits - 1)) if symmetric else _numbers(tensors[2], bits, count)
+        rounded = _numbers(tensors[0], bits, rows) - np.repeat(zeros, size, 1)[:, :rows]
+        rounded *= np.repeat(tensors[1].astype(float), size, 1)[:, :rows]
+        x = filled((3, rows), seed=2)
+        exact = x.astype(float) @ rounded.T
+        (found,) = agree(quantizer.model.model, {"x": x}, 1e-5)
+        np.testing.assert_allclose(found, exact, rtol=0, atol=1e-5 * max(np.abs(exact).max(), 1e-3))
+
+
+def _numbers(packed: np.ndarray, bits: int, count: int) -> np.ndarray:
+    """The first numbers of each column, of bytes whose lower bits come first."""
+    lanes = packed[..., None] >> np.arange(0, 8, bits, dtype=np.uint8) & np.uint8((1 << bits) - 1)
+    return lanes.reshape(len(packed), -1)[:, :count].astype(float)
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "along"), [((50, 37), 0, 1), ((50, 37), 1, 0), ((5, 20, 6), 0, 1), ((7, 1), 0, 1)]
+)
+@pytest.mark.parametrize("symmetric", [True, False])
+def test_tables_of_any_shape(shape: tuple[int, ...], axis: int, along: int, symmetric: bool) -> None:
+    table = filled(shape)
+    nodes = [helper.make_node("Gather", ["t", "i"], ["y"], name="g", axis=axis)]
+    model = model_of(nodes, {"i": (TensorProto.INT64, None)}, {"t": table}, {"y": (1, None)})
+    options: dict[str, Any] = {"block_size": 16, "is_symmetric": symmetric, "op_types_to_quantize": ("Gather",)}
+    options["quant_axes"] = (("Gather", along),)
+    found, expected = by_both(model, options, options)
+    assert told(found) == told(expected)
+    indices = np.array([[0, shape[axis] - 1], [-1, 0]])
+    (rows,) = agree(found, {"i": indices}, 1e-6)
+    assert np.abs(rows - np.take(table, indices, axis)).max() <= 0.3
+
+
 @pytest.mark.parametrize(
     ("bits", "size", "symmetric", "most"),
     [(4, 32, True, 0.16), (4, 128, False, 0.14), (8, 128, False, 0.27), (8, 128, True, 0.26), (2, 32, True, 0.1)],
