@@ -1,0 +1,90 @@
+"""The report of a run as a page: one file, nothing loaded from elsewhere, no script."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from sardonyx.common import extras
+from sardonyx.common.atomic import replacing
+from sardonyx.common.units import duration, nbytes
+from sardonyx.errors import Fail, InvalidArgument
+from sardonyx.providers.registry import SUFFIX, TITLES
+from sardonyx.quantization.tuning import chart
+from sardonyx.quantization.tuning.facts import figure
+
+WORST = 10
+"""Layers that a table names."""
+SUFFIXES = (".html", ".json")
+
+
+def report(facts: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Write what `tune` found, `Outcome.facts`, as a page (`.html`, which needs jinja2) or as JSON (`.json`)."""
+    target = Path(path)
+    if target.suffix.lower() not in SUFFIXES:
+        raise InvalidArgument(f"report {target}: name a file that ends in {' or '.join(SUFFIXES)}")
+    text = page(facts) if target.suffix.lower() == ".html" else json.dumps(facts, indent=2) + "\n"
+    with replacing(target, 0o644) as file:
+        file.write(text.encode())
+
+
+def page(facts: Mapping[str, Any]) -> str:
+    """The report as HTML."""
+    try:
+        import jinja2
+    except ImportError:
+        raise Fail(f"a report as HTML: {extras.missing('jinja2')}") from None
+    environment = jinja2.Environment(
+        autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
+    )
+    environment.filters |= {
+        "nbytes": nbytes,
+        "duration": duration,
+        "provider": lambda name: TITLES.get(name, name.removesuffix(SUFFIX)),
+        "file": lambda text: Path(text).name,
+        "figure": lambda pair: figure(*pair),
+        "decibels": chart.decibels,
+        "percent": lambda value: f"{100 * value:.4g} %",
+    }
+    template = environment.from_string((files(__package__) / "report.html").read_text("utf-8"))
+    measured = [layer for layer in facts["layers"] if layer["snr"] is not None]
+    metric = next(
+        (name for name in ("agreement", "cosine", "snr") if (facts["score"] or {}).get(name) is not None), None
+    )
+    return template.render(
+        facts=facts,
+        worst=sorted(measured, key=lambda layer: layer["snr"])[:WORST],
+        layers=chart.layer_chart(facts["layers"]),
+        metric=metric,
+        fronts=_fronts(facts, metric) if metric else [],
+    )
+
+
+def _fronts(facts: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
+    """Two charts of what was tried: by size, and by time."""
+    whole = {"agreement": 1.0, "cosine": 1.0}.get(metric)
+    shown = list(facts["variants"])
+    by_size = shown
+    if whole is not None:
+        original = {"label": "the model itself", "bytes": facts["model"]["bytes"], "chosen": False, "original": True}
+        by_size = [*shown, original | {metric: whole}]
+    return [
+        {"title": "Size", "text": "bytes of the file", **chart.front_chart(by_size, "bytes", metric, _bytes)},
+        {
+            "title": "Time",
+            "text": "the fastest run while searching",
+            **chart.front_chart(shown, "seconds", metric, _time),
+        },
+    ]
+
+
+def _bytes(value: float) -> str:
+    return nbytes(max(round(value), 0))
+
+
+def _time(value: float) -> str:
+    return duration(max(value, 0.0))
