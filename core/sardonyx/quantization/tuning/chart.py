@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor, log10
 from typing import Any
 
+from sardonyx.quantization.tuning.facts import METRICS
+
 HEIGHT = 220
 """Pixels of a chart's plot."""
 TOP = 60.0
@@ -20,11 +22,11 @@ def layer_chart(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     bars = []
     for number, layer in enumerate(measured):
         tall = _height(layer["snr"])
-        title = f"{layer['operator']} {layer['node']}: {decibels(layer['snr'])}"
+        title = f"{layer['operator']} {layer['node']}: {METRICS['snr'].text(layer['snr'])}"
         title += ", in float" if layer["state"] == "float" else ""
         alone = None
         if layer["alone"] is not None:
-            title += f"; alone {decibels(layer['alone'])}"
+            title += f"; alone {METRICS['snr'].text(layer['alone'])}"
             alone = HEIGHT - _height(layer["alone"])
         width = 100 / len(measured)
         bars.append(
@@ -45,10 +47,6 @@ def layer_chart(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _height(ratio: float) -> float:
     return round(HEIGHT * min(max(ratio, 0.0), TOP) / TOP, 1) or 1.0
-
-
-def decibels(ratio: float) -> str:
-    return "no noise" if ratio >= 200 else f"{ratio:.1f} dB"
 
 
 def front_chart(

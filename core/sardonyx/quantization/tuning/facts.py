@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,7 @@ def facts(
         "result": {"path": str(written), "bytes": _size(written), "nodes": _count(written)} if written else None,
         "options": {
             "kind": scheme.kind,
-            "format": scheme.format,
+            "format": scheme.form or None,
             "per_channel": scheme.per_channel,
             "method": scheme.method if scheme.calibrates else None,
             "block_size": scheme.block_size if scheme.kind == "int4" else None,
@@ -166,8 +166,8 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
     samples = told["samples"]
     if samples["synthetic"]:
         yield (
-            "No data was given: the samples are made up, which says little about real ones. Give some of what the model "
-            "will see, --calibrate FOLDER"
+            "No data was given: the samples are made up, which says little about real ones. Give some of what the "
+            "model will see, --calibrate FOLDER"
         )
     elif samples["shared"]:
         yield "There is one sample: it is what ranges are learnt from and what the result is measured by. Give more"
@@ -176,7 +176,7 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
     score = told["score"] or {}
     poor = [name for name, least in GOOD.items() if score.get(name) is not None and score[name] < least]
     if poor:
-        said = ", ".join(figure(name, score[name]) for name in poor)
+        said = ", ".join(f"{METRICS[name].title.lower()} {METRICS[name].text(score[name])}" for name in poor)
         lost = f" Most is lost at {', '.join(losses)}." if losses else ""
         yield f"The results differ from the model's: {said}.{lost} A budget keeps such nodes in float"
     for row in measurement.slower(told["providers"]):
@@ -191,15 +191,20 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
             yield f"{title} made it worse: {each['before']['snr']:.1f} dB before, {each['after']['snr']:.1f} dB after"
 
 
-def figure(name: str, value: float) -> str:
-    """A metric as a person reads it.
+@record(frozen=True)
+class Metric:
+    """How a figure is called, and written."""
 
-    >>> figure("agreement", 0.99123), figure("cosine", 0.99999), figure("snr", 31.26)
-    ('agreement 99.12 %', 'cosine 0.99999', 'signal-to-noise 31.3 dB')
-    """
-    if name == "agreement":
-        return f"agreement {100 * value:.4g} %"
-    return f"cosine {value:.5f}" if name == "cosine" else f"signal-to-noise {value:.1f} dB"
+    title: str
+    text: Callable[[float], str]
+
+
+METRICS = {
+    "agreement": Metric("Agreement", lambda value: f"{100 * value:.4g} %"),
+    "cosine": Metric("Cosine", lambda value: f"{value:.5f}"),
+    "snr": Metric("Signal-to-noise", lambda value: "no noise" if value >= EXACT else f"{value:.1f} dB"),
+}
+"""The figures of a score, as people read them."""
 
 
 def _losses(

@@ -15,7 +15,7 @@ from sardonyx.common.units import duration, nbytes
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.providers.registry import SUFFIX, TITLES
 from sardonyx.quantization.tuning import chart
-from sardonyx.quantization.tuning.facts import figure
+from sardonyx.quantization.tuning.facts import METRICS
 
 WORST = 10
 """Layers that a table names."""
@@ -46,9 +46,8 @@ def page(facts: Mapping[str, Any]) -> str:
         "duration": duration,
         "provider": lambda name: TITLES.get(name, name.removesuffix(SUFFIX)),
         "file": lambda text: Path(text).name,
-        "figure": lambda pair: figure(*pair),
-        "decibels": chart.decibels,
-        "percent": lambda value: f"{100 * value:.4g} %",
+        "decibels": METRICS["snr"].text,
+        "percent": METRICS["agreement"].text,
     }
     template = environment.from_string((files(__package__) / "report.html").read_text("utf-8"))
     measured = [layer for layer in facts["layers"] if layer["snr"] is not None]

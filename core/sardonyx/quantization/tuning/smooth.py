@@ -54,8 +54,9 @@ def factors_of(activations: np.ndarray, weights: np.ndarray, alpha: float) -> np
     >>> factors_of(np.array([16.0, 1.0]), np.array([1.0, 4.0]), 0.5)
     array([4. , 0.5])
     """
-    factors: np.ndarray = np.maximum(activations, LEAST) ** alpha / np.maximum(weights, LEAST) ** (1 - alpha)
-    return np.maximum(factors, LEAST)
+    ratios = np.maximum(activations, LEAST) ** alpha / np.maximum(weights, LEAST) ** (1 - alpha)
+    factors: np.ndarray = np.maximum(ratios, LEAST)
+    return factors
 
 
 def _groups(model: Model) -> dict[Value, list[Node]]:

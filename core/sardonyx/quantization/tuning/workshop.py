@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
-from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from onnxruntime.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
 from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 from sardonyx.model.ir import Model, Node
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
+from sardonyx.quantization.enums import QuantFormat as OurFormat
+from sardonyx.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from sardonyx.quantization.tuning.bias_correction import corrected
 from sardonyx.quantization.tuning.preparation import by_name
 from sardonyx.quantization.tuning.samples import Reader, Samples
@@ -79,7 +80,7 @@ class Workshop:
             str(self._base),
             str(path),
             Reader(self.samples),
-            quant_format=QuantFormat.QDQ if simulated else FORMATS[scheme.format],
+            quant_format=QuantFormat.QDQ if simulated else FORMATS[scheme.form],
             op_types_to_quantize=list(scheme.operators),
             per_channel=scheme.per_channel,
             activation_type=QuantType.QUInt8,
@@ -103,19 +104,17 @@ class Workshop:
         )
 
     def _four_bits(self, path: Path, kept: Collection[str], simulated: bool) -> None:
-        import onnx
-
         quantizer = MatMulNBitsQuantizer(
-            onnx.load(self._base),
+            str(self._base),
             bits=4,
             block_size=self.scheme.block_size,
             is_symmetric=False,
             nodes_to_exclude=list(kept),
-            quant_format=QuantFormat.QDQ if simulated else FORMATS[self.scheme.format],
+            quant_format=OurFormat.QDQ if simulated else OurFormat[FORMATS[self.scheme.form].name],
             op_types_to_quantize=self.scheme.operators or ("MatMul",),
         )
         quantizer.process()
-        quantizer.model.save_model_to_file(str(path), False)
+        quantizer.model.save_model_to_file(str(path))
 
     def _half(self, path: Path, kept: Collection[str]) -> None:
         import onnx
