@@ -79,9 +79,9 @@ class NumpyDevice(Device):
         return view(address, dtype, shape)
 
     def copy(self, source: Address, target: Address) -> None:
-        target.chunk[target.offset : target.offset + source.nbytes] = source.chunk[
-            source.offset : source.offset + source.nbytes
-        ]
+        # whole words are copied, and a constant ends with its last element
+        piece = source.chunk[source.offset : source.offset + source.nbytes]
+        target.chunk[target.offset : target.offset + piece.size] = piece
 
     def load(self, codes: Sequence[Any], segments: Sequence[Sequence[SegmentLaunch]]) -> Executable:
         return NumpyExecutable(codes, segments, self.team)

@@ -8,10 +8,11 @@ from sardonyx.passes.downgrade import IR_VERSIONS, OLDEST, lower
 from sardonyx.passes.upgrade import upgrade
 
 
-def raise_operator_set(model: Model, version: int) -> None:
+def raise_operator_set(model: Model, version: int, ir_version: bool = True) -> None:
     """Put a model that is in an older operator set of ai.onnx into this one, in place.
 
-    Nodes whose form is the same in both stay as they are, with their names; if all do, the number alone changes.
+    Nodes whose form is the same in both stay as they are, with their names; if all do, the number alone changes. With
+    `ir_version`, the format is the first that goes with the operator set, or a later one.
     """
     present = model.opset_imports.get("", 1)
     if present < version:
@@ -23,4 +24,5 @@ def raise_operator_set(model: Model, version: int) -> None:
             lower(upgrade(model), wanted)
             model.functions = functions
         model.opset_imports[""] = max(version, model.opset_imports.get("", 1))
-    model.ir_version = max(model.ir_version, IR_VERSIONS.get(version, OLDEST))
+    if ir_version:
+        model.ir_version = max(model.ir_version, IR_VERSIONS.get(version, OLDEST))

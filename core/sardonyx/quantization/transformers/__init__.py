@@ -1,0 +1,1 @@
+"""What there is of onnxruntime.transformers: `float16`."""
