@@ -40,9 +40,7 @@ def add_calibration(parser: argparse.ArgumentParser) -> None:
     from sardonyx.cli.feeds import _seed, add_shape
     from sardonyx.cli.normalization import add_normalization
 
-    text = (
-        "a folder of pictures, .npz or .npy files, one .npz or .npy file, or a reader in Python; made up if not given"
-    )
+    text = "a folder of pictures, .npz or .npy files, one such file, or a reader in Python; made up if not given"
     parser.add_argument("--calibrate", metavar="DIR|FILE|MODULE:NAME", help=text)
     parser.add_argument("--samples", type=int, default=128, metavar="N", help="samples at most, 128 if not given")
     image = "how pictures become an input: mean=, std= or normalize=, resize=, fit=, order=, as for sardonyx compile"
@@ -230,9 +228,9 @@ class Stacked(Samples):
 
     def _count(self, name: str, array: np.ndarray) -> int:
         if self._own_axis(name, array):
-            return array.shape[0]
+            return len(array)
         rows = self._rows(name)
-        return max(array.shape[0] // rows, 1) if array.ndim and rows else 1
+        return max(len(array) // rows, 1) if array.ndim and rows else 1
 
     def _rows(self, name: str) -> int:
         """How many rows of the first axis are a sample: as many as the model wants, one where it takes any number."""
@@ -289,7 +287,5 @@ def _from_python(where: str) -> Iterator[Feeds]:
     for number, each in enumerate(given):
         if not isinstance(each, Mapping):
             kind = type(each).__name__
-            raise InvalidArgument(
-                f"--calibrate {where}: sample {number + 1} is a {kind}, no dictionary of arrays by name"
-            )
+            raise InvalidArgument(f"--calibrate {where}: sample {number + 1} is a {kind}, not arrays by input name")
         yield each

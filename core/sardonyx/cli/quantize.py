@@ -71,9 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--smooth", type=float, nargs="?", const=0.5, metavar="ALPHA", help="SmoothQuant, with alpha 0.5 if not given"
     )
-    add_provider(
-        parser, "where it is measured, the first one by all means; CPU, and those of this machine, if not given"
-    )
+    add_provider(parser, "where it is measured; without it on CPU, and on what else this machine has")
     parser.add_argument(
         "--report", type=Path, action="append", metavar="FILE", help="write a page, .html, or data, .json"
     )
@@ -170,7 +168,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     from sardonyx.cli.devices import short_name
     from sardonyx.quantization.tuning.facts import METRICS
 
-    options, nodes = data["options"], data["nodes"]
+    options, nodes, score = data["options"], data["nodes"], data["score"] or {}
     screen.heading(f"{Path(data['model']['path']).name}, quantized: {options['kind']}")
     for warning in data["warnings"]:
         screen.line(f"Warning: {warning}.")
@@ -180,11 +178,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
         {
             "Nodes": f"{nodes['quantized']} of {nodes['quantizable']} that can be, and {nodes['others']} others",
             "Samples": _samples(data["samples"]),
-            **{
-                METRICS[name].title: METRICS[name].text(value)
-                for name, value in (data["score"] or {}).items()
-                if value is not None
-            },
+            **{METRICS[name].title: METRICS[name].text(value) for name, value in score.items() if value is not None},
         }
     )
     rows = []

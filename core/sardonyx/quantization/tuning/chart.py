@@ -50,12 +50,19 @@ def _height(ratio: float) -> float:
 
 
 def front_chart(
-    variants: Sequence[Mapping[str, Any]], across: str, metric: str, text: Callable[[float], str]
+    variants: Sequence[Mapping[str, Any]],
+    across: str,
+    metric: str,
+    wanted: Sequence[float],
+    text: Callable[[float], str],
 ) -> dict[str, Any]:
-    """Points of variants by what they cost (`across`) and a metric; those that nothing beats in both are the front."""
+    """Points of variants by what they cost (`across`) and a metric; those that nothing beats in both are the front.
+
+    Values that are `wanted` of the metric are lines.
+    """
     shown = [each for each in variants if each[metric] is not None]
     costs, values = [each[across] for each in shown], [each[metric] for each in shown]
-    xs, ys = _axis(costs), _axis(values)
+    xs, ys = _axis(costs), _axis([*values, *wanted])
     points = []
     for each in shown:
         beaten = any(
@@ -67,7 +74,7 @@ def front_chart(
         points.append(
             {
                 "x": round(ROOM + (100 - 2 * ROOM) * _place(each[across], xs), 3),
-                "y": round(HEIGHT - ROOM - (HEIGHT - 2 * ROOM) * _place(each[metric], ys), 1),
+                "y": _down(each[metric], ys),
                 "front": not beaten,
                 "chosen": each["chosen"],
                 "original": each.get("original", False),
@@ -77,9 +84,14 @@ def front_chart(
     return {
         "points": sorted(points, key=lambda point: (point["chosen"], point["front"])),
         "across": [{"x": round(ROOM + (100 - 2 * ROOM) * _place(v, xs), 3), "text": text(v)} for v in (xs[0], xs[-1])],
-        "ticks": [{"y": round(HEIGHT - ROOM - (HEIGHT - 2 * ROOM) * _place(v, ys), 1), "text": f"{v:.4g}"} for v in ys],
+        "ticks": [{"y": _down(value, ys), "text": f"{value:.4g}"} for value in ys],
+        "wanted": [_down(value, ys) for value in wanted],
         "height": HEIGHT,
     }
+
+
+def _down(value: float, axis: Sequence[float]) -> float:
+    return round(HEIGHT - ROOM - (HEIGHT - 2 * ROOM) * _place(value, axis), 1)
 
 
 def _axis(values: Sequence[float]) -> list[float]:

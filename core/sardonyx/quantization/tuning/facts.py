@@ -24,8 +24,8 @@ GOOD = {"agreement": 0.99, "cosine": 0.99, "snr": 20.0}
 """Figures below which a warning says where the difference comes from."""
 FEW = 8
 """Samples below which ranges are a guess."""
-CLEAN, FALL = 60.0, 3.0
-"""Decibels from which on more makes no difference, and how many a layer has to lose to be named."""
+LOSS = 1e-3
+"""The share of noise that a node has to add to be named."""
 CULPRITS = 3
 """Nodes that such a warning names."""
 
@@ -132,7 +132,7 @@ def _kept(
         yield {"node": name, "operator": nodes[name].op_type, "reason": "excluded"}
     for name in kept:
         alone = decibels(1.0, noises[name])
-        reason = f"alone it leaves {alone:.1f} dB between signal and noise" if alone < EXACT else "needed with others"
+        reason = f"alone {alone:.1f} dB" if alone < EXACT else "with others"
         yield {"node": name, "operator": nodes[name].op_type, "reason": reason}
 
 
@@ -175,7 +175,7 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
         yield f"Ranges are learnt from {samples['calibration']} samples; 32 and more make them reliable"
     score = told["score"] or {}
     poor = [name for name, least in GOOD.items() if score.get(name) is not None and score[name] < least]
-    if poor:
+    if poor and not told["options"]["budgets"]:
         said = ", ".join(f"{METRICS[name].title.lower()} {METRICS[name].text(score[name])}" for name in poor)
         lost = f" Most is lost at {', '.join(losses)}." if losses else ""
         yield f"The results differ from the model's: {said}.{lost} A budget keeps such nodes in float"
@@ -210,17 +210,21 @@ METRICS = {
 def _losses(
     candidates: Sequence[str], nodes: Mapping[str, Node], noises: Mapping[str, float], ratios: Mapping[str, float]
 ) -> list[str]:
-    """The nodes at which most is lost: those that alone add most noise, else where the ratio falls most."""
+    """The nodes at which most is lost: those that alone add most noise, else where the share of noise grows most."""
     if noises:
         worst = sorted(noises, key=lambda name: -noises[name])[:CULPRITS]
         return [f"{name} (alone {decibels(1.0, noises[name]):.0f} dB)" for name in worst]
-    falls = []
+    losses = []
     for name in candidates:
         if name in ratios:
-            before = min(_before(nodes[name], ratios), default=CLEAN)
-            falls.append((name, min(before, CLEAN) - min(ratios[name], CLEAN)))
-    falls.sort(key=lambda pair: -pair[1])
-    return [f"{name} (falls by {fall:.0f} dB)" for name, fall in falls[:CULPRITS] if fall >= FALL]
+            before, after = min(_before(nodes[name], ratios), default=EXACT), ratios[name]
+            losses.append((10 ** (-after / 10) - 10 ** (-before / 10), name, before, after))
+    losses.sort(reverse=True)
+    return [
+        f"{name} (from {METRICS['snr'].text(before)} to {METRICS['snr'].text(after)})"
+        for loss, name, before, after in losses[:CULPRITS]
+        if loss > LOSS
+    ]
 
 
 def _before(node: Node, ratios: Mapping[str, float]) -> Iterator[float]:

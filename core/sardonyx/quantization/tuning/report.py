@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,7 @@ def page(facts: Mapping[str, Any]) -> str:
         "provider": lambda name: TITLES.get(name, name.removesuffix(SUFFIX)),
         "file": lambda text: Path(text).name,
         "decibels": METRICS["snr"].text,
+        "short": lambda name, prefix: f"…/{name[len(prefix) :]}" if prefix and name.startswith(prefix) else name,
         "percent": METRICS["agreement"].text,
     }
     template = environment.from_string((files(__package__) / "report.html").read_text("utf-8"))
@@ -59,12 +60,23 @@ def page(facts: Mapping[str, Any]) -> str:
         worst=sorted(measured, key=lambda layer: layer["snr"])[:WORST],
         layers=chart.layer_chart(facts["layers"]),
         metric=metric,
-        fronts=_fronts(facts, metric) if metric else [],
+        fronts=_fronts(facts, metric, [each.least for each in asked if each.metric == metric]) if metric else [],
+        prefix=_prefix([layer["node"] for layer in facts["layers"]]),
     )
 
 
-def _fronts(facts: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
-    """Two charts of what was tried: by size, and by time."""
+def _prefix(names: Sequence[str]) -> str:
+    """What all names begin with, up to a slash.
+
+    >>> _prefix(["/model/layer.0/Add", "/model/layer.1/Mul"])
+    '/model/'
+    """
+    common = os.path.commonprefix(list(names)) if len(names) > 1 else ""
+    return common[: common.rfind("/") + 1]
+
+
+def _fronts(facts: Mapping[str, Any], metric: str, wanted: Sequence[float]) -> list[dict[str, Any]]:
+    """Two charts of what was tried, by size and by time, with what a budget wants."""
     whole = {"agreement": 1.0, "cosine": 1.0}.get(metric)
     shown = list(facts["variants"])
     by_size = shown
@@ -72,11 +84,11 @@ def _fronts(facts: Mapping[str, Any], metric: str) -> list[dict[str, Any]]:
         original = {"label": "the model itself", "bytes": facts["model"]["bytes"], "chosen": False, "original": True}
         by_size = [*shown, original | {metric: whole}]
     return [
-        {"title": "Size", "text": "bytes of the file", **chart.front_chart(by_size, "bytes", metric, _bytes)},
+        {"title": "Size", "text": "bytes of the file", **chart.front_chart(by_size, "bytes", metric, wanted, _bytes)},
         {
             "title": "Time",
             "text": "the fastest run while searching",
-            **chart.front_chart(shown, "seconds", metric, _time),
+            **chart.front_chart(shown, "seconds", metric, wanted, _time),
         },
     ]
 

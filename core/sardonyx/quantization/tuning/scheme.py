@@ -21,9 +21,9 @@ class Scheme:
     """What a quantizer is asked for.
 
     `kind` is one of `KINDS`. `format` is for int8 and int4: pairs of QuantizeLinear and DequantizeLinear, or operators
-    on integers; left empty it is what runs best, `form`. `per_channel` gives each channel of weights a scale. `method` finds ranges. `block_size` is that of
-    int4. `operators` are the types to quantize, all that can be where it is empty. `bias_correction` and `smooth`, the
-    alpha of SmoothQuant (None for none), are for int8.
+    on integers; left empty it is what runs best, `form`. `per_channel` gives each channel of weights a scale. `method`
+    finds ranges. `block_size` is that of int4. `operators` are the types to quantize, all that can be where it is
+    empty. `bias_correction` and `smooth`, the alpha of SmoothQuant (None for none), are for int8.
     """
 
     kind: str = "int8"

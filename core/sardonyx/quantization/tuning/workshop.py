@@ -10,12 +10,12 @@ from pathlib import Path
 import numpy as np
 from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
 from onnxruntime.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
-from onnxruntime.transformers.float16 import DEFAULT_OP_BLOCK_LIST, convert_float_to_float16
 
 from sardonyx.model.ir import Model, Node
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
 from sardonyx.quantization.enums import QuantFormat as OurFormat
+from sardonyx.quantization.float16 import DEFAULT_OP_BLOCK_LIST, halved
 from sardonyx.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from sardonyx.quantization.tuning.bias_correction import corrected
 from sardonyx.quantization.tuning.preparation import by_name
@@ -117,10 +117,7 @@ class Workshop:
         quantizer.model.save_model_to_file(str(path))
 
     def _half(self, path: Path, kept: Collection[str]) -> None:
-        import onnx
-
-        converted = convert_float_to_float16(onnx.load(self._base), keep_io_types=True, node_block_list=list(kept))
-        onnx.save(converted, path)
+        save(halved(read(self._base), keep_io_types=True, node_block_list=list(kept)), path)
 
     def quantizable(self) -> list[Node]:
         """The nodes whose types the scheme can quantize."""
