@@ -52,9 +52,9 @@ def page(facts: Mapping[str, Any]) -> str:
     }
     template = environment.from_string((files(__package__) / "report.html").read_text("utf-8"))
     measured = [layer for layer in facts["layers"] if layer["snr"] is not None]
-    metric = next(
-        (name for name in ("agreement", "cosine", "snr") if (facts["score"] or {}).get(name) is not None), None
-    )
+    score = facts["score"] or {}
+    asked = [budget(text) for text in facts["options"]["budgets"]]
+    metric = next((name for name in [*(each.metric for each in asked), *METRICS] if score.get(name) is not None), None)
     return template.render(
         facts=facts,
         worst=sorted(measured, key=lambda layer: layer["snr"])[:WORST],
@@ -71,8 +71,11 @@ def _prefix(names: Sequence[str]) -> str:
     >>> _prefix(["/model/layer.0/Add", "/model/layer.1/Mul"])
     '/model/'
     """
-    common = os.path.commonprefix(list(names)) if len(names) > 1 else ""
-    return common[: common.rfind("/") + 1]
+    if len(names) < 2:
+        return ""
+    first, last = min(names), max(names)
+    same = next((k for k, (one, other) in enumerate(zip(first, last)) if one != other), min(len(first), len(last)))
+    return first[: first.rfind("/", 0, same) + 1]
 
 
 def _fronts(facts: Mapping[str, Any], metric: str, wanted: Sequence[float]) -> list[dict[str, Any]]:
