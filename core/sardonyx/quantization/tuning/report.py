@@ -15,6 +15,7 @@ from sardonyx.common.units import duration, nbytes
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.providers.registry import SUFFIX, TITLES
 from sardonyx.quantization.tuning import chart
+from sardonyx.quantization.tuning.budget import budget
 from sardonyx.quantization.tuning.facts import METRICS
 
 WORST = 10
@@ -97,8 +98,8 @@ def _fronts(facts: Mapping[str, Any], metric: str, wanted: Sequence[float]) -> l
 
 
 def _bytes(value: float) -> str:
-    return nbytes(max(round(value), 0))
+    return nbytes(round(value)) if value > 0 else "0"
 
 
 def _time(value: float) -> str:
-    return duration(max(value, 0.0))
+    return duration(value) if value > 0 else "0"
