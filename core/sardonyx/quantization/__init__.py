@@ -12,6 +12,44 @@ operator. All of them change `sardonyx.model.ir`, and need NumPy alone.
 
 from __future__ import annotations
 
+from sardonyx.quantization.calibrate import (
+    CalibraterBase,
+    CalibrationDataReader,
+    MinMaxCalibrater,
+    create_calibrator,
+)
 from sardonyx.quantization.enums import CalibrationMethod, QuantFormat, QuantizationMode, QuantType
+from sardonyx.quantization.qdq_quantizer import QDQQuantizer
+from sardonyx.quantization.quant_utils import write_calibration_table
+from sardonyx.quantization.quantize import (
+    DynamicQuantConfig,
+    StaticQuantConfig,
+    get_qdq_config,
+    quantize,
+    quantize_dynamic,
+    quantize_static,
+)
+from sardonyx.quantization.tensors_data import TensorData, TensorsData, load_tensors_data, save_tensors_data
 
-__all__ = ["CalibrationMethod", "QuantFormat", "QuantType", "QuantizationMode"]
+__all__ = [
+    "CalibraterBase",
+    "CalibrationDataReader",
+    "CalibrationMethod",
+    "DynamicQuantConfig",
+    "MinMaxCalibrater",
+    "QDQQuantizer",
+    "QuantFormat",
+    "QuantType",
+    "QuantizationMode",
+    "StaticQuantConfig",
+    "TensorData",
+    "TensorsData",
+    "create_calibrator",
+    "get_qdq_config",
+    "load_tensors_data",
+    "quantize",
+    "quantize_dynamic",
+    "quantize_static",
+    "save_tensors_data",
+    "write_calibration_table",
+]

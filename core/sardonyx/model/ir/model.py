@@ -36,6 +36,9 @@ class Tensor:
     unread: bytes = b""
     product: tuple[Tensor, np.ndarray] | None = field(default=None, repr=False)
     """The constant, and the factors broadcast to it, that this is the product of: a device may compute it instead."""
+    typed: bool = field(default=False, repr=False)
+    """Whether files have its elements as numbers in the field of their type, as `onnx.helper.make_tensor` writes them,
+    and not as raw bytes."""
     _array: np.ndarray | None = field(default=None, repr=False)
 
     def array(self) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NoReturn
@@ -140,6 +141,19 @@ def raw_bytes(tensor: Tensor) -> memoryview:
     array = np.ascontiguousarray(elements).reshape(-1)
     array = array.astype(array.dtype.newbyteorder("<"), copy=False).view(np.uint8)
     return (pack(array, tensor.dtype.bits) if tensor.dtype.bits < 8 else array).data
+
+
+def typed_field(tensor: Tensor) -> tuple[str, array[Any]]:
+    """The field of a TensorProto that holds numbers of this type, and what stands in it: floats or integers."""
+    field = _FIELDS.get(tensor.dtype, "int32_data")
+    if field in ("float_data", "double_data"):
+        return field, array("f" if field == "float_data" else "d", bytes(raw_bytes(tensor)))
+    elements = np.ascontiguousarray(tensor.array()).reshape(-1)
+    if tensor.dtype.bits < 8:
+        elements = pack(elements.view(np.uint8), tensor.dtype.bits)
+    elif tensor.dtype.is_float:
+        elements = elements.view(f"u{tensor.dtype.itemsize}")
+    return field, array("q", elements.astype(np.int64).tobytes())
 
 
 def unpack(packed: np.ndarray, dtype: DType, size: int) -> np.ndarray:

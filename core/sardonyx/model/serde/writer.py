@@ -14,7 +14,7 @@ from sardonyx.model.ir.names import new_names
 from sardonyx.model.ir.nesting import refuse_deep
 from sardonyx.model.serde.reader import ATTRIBUTES
 from sardonyx.model.serde.schema import MESSAGES, UNREAD, Message
-from sardonyx.model.serde.tensors import raw_bytes
+from sardonyx.model.serde.tensors import raw_bytes, typed_field
 from sardonyx.model.serde.types import type_record
 from sardonyx.model.serde.wire import Record, encode
 
@@ -201,6 +201,9 @@ class _Writer:
         }
         if tensor.dtype is dtypes.string:
             return record | {"string_data": tensor.array().reshape(-1).tolist()}
+        if tensor.typed:
+            field, numbers = typed_field(tensor)
+            return record | {field: numbers}
         raw = raw_bytes(tensor)
         if inside or self.data is None or len(raw) < max(self.threshold, 1):
             return record | {"raw_data": raw}
