@@ -8,15 +8,15 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import numpy as np
-from onnxruntime.quantization import CalibrationMethod, QuantFormat, QuantType, quantize_dynamic, quantize_static
-from onnxruntime.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
 
 from sardonyx.model.ir import Model, Node
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
-from sardonyx.quantization.enums import QuantFormat as OurFormat
+from sardonyx.quantization.enums import CalibrationMethod, QuantFormat, QuantType
 from sardonyx.quantization.float16 import DEFAULT_OP_BLOCK_LIST, halved
 from sardonyx.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+from sardonyx.quantization.quantize import quantize_dynamic, quantize_static
+from sardonyx.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
 from sardonyx.quantization.tuning.bias_correction import corrected
 from sardonyx.quantization.tuning.preparation import by_name
 from sardonyx.quantization.tuning.samples import Reader, Samples
@@ -110,7 +110,7 @@ class Workshop:
             block_size=self.scheme.block_size,
             is_symmetric=False,
             nodes_to_exclude=list(kept),
-            quant_format=OurFormat.QDQ if simulated else OurFormat[FORMATS[self.scheme.form].name],
+            quant_format=QuantFormat.QDQ if simulated else FORMATS[self.scheme.form],
             op_types_to_quantize=self.scheme.operators or ("MatMul",),
         )
         quantizer.process()
