@@ -19,6 +19,8 @@ from sardonyx.quantization.tuning.preparation import by_name, plain
 from sardonyx.quantization.tuning.samples import Samples
 from sardonyx.quantization.tuning.score import decibels
 
+CLAMPS = ("Relu", "Clip")
+"""Operators that are left out where the range of integers does their work: what they read has their result then."""
 FLOAT = TensorType(dtypes.float32, ())
 
 
@@ -55,13 +57,18 @@ class _Both:
         self.watched: list[str] = []
         sums: list[Node] = []
         dequantized: list[Node] = []
+        clamped = {
+            each.inputs[0]: each.outputs[0]
+            for each in graph.nodes
+            if each.op_type in CLAMPS and not {each.outputs[0].name, f"{each.outputs[0].name}_quantized"} & set(made)
+        }
+        others = {value: clamp for clamp, value in clamped.items()}
         for name in names:
-            if name not in nodes or not nodes[name].outputs:
+            one = nodes[name].outputs[0] if name in nodes else None
+            if one is None or one.dtype is not dtypes.float32 or one in clamped:
                 continue
-            one = nodes[name].outputs[0]
-            if one.dtype is not dtypes.float32:
-                continue
-            found = made.get(one.name) or _dequantized(made.get(f"{one.name}_quantized"), dequantized)
+            stem = others.get(one, one) or one
+            found = made.get(stem.name) or _dequantized(made.get(f"{stem.name}_quantized"), dequantized)
             if found is None:
                 continue
             self.watched.append(name)

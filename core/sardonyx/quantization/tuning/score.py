@@ -30,12 +30,12 @@ def decibels(signal: float, noise: float) -> float:
     return float(np.clip(10 * (np.log10(signal) - np.log10(noise)), -EXACT, EXACT))
 
 
-def decisions(name: str, array: np.ndarray) -> np.ndarray | None:
+def decisions(name: str, array: np.ndarray, expected: np.ndarray | None = None) -> np.ndarray | None:
     """What an output decides, position by position; None for features, and for what has no elements to choose from.
 
     Integers, booleans and texts are decisions. Floats are scores of classes: along axis 1 of four axes and more
-    (pictures), else along the last. Where there is one class, it is whether the score is above 0.5 if all scores are
-    probabilities, else above 0.
+    (pictures), else along the last. Where there is one class, it is whether the score is above 0.5 if all scores that
+    are expected are probabilities, else above 0.
 
     >>> decisions("logits", np.float32([[0.1, 0.7], [2.0, 1.0]])).tolist(), decisions("embedding", np.ones((1, 3)))
     ([1, 0], None)
@@ -47,7 +47,8 @@ def decisions(name: str, array: np.ndarray) -> np.ndarray | None:
     axis = 1 if array.ndim >= 4 else array.ndim - 1
     if array.shape[axis] > 1:
         return np.asarray(array.argmax(axis))
-    probable = array.min() >= 0 and array.max() <= 1
+    judged = array if expected is None else expected
+    probable = judged.min() >= 0 and judged.max() <= 1
     return np.asarray(array > (BETWEEN if probable else 0))
 
 
@@ -70,7 +71,7 @@ class OutputScore:
         self.samples += 1
         alike = expected.shape == found.shape
         if (wanted := decisions(self.name, expected)) is not None:
-            decided = decisions(self.name, found) if alike else None
+            decided = decisions(self.name, found, expected) if alike else None
             self._decided += wanted.size
             self._same += int(np.count_nonzero(wanted == decided)) if decided is not None else 0
         if expected.dtype.kind != "f":
