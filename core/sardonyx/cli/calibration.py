@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -26,7 +25,7 @@ from sardonyx.model.ir.build import node
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.picture import Picture, with_pictures
 from sardonyx.passes.upgrade import NEWEST
-from sardonyx.quantization.tuning.samples import Feeds, Samples, Spooled
+from sardonyx.quantization.tuning.samples import Feeds, Samples, Spooled, scratch
 
 PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm")
 FILES = (*PICTURES, ".npy", ".npz", ".json", ".wav")
@@ -211,10 +210,10 @@ class Stacked(Samples):
                     raise InvalidArgument(f"{path}: the model has the inputs {names}; give a .npz file")
                 yield self._inputs[0].name, np.load(path, mmap_mode="r", allow_pickle=False)
                 return
-            self._folder = tempfile.TemporaryDirectory(prefix="sardonyx-samples-")
+            folder = scratch(self)
             with zipfile.ZipFile(path) as archive:
                 for number, entry in enumerate(archive.namelist()):
-                    target = Path(self._folder.name, f"{number}.npy")
+                    target = folder / f"{number}.npy"
                     with archive.open(entry) as source, open(target, "wb") as file:
                         while piece := source.read(1 << 20):
                             file.write(piece)

@@ -100,8 +100,9 @@ def collect(args: argparse.Namespace) -> Outcome:
     from sardonyx.errors import InvalidArgument
     from sardonyx.model.serde.reader import read
     from sardonyx.providers.registry import CPU
-    from sardonyx.quantization.tuning import Scheme, budget, report, tune
-    from sardonyx.quantization.tuning.report import SUFFIXES
+    from sardonyx.quantization.tuning import Scheme, report, tune
+    from sardonyx.quantization.tuning.budget import budget
+    from sardonyx.quantization.tuning.page import SUFFIXES
 
     kind = args.kind
     if args.dynamic and kind != "int8":

@@ -32,7 +32,10 @@ CULPRITS = 3
 
 @record(frozen=True)
 class Variant:
-    """A file that was tried: which nodes stayed in float, its size, the seconds of its fastest run, its score."""
+    """A file that was tried: which nodes stayed in float, its size, the seconds of its fastest run, its score.
+
+    `changed` is false where nothing was quantized, since what is left needs its neighbours to be.
+    """
 
     path: Path
     label: str
@@ -40,6 +43,7 @@ class Variant:
     nbytes: int
     seconds: float
     score: Score
+    changed: bool
     met: bool
 
 

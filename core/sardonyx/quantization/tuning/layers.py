@@ -20,7 +20,7 @@ from sardonyx.quantization.tuning.samples import Samples
 from sardonyx.quantization.tuning.score import decibels
 
 CLAMPS = ("Relu", "Clip")
-"""Operators that are left out where the range of integers does their work: what they read has their result then."""
+"""Operators that are left out where the range of integers does their work: they are done again on what is found."""
 FLOAT = TensorType(dtypes.float32, ())
 
 
@@ -56,19 +56,25 @@ class _Both:
         graph.outputs.clear()
         self.watched: list[str] = []
         sums: list[Node] = []
-        dequantized: list[Node] = []
-        clamped = {
-            each.inputs[0]: each.outputs[0]
-            for each in graph.nodes
-            if each.op_type in CLAMPS and not {each.outputs[0].name, f"{each.outputs[0].name}_quantized"} & set(made)
+        extra: list[Node] = []
+        absorbed = {
+            each for each in graph.nodes if each.op_type in CLAMPS and not _is_clamp(made.get(each.outputs[0].name))
         }
-        others = {value: clamp for clamp, value in clamped.items()}
+        unclamped = {each.inputs[0] for each in absorbed}
         for name in names:
             one = nodes[name].outputs[0] if name in nodes else None
-            if one is None or one.dtype is not dtypes.float32 or one in clamped:
+            if one is None or one.dtype is not dtypes.float32 or one in unclamped:
                 continue
-            stem = others.get(one, one) or one
-            found = made.get(stem.name) or _dequantized(made.get(f"{stem.name}_quantized"), dequantized)
+            stems = [one, nodes[name].inputs[0]] if nodes[name] in absorbed else [one]
+            given_names = [value.name for value in stems if value is not None]
+            found = next((made[each] for each in given_names if each in made), None)
+            for each in given_names:
+                found = found or _dequantized(made.get(f"{each}_quantized"), extra)
+            if found is not None and nodes[name] in absorbed:
+                attributes = {key: each.value for key, each in nodes[name].attributes.items()}
+                again = node(nodes[name].op_type, [found, *nodes[name].inputs[1:]], [f"{name} again"], attributes)
+                extra.append(again)
+                found = again.outputs[0]
             if found is None:
                 continue
             self.watched.append(name)
@@ -81,7 +87,7 @@ class _Both:
             for value in (signal.outputs[0], noise.outputs[0]):
                 value.type = FLOAT
                 graph.outputs.append(value)
-        graph.nodes += [*other.nodes, *dequantized, *sums]
+        graph.nodes += [*other.nodes, *extra, *sums]
         graph.initializers += [value for value in other.initializers if value not in set(given.values())]
         imports = {
             domain: max(model.opset_imports.get(domain, 1), version) for domain, version in built.opset_imports.items()
@@ -93,6 +99,10 @@ class _Both:
 
 SCALES = {"QLinearConv": (6, 7), "QLinearMatMul": (6, 7), "QGemm": (7, 8)}
 """Where operators on integers have the scale and the zero point of their result, if these are not the last inputs."""
+
+
+def _is_clamp(value: Value | None) -> bool:
+    return value is not None and value.producer is not None and value.producer.op_type in CLAMPS
 
 
 def _dequantized(value: Value | None, nodes: list[Node]) -> Value | None:

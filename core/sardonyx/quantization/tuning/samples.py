@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -18,6 +20,13 @@ HELD = 4
 """One sample of so many is held out."""
 MOST = 128
 """Samples that are taken, if nothing else is said."""
+
+
+def scratch(owner: object) -> Path:
+    """A folder that is removed with its owner."""
+    folder = Path(tempfile.mkdtemp(prefix="sardonyx-samples-"))
+    weakref.finalize(owner, shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 class Samples(Sequence[Feeds]):
@@ -64,7 +73,7 @@ class Spooled(Samples):
     """Feeds that come once, one after the other: each is kept in a file until the object is dropped."""
 
     def __init__(self, feeds: Iterable[Feeds], source: str, most: int = MOST) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="sardonyx-samples-")
+        self._folder = scratch(self)
         self.source = source
         self._count = 0
         for each in feeds:
@@ -74,7 +83,7 @@ class Spooled(Samples):
                 break
 
     def _path(self, number: int) -> Path:
-        return Path(self._folder.name) / f"{number}.npz"
+        return self._folder / f"{number}.npz"
 
     def __len__(self) -> int:
         return self._count

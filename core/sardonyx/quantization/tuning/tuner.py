@@ -186,8 +186,9 @@ class _Run:
         start = time.perf_counter()
         session.run(None, dict(feeds))
         seconds.append(time.perf_counter() - start)
-        met = all_met(self.budgets, score)
-        variant = Variant(path, label, tuple(kept), path.stat().st_size, min(seconds), score, met)
+        changed = bool(self.shop.changed(path))  # else it is the model itself, which meets any budget
+        met = changed and all_met(self.budgets, score)
+        variant = Variant(path, label, tuple(kept), path.stat().st_size, min(seconds), score, changed, met)
         self.variants.append(variant)
         if self.best is None or self._rank(variant) >= self._rank(self.best):
             if self.best is not None:
@@ -202,11 +203,14 @@ class _Run:
         """What meets the budgets is better, then what keeps fewer nodes; what misses them is better the nearer."""
         if variant.met:
             return True, -float(len(variant.kept))
+        if not variant.changed:
+            return False, -float("inf")
         return False, min((each.value(variant.score) - each.least for each in self.budgets), default=0.0)
 
     def _publish(self, variant: Variant, state: str = "missed") -> None:
         """Put the best file where it belongs, in one step."""
         target = self.output if variant.met and state == "missed" else self._beside(state)
+        target.parent.mkdir(parents=True, exist_ok=True)
         with replacing(target, 0o644) as file:
             file.write(variant.path.read_bytes())
         if self.written not in (None, target):
