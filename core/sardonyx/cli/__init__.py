@@ -63,7 +63,7 @@ examples:
   sardonyx bench model.onnx --provider wasm --against onnxruntime
   sardonyx verify model.onnx --provider webgpu
   sardonyx optimize model.onnx --output smaller.onnx
-  sardonyx quantize model.onnx --calibrate pictures/ --budget "agreement>=0.99" --report report.html
+  sardonyx quantize model.onnx --calibrate pictures/ --budget "agreement>=0.99"
   sardonyx compile model.onnx --output model.sdx --shape image=1x3x224x224
 """
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import zipfile
@@ -32,21 +31,6 @@ FILES = (*PICTURES, ".npy", ".npz", ".json", ".wav")
 """What a folder is searched for."""
 MADE_UP = 16
 """Samples that are made up where there is no data."""
-
-
-def add_calibration(parser: argparse.ArgumentParser) -> None:
-    """The options that say where samples come from, and how pictures become inputs."""
-    from sardonyx.cli.feeds import _seed, add_shape
-    from sardonyx.cli.normalization import add_normalization
-
-    text = "a folder of pictures, .npz or .npy files, one such file, or a reader in Python; made up if not given"
-    parser.add_argument("--calibrate", metavar="DIR|FILE|MODULE:NAME", help=text)
-    parser.add_argument("--samples", type=int, default=128, metavar="N", help="samples at most, 128 if not given")
-    image = "how pictures become an input: mean=, std= or normalize=, resize=, fit=, order=, as for sardonyx compile"
-    parser.add_argument("--image", action="append", metavar="NAME:resize=224,...", help=image)
-    add_normalization(parser)
-    add_shape(parser)
-    parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of made-up samples, 0 if not given")
 
 
 def samples_of(

@@ -38,7 +38,6 @@ KEPT = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    from sardonyx.cli.calibration import add_calibration
     from sardonyx.cli.devices import add_provider
 
     parser.add_argument("model", metavar="MODEL", help="an .onnx file")
@@ -51,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ):
         kinds.add_argument(f"--{kind}", dest="kind", action="store_const", const=kind, default="int8", help=text)
     parser.add_argument("--dynamic", action="store_true", help="with --int8: ranges of activations from each run")
-    add_calibration(parser)
+    _add_calibration(parser)
     parser.add_argument(
         "--budget", action="append", metavar="METRIC>=X", help="agreement>=0.99, cosine>=0.995 or snr>=25"
     )
@@ -75,6 +74,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--report", type=Path, action="append", metavar="FILE", help="write a page, .html, or data, .json"
     )
+
+
+def _add_calibration(parser: argparse.ArgumentParser) -> None:
+    """The options that say where samples come from, and how pictures become inputs."""
+    from sardonyx.cli.feeds import add_seed, add_shape
+    from sardonyx.cli.normalization import add_normalization
+
+    text = "a folder of pictures, .npz or .npy files, one such file, or a reader in Python; made up if not given"
+    parser.add_argument("--calibrate", metavar="DIR|FILE|MODULE:NAME", help=text)
+    parser.add_argument("--samples", type=int, default=128, metavar="N", help="samples at most, 128 if not given")
+    image = "how pictures become an input: mean=, std= or normalize=, resize=, fit=, order=, as for sardonyx compile"
+    parser.add_argument("--image", action="append", metavar="NAME:resize=224,...", help=image)
+    add_normalization(parser)
+    add_shape(parser)
+    add_seed(parser)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model, TensorType
+from sardonyx.quantization.calibrate import CalibrationDataReader
 
 Feeds = Mapping[str, Any]
 HELD = 4
@@ -143,7 +144,7 @@ def split(samples: Samples, most: int = MOST) -> Split:
     return Split(Part(samples, [number for number in taken if number not in set(held)]), Part(samples, held))
 
 
-class Reader:
+class Reader(CalibrationDataReader):
     """Samples as onnxruntime's CalibrationDataReader: `get_next` gives one after the other, then None."""
 
     def __init__(self, samples: Samples) -> None:
