@@ -12,7 +12,6 @@ from sardonyx.quantization.tuning import Scheme, tune
 from tests import models
 
 
-
 def session(path: Path) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # its kernels saturate

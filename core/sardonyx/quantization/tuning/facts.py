@@ -11,6 +11,7 @@ from sardonyx.common.record import record
 from sardonyx.common.threads import cores
 from sardonyx.model.ir import Node
 from sardonyx.model.serde.reader import read
+from sardonyx.providers.registry import SUFFIX, TITLES
 from sardonyx.quantization.tuning import measurement
 from sardonyx.quantization.tuning.budget import Budget
 from sardonyx.quantization.tuning.samples import Split
@@ -26,8 +27,15 @@ FEW = 8
 """Samples below which ranges are a guess."""
 LOSS = 1e-3
 """The share of noise that a node has to add to be named."""
+WORSE = 0.1
+"""Decibels that a correction may cost before it is called worse."""
 CULPRITS = 3
 """Nodes that such a warning names."""
+
+
+def provider_title(name: str) -> str:
+    """A provider's name as prose has it."""
+    return TITLES.get(name, name.removesuffix(SUFFIX))
 
 
 @record(frozen=True)
@@ -184,14 +192,14 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
         lost = f" Most is lost at {', '.join(losses)}." if losses else ""
         yield f"The results differ from the model's: {said}.{lost} A budget keeps such nodes in float"
     for row in measurement.slower(told["providers"]):
-        yield f"The result is slower than the model on {row['provider']}: {row['ratio']:.2f} times its time"
+        yield f"The result is slower than the model on {provider_title(row['provider'])}: {row['ratio']:.2f} times its time"
     if told["result"] and told["result"]["bytes"] >= told["model"]["bytes"]:
         yield "The result is no smaller than the model"
     for each in told["corrections"]:
         title = {"bias": "Bias correction", "smooth": "SmoothQuant"}[each["what"]]
         if not each["nodes"]:
             yield f"{title} found nothing to change"
-        elif (each["after"]["snr"] or 0) < (each["before"]["snr"] or 0):
+        elif (each["after"]["snr"] or 0) < (each["before"]["snr"] or 0) - WORSE:
             yield f"{title} made it worse: {each['before']['snr']:.1f} dB before, {each['after']['snr']:.1f} dB after"
 
 

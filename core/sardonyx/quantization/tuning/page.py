@@ -13,10 +13,9 @@ from sardonyx.common import extras
 from sardonyx.common.atomic import replacing
 from sardonyx.common.units import duration, nbytes
 from sardonyx.errors import Fail, InvalidArgument
-from sardonyx.providers.registry import SUFFIX, TITLES
 from sardonyx.quantization.tuning import chart
 from sardonyx.quantization.tuning.budget import budget
-from sardonyx.quantization.tuning.facts import METRICS
+from sardonyx.quantization.tuning.facts import METRICS, provider_title
 
 WORST = 10
 """Layers that a table names."""
@@ -46,7 +45,7 @@ def page(facts: Mapping[str, Any]) -> str:
     environment.filters |= {
         "nbytes": nbytes,
         "duration": duration,
-        "provider": lambda name: TITLES.get(name, name.removesuffix(SUFFIX)),
+        "provider": provider_title,
         "file": lambda text: Path(text).name,
         "decibels": METRICS["snr"].text,
         "short": lambda name, prefix: f"…/{name[len(prefix) :]}" if prefix and name.startswith(prefix) else name,
@@ -62,6 +61,7 @@ def page(facts: Mapping[str, Any]) -> str:
         worst=sorted(measured, key=lambda layer: layer["snr"])[:WORST],
         layers=chart.layer_chart(facts["layers"]),
         metric=metric,
+        figures=METRICS,
         fronts=_fronts(facts, metric, [each.least for each in asked if each.metric == metric]) if metric else [],
         prefix=_prefix([layer["node"] for layer in facts["layers"]]),
     )

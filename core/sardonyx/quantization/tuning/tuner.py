@@ -19,7 +19,7 @@ from sardonyx.model.serde.reader import read
 from sardonyx.providers.registry import CPU
 from sardonyx.quantization.tuning import bias_correction, layers, measurement, smooth, switches
 from sardonyx.quantization.tuning.budget import Budget, all_met, budget
-from sardonyx.quantization.tuning.facts import Variant, facts
+from sardonyx.quantization.tuning.facts import Variant, facts, provider_title
 from sardonyx.quantization.tuning.preparation import prepared
 from sardonyx.quantization.tuning.samples import MOST, Feeds, Listed, Samples, Split, Spooled, check, split
 from sardonyx.quantization.tuning.scheme import Scheme
@@ -309,7 +309,7 @@ class _Run:
         if found and self.budgets:
             self._publish(self.best, "slower")
             return "slower", (
-                f"the result takes {found[0]['ratio']:.2f} times as long as the model on {found[0]['provider']}; it is "
+                f"the result takes {found[0]['ratio']:.2f} times as long as the model on {provider_title(found[0]['provider'])}; it is "
                 f"{self.written}. Stay with the model here, quantize products alone (operators Conv, MatMul, Gemm), or "
                 "leave out the budget to have the smaller file"
             )
