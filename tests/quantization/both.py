@@ -104,11 +104,12 @@ def _of_graphs(mine: onnx.GraphProto, its: onnx.GraphProto, where: str) -> Itera
     nodes = [[(each.op_type, each.domain, each.name) for each in graph.node] for graph in (mine, its)]
     if nodes[0] != nodes[1]:
         place = next((k for k, (a, b) in enumerate(zip(*nodes)) if a != b), min(map(len, nodes)))
-        yield f"{where}node {place} of {len(nodes[0])}: {nodes[0][place : place + 2]}, theirs {nodes[1][place : place + 2]}"
+        yield f"{where}node {place}: {nodes[0][place : place + 2]}, theirs {nodes[1][place : place + 2]}"
     for one, other in zip(mine.node, its.node):
         label = f"{where}{one.op_type} {one.name!r}"
-        if list(one.input) != list(other.input) or list(one.output) != list(other.output):
-            yield f"{label}: {list(one.input)} -> {list(one.output)}, theirs {list(other.input)} -> {list(other.output)}"
+        ends = [(list(each.input), list(each.output)) for each in (one, other)]
+        if ends[0] != ends[1]:
+            yield f"{label}: {ends[0]}, theirs {ends[1]}"
         attributes = [{each.name: each for each in node.attribute} for node in (one, other)]
         if attributes[0].keys() != attributes[1].keys():
             yield f"{label}: attributes {sorted(attributes[0])}, theirs {sorted(attributes[1])}"
@@ -116,15 +117,25 @@ def _of_graphs(mine: onnx.GraphProto, its: onnx.GraphProto, where: str) -> Itera
             held = [each[name] for each in attributes]
             if held[0].type == onnx.AttributeProto.GRAPH:
                 yield from _of_graphs(held[0].g, held[1].g, f"{label}.{name}: ")
-            elif onnx.helper.get_attribute_value(held[0]) != onnx.helper.get_attribute_value(held[1]):
+            elif _value(held[0]) != _value(held[1]):
                 yield f"{label}: {name} differs"
     yield from _of_constants(mine, its, where)
+
+
+def _value(attribute: onnx.AttributeProto) -> Any:
+    """What an attribute holds; of a tensor its elements, however they are stored."""
+    value = onnx.helper.get_attribute_value(attribute)
+    if isinstance(value, onnx.TensorProto):
+        array = numpy_helper.to_array(value)
+        return value.data_type, array.shape, array.tobytes()
+    return list(value) if attribute.type in (6, 7, 8) else value
 
 
 def _of_infos(mine: onnx.GraphProto, its: onnx.GraphProto, where: str) -> Iterator[str]:
     for field in ("input", "output"):
         told = [
-            [(each.name, each.type.tensor_type.elem_type) for each in getattr(graph, field)] for graph in (mine, its)
+            [(each.name, each.type.tensor_type.elem_type if not where else 0) for each in getattr(graph, field)]
+            for graph in (mine, its)
         ]
         if told[0] != told[1]:
             yield f"{where}{field}: {told[0]}, theirs {told[1]}"
@@ -133,7 +144,8 @@ def _of_infos(mine: onnx.GraphProto, its: onnx.GraphProto, where: str) -> Iterat
 def _of_constants(mine: onnx.GraphProto, its: onnx.GraphProto, where: str) -> Iterator[str]:
     held = [{each.name: each for each in graph.initializer} for graph in (mine, its)]
     if held[0].keys() != held[1].keys():
-        yield f"{where}initializers: {sorted(held[0].keys() - held[1].keys())} more, {sorted(held[1].keys() - held[0].keys())} fewer"
+        more, fewer = (sorted(a.keys() - b.keys()) for a, b in (held, held[::-1]))
+        yield f"{where}initializers: {more} more, {fewer} fewer"
     for name in held[0].keys() & held[1].keys():
         one, other = held[0][name], held[1][name]
         if (one.data_type, list(one.dims)) != (other.data_type, list(other.dims)):

@@ -65,7 +65,7 @@ def samples(model: onnx.ModelProto, count: int = 3) -> list[dict[str, Any]]:
         shape = [dim.dim_value or 2 for dim in info.type.tensor_type.shape.dim]
         dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
         for each in made:
-            if dtype == bool:
+            if dtype.kind == "b":
                 each[info.name] = random.random(shape) < 0.5
             elif np.issubdtype(dtype, np.integer):
                 each[info.name] = random.integers(0, 4, shape).astype(dtype)
@@ -195,10 +195,18 @@ def products() -> onnx.ModelProto:
     """Gemm in all its forms, and nodes without names."""
     b = Builder(3, 4)
     t = b.node("Gemm", ["x", b.constant("w0", 4, 4), b.constant("c0", 4)], name="")
-    t = b.node("Gemm", [t, b.constant("w1", 4, 4), b.constant("c1", 1, 4)], beta=0.5, alpha=2.0)
+    t = b.node("Gemm", [t, b.constant("w1", 4, 4), b.constant("c1", 1, 4)])
     t = b.node("Gemm", [t, b.constant("w2", 4, 4)], transB=1)
     t = b.node("MatMul", [t, "w2"], name="")
-    t = b.node("Gemm", [t, "x", t], "y", transB=1) if False else b.node("MatMul", [t, "w0"], "y", name="")
+    b.node("MatMul", [t, "w0"], "y", name="")
+    return b.model("y")
+
+
+@model
+def factors() -> onnx.ModelProto:
+    """Gemm with factors, which onnxruntime's tool takes into the scale of C."""
+    b = Builder(3, 4)
+    b.node("Gemm", ["x", b.constant("w", 4, 4), b.constant("c", 4)], "y", beta=0.5, alpha=2.0)
     return b.model("y")
 
 

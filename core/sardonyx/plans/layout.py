@@ -45,15 +45,24 @@ def beneath(lifetimes: list[Lifetime]) -> list[list[int]]:
         for met in meets:
             low, high = (met[3], k) if met < spot else (k, met[3])
             result[high].append(low)
-    return [_immediate(k, result) for k in range(len(result))]
+    masks = [_mask(lower) for lower in result]
+    return [_immediate(lower, masks) for lower in result]
 
 
 def aligned(nbytes: int) -> int:
     return -(-nbytes // ALIGNMENT) * ALIGNMENT
 
 
-def _immediate(k: int, below: list[list[int]]) -> list[int]:
-    """Without those that lie beneath another one of the list anyway."""
-    lower = set(below[k])
-    implied = {deep for other in below[k] for deep in below[other] if deep in lower}
-    return sorted(lower - implied)
+def _immediate(below: list[int], masks: list[int]) -> list[int]:
+    """Without those that lie beneath another one of the list anyway; sets are the bits of integers, being many."""
+    implied = 0
+    for other in below:
+        implied |= masks[other]
+    return sorted(lower for lower in set(below) if not implied >> lower & 1)
+
+
+def _mask(numbers: list[int]) -> int:
+    bits = bytearray(max(numbers, default=0) // 8 + 1)
+    for number in numbers:
+        bits[number // 8] |= 1 << number % 8
+    return int.from_bytes(bits, "little")

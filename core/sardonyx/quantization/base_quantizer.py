@@ -11,7 +11,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
-from sardonyx.model.ir import Model, Node
+from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
 from sardonyx.quantization.network import PRODUCER, Network
 from sardonyx.quantization.onnx_model import ONNXModel
@@ -57,12 +57,12 @@ class QuantizationParams(Mapping[str, Any]):
 
 @record
 class QuantizedBias:
-    """The names of a bias in int32, and of its scale and zero point; `channels` where it has a scale for each."""
+    """The names of a bias in int32, and of its scale and zero point; `axis` where these are for channels."""
 
     name: str
     scale: str
     zero: str
-    channels: bool
+    axis: int | None
 
 
 def dtype_of(quant_type: Any) -> DType:
@@ -221,14 +221,15 @@ class BaseQuantizer:
         limit = np.iinfo(np.int32)
         if (exact < limit.min).any() or (exact > limit.max).any():
             LOG.warning(f"Quantized bias `{name}` exceeds the range of a int32. The bias scale is too small.")
-        integers = np.clip(exact, limit.min, limit.max).astype(np.int32).reshape(bias.shape)
-        made = QuantizedBias(
-            f"{name}_quantized", f"{name}_quantized_scale", f"{name}_quantized_zero_point", scale.size > 1
-        )
+        integers = np.clip(exact, limit.min, limit.max).astype(np.int32)
+        if integers.size == bias.size:
+            integers = integers.reshape(bias.shape)
+        axis = integers.ndim - 1 if scale.size > 1 else None
+        made = QuantizedBias(f"{name}_quantized", f"{name}_quantized_scale", f"{name}_quantized_zero_point", axis)
         self.network.keep(made.name, integers, dtypes.int32)
         self.network.keep(made.scale, np.asarray(scale, bias.dtype).reshape(-1), dtypes.of(bias.dtype))
-        zeros = np.zeros(scale.size if made.channels else (), np.int32)
-        self.network.keep(made.zero, zeros, dtypes.int32, typed=not made.channels)
+        zeros = np.zeros(() if axis is None else scale.size, np.int32)
+        self.network.keep(made.zero, zeros, dtypes.int32, typed=axis is None)
         return made
 
     def widened(
@@ -237,7 +238,7 @@ class BaseQuantizer:
         """The weight's scales, made so large that the bias fits int32; None where they are large enough."""
         limit = np.iinfo(np.int32)
         steps = np.float64(limit.max) - np.float64(limit.min + 1)
-        if not weight_scale.size or per_channel and weight_scale.ndim != 1:
+        if not weight_scale.size or (per_channel and weight_scale.ndim != 1):
             return None
         if per_channel:
             largest = np.abs(np.broadcast_to(bias.reshape(-1), weight_scale.shape))

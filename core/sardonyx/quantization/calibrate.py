@@ -8,6 +8,7 @@ at the end of the first pass, and the samples wait for the second one in a file.
 from __future__ import annotations
 
 import abc
+import gc
 import os
 import pickle
 import tempfile
@@ -17,13 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.api.options import GraphOptimizationLevel, SessionOptions
+from sardonyx.api.options import SessionOptions
 from sardonyx.api.session import InferenceSession
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Node, TensorType
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
 from sardonyx.passes.infer import infer_types
+from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.quantization.base_quantizer import FLOATS
 from sardonyx.quantization.enums import CalibrationMethod
 from sardonyx.quantization.histogram import HistogramCollector
@@ -179,6 +181,8 @@ class CalibraterBase:
     def _write(self) -> None:
         beside = f"{Path(self.augmented_model_path).name}.data" if self.use_external_data_format else None
         save(self.network.model, self.augmented_model_path, external_data=beside)
+        self.network = Network(read(self.augmented_model_path))
+        gc.collect()  # graphs refer in circles, and the first one holds what was mapped of its file
 
     def _session(self) -> InferenceSession:
         if self.infer_session is None:
@@ -219,6 +223,10 @@ class MinMaxCalibrater(CalibraterBase):
 
     def augment_graph(self) -> None:
         """Add ReduceMin and ReduceMax, whose results are outputs, behind what makes the tensors."""
+        self._add_reductions()
+        self._write()
+
+    def _add_reductions(self) -> None:
         network = self.network
         network.keep(FLAT, np.array([-1], np.int64), dtypes.int64)
         ranks = self._ranks() if self.per_channel else {}
@@ -232,7 +240,6 @@ class MinMaxCalibrater(CalibraterBase):
                 value.type = TensorType(network.types[name], (None,))
                 network.graph.outputs.append(value)
         behind(network, made)
-        self._write()
 
     def _reduction(self, name: str, op_type: str, rank: int | None) -> list[Node]:
         network = self.network
@@ -298,16 +305,14 @@ class MinMaxCalibrater(CalibraterBase):
         ranges: dict[str, TensorData] = {}
         for name, low, high in zip(self.tensors, found[::2], found[1::2], strict=True):
             if self.symmetric:
-                high = np.fmax(np.abs(low), np.abs(high))  # noqa: PLW2901
-                low = -high  # noqa: PLW2901
+                high = np.fmax(np.abs(low), np.abs(high))
+                low = -high
             if old is not None:
                 before = old[name].range_value
                 if self.moving_average:
-                    low, high = (  # noqa: PLW2901
-                        was + self.averaging_constant * (now - was) for was, now in zip(before, (low, high))
-                    )
+                    low, high = (was + self.averaging_constant * (now - was) for was, now in zip(before, (low, high)))
                 else:
-                    low, high = np.fmin(before[0], low), np.fmax(before[1], high)  # noqa: PLW2901
+                    low, high = np.fmin(before[0], low), np.fmax(before[1], high)
             ranges[name] = TensorData(lowest=low, highest=high)
         self.calibrate_tensors_range = TensorsData(CalibrationMethod.MinMax, ranges)
 
@@ -476,19 +481,14 @@ def create_calibrator(
     use_external_data_format: bool = False,
     providers: Sequence[Any] | None = None,
     extra_options: Mapping[str, Any] | None = None,
-) -> Any:
+) -> CalibraterBase:
     """A calibrator of this method that is ready to collect; options that the method does not heed are left out."""
     if calibrate_method not in OPTIONS:
         raise ValueError(f"Unsupported calibration method {calibrate_method}")
     kind, defaults = OPTIONS[calibrate_method]
     options = {name: (extra_options or {}).get(name, default) for name, default in defaults.items()}
-    calibrator = kind(
-        model,
-        op_types_to_calibrate,
-        augmented_model_path,
-        use_external_data_format=use_external_data_format,
-        **options,
-    )
+    options["use_external_data_format"] = use_external_data_format
+    calibrator = kind(model, op_types_to_calibrate, augmented_model_path, **options)
     calibrator.augment_graph()
     if providers:
         calibrator.execution_providers = list(providers)

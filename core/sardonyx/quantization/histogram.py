@@ -26,23 +26,27 @@ class Extent:
     high: Any
     nearest: Any
     farthest: Any
+    size: int
 
     @classmethod
     def of(cls, array: np.ndarray) -> Extent:
         """The extent of an array; of an empty one nothing but zeros."""
         if not array.size:
-            return cls(*[np.zeros((), array.dtype)[()]] * 4)
+            return cls(*[np.zeros((), array.dtype)[()]] * 4, 0)
         sizes = np.abs(array)
         low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)
-        return cls(low, high, sizes.min(), sizes.max())
+        return cls(low, high, sizes.min(), sizes.max(), array.size)
 
     def joined(self, other: Extent) -> Extent:
         """The extent of both."""
+        if not self.size or not other.size:
+            return self if self.size else other
         return Extent(
             np.fmin(self.low, other.low),
             np.fmax(self.high, other.high),
             np.minimum(self.nearest, other.nearest),
             np.maximum(self.farthest, other.farthest),
+            self.size + other.size,
         )
 
 
@@ -71,7 +75,7 @@ class _Counting:
         kind = np.asarray(extent.low).dtype
         self.threshold = np.array(max(abs(extent.low), abs(extent.high)), kind)
         if absolute and old is None:
-            self.range = (extent.nearest, extent.farthest)
+            self.range = (extent.nearest, extent.farthest) if extent.size else (0, 1)
         elif absolute and old is not None:
             self.edges = old.edges
             if extent.farthest > old.edges[-1]:
@@ -99,18 +103,30 @@ class _Counting:
 
     def add(self, array: np.ndarray) -> None:
         values = np.abs(array) if self.absolute else array
-        if self.edges is not None:
-            counts, self.found = np.histogram(values, bins=self.edges)
-        else:
-            counts, self.found = np.histogram(values, self.bins, range=self.range)
+        try:
+            counts, self.found = self._counted(values)
+        except ValueError:  # float16 has too few numbers in the range for so many bins
+            if values.dtype != np.float16:
+                raise
+            counts, self.found = self._counted(values.astype(np.float32))
         self.counts = counts if self.counts is None else self.counts + counts
+
+    def _counted(self, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if self.edges is not None:
+            return np.histogram(values, bins=self.edges)
+        low, high = self.range or (0, 1)
+        if values.dtype == np.float32:
+            low, high = np.float32(low), np.float32(high)
+        return np.histogram(values, self.bins, range=(low, high))
 
     def result(self) -> Histogram:
         """The histogram of this collection and of those before."""
         assert self.counts is not None
         assert self.found is not None
         old, extent = self.old, self.extent
-        edges = self.found.astype(np.asarray(extent.low).dtype) if self.absolute else self.found
+        kind = np.asarray(extent.low).dtype
+        coarse = self.absolute and not (kind == np.float16 and self.found.dtype == np.float32)
+        edges = self.found.astype(kind) if coarse else self.found
         if old is None:
             return Histogram(self.counts, edges, extent.low, extent.high, self.threshold)
         if not self.absolute and self.threshold == old.threshold and not self.offset:
@@ -212,15 +228,15 @@ class HistogramCollector:
     def _distribution(self, histogram: Histogram) -> TensorData:
         edges = histogram.edges
         mean, spread = _mean_and_spread(histogram.counts, edges, 1 if self.scenario == "same" else 1.0 / 3.0)
-        return TensorData(
-            avg=mean, std=spread, hist=histogram.counts, hist_edges=edges, lowest=edges.min(), highest=edges.max()
-        )
+        low, high = (np.asarray(each, np.asarray(histogram.low).dtype) for each in (edges.min(), edges.max()))
+        return TensorData(avg=mean, std=spread, hist=histogram.counts, hist_edges=edges, lowest=low, highest=high)
 
 
 def _clipped(histogram: Histogram, low: Any, high: Any) -> TensorData:
     """A range, where it is not wider than what was seen."""
-    low = histogram.low if low < histogram.low else low
-    high = histogram.high if high > histogram.high else high
+    kind = np.asarray(histogram.low).dtype
+    low = np.asarray(histogram.low if low < histogram.low else low, kind)
+    high = np.asarray(histogram.high if high > histogram.high else high, kind)
     return TensorData(lowest=low, highest=high, hist=histogram.counts, bins=histogram.edges)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from sardonyx.common import dtypes
 from sardonyx.model.ir import Model
+from sardonyx.model.ir.names import new_names
 from sardonyx.model.serde.inline import inline_functions
 from sardonyx.passes.copy import copy_model
 from sardonyx.passes.downgrade import lower
@@ -55,7 +56,10 @@ def newest(model: Model) -> Model:
 
 def converted(model: Model, opset: int) -> Model:
     """A copy of a model in this operator set, or in the first later one that can say all of its nodes."""
-    return lower(newest(model), {**model.opset_imports, "": opset})
+    result = lower(newest(model), {**model.opset_imports, "": opset})
+    for value, name in new_names(result.graph).items():
+        value.name = name
+    return result
 
 
 def _wide_overrides(overrides: Any) -> set[Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
+from sardonyx.model.ir import Node
 from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of
 from sardonyx.quantization.network import MICROSOFT, Network
 

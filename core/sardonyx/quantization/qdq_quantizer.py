@@ -282,8 +282,7 @@ class QDQQuantizer(QDQMarks):
             made = self.quantize_bias(name, taken, weight, info.beta)
             self._done[name] = Done(Pair(made.scale, made.zero))
             self.network.drop(name)
-            axis = 0 if made.channels else None
-            self._dq(made.name, name, f"{name}_DequantizeLinear", Pair(made.scale, made.zero), axis=axis)
+            self._dq(made.name, name, f"{name}_DequantizeLinear", Pair(made.scale, made.zero), axis=made.axis)
 
     def _scale(self, name: str, node: str) -> np.ndarray | None:
         """The scale with which a node takes a tensor, of ours or of the model's own DequantizeLinear."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.api.options import GraphOptimizationLevel, SessionOptions
+from sardonyx.api.options import SessionOptions
 from sardonyx.api.session import InferenceSession
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
@@ -23,6 +23,7 @@ from sardonyx.model.ir import Model
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.tensors import pack
 from sardonyx.passes.infer import infer_types
+from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.quantization import scales
 from sardonyx.quantization.base_quantizer import FLOATS, dtype_of
 from sardonyx.quantization.enums import QuantFormat, QuantizationMode, QuantizedValueType, QuantType
@@ -306,7 +307,7 @@ def quantize_onnx_initializer(
         spread = [scales.by_block(each, data.shape[axis], axis, block_size) for each in spread]
     elif axis is not None:
         spread = [scales.by_channel(each, data.ndim, axis) for each in spread]
-    integers = scales.quantized(data, dtype, *spread)
+    integers = scales.quantized(data, dtype, spread[0], spread[1])
     made = type(weight)()
     made.name = quant_weight_name or f"{weight.name}{TENSOR_NAME_QUANT_SUFFIX}"
     made.data_type = dtype.number

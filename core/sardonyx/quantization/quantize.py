@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from sardonyx.model.ir import Model
 from sardonyx.model.serde.writer import LIMIT, save
-from sardonyx.quantization.base_quantizer import LOG, dtype_of
+from sardonyx.quantization.base_quantizer import LOG
 from sardonyx.quantization.calibrate import CalibrationDataReader, create_calibrator
 from sardonyx.quantization.enums import CalibrationMethod, QuantFormat, QuantizationMode, QuantType
 from sardonyx.quantization.network import opset_of
@@ -233,8 +233,8 @@ def quantize_static(
 ) -> None:
     """Quantize weights and activations, whose ranges are found by running the model on samples, and write the model.
 
-    `calibration_data_reader` gives the samples; without one, `calibration_cache_path` names a file with ranges, which is
-    written where it is not there. Lists of operators and nodes say which are quantized (an empty list is all), and
+    `calibration_data_reader` gives the samples; without one, `calibration_cache_path` names a file with ranges, which
+    is written where it is not there. Lists of operators and nodes say which are quantized (an empty list is all), and
     `extra_options` are onnxruntime's. Models older than operator set 10, and types of 16 bits before 21, are lifted.
 
     ValueError says what cannot be asked, NoSuchFile that a file or folder is not there, NotImplementedError what only
@@ -244,7 +244,7 @@ def quantize_static(
     if FLOAT8 in (activation_type, weight_type) and calibrate_method != CalibrationMethod.Distribution:
         raise ValueError("Only Distribution calibration method is supported for float quantization.")
     check_static_quant_arguments(quant_format, activation_type, weight_type)
-    _refuse(options)
+    _refuse(options, activation_type, weight_type)
     kinds = op_types_to_quantize or list({**QLinearOpsRegistry, **QDQRegistry})
     model = _loaded(model_input)
     lifted = for_types(
@@ -328,7 +328,11 @@ def _loaded(given: ModelLike) -> Model:
     return model
 
 
-def _refuse(options: dict[str, Any]) -> None:
+def _refuse(options: dict[str, Any], *types: Any) -> None:
+    if FLOAT8 in types:
+        raise NotImplementedError(
+            "float8e4m3fn is computed by kernels of CUDA alone, which Sardonyx has not; quantize to 8-bit integers"
+        )
     if options.get("SmoothQuant", False):
         raise NotImplementedError("SmoothQuant is not part of sardonyx.quantization yet; leave the option out")
 
@@ -345,8 +349,8 @@ def _cached(cache: Path | None, method: CalibrationMethod) -> TensorsData | None
     ranges = load_tensors_data(cache)
     if ranges.calibration_method != method:
         raise ValueError(
-            f"Calibration cache at {cache} was produced with {ranges.calibration_method}, but quantize_static was called "
-            f"with calibrate_method={method}. Delete the cache or pass a matching calibrate_method."
+            f"Calibration cache at {cache} was produced with {ranges.calibration_method}, but quantize_static was "
+            f"called with calibrate_method={method}. Delete the cache or pass a matching calibrate_method."
         )
     return ranges
 

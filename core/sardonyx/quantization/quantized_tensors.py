@@ -172,13 +172,13 @@ class QuantizedTensors(BaseQuantizer):
         if self.enable_subgraph_quantization and self.parent is not None:
             return bool(self.parent.is_float_tensor(name))
         LOG.warning(
-            f"Failed to infer data type of tensor: {name!r}. Please add data type info for this tensor if your model has "
-            "customized operators."
+            f"Failed to infer data type of tensor: {name!r}. Please add data type info for this tensor if your model "
+            "has customized operators."
         )
         return False
 
     def type_of(self, name: str) -> DType:
-        """The element type of a tensor, or what the option `DefaultTensorType` says; RuntimeError where neither does."""
+        """The type of a tensor, or what the option `DefaultTensorType` says; RuntimeError where neither does."""
         found = self.network.all_types().get(name)
         if found is not None:
             return found
@@ -346,7 +346,7 @@ class QuantizedTensors(BaseQuantizer):
         reduced = first.get("reduce_range", self.reduce_range and reduce_range)
         zero, scale = scales.of_channels(weight, dtype, channels, symmetric, reduced, self.min_real_range, asked)
         spread = [scales.by_channel(each, weight.ndim, channels) for each in (scale, zero)]
-        return self._keep(name, dtype, scales.quantized(weight, dtype, *spread), scale, zero, axis)
+        return self._keep(name, dtype, scales.quantized(weight, dtype, spread[0], spread[1]), scale, zero, axis)
 
     def _weight(self, name: str) -> np.ndarray:
         weight = self.network.initializers[name]
@@ -393,7 +393,7 @@ class QuantizedTensors(BaseQuantizer):
                 self._requantize(weight, held, wider, zeros)
                 weight_scale = wider
         made = self.quantize_bias(bias, input_scale, weight_scale, beta)
-        self.quantized[bias] = Quantized(made.name, made.scale, made.zero, 0 if made.channels else None)
+        self.quantized[bias] = Quantized(made.name, made.scale, made.zero, made.axis)
         return made.name
 
     def _requantize(self, name: str, held: Quantized, scale: np.ndarray, zeros: np.ndarray) -> None:
@@ -405,4 +405,4 @@ class QuantizedTensors(BaseQuantizer):
         self.network.drop(held.scale)
         self.network.drop(held.name)
         self.network.keep(held.scale, np.asarray(scale, weight.dtype.storage).reshape(shape), weight.dtype)
-        self.network.keep(held.name, scales.quantized(weight.array(), self.weight, *spread), self.weight)
+        self.network.keep(held.name, scales.quantized(weight.array(), self.weight, spread[0], spread[1]), self.weight)

@@ -54,7 +54,7 @@ def limits(dtype: DType, reduced: bool = False, symmetric: bool = False) -> tupl
 def scale_and_zero(
     low: Any, high: Any, least: Any, greatest: Any, symmetric: bool = False, min_real_range: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The zero point and the scale by which [least, greatest] stand for [low, high], each an array of the ranges' shape.
+    """The zero points and scales by which [least, greatest] stand for [low, high], arrays of the shape of these.
 
     The range is widened to hold 0 (and, if `symmetric`, to lie around it), and to `min_real_range`. A range of nothing
     has scale 1. The difference is taken in float64, for a range of finite float16 or float32 may be infinite.
@@ -155,7 +155,7 @@ def of_channels(
 def of_blocks(
     weight: np.ndarray, dtype: DType, axis: int, block_size: int, symmetric: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Zero points and scales of blocks along an axis of a matrix, with as many elements along it as there are blocks."""
+    """Zero points and scales of blocks along an axis of a matrix, along which they have an element for each block."""
     if weight.ndim != 2:
         raise NotImplementedError(
             f"blocks are for matrices, and the weight is {list(weight.shape)}: reshape it, or quantize by channels"
@@ -187,8 +187,8 @@ def quantized(
 ) -> np.ndarray:
     """Floats as integers, rounded to even and clipped; scale and zero point broadcast to them."""
     least, greatest = limits(dtype)
-    bottom = least if low is None else max(least, low)
-    top = greatest if high is None else min(greatest, high)
+    bottom: Any = least if low is None else max(int(least), low)
+    top: Any = greatest if high is None else min(int(greatest), high)
     levels = np.asarray((data.astype(np.float32) / scale).round() + zero)
     return np.asarray(np.clip(levels, bottom, top).astype(dtype.storage))
 

@@ -273,5 +273,6 @@ def _problem_of_channels(name: str, asked: list[Override], initializers: Mapping
             return f"The axis of channel {index} of tensor '{name}' is not that of the first channel."
         for pair in (("scale", "zero_point"), ("rmin", "rmax")):
             if pair[0] in first and not all(key in each for key in pair):
-                return f"Per-channel overrides with {' and '.join(pair)} must have them for all channels: '{name}' {index}."
+                told = " and ".join(pair)
+                return f"Per-channel overrides with {told} must have them for all channels: '{name}' lacks {index}."
     return None

@@ -23,12 +23,15 @@ def mat_mul(q: QuantizedTensors, node: Node) -> None:
 
 def conv(q: QuantizedTensors, node: Node) -> None:
     """Conv(x, w, b) -> Add(Mul(Cast(ConvInteger(x', w')), scales), Reshape(b))"""
-    inputs = _both(q.quantize_activation(node, [0]), q.quantize_weight(node, [1], q.reduce_range))
+    weight = names(node.inputs)[1]
+    biased = len(node.inputs) == 3 and node.inputs[2] is not None
+    inputs = None
+    if not biased or weight in q.network.initializers:  # else the rank that the bias is shaped to is not known
+        inputs = _both(q.quantize_activation(node, [0]), q.quantize_weight(node, [1], q.reduce_range))
     if inputs is None:
         keep(q, node)
         return
     output = node.outputs[0].name
-    biased = len(node.inputs) == 3
     scaled = f"{output}quant_scaled_output" if biased else output
     _scaled(q, node, "ConvInteger", inputs, scaled)
     if biased:
@@ -66,8 +69,6 @@ def _scaled(
 def _bias(q: QuantizedTensors, node: Node, scaled: str) -> list[Node]:
     """The bias, shaped so that it broadcasts along channels, and its sum with what was scaled."""
     output, (_, weight, bias) = node.outputs[0].name, names(node.inputs)
-    if weight not in q.network.initializers:
-        raise ValueError(f"{node.label}: its weight '{weight}' is no initializer, so the bias has no shape")
     shape = np.ones(len(q.network.initializers[weight].shape), np.int64)
     shape[1] = -1
     q.network.keep(f"{output}_bias_reshape_shape", shape, dtypes.int64, typed=True)

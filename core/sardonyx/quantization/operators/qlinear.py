@@ -115,13 +115,11 @@ def conv(q: QuantizedTensors, node: Node) -> None:
     else:
         held = q.quantize_weight(node, [1], q.reduce_range)
     both = _both(inputs, held)
-    if both is None or params is None:
+    taken, _, name = [*names(node.inputs), ""][:3]
+    if both is None or params is None or (name and name not in q.network.initializers):
         keep(q, node)
         return
-    bias = []
-    if len(node.inputs) == 3:
-        taken, _, name = names(node.inputs)
-        bias = [q.quantize_bias_static(name, taken, weight)]
+    bias = [q.quantize_bias_static(name, taken, weight)] if name else []
     _replace(q, node, "QLinearConv", both, params, [*both.triples(), *params, *bias], domain="")
 
 
