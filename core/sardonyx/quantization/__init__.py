@@ -18,6 +18,7 @@ from sardonyx.quantization.calibrate import (
     MinMaxCalibrater,
     create_calibrator,
 )
+from sardonyx.quantization.cuda_quantizer import CudaQuantizer
 from sardonyx.quantization.enums import CalibrationMethod, QuantFormat, QuantizationMode, QuantType
 from sardonyx.quantization.qdq_quantizer import QDQQuantizer
 from sardonyx.quantization.quant_utils import write_calibration_table
@@ -35,6 +36,7 @@ __all__ = [
     "CalibraterBase",
     "CalibrationDataReader",
     "CalibrationMethod",
+    "CudaQuantizer",
     "DynamicQuantConfig",
     "MinMaxCalibrater",
     "QDQQuantizer",

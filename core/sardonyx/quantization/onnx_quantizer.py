@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from sardonyx.model.ir import Node
 from sardonyx.quantization.base_quantizer import LOG
+from sardonyx.quantization.enums import QuantizationMode
 from sardonyx.quantization.network import MICROSOFT, Network
 from sardonyx.quantization.operators.kept import keep
 from sardonyx.quantization.quantized_tensors import QuantizedTensors
 from sardonyx.quantization.registry import find_operator
+
+__all__ = ["ONNXQuantizer", "QuantizationMode"]
 
 
 class ONNXQuantizer(QuantizedTensors):

@@ -279,6 +279,8 @@ class QDQQuantizer(QDQMarks):
                     )
             assert weight is not None
             assert taken is not None
+            if weight.ndim > 1:  # blocks have no one scale for an output, so the bias stays in floats
+                continue
             made = self.quantize_bias(name, taken, weight, info.beta)
             self._done[name] = Done(Pair(made.scale, made.zero))
             self.network.drop(name)

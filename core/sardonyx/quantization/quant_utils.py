@@ -280,6 +280,13 @@ def attribute_to_kwarg(attribute: Any) -> dict[str, Any]:
     return {attribute.name: getattr(attribute, _FIELDS[attribute.type])}
 
 
+def get_mul_node(inputs: Sequence[str], output: str, name: str) -> Any:
+    """A NodeProto of Mul."""
+    from onnx import helper
+
+    return helper.make_node("Mul", inputs, [output], name)
+
+
 def tensor_proto_to_array(initializer: Any) -> np.ndarray:
     """The elements of a TensorProto of float32 or float16; ValueError for others."""
     from onnx import numpy_helper

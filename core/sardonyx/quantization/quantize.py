@@ -308,11 +308,10 @@ def quantize_dynamic(
 
 def quantize(model_input: ModelLike, model_output: str | os.PathLike[str], quant_config: QuantConfig) -> None:
     """Quantize a model as a StaticQuantConfig or a DynamicQuantConfig says, and write it."""
-    told: dict[str, Any] = dict(vars(quant_config))
     if isinstance(quant_config, StaticQuantConfig):
-        quantize_static(model_input, model_output, **told)
+        quantize_static(model_input, model_output, **vars(quant_config))
     elif isinstance(quant_config, DynamicQuantConfig):
-        told.pop("activation_type")
+        told = {name: value for name, value in vars(quant_config).items() if name != "activation_type"}
         quantize_dynamic(model_input, model_output, **told)
     else:
         raise TypeError(
