@@ -36,7 +36,9 @@ def test_the_bundle_runs_like_the_model(tmp_path: Path, capsys: pytest.CaptureFi
     np.testing.assert_array_equal(answers["compressed"], answers["plain"])
 
 
-@pytest.mark.parametrize(("kind", "share", "error"), [("float16", 0.62, 1e-3), ("int8", 0.42, 2e-2)])
+@pytest.mark.parametrize(
+    ("kind", "share", "error"), [("float16", 0.62, 1e-3), ("int8", 0.42, 2e-2), ("int4", 0.4, 5e-2)]
+)
 def test_weights_in_fewer_bits(
     kind: str, share: float, error: float, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

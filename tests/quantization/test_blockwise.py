@@ -8,7 +8,7 @@ import pytest
 from onnxruntime.capi import _pybind_state as native
 
 from sardonyx.model.serde.tensors import pack
-from sardonyx.quantization.blockwise import PORTION, pack_columns, quantize_blocks
+from sardonyx.passes.blockwise import PORTION, pack_columns, quantize_blocks
 from sardonyx.quantization.groupwise import k_quant, round_to_nearest
 from sardonyx.quantization.table import quantize_table
 from tests.quantization.weights import filled

@@ -13,8 +13,10 @@ import pytest
 
 from sardonyx import InferenceSession
 from sardonyx.common.convert import inward
-from sardonyx.common.dtypes import of
+from sardonyx.common.dtypes import by_name, float32, of
 from sardonyx.errors import NotImplemented
+from sardonyx.model.serde.reader import read
+from sardonyx.plans.bundle import Bundle
 from tests.engine.graphs import model
 from tests.engine.loops import DECLARED, form
 from tests.models import SHORT, assert_close, inputs, path, reference
@@ -132,3 +134,26 @@ def test_weights_in_fewer_bits(chromium: Chromium, target: str, kind: str, error
         assert 0 < np.abs(page - wanted).max() < error
     if target == "wasm":
         np.testing.assert_array_equal(found, InferenceSession(case.bundle).run(None, case.feeds))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["wasm", pytest.param("webgpu", marks=pytest.mark.nightly)])
+def test_weights_of_4_bits(chromium: Chromium, target: str) -> None:
+    """A text encoder, whose table and products are in 4 bits: a page gives what Python gives, near to the model."""
+    id = "minilm-l3"
+    feeds, wanted = inputs(id), reference(id)
+    case = Case(bundled(path(id), feeds, [target], compress=True, weights="int4"), feeds)
+    stored = Bundle(case.bundle).manifest["weights"].values()
+    size = sum(by_name(dtype).itemsize * np.prod(shape, dtype=int) for dtype, shape in stored)
+    whole = sum(
+        value.constant.size * 4
+        for value in read(path(id)).graph.initializers
+        if value.constant is not None and value.dtype is float32
+    )
+    assert size < 0.15 * whole
+    (found,) = run(chromium, [case], target)
+    assert not isinstance(found, str), found
+    own = InferenceSession(case.bundle, providers=[TARGETS[target]]).run(None, feeds)
+    for page, here, exact in zip(found, own, wanted, strict=True):
+        np.testing.assert_allclose(page, here, rtol=0, atol=0 if target == "wasm" else 1e-4)
+        assert (page * exact).sum() > 0.96 * np.linalg.norm(page) * np.linalg.norm(exact)

@@ -55,8 +55,8 @@ def bundle_of(
     or an expression of other names, `P + S`. A dimension without a name is `x.shape[1]`.
 
     It is for a network if it is to be compressed, else to be mapped. Large weights of float32 are stored as `weights`
-    says, `float16` or `int8` being smaller and less exact. `caches`, inputs with the outputs that add to them, stay on
-    the device.
+    says: `float16`, `int8` and `int4` are ever smaller and less exact. `caches`, inputs with the outputs that add to
+    them, stay on the device.
     Raises NotImplemented naming the nodes that cannot be bundled, and InvalidArgument for what makes no sense.
     """
     with paused():

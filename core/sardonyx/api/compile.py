@@ -26,8 +26,8 @@ def compile(
 
     `sizes` are those of named dimensions: a number, `"?16"` for what is open and typically 16, or `"P + S"`. `shapes`
     are those of inputs, or typical values, or several sets of such; what neither tells stays open, with plans for 0, 1
-    and more. Large weights are stored as `weights` says, "float32", "float16" or "int8". What is not compressed is
-    larger, and Python maps it. `caches` are inputs with the outputs that add to them; the bundle is then for
+    and more. Large weights are stored as `weights` says, "float32", "float16", "int8" or "int4". What is not compressed
+    is larger, and Python maps it. `caches` are inputs with the outputs that add to them; the bundle is then for
     `InferenceSession.caches` alone.
 
     Raises InvalidArgument for what makes no sense, NotImplemented for nodes that cannot be part of a bundle.

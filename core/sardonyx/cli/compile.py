@@ -13,8 +13,9 @@ level pad); without resize the model's own size counts. mean and std are as for 
 Pixels are RGBA, the last being ignored, or RGB with pixels=rgb; order=bgr is for models that want blue first.
 
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
-thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears: how far
-the outputs are from the model's is told, for random inputs.
+thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears; int4, with a
+scale for 32 elements, to a seventh and a tenth: products by matrices and tables of rows alone, others being int8, for
+language models of hundreds of millions of weights. How far the outputs are from the model's is told, for random inputs.
 
 --caches has keys and values of a decoder, inputs such as past_key_values.0.key with outputs such as present.0.key, stay
 on the device from token to token: InferenceSession.caches, and session.caches in a page, run the bundle then.
@@ -65,8 +66,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--weights",
         default="float32",
-        choices=["float32", "float16", "int8"],
-        help="store large weights in half or a quarter of the bytes, which changes results a little (float32)",
+        choices=["float32", "float16", "int8", "int4"],
+        help="store large weights in half, a quarter or a seventh of the bytes, which changes results (float32)",
     )
     parser.add_argument("--caches", action="store_true", help="keep keys and values of a decoder on the device")
     parser.add_argument(

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+PORTION = 1 << 18
+"""Elements that `k_quant` takes at once: it has a dozen arrays of their size."""
 STEPS = 20
 """Scales that `k_quant` tries for each group."""
 STEP = 0.1
@@ -41,6 +43,13 @@ def k_quant(groups: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.n
     For integers q of each trial, sum(w * (scale * q + least - x)**2) is minimized in closed form, with
     w = |x| + the root of the group's mean square (`make_qkx2_quants` of llama.cpp).
     """
+    step = max(1, PORTION // groups.shape[1])
+    parts = [_k_quant(groups[start : start + step], bits) for start in range(0, len(groups), step)]
+    integers, scales, zero_points = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    return integers, scales, zero_points
+
+
+def _k_quant(groups: np.ndarray, bits: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     x = groups.astype(np.float32)
     largest = (1 << bits) - 1
     weights = np.sqrt(_sum(x**2) / x.shape[1]) + np.abs(x)

@@ -19,7 +19,7 @@ from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model, Node
 from sardonyx.quantization.enums import QuantFormat
 from sardonyx.quantization.newer import raise_operator_set
-from sardonyx.quantization.onnx_model import ONNXModel
+from sardonyx.quantization.quantized_model import QuantizedModel
 from sardonyx.quantization.weight_only import MICROSOFT, Scope, WeightRewriter
 from sardonyx.quantization.weight_only_config import (
     WIDTHS,
@@ -58,8 +58,8 @@ class MatMulNBitsQuantizer:
     DequantizeLinear with 4 bits before the MatMul, QOperator has MatMulNBits and GatherBlockQuantized. `algo_config`
     says all of this in their place, and may name another method.
 
-    `process` does it; then `model` is an ONNXModel, which `save_model_to_file` writes. InvalidArgument where an option
-    fits no node.
+    `process` does it; then `model` is an ONNXModel, whose `model` is a ModelProto, and whose `save_model_to_file` does
+    without one. InvalidArgument where an option fits no node.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class MatMulNBitsQuantizer:
         chosen = config.bits if isinstance(config, DefaultWeightOnlyQuantConfig) else bits
         if chosen not in WIDTHS:
             raise InvalidArgument(f"bits={chosen}: weights may have 2, 4 or 8")
-        self.model = ONNXModel(model)
+        self.model = QuantizedModel(model)
 
     def process(self) -> None:
         """Replace the nodes, in subgraphs too, and drop the initializers that nothing uses any more."""

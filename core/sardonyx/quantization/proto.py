@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 from typing import Any
 
@@ -33,17 +32,14 @@ def as_model(given: Any) -> Model:
 
 
 def as_proto(model: Model) -> Any:
-    """The model as the package `onnx` has it."""
-    return proto_class("ModelProto").FromString(write(model))
+    """The model as the package `onnx` has it; ImportError says how to install that."""
+    try:
+        from onnx import ModelProto
+    except ImportError:
+        raise ImportError(f"a ModelProto is asked for, and {missing('onnx')}") from None
+    return ModelProto.FromString(write(model))
 
 
 def like(given: Any, model: Model) -> Any:
     """A model as a ModelProto, of the class of what was given where that is one."""
     return type(given).FromString(write(model)) if is_proto(given) else as_proto(model)
-
-
-def proto_class(name: str) -> Any:
-    """A class of the package `onnx`; ImportError says how to install it."""
-    if importlib.util.find_spec("onnx") is None:
-        raise ImportError(f"a {name} is asked for, and {missing('onnx')}")
-    return getattr(importlib.import_module("onnx"), name)

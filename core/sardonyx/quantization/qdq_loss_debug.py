@@ -26,6 +26,7 @@ from sardonyx.model.serde.writer import save
 from sardonyx.passes.levels import GraphOptimizationLevel
 from sardonyx.quantization.inferred import inferred_types
 from sardonyx.quantization.proto import as_model
+from sardonyx.quantization.quant_utils import DEQUANT_OUTPUT_SUFFIX, QUANT_INPUT_SUFFIX, TENSOR_NAME_QUANT_SUFFIX
 from sardonyx.quantization.weight_only import as_float, constant
 
 Path: TypeAlias = str | os.PathLike[str]
@@ -34,9 +35,8 @@ ErrorFunction: TypeAlias = Callable[[Any, Any], float]
 WATCHED = (dtypes.float32, dtypes.float16)
 SAVED = "_ReshapedSavedOutput"
 """What the name of an output that shows a tensor ends in."""
-BEFORE = "_QuantizeLinear_Input"
-AFTER = ("_DequantizeLinear_Output", "_DequantizeLinear_Output_1")
-QUANTIZED = "_quantized"
+BEFORE, QUANTIZED = QUANT_INPUT_SUFFIX, TENSOR_NAME_QUANT_SUFFIX
+AFTER = (DEQUANT_OUTPUT_SUFFIX, f"{DEQUANT_OUTPUT_SUFFIX}_1")
 """What quantizers add to the names of tensors: before and after rounding, and of integers."""
 
 

@@ -15,7 +15,7 @@ from sardonyx.common.dtypes import DType
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Graph, Node, Tensor, TensorType, Value
 from sardonyx.model.ir.build import node as new_node
-from sardonyx.quantization.blockwise import pack_columns, quantize_blocks
+from sardonyx.passes.blockwise import pack_columns, quantize_blocks
 from sardonyx.quantization.enums import QuantFormat
 from sardonyx.quantization.groupwise import k_quant, round_to_nearest
 from sardonyx.quantization.leading_ones import restore_shape

@@ -98,7 +98,7 @@ def _axis(values: Sequence[float]) -> list[float]:
     """Round values from below the least to above the largest, three to six of them.
 
     >>> _axis([0.913, 0.998]), _axis([5.0, 5.0])
-    ([0.9, 0.95, 1.0], [4.0, 5.0, 6.0])
+    ([0.9, 0.95, 1.0], [4.5, 5.0, 5.5])
     """
     low, high = min(values, default=0.0), max(values, default=1.0)
     if low == high:

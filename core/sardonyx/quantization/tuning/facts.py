@@ -192,7 +192,8 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
         lost = f" Most is lost at {', '.join(losses)}." if losses else ""
         yield f"The results differ from the model's: {said}.{lost} A budget keeps such nodes in float"
     for row in measurement.slower(told["providers"]):
-        yield f"The result is slower than the model on {provider_title(row['provider'])}: {row['ratio']:.2f} times its time"
+        where = provider_title(row["provider"])
+        yield f"The result is slower than the model on {where}: {row['ratio']:.2f} times its time"
     if told["result"] and told["result"]["bytes"] >= told["model"]["bytes"]:
         yield "The result is no smaller than the model"
     for each in told["corrections"]:

@@ -308,10 +308,11 @@ class _Run:
         found = measurement.slower(self.rows[:1])
         if found and self.budgets:
             self._publish(self.best, "slower")
+            where, ratio = provider_title(found[0]["provider"]), found[0]["ratio"]
             return "slower", (
-                f"the result takes {found[0]['ratio']:.2f} times as long as the model on {provider_title(found[0]['provider'])}; it is "
-                f"{self.written}. Stay with the model here, quantize products alone (operators Conv, MatMul, Gemm), or "
-                "leave out the budget to have the smaller file"
+                f"the result takes {ratio:.2f} times as long as the model on {where}; it is {self.written}. Stay with "
+                "the model here, quantize products alone (operators Conv, MatMul, Gemm), or leave out the budget to "
+                "have the smaller file"
             )
         return "ok", ""
 
