@@ -117,6 +117,21 @@ def test_a_budget_keeps_what_it_has_to(budget: str, tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "small.onnx"]
 
 
+@pytest.mark.parametrize(("kind", "decibel"), [("dynamic", 20), ("int4", 20), ("fp16", 67)])
+def test_each_kind_is_searched(kind: str, decibel: float, tmp_path: Path) -> None:
+    """The second product is the more sensitive one, whatever it is rounded to but float16."""
+    model = outlier(tmp_path / "m.onnx")
+    assert run(model, Scheme(kind, block_size=16)).facts["score"]["snr"] < decibel
+    outcome = run(model, Scheme(kind, block_size=16), budgets=[f"snr>={decibel}"])
+    assert outcome.refused == ""
+    kept = [each["node"] for each in outcome.facts["kept"]]
+    assert kept == ["second"] if kind != "fp16" else set(kept) < {"first", "bias", "relu", "scale", "second"}
+    expected, found = outputs(model, HELD), outputs(outcome.path, HELD)
+    assert decibels(list(zip(expected, found, strict=True))) > decibel - 3
+    noises = {layer["node"]: layer["alone"] for layer in outcome.facts["layers"]}
+    assert kind == "fp16" or noises["second"] < noises["first"]
+
+
 def test_the_front_is_what_nothing_beats(tmp_path: Path) -> None:
     variants = run(outlier(tmp_path / "m.onnx"), budgets=["snr>=25"]).facts["variants"]
     assert len(variants) > 3
