@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 from sardonyx.errors import InvalidArgument
 from sardonyx.quantization import tuning
@@ -126,8 +127,9 @@ def test_each_kind_is_searched(kind: str, decibel: float, tmp_path: Path) -> Non
     assert outcome.refused == ""
     kept = [each["node"] for each in outcome.facts["kept"]]
     assert kept == ["second"] if kind != "fp16" else set(kept) < {"first", "bias", "relu", "scale", "second"}
-    expected, found = outputs(model, HELD), outputs(outcome.path, HELD)
-    assert decibels(list(zip(expected, found, strict=True))) > decibel - 3
+    reference = ReferenceEvaluator(str(outcome.path)) if kind == "dynamic" else None  # onnxruntime's products saturate
+    found = [reference.run(None, each)[0] for each in HELD] if reference else outputs(outcome.path, HELD)
+    assert decibels(list(zip(outputs(model, HELD), found, strict=True))) > decibel - 3
     noises = {layer["node"]: layer["alone"] for layer in outcome.facts["layers"]}
     assert kind == "fp16" or noises["second"] < noises["first"]
 
