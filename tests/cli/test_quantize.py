@@ -272,10 +272,12 @@ def test_bad_data(classifier: Path, scores: Path, tmp_path: Path, capsys: pytest
     )
 
 
-def test_rich_and_jinja2_are_optional(
-    scores: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+@pytest.mark.parametrize("kind", ["--int8", "--int4", "--fp16", "--dynamic"])
+def test_numpy_is_enough(
+    kind: str, scores: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    without(monkeypatch, "rich", "jinja2", "onnx", "ml_dtypes")
-    assert main(["quantize", str(scores), *QUICK, "--report", str(tmp_path / "r.json")]) == 0
+    without(monkeypatch, "rich", "jinja2", "onnx", "ml_dtypes", "onnxruntime")
+    assert main(["quantize", str(scores), *QUICK, kind, "--report", str(tmp_path / "r.json")]) == 0
     capsys.readouterr()
-    assert "jinja2 is not installed; pip install jinja2" in refused(capsys, scores, "--report", tmp_path / "r.html")
+    told = refused(capsys, scores, kind, "--report", tmp_path / "r.html")
+    assert told == "sardonyx: a report as HTML: jinja2 is not installed; pip install jinja2 llguidance\n"

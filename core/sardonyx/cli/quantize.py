@@ -116,7 +116,7 @@ def collect(args: argparse.Namespace) -> Outcome:
     from sardonyx.providers.registry import CPU
     from sardonyx.quantization.tuning import Scheme, report, tune
     from sardonyx.quantization.tuning.budget import budget
-    from sardonyx.quantization.tuning.page import SUFFIXES
+    from sardonyx.quantization.tuning.page import SUFFIXES, templates
 
     kind = args.kind
     if args.dynamic and kind != "int8":
@@ -136,6 +136,8 @@ def collect(args: argparse.Namespace) -> Outcome:
         if path.suffix.lower() not in SUFFIXES:
             raise InvalidArgument(f"--report {path}: name a file that ends in {' or '.join(SUFFIXES)}")
         refuse_unwritable("--report", path)
+        if path.suffix.lower() == ".html":
+            templates()
     providers = chosen(args.provider)
     if providers is None:
         providers = [CPU, *(each.name for each in states() if not each.problem and not each.software)]

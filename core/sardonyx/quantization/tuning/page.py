@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from sardonyx.common import extras
@@ -33,12 +34,18 @@ def report(facts: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
         file.write(text.encode())
 
 
-def page(facts: Mapping[str, Any]) -> str:
-    """The report as HTML."""
+def templates() -> ModuleType:
+    """The package that draws pages; Fail says how to install it."""
     try:
         import jinja2
     except ImportError:
         raise Fail(f"a report as HTML: {extras.missing('jinja2')}") from None
+    return jinja2
+
+
+def page(facts: Mapping[str, Any]) -> str:
+    """The report as HTML."""
+    jinja2 = templates()
     environment = jinja2.Environment(
         autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined
     )
@@ -56,7 +63,7 @@ def page(facts: Mapping[str, Any]) -> str:
     score = facts["score"] or {}
     asked = [budget(text) for text in facts["options"]["budgets"]]
     metric = next((name for name in [*(each.metric for each in asked), *METRICS] if score.get(name) is not None), None)
-    return template.render(
+    text: str = template.render(
         facts=facts,
         worst=sorted(measured, key=lambda layer: layer["snr"])[:WORST],
         layers=chart.layer_chart(facts["layers"]),
@@ -65,6 +72,7 @@ def page(facts: Mapping[str, Any]) -> str:
         fronts=_fronts(facts, metric, [each.least for each in asked if each.metric == metric]) if metric else [],
         prefix=_prefix([layer["node"] for layer in facts["layers"]]),
     )
+    return text
 
 
 def _prefix(names: Sequence[str]) -> str:
