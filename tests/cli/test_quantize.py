@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import onnx
 import pytest
@@ -18,6 +19,7 @@ from sardonyx.cli.normalization import Normalization
 from sardonyx.model.serde.reader import read
 from sardonyx.quantization.tuning import measurement
 from tests.quantization.tuning.networks import outlier
+from tests.quantization.tuning.test_tune import SCHEMA
 
 from .conftest import without
 
@@ -76,6 +78,7 @@ def album(tmp_path: Path) -> Path:
 def quantized(capsys: pytest.CaptureFixture[str], *arguments: object, code: int = 0) -> dict[str, Any]:
     assert main(["quantize", *map(str, arguments), *QUICK, "--json"]) == code
     data: dict[str, Any] = json.loads(capsys.readouterr().out)
+    jsonschema.validate(data, SCHEMA)
     return data
 
 
