@@ -27,7 +27,7 @@ THEIRS_FAILS = {
     ("attention", *(each for each in STATIC if each.startswith("qop"))): "what is quantized has no range",
 }
 """A model and option sets with which onnxruntime's tool fails, or makes a model that is wrong."""
-OFTEN = ("qdq u8s8", "qdq pairs", "qdq of 4 bits", "qop channels", "qop forced", "dynamic channels")
+OFTEN = ("qdq u8s8", "qop channels", "qop forced", "dynamic channels")
 """Option sets that are tried in each run of the tests; the others wait for the night."""
 CASES = [
     pytest.param(model, options, marks=() if options in OFTEN else pytest.mark.nightly)

@@ -245,6 +245,30 @@ def test_operators_without_float16_keep_float32() -> None:
     _near(found, model, {"x": filled((3, 8), np.float16, 1)}, 2e-2)
 
 
+def test_sums_of_integers_are_scaled_in_float32() -> None:
+    """As dynamic quantizing writes them; they are beyond 65504 here."""
+    nodes = [
+        Node("Relu", ["x"], ["r"], name="relu"),
+        Node("DynamicQuantizeLinear", ["r"], ["q", "s", "z"], name="dynamic"),
+        Node("MatMulInteger", ["q", "w", "z"], ["i"], name="sums"),
+        Node("Cast", ["i"], ["f"], name="cast", to=FLOAT),
+        Node("Mul", ["s", "scale"], ["t"], name="scales"),
+        Node("Mul", ["f", "t"], ["h"], name="scaled"),
+        Node("Add", ["h", "b"], ["y"], name="bias"),
+    ]
+    rng = np.random.default_rng(0)
+    weights = {
+        "w": rng.integers(30, 63, (64, 4)).astype(np.int8),  # products by more saturate in onnxruntime on x86
+        "scale": np.array(0.01, np.float32),
+        "b": filled((4,)),
+    }
+    model = model_of(nodes, {"x": (FLOAT, ["n", 64])}, weights, {"y": (FLOAT, None)})
+    found = convert_float_to_float16(model)
+    _near(found, model, {"x": np.abs(filled((3, 64), np.float16, 1)) + 1}, 1e-2)
+    casts = [node for node in found.graph.node if node.op_type == "Cast" and node.name == "cast"]
+    assert casts[0].attribute[0].i == FLOAT
+
+
 def test_functions_of_the_model() -> None:
     function = helper.make_function(
         "own",

@@ -213,7 +213,7 @@ def test_what_there_is_none_of() -> None:
         ours.CudaQuantizer()
     with pytest.raises(ValueError, match="QuantType has no 'QInt3'; it has QInt8"):
         TYPES.from_string("QInt3")
-    with pytest.raises(TypeError, match="StaticQuantConfig or a DynamicQuantConfig, not dict"):
+    with pytest.raises(TypeError, match="or a WeightOnlyQuantConfig, not dict"):
         ours.quantize("x.onnx", "y.onnx", {})  # type: ignore[arg-type]
     assert [each.tensor_type for each in TYPES] == [each.tensor_type for each in theirs.QuantType]
     assert {each.name: each.value for each in TYPES} == {each.name: each.value for each in theirs.QuantType}
@@ -382,3 +382,16 @@ def test_subgraphs_are_quantized_as_theirs(tmp_path: Path) -> None:
         assert nodes[0] == nodes[1]  # in another order: theirs does not heed what a subgraph takes from around it
         feeds = {"x": samples(onnx.load(path))[0]["x"], "c": np.array(True)}
         np.testing.assert_allclose(outputs(mine, feeds)[0], outputs(its, feeds)[0], atol=1e-5)
+
+
+def test_weights_alone(tmp_path: Path) -> None:
+    from sardonyx.quantization.weight_only_config import DefaultWeightOnlyQuantConfig
+
+    b = Builder(2, 32)
+    b.node("MatMul", ["x", b.constant("w", 32, 16)], "y")
+    path, mine = tmp_path / "model.onnx", tmp_path / "y.onnx"
+    onnx.save(b.model("y"), path)
+    ours.quantize(path, mine, DefaultWeightOnlyQuantConfig(block_size=16))
+    assert [each.op_type for each in onnx.load(mine).graph.node] == ["MatMulNBits"]
+    feeds = samples(onnx.load(path))[0]
+    np.testing.assert_allclose(outputs(mine, feeds)[0], outputs(path, feeds)[0], atol=1.0)

@@ -30,6 +30,7 @@ from sardonyx.quantization.quantize import (
     quantize_dynamic,
     quantize_static,
 )
+from sardonyx.quantization.shape_inference import quant_pre_process
 from sardonyx.quantization.tensors_data import TensorData, TensorsData, load_tensors_data, save_tensors_data
 
 __all__ = [
@@ -49,6 +50,7 @@ __all__ = [
     "create_calibrator",
     "get_qdq_config",
     "load_tensors_data",
+    "quant_pre_process",
     "quantize",
     "quantize_dynamic",
     "quantize_static",

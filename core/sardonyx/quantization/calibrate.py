@@ -74,8 +74,8 @@ class CalibrationDataReader(metaclass=abc.ABCMeta):
     ...     def get_next(self):
     ...         self.left -= 1
     ...         return {"x": np.zeros(3, np.float32)} if self.left >= 0 else None
-    >>> len(list(Noise(2)))
-    2
+    >>> [sample["x"].shape for sample in Noise(2)]
+    [(3,), (3,)]
     """
 
     @classmethod
@@ -127,7 +127,8 @@ class CalibraterBase:
         self.symmetric = symmetric
         self.use_external_data_format = use_external_data_format
         self.per_channel = per_channel
-        self.infer_session: InferenceSession | None = None
+        self._runs = False
+        self._made: InferenceSession | None = None
         self.execution_providers: list[Any] = ["CPUExecutionProvider"]
         self.tensors = self._chosen()
         """The tensors that are watched, in the order of the nodes."""
@@ -147,12 +148,19 @@ class CalibraterBase:
         self.create_inference_session()
 
     def create_inference_session(self) -> None:
-        """Make the session that runs the model, which `augment_graph` has written."""
-        options = SessionOptions()
-        options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
-        self.infer_session = InferenceSession(
-            self.augmented_model_path, sess_options=options, providers=self.execution_providers
-        )
+        """Have a session run the model, which `augment_graph` has written; it is made when it is needed."""
+        self._runs, self._made = True, None
+
+    @property
+    def infer_session(self) -> InferenceSession | None:
+        """The session that runs the model; None before `create_inference_session`."""
+        if self._runs and self._made is None:
+            options = SessionOptions()
+            options.graph_optimization_level = GraphOptimizationLevel.ORT_DISABLE_ALL
+            self._made = InferenceSession(
+                self.augmented_model_path, sess_options=options, providers=self.execution_providers
+            )
+        return self._made
 
     def select_tensors_to_calibrate(self, model: Any) -> tuple[set[str], dict[str, Any]]:
         """The tensors of a ModelProto that would be watched, and the ValueInfoProtos of its tensors."""
@@ -185,9 +193,10 @@ class CalibraterBase:
         gc.collect()  # graphs refer in circles, and the first one holds what was mapped of its file
 
     def _session(self) -> InferenceSession:
-        if self.infer_session is None:
+        session = self.infer_session
+        if session is None:
             raise ValueError("no session is there yet: call augment_graph() and create_inference_session() first")
-        return self.infer_session
+        return session
 
 
 class MinMaxCalibrater(CalibraterBase):

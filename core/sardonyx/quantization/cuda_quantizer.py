@@ -10,6 +10,5 @@ class CudaQuantizer:
 
     def __init__(self, *arguments: Any, **options: Any) -> NoReturn:
         raise NotImplementedError(
-            "CudaQuantizer packs weights for kernels of CUDA, which Sardonyx has not; MatMulNBits takes weights of 4 and 8 "
-            "bits as they are"
+            "CudaQuantizer packs weights for kernels of CUDA, which Sardonyx has not; use quantize_static"
         )

@@ -38,6 +38,7 @@ FLOAT_ONLY = frozenset(
     }
 )
 """Operators that have no form for float16."""
+SUMS = frozenset({"MatMulInteger", "ConvInteger"})
 SCALED = frozenset({"QuantizeLinear", "DequantizeLinear"})
 SCALED_SINCE = 19
 """The operator set from which on their scales may be float16."""
@@ -143,6 +144,8 @@ class _Conversion:
                 self.make(value, self.result(node, place, inside))
 
     def is_wide(self, node: Node) -> bool:
+        if _is_sum(node) or (node.op_type == "Mul" and any(_is_sum(maker) for maker in _makers(node))):
+            return True
         return node.op_type in self.choices.operators or (bool(node.name) and node.name in self.choices.names)
 
     def blocked(self, wide: bool) -> DType:
@@ -270,6 +273,15 @@ class _Conversion:
             self.narrow(tensor, dtype, node.label) if tensor.dtype is dtypes.float32 else tensor for tensor in tensors
         ]
         return found if item.kind == "tensors" else found[0]
+
+
+def _is_sum(node: Node) -> bool:
+    """Whether a node makes floats of sums of integers, which are beyond float16 until they are scaled."""
+    return node.op_type == "Cast" and any(maker.op_type in SUMS for maker in _makers(node))
+
+
+def _makers(node: Node) -> list[Node]:
+    return [value.producer for value in node.inputs if value is not None and value.producer is not None]
 
 
 def _holds_floats(kind: ValueType | None) -> bool:

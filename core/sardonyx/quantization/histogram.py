@@ -32,7 +32,8 @@ class Extent:
     def of(cls, array: np.ndarray) -> Extent:
         """The extent of an array; of an empty one nothing but zeros."""
         if not array.size:
-            return cls(*[np.zeros((), array.dtype)[()]] * 4, 0)
+            nothing = np.zeros((), array.dtype)[()]
+            return cls(nothing, nothing, nothing, nothing, 0)
         sizes = np.abs(array)
         low, high = np.fmin.reduce(array, axis=None), np.fmax.reduce(array, axis=None)
         return cls(low, high, sizes.min(), sizes.max(), array.size)

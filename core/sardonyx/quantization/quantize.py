@@ -15,6 +15,7 @@ from sardonyx.model.serde.writer import LIMIT, save
 from sardonyx.quantization.base_quantizer import LOG
 from sardonyx.quantization.calibrate import CalibrationDataReader, create_calibrator
 from sardonyx.quantization.enums import CalibrationMethod, QuantFormat, QuantizationMode, QuantType
+from sardonyx.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 from sardonyx.quantization.network import opset_of
 from sardonyx.quantization.onnx_quantizer import ONNXQuantizer
 from sardonyx.quantization.opset import for_types
@@ -23,6 +24,7 @@ from sardonyx.quantization.qdq_quantizer import QDQQuantizer
 from sardonyx.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
 from sardonyx.quantization.tensor_quant_overrides import TensorQuantOverridesHelper
 from sardonyx.quantization.tensors_data import TensorsData, load_tensors_data, save_tensors_data
+from sardonyx.quantization.weight_only_config import WeightOnlyQuantConfig
 
 ModelLike: TypeAlias = Any
 """A path, or a ModelProto; bytes and a `sardonyx.model.ir.Model` are taken, too."""
@@ -191,7 +193,7 @@ def get_qdq_config(
         nodes_to_exclude=list(excluded),
         per_channel=per_channel,
         reduce_range=reduce_range,
-        use_external_data_format=_is_beside(model_input),
+        use_external_data_format=has_data_beside(model_input),
         calibration_providers=calibration_providers,
         extra_options=options | (extra_options or {}),
     )
@@ -306,17 +308,24 @@ def quantize_dynamic(
     quantizer.network.save(model_output, use_external_data_format)
 
 
-def quantize(model_input: ModelLike, model_output: str | os.PathLike[str], quant_config: QuantConfig) -> None:
-    """Quantize a model as a StaticQuantConfig or a DynamicQuantConfig says, and write it."""
+def quantize(
+    model_input: ModelLike,
+    model_output: str | os.PathLike[str],
+    quant_config: QuantConfig | WeightOnlyQuantConfig,
+) -> None:
+    """Quantize a model as a configuration says, static, dynamic or of weights alone, and write it."""
     if isinstance(quant_config, StaticQuantConfig):
         quantize_static(model_input, model_output, **vars(quant_config))
     elif isinstance(quant_config, DynamicQuantConfig):
         told = {name: value for name, value in vars(quant_config).items() if name != "activation_type"}
         quantize_dynamic(model_input, model_output, **told)
+    elif isinstance(quant_config, WeightOnlyQuantConfig):
+        quantizer = MatMulNBitsQuantizer(model_input, algo_config=quant_config)
+        quantizer.process()
+        quantizer.model.save_model_to_file(model_output, True)
     else:
-        raise TypeError(
-            f"a configuration is a StaticQuantConfig or a DynamicQuantConfig, not {type(quant_config).__name__}"
-        )
+        kinds = "StaticQuantConfig, a DynamicQuantConfig or a WeightOnlyQuantConfig"
+        raise TypeError(f"a configuration is a {kinds}, not {type(quant_config).__name__}")
 
 
 def _loaded(given: ModelLike) -> Model:
@@ -391,7 +400,7 @@ def _calibrated(
         return calibrator.compute_data()
 
 
-def _is_beside(given: ModelLike) -> bool:
+def has_data_beside(given: ModelLike) -> bool:
     """Whether a model has tensors in files beside it, or is too large to be without."""
     model = as_model(given)
     sizes = [

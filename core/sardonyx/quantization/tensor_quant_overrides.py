@@ -238,7 +238,8 @@ def _problem_of_tensor(name: str, asked: Override, constant: bool, activation: A
         return f"'convert' options (tensor '{name}') must specify a 'quant_type'"
     if "reduce_range" in convert:
         return f"Option 'reduce_range' is only supported for initializers, not for activation {name}"
-    if convert["quant_type"] == asked.get("quant_type", activation):
+    same = convert["quant_type"] == asked.get("quant_type", activation)
+    if same and convert.get("symmetric") == asked.get("symmetric"):
         return f"'convert' quant_type must differ from original quant_type (tensor '{name}')"
     return _problem_of_pair(name, convert)
 

@@ -1,0 +1,1 @@
+"""What execution providers of onnxruntime ask of quantized models."""
