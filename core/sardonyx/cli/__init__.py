@@ -48,6 +48,7 @@ BUILT_IN = {
     "bench": "time a model on several providers, and against onnxruntime",
     "verify": "compare each node of a model with float64",
     "optimize": "write the optimized model",
+    "quantize": "make a model smaller, measure what that costs, and keep within a budget",
     "compile": "compile a model for pages: one file that runs without Python",
     "web": "put what web pages need into a folder: the page runtime, and Pyodide with this package",
     "info": "show versions, execution providers and devices of this machine",
@@ -62,6 +63,7 @@ examples:
   sardonyx bench model.onnx --provider wasm --against onnxruntime
   sardonyx verify model.onnx --provider webgpu
   sardonyx optimize model.onnx --output smaller.onnx
+  sardonyx quantize model.onnx --calibrate pictures/ --budget "agreement>=0.99"
   sardonyx compile model.onnx --output model.sdx --shape image=1x3x224x224
 """
 
@@ -85,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
             traceback.print_exc()
         else:
-            print(_fitted(f"sardonyx: {_message(error)}"), file=sys.stderr)
+            print(fitted(f"sardonyx: {_message(error)}"), file=sys.stderr)
         return 1
     return code or 0
 
@@ -108,7 +110,7 @@ def _meant(word: str, known: Sequence[str]) -> str:
     return f", but {found[0]!r}" if found else ""
 
 
-def _fitted(text: str) -> str:
+def fitted(text: str) -> str:
     """A message with its paragraphs broken between words, if stderr is a terminal; code keeps its lines."""
     if not sys.stderr.isatty():
         return text

@@ -17,8 +17,9 @@ from statistics import median
 from typing import Any
 
 from sardonyx.cli.screen import Screen, progress, show
-from sardonyx.cli.text import count, duration
+from sardonyx.cli.text import count
 from sardonyx.common.record import field, record
+from sardonyx.common.units import duration
 
 WARM_UP = 2
 """Runs of each side after the first that are not counted."""

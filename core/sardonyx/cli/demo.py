@@ -19,8 +19,8 @@ import numpy as np
 from sardonyx.cli.devices import State, add_provider, chosen, short_name, states
 from sardonyx.cli.gallery import gallery
 from sardonyx.cli.screen import Screen, draws, show
-from sardonyx.cli.text import count, duration
-from sardonyx.common.units import nbytes
+from sardonyx.cli.text import count
+from sardonyx.common.units import duration, nbytes
 
 RUNS = 3
 """How often each picture is recognised; the time shown is the middle one."""

@@ -69,6 +69,11 @@ class Feeds:
 def add_input(parser: argparse.ArgumentParser) -> None:
     """The options `--input` and `--seed`."""
     parser.add_argument("--input", action="append", metavar="NAME=FILE", help=".npy, .npz, .json, .wav or a picture")
+    add_seed(parser)
+
+
+def add_seed(parser: argparse.ArgumentParser) -> None:
+    """The option `--seed`."""
     parser.add_argument("--seed", type=_seed, default=0, metavar="N", help="of the random values, 0 if not given")
 
 

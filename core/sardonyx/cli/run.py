@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from sardonyx.cli.screen import Screen, progress, show
-from sardonyx.cli.text import clean, count, duration, elided, shape
+from sardonyx.cli.text import clean, count, elided, shape
 from sardonyx.cli.writing import refuse_unwritable, writing
+from sardonyx.common.units import duration
 
 KERNELS = 5
 """How many kernels of a profile are shown."""

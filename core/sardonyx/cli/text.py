@@ -67,15 +67,3 @@ def figure(value: float | str | None) -> str:
 def number(value: float) -> float | str:
     """A number for JSON, which has no nan and no infinity."""
     return float(value) if value - value == 0 else str(float(value))
-
-
-def duration(seconds: float) -> str:
-    """A time with three figures.
-
-    >>> duration(0.0000123), duration(0.015), duration(0.2), duration(1.234)
-    ('12.3 us', '15.0 ms', '200 ms', '1.23 s')
-    """
-    for unit, factor in (("us", 1e6), ("ms", 1e3)):
-        if seconds * factor < 999.5:
-            return f"{seconds * factor:#.3g}".rstrip(".") + f" {unit}"
-    return f"{seconds:#.3g}".rstrip(".") + " s"

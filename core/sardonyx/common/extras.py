@@ -5,10 +5,10 @@ from __future__ import annotations
 EXTRAS = {
     "gpu": ("wgpu",),
     "wasm": ("wasmtime", "threadpoolctl"),
-    "cli": ("rich", "pillow"),
     "serve": ("flask", "waitress"),
     "tools": ("onnx", "ml_dtypes"),
     "genai": ("tokenizers", "jinja2", "llguidance"),
+    "cli": ("rich", "pillow", "jinja2"),
 }
 
 

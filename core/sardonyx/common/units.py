@@ -35,3 +35,15 @@ def nbytes(number: int) -> str:
         if number < 1024 ** (power + 1):
             return f"{number / 1024**power:.{min(power, 1)}f} {unit}"
     return f"{number / 1024**4:.1f} TiB"
+
+
+def duration(seconds: float) -> str:
+    """A time with three figures.
+
+    >>> duration(0.0000123), duration(0.015), duration(0.2), duration(1.234)
+    ('12.3 us', '15.0 ms', '200 ms', '1.23 s')
+    """
+    for unit, factor in (("us", 1e6), ("ms", 1e3)):
+        if seconds * factor < 999.5:
+            return f"{seconds * factor:#.3g}".rstrip(".") + f" {unit}"
+    return f"{seconds:#.3g}".rstrip(".") + " s"
