@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MODELS = (
     *("light-resnet50", "light-densenet121", "light-squeezenet", "opennsfw-resnet"),
-    *("ppocr2-cls", "ppocr5-cls", "ppocr4-det", "ppocr4-rec", "eeg-spindle-unet", "basic-pitch"),
+    *("ppocr2-cls", "ppocr5-cls", "ppocr4-det", "ppocr4-rec", "eeg-spindle-unet"),
     *("minilm-l3", "silero-vad-seq"),
 )
 """Networks of convolutions, a transformer, and an LSTM."""
