@@ -4,9 +4,9 @@
                                            [--runs 15] [--seconds 10] [--write] [--json]
 
 Twins are what `quantize_static` of onnxruntime.quantization writes: QDQ, weights of int8 per channel, activations of
-one type, calibrated with four of the list's inputs. A model meets a side in a process, or a page, of its own, where four
-sessions run in turns on one thread each: the model and its twin, by onnxruntime and by Sardonyx. "WASM, no BLAS" is
-what pages run, in wasmtime. In Chromium onnxruntime is onnxruntime-web, and Sardonyx runs bundles.
+one type, calibrated with four of the list's inputs. A model meets a side in a process, or a page, of its own, where
+four sessions run in turns on one thread each: the model and its twin, by onnxruntime and by Sardonyx. "WASM, no BLAS"
+is what pages run, in wasmtime. In Chromium onnxruntime is onnxruntime-web, and Sardonyx runs bundles.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 MODELS = (
     *("light-resnet50", "light-densenet121", "light-squeezenet", "opennsfw-resnet"),
-    *("ppocr2-cls", "ppocr5-cls", "ppocr4-det", "ppocr4-rec", "eeg-spindle-unet", "basic-pitch"),
+    *("ppocr2-cls", "ppocr5-cls", "ppocr4-det", "ppocr4-rec", "eeg-spindle-unet"),
     *("minilm-l3", "silero-vad-seq"),
 )
 """Networks of convolutions, a transformer, and an LSTM."""

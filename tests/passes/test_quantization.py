@@ -122,9 +122,10 @@ PRODUCT = """float32 sx = 0.1 uint8 zx = 120 float32 sw = 0.02 int8 zw = 3 float
              f = DequantizeLinear(x, sx, zx)
              g = DequantizeLinear(w, sw, zw) c = MatMul(f, g) y = QuantizeLinear(c, sy, zy)"""
 
-GEMM = """float32 sx = 0.1 int8 zx = 12 float32[5] sw = {{0.02, 0.03, 0.01, 0.025, 0.015}} int8[5] zw = {{0, 0, 0, 0, 0}}
-          float32 sy = 0.2 int8 zy = -5 float32[5] b = {{1, -2, 0.5, 3, 0}} f = DequantizeLinear(x, sx, zx)
-          g = DequantizeLinear{0}(w, sw, zw) c = Gemm{2}({1}) y = QuantizeLinear(c, sy, zy)"""
+GEMM = """float32 sx = 0.1 int8 zx = 12 float32[5] sw = {{0.02, 0.03, 0.01, 0.025, 0.015}}
+          int8[5] zw = {{0, 0, 0, 0, 0}} float32 sy = 0.2 int8 zy = -5 float32[5] b = {{1, -2, 0.5, 3, 0}}
+          f = DequantizeLinear(x, sx, zx) g = DequantizeLinear{0}(w, sw, zw) c = Gemm{2}({1})
+          y = QuantizeLinear(c, sy, zy)"""
 
 
 @pytest.mark.parametrize(
@@ -154,6 +155,37 @@ def test_products_of_integers_are_within_one_step(inputs, body, expected):
     assert expected in [node.op_type for node in graphs[0].nodes]
     found, reference = run(graphs[0], arrays)[0], onnxruntime_run(graphs[1], arrays)[0]
     assert np.abs(found.astype(int) - reference.astype(int)).max() <= 1
+
+
+TWO = """float32 s = 0.0513 int8 z = 5 float32 t = 0.0317 int8 u = -9 float32 v = 0.0731 int8 q = 3
+         f = DequantizeLinear(x, s, z) g = DequantizeLinear(w, t, u)"""
+
+
+@pytest.mark.parametrize(
+    ("inputs", "body", "expected"),
+    [
+        ("int8[2,3,40,41] x, int8[2,3,40,41] w", f"{TWO} h = Add(f, g) y = QuantizeLinear(h, v, q)", "QLinearAdd"),
+        ("int8[2,3,40,41] x, int8[3,1,41] w", f"{TWO} h = Mul(f, g) y = QuantizeLinear(h, v, q)", "QLinearMul"),
+        (
+            "int8[2,3,40,41] x, int8[2,5,40,41] w",
+            f"{TWO} h = Concat<axis = 1>(f, g) y = QuantizeLinear(h, v, q)",
+            "QLinearConcat",
+        ),
+        ("int8[9] x, int8[9] w", f"{TWO} h = Add(f, g) i = Relu(h) y = QuantizeLinear(i, v, q)", "Add"),
+        ("int8[9] x, float32[9] w", f"{TWO.partition('g =')[0]} h = Add(f, w) y = QuantizeLinear(h, v, q)", "Add"),
+        ("int8[9] x, int8[9] w", f"{TWO} h = Mul(f, g) uint8 r = 3 y = QuantizeLinear(h, v, r)", "Mul"),
+    ],
+)
+def test_functions_of_two_quantized_tensors_are_those_of_integers(inputs, body, expected):
+    graphs = [graph_of(inputs, body) for _ in range(2)]
+    rng = np.random.default_rng(2)
+    arrays = [rng.integers(-128, 128, a.shape).astype(a.dtype) for a in feeds(graphs[0])]
+    rewrite(graphs[0], INTEGER_RULES, Journal())
+    assert expected in [node.op_type for node in graphs[0].nodes]
+    found, reference = run(graphs[0], arrays)[0], onnxruntime_run(graphs[1], arrays)[0]
+    off = np.abs(found.astype(int) - reference.astype(int))
+    assert off.max() <= 1
+    assert (off > 0).mean() <= 1e-3
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from sardonyx_wasm.legalization.integers import _BITS, _WEIGHTS
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
+from sardonyx.sizes.symbolic import Guards
+from sardonyx_wasm.legalization.integers import _BITS, _WEIGHTS, _winograd_tile
 from sardonyx_wasm.routines.winograd_int8 import _tiles
 from tests.support import require
 from tests.wasm.compiled import Array, Product
@@ -95,3 +100,14 @@ def test_bands_fit_the_scratch_memory() -> None:
         count = _tiles(number, depth, columns)
         assert count > 1
         assert 1000 + number * (count * (2 * depth + 4 * columns) + 192) < 1 << 20
+
+
+@pytest.mark.parametrize(("depth", "tile"), [(64, 4), (512, 2), (2048, 0)])
+def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, tile: int) -> None:
+    trace = Trace(Guards())
+    with trace:
+        x = p.cast(trace.input(dtypes.uint8, (1, depth, 28, 28)), dtypes.int32)
+        w = p.cast(constant(np.full((16, depth, 3, 3), 127, np.int8)), dtypes.int32)
+        output = p.conv_general(x, w, (1, 1), (1, 1), (1, 1), (1, 1), 1)
+    assert output.equation is not None
+    assert _winograd_tile(x, w, output, output.equation.params) == tile

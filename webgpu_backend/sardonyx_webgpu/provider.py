@@ -82,6 +82,7 @@ class WebGpuProvider(Provider):
     literal: int = 1
     summed: Mapping[str, Collection[tuple[int, int]]] = field(default_factory=lambda: SUMMED)
     rows: bool = True
+    prefers_integers: bool = True
     options: frozenset[str] = OPTIONS
     _devices: dict[frozenset[tuple[str, str]], WebGpuDevice] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)

@@ -167,6 +167,16 @@ FUNCTIONS = {
 }
 
 
+def narrowed(array: Any, dtype: np.dtype[Any]) -> Any:
+    """Convert floats that an integer type of 16 bits at most holds, but for NaN, which gives 0.
+
+    >>> narrowed(np.array([-7.9, 125.5, np.nan], np.float32), np.dtype("int8"))
+    array([ -7, 125,   0], dtype=int8)
+    """
+    with np.errstate(all="ignore"):  # NaN becomes the smallest int32, or 0: bits that are left out, or 0
+        return np.asarray(array).astype(np.int32).astype(dtype)
+
+
 def cast(array: Any, dtype: np.dtype[Any]) -> Any:
     """Convert: float to integer saturates and NaN gives 0, integers wrap, anything but zero is true.
 
@@ -177,6 +187,8 @@ def cast(array: Any, dtype: np.dtype[Any]) -> Any:
         wide = np.asarray(array, np.float32 if array.dtype == np.float16 else None)
         info, beyond = np.iinfo(dtype), wide.dtype.type(2.0 ** (dtype.itemsize * 8 - (dtype.kind == "i")))
         largest = np.nextafter(beyond, wide.dtype.type(0))
+        if dtype.itemsize <= 2:
+            return narrowed(np.clip(wide, wide.dtype.type(info.min), largest), dtype)
         with np.errstate(all="ignore"):
             result = np.asarray(np.clip(wide, wide.dtype.type(info.min), largest).astype(dtype))
         if int(largest) != info.max:

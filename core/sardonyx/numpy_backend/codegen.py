@@ -34,7 +34,13 @@ def factory(kernel: Kernel) -> Maker:
 
 @lru_cache(maxsize=4096)
 def _compiled(text: str) -> Maker:
-    scope: dict[str, Any] = {"np": np, "strided": strided, "flat": flat, "cast": scalar.cast}
+    scope: dict[str, Any] = {
+        "np": np,
+        "strided": strided,
+        "flat": flat,
+        "cast": scalar.cast,
+        "narrowed": scalar.narrowed,
+    }
     scope |= {"axis_index": axis_index, "widened": widened, "place": place, "bound": bound}
     scope |= {f"f_{name}": function.numpy for name, function in scalar.FUNCTIONS.items()}
     scope |= {f"t_{dtype.name}": dtype.storage for dtype in dtypes.ALL}
@@ -78,6 +84,8 @@ class _Writer:
         self.fixed = [False] * len(kernel.nodes)
         self.uses = [0] * len(kernel.nodes)
         self.occupant: int | None = None
+        self.clips: dict[int, tuple[int, int, int]] = {}
+        self.joined: set[int] = set()
 
     def text(self) -> str:
         kernel = self.kernel
@@ -85,6 +93,8 @@ class _Writer:
             self.setup.append(f"d{axis} = {self.size(extent)}")
         ((buffer, place, value),) = kernel.stores
         self._count_uses(value)
+        self.clips = self._find_clips()
+        self.joined = {kernel.nodes[number][2][0] for number in self.clips}
         self._output(buffer, place)
         depths = kernel.depths()
         for depth in (0, 1, 2):
@@ -113,6 +123,29 @@ class _Writer:
             self.uses[node] += 1
         self.uses[value] += 1
 
+    def _find_clips(self) -> dict[int, tuple[int, int, int]]:
+        """The floats that are bounded on both sides by constants: np.clip takes half as long as two bounds."""
+        nodes, found = self.kernel.nodes, {}
+        for number, (function, dtype, operands, _) in enumerate(nodes):
+            if function != "min" or not dtype.startswith("float"):
+                continue
+            inner, high = operands
+            if nodes[inner][0] == "max" and self.uses[inner] == 1 and nodes[high][0] == "const":
+                x, low = nodes[inner][2]
+                if nodes[low][0] == "const" and nodes[x][0] != "const":
+                    found[number] = x, low, high
+        return found
+
+    def _holds(self, number: int, dtype: str) -> bool:
+        """Whether an integer type of 16 bits at most has all that a node is, as its bounds tell."""
+        kind = dtypes.by_name(dtype)
+        if number not in self.clips or kind.bits > 16 or not kind.is_int:
+            return False
+        _, low, high = self.clips[number]
+        least = -(1 << kind.bits - 1) if kind.kind == "int" else 0
+        bounds = [float(self.kernel.nodes[k][3]) for k in (low, high)]
+        return least <= bounds[0] and bounds[1] < least + (1 << kind.bits)
+
     def size(self, size: int | str) -> str:
         return f"p[{size[1:]}]" if isinstance(size, str) else str(size)
 
@@ -127,6 +160,10 @@ class _Writer:
 
     def _node(self, number: int, node: Any, last: bool) -> None:
         function, dtype, operands, detail = node
+        if number in self.joined:
+            return
+        if number in self.clips:
+            function, operands = "clip", list(self.clips[number])
         fixed = all(self.fixed[operand] for operand in operands)
         if function == "load":
             code, view = self._load(dtype, detail)
@@ -143,7 +180,7 @@ class _Writer:
             fixed = all(self.fixed[k] for k, _ in detail[2])
             code = self._index(detail, fixed)
         elif function == "cast":
-            code = f"cast(n{operands[0]}, t_{dtype})"
+            code = f"{'narrowed' if self._holds(operands[0], dtype) else 'cast'}(n{operands[0]}, t_{dtype})"
         elif function == "bitcast":
             of = operands[0]
             narrow = f"np.asarray(n{of}, np.int32)" if self.kernel.nodes[of][0] == "index" else f"n{of}"
@@ -151,7 +188,7 @@ class _Writer:
         else:
             arguments = ", ".join(f"n{operand}" for operand in operands)
             out = "" if fixed else self._destination(number, dtype, operands, last)
-            code = f"f_{function}({arguments}{out})"
+            code = f"{'np.' if function == 'clip' else 'f_'}{function}({arguments}{out})"
         self.fixed[number] = fixed
         if fixed and function != "const":
             code = f"np.asarray({code})"

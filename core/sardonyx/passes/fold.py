@@ -72,7 +72,9 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
     fed = None in tensors
     if not arrays or any(array is None or (fed and array.value is None) for array in arrays):
         return None
-    if next(node.subgraphs(), None) or not is_pure(node) or _is_weights(node):
+    if next(node.subgraphs(), None) or not is_pure(node):
+        return None
+    if _is_weights(node):
         return None
     nbytes = 0 if _is_dequantized(node) else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
     if not all(array is not None and _fits(array, nbytes, room) for array in arrays) or _work(node, wanted) > WORK:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import constant
 from sardonyx.passes.checks import array_of, maker, rank, words
@@ -173,6 +174,12 @@ def _parameters(node: Node, axis: int) -> tuple[Value, Value] | None:
     return scales, zero_point or constant(np.zeros(shape, source.dtype.storage))
 
 
+def _type(node: Node) -> DType | None:
+    """The type of the integers of a QuantizeLinear or DequantizeLinear."""
+    source = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
+    return None if source is None else source.dtype
+
+
 _X = op.DequantizeLinear(x, by_x, at_x.optional).named("left")
 _W = op.DequantizeLinear(w, by_w, at_w.optional).named("right")
 
@@ -272,7 +279,7 @@ def quantized_gemm(
         return None
     flat = [value for pair in parameters if pair is not None for value in pair]
     products, factors = array_of(flat[0]), array_of(flat[2])
-    if products is None or factors is None or outer.outputs[0].dtype is not x.dtype:
+    if products is None or factors is None or x.dtype is not _type(outer):
         return None
     bias = None if b is None else _bias(b, products.reshape(()).astype(np.float64) * factors)
     if bias is None and b is not None:
@@ -289,8 +296,7 @@ def _of_two(y: Value, outer: Node, op_type: str, factory: Factory) -> Value | No
         return None
     nodes = (left, right, outer)
     parameters = [_parameters(node, 0) for node in nodes]
-    types = {(node.outputs if node is outer else node.inputs)[0].dtype for node in nodes}
-    if None in parameters or len(types) > 1 or not all(map(_is_per_tensor, nodes)):
+    if None in parameters or len({*map(_type, nodes)}) > 1 or not all(map(_is_per_tensor, nodes)):
         return None
     (x_scale, x_zero), (w_scale, w_zero), (scale, zero) = (pair for pair in parameters if pair is not None)
     return factory(left.inputs[0], x_scale, x_zero, right.inputs[0], w_scale, w_zero, scale, zero)
@@ -319,7 +325,7 @@ def quantized_concat(y: Value, scale: Value, zero: Value | None, outer: Node, us
     for value in node.inputs:
         inner = maker(value, "DequantizeLinear")
         given = None if inner is None or not _is_per_tensor(inner) else _parameters(inner, 0)
-        if inner is None or given is None or inner.inputs[0].dtype is not outer.outputs[0].dtype:
+        if inner is None or given is None or _type(inner) is not _type(outer):
             return None
         operands += [inner.inputs[0], *given]
     return microsoft.QLinearConcat(*operands, axis=node.attribute("axis"))

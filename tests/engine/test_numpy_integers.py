@@ -1,0 +1,137 @@
+"""Integers of 8 bits on the NumPy provider: products as floats, functions as tables, bit for bit those without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from numpy.testing import assert_array_equal
+from onnx import TensorProto, helper
+
+import sardonyx
+from sardonyx import primitives as p
+from sardonyx.common import dtypes
+from sardonyx.compiler.schedule import live_equations
+from sardonyx.numpy_backend import integers
+from sardonyx.numpy_backend.codegen import source
+from sardonyx.plans.epochs import code_of
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.binding import constant
+from sardonyx.primitives.trace import Trace
+from sardonyx.sizes.symbolic import Guards
+
+
+def check(function: Callable[..., Array], *feeds: np.ndarray, weights: tuple[np.ndarray, ...] = ()) -> list[Any]:
+    """Compare a trace's output before and after; gives the equations afterwards."""
+    trace = Trace(Guards())
+    with trace:
+        inputs = [trace.input(dtypes.of(x.dtype), x.shape) for x in feeds]
+        output = function(*inputs, *(constant(w) for w in weights))
+    trace.outputs = [output]
+    before = evaluate(trace, feeds)
+    integers.rewrite(trace, {equation.origin for equation in trace.equations})
+    assert_array_equal(evaluate(trace, feeds), before)
+    return live_equations(trace)
+
+
+def evaluate(trace: Trace, feeds: tuple[np.ndarray, ...]) -> np.ndarray:
+    known = dict(zip(trace.inputs, feeds, strict=True))
+    for equation in trace.equations:
+        operands = [known[x] if x.value is None else x.value for x in equation.inputs]
+        with np.errstate(all="ignore"):
+            results = equation.primitive.numpy(*operands, **equation.params)
+        known.update(zip(equation.outputs, results, strict=True))
+    return known[trace.outputs[0]]
+
+
+def numbers(dtype: Any, *shape: int) -> np.ndarray:
+    info = np.iinfo(dtype)
+    return np.random.default_rng(0).integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+
+
+def products(equations: list[Any]) -> set[str]:
+    names = ("dot_general", "conv_general")
+    return {x.dtype.name for equation in equations if equation.primitive.name in names for x in equation.inputs}
+
+
+def scaled(total: Array, bias: int) -> Array:
+    return p.round_even(p.cast(total + bias, dtypes.float32) * 0.013)
+
+
+@pytest.mark.parametrize(
+    ("depth", "bias", "expected"), [(90, 7, "float32"), (90, 1 << 25, "float32"), (600, 7, "int32")]
+)
+def test_products_are_of_floats_where_those_are_exact(depth: int, bias: int, expected: str) -> None:
+    def function(x: Array, w: Array) -> Array:
+        return scaled(p.matmul(p.cast(x, dtypes.int32) - 9, p.cast(w, dtypes.int32)), bias)
+
+    x, w = np.full((5, depth), 255, np.uint8), np.full((depth, 8), -128, np.int8)
+    x[:, ::7], w[::5] = 254, -127
+    equations = check(function, x, weights=(w,))
+    assert products(equations) == {expected}
+    widened = [x.inputs[0].dtype.name for x in equations if x.primitive.name == "cast" and x.outputs[0].dtype.is_float]
+    assert ("int32" in widened) == (expected == "int32" or bias > integers.EXACT)
+
+
+@pytest.mark.parametrize("groups", [1, 4])
+def test_convolutions(groups: int) -> None:
+    def function(x: Array, w: Array) -> Array:
+        wide, taps = p.cast(x, dtypes.int32) - 3, p.cast(w, dtypes.int32)
+        ones, pads = (1, 1), ((1, 0), (1, 2))
+        return scaled(p.conv_general(wide, taps, ones, ones, *pads, groups), -40)
+
+    w = numbers(np.int8, 8, 4 // groups, 3, 3)
+    assert products(check(function, numbers(np.uint8, 2, 4, 7, 6), weights=(w,))) == {"float32"}
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_functions_of_bytes_are_tables(dtype: Any) -> None:
+    def function(x: Array) -> Array:
+        wide = (p.cast(x, dtypes.float32) - 3.0) * 0.05
+        swish = p.round_even(wide * p.sigmoid(wide) / 0.031) + 5.0
+        return p.cast(p.minimum(p.maximum(swish, 0.0), 255.0), dtypes.uint8)
+
+    names = [equation.primitive.name for equation in check(function, np.arange(256).astype(np.uint8).view(dtype))]
+    assert "gather" in names
+
+
+def test_what_is_short_or_reads_others_is_no_table() -> None:
+    x, y = numbers(np.uint8, 4, 5), numbers(np.uint8, 4, 5)
+    assert all(e.primitive.name != "gather" for e in check(lambda x: p.cast(x, dtypes.float32) * 0.5, x))
+
+    def both(x: Array, y: Array) -> Array:
+        total = p.cast(x, dtypes.float32) * 0.5 + p.cast(y, dtypes.float32) * 0.25
+        return p.cast(p.minimum(p.maximum(p.round_even(p.sigmoid(total) * 9.0) + 1.0, 0.0), 255.0), dtypes.uint8)
+
+    assert all(equation.primitive.name != "gather" for equation in check(both, x, y))
+
+
+@pytest.mark.parametrize(("low", "high"), [(-128, 127), (-128, 128), (-129, 127)])
+def test_bounds_are_one_call_and_what_they_leave_is_converted(low: int, high: int) -> None:
+    """Numbers that are not, and those beyond what the type has."""
+    x = np.array([np.nan, -np.inf, -300, -0.5, 4.7, 127.9, 300, np.inf], np.float32)
+    model = bounded(x, low, high)
+    session = sardonyx.InferenceSession(model.SerializeToString(), providers=["NumpyExecutionProvider"])
+    (found,) = session.run(None, {"x": x})
+    assert found.tolist() == [0, -128, -128, 0, 4, 127, 127, 127]
+    (text,) = (source(code_of(code)) for code in session.plans[0].codes)
+    assert "np.clip(" in text
+    assert ("narrowed(" in text) == (low == -128 and high == 127)
+
+
+def bounded(x: np.ndarray, low: int, high: int) -> onnx.ModelProto:
+    """A model that bounds and converts to int8."""
+    nodes = [
+        helper.make_node("Clip", ["x", "low", "high"], ["bounded"]),
+        helper.make_node("Cast", ["bounded"], ["y"], to=TensorProto.INT8),
+    ]
+    constants = [
+        helper.make_tensor(key, TensorProto.FLOAT, [], [number]) for key, number in (("low", low), ("high", high))
+    ]
+    given = helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)
+    result = helper.make_tensor_value_info("y", TensorProto.INT8, x.shape)
+    graph = helper.make_graph(nodes, "bounds", [given], [result], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
