@@ -99,7 +99,7 @@ class Board:
         def watch(process: subprocess.Popen[str]) -> None:
             while process.poll() is None:
                 held[0] = max(held[0], guest_memory(process.pid))
-                time.sleep(0.05)
+                time.sleep(0.25)
 
         for name, content in {**(files or {}), "main.py": code.encode()}.items():
             (self.outside / name).write_bytes(content)

@@ -188,6 +188,46 @@ def test_a_text_is_encoded_once(translator: Path) -> None:
     assert made.get_input("input_ids").shape == (1, 1)
 
 
+def take_apart(folder: Path) -> Path:
+    """The decoder as two files, as older exporters leave it: one for the first run, and one for those after it."""
+    for name, is_later in (("decoder_model", False), ("decoder_with_past_model", True)):
+        model = onnx.load(folder / "decoder_model_merged.onnx")
+        graph = model.graph
+        fixed = {"use_cache_branch": np.array([is_later])}
+        if not is_later:
+            pasts = [each.name for each in graph.input if each.name.startswith("past")]
+            fixed |= dict.fromkeys(pasts, np.zeros((1, HEADS, 0, HEAD), np.float32))
+        inputs = [each for each in graph.input if each.name not in fixed]
+        outputs = [each for each in graph.output if not (is_later and "encoder" in each.name)]
+        del graph.input[:], graph.output[:]
+        graph.input.extend(inputs)
+        graph.output.extend(outputs)
+        graph.initializer.extend(onnx.numpy_helper.from_array(array, key) for key, array in fixed.items())
+        onnx.save(model, folder / f"{name}_q8.onnx")
+    return folder
+
+
+def test_decoders_of_two_files(translator: Path) -> None:
+    model = genai.Model(take_apart(translator).rename(translator.with_name("apart")))
+    whole = model.config.folder / "decoder_model_merged.onnx"
+    assert model.first is None  # the merged one comes first
+    hidden = whole.rename(whole.with_name("hidden"))
+    model = genai.Model(model.config.folder)
+    assert model.first is not None
+    texts = [written(model, text, max_length=20)[0] for text in TEXTS]
+    made = generator(model, TEXTS[0], max_length=20)
+    made.generate_next_token()
+    made.get_logits()
+    assert made.get_input("input_ids").shape == (1, 1)
+    assert made.get_input("past_key_values.0.encoder.key").shape == (1, HEADS, 4, HEAD)
+    made.rewind_to(1)
+    assert finish(made).get_sequence(0).tolist() == texts[0]
+    hidden.rename(whole)
+    for text, found in zip(TEXTS, texts):
+        given = {"input_ids": np.array([text]), "attention_mask": np.ones((1, len(text)), np.int64)}
+        assert found == by_hand(whole.parent, given, [START], 20)
+
+
 def test_texts_of_a_batch_and_beams(translator: Path) -> None:
     model = genai.Model(translator)
     rows = [text + [0] * (5 - len(text)) for text in TEXTS]

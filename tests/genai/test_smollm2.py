@@ -13,9 +13,10 @@ import pytest
 
 import sardonyx
 from sardonyx import genai
+from tests.engine.providers import PROVIDERS
 from tests.genai import smollm2
 from tests.genai.sides import agree, finish, generator, ours, theirs, written
-from tests.genai.test_guidance import SCHEMAS
+from tests.genai.test_guidance import COMPACT, SCHEMAS
 from tests.models.chat import ANSWER, PROMPT
 
 pytestmark = pytest.mark.slow
@@ -94,20 +95,49 @@ def test_other_decoders(kind: str, tmp_path: Path) -> None:
     assert agree(one, generator(theirs(folder), PROMPT, max_length=60), tolerance=0.01) >= 8
 
 
-@pytest.mark.nightly
-def test_memory_does_not_grow(models: tuple[genai.Model, Any]) -> None:
-    """Forty texts take what ten took."""
+def flat(model: genai.Model, chats: list[list[int]], count: int, new: int) -> None:
+    """Have so many texts written by one session; the second half takes no more memory than the first fifth did."""
     resident = Path("/proc/self/statm")
     if not resident.exists():
         pytest.skip("only Linux tells here how much memory there is")
-    model, _ = models
     used = []
-    for text in range(40):
-        made = finish(generator(model, CHATS[text % 3], max_length=60, do_sample=True, random_seed=text))
+    for text in range(count):
+        chat = chats[text % len(chats)]
+        options = {"do_sample": text % 2 == 1, "random_seed": text, "max_length": len(chat) + new}
+        made = finish(generator(model, chat, **options))
         made.rewind_to(0)
-        gc.collect()
-        used.append(int(resident.read_text().split()[1]) * 4096)
-    assert max(used[20:]) < max(used[:10]) + 30e6, [round(each / 1e6) for each in used]
+        del made
+        if text % 10 == 9:
+            gc.collect()
+            used.append(int(resident.read_text().split()[1]) * 4096)
+    assert max(used[len(used) // 2 :]) < max(used[: len(used) // 5]) + 20e6, [round(each / 1e6) for each in used]
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("kind", ["grouped", "plain"])
+def test_a_thousand_small_texts(kind: str, provider: str, folders: dict[str, Path]) -> None:
+    flat(ours(folders[kind], provider), [[5, 9, 3], [7] * 70, [4, 8, 15, 16, 23, 42]], 1000, 8)
+
+
+@pytest.mark.nightly
+def test_a_thousand_texts(models: tuple[genai.Model, Any]) -> None:
+    flat(models[0], CHATS[1:], 1000, 4)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", SCHEMAS)
+def test_texts_of_a_schema(kind: str, models: tuple[genai.Model, Any]) -> None:
+    """Ten for each, drawn: all of them are valid."""
+    model, tokenizer = models[0], genai.Tokenizer(models[0])
+    params = genai.GeneratorParams(model)
+    params.set_guidance("json_schema", json.dumps(SCHEMAS[kind] | COMPACT))
+    for seed in range(10):
+        params.set_search_options(max_length=140, do_sample=True, temperature=1.0, random_seed=seed)
+        made = genai.Generator(model, params)
+        made.append_tokens(CHATS[2])
+        tokens = finish(made).get_sequence(0)[len(CHATS[2]) :]
+        jsonschema.validate(json.loads(tokenizer.decode(tokens)), SCHEMAS[kind])
 
 
 def test_nothing_is_imported_before_it_is_used() -> None:

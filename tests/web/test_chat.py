@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from sardonyx import genai
@@ -33,6 +35,7 @@ def chromium() -> Iterator[Chromium]:
         "web": HERE,
         "tokenizers": package("@huggingface/tokenizers"),
         "jinja": package("@huggingface/jinja"),
+        "xgrammar": package("@mlc-ai/web-xgrammar"),
     }
     with open_chromium(folders) as opened:
         yield opened
@@ -118,6 +121,10 @@ def test_smollm2(chromium: Chromium, tmp_path: Path) -> None:
     folder = smollm2.folder(tmp_path)
     model = served(chromium, folder, tmp_path / "page", "wasm")
     check(chromium, model, SEARCHES[:3], {})
+    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"]}
+    ((text, reason),) = ask(chromium, "contents", [formatted("json_schema", schema, temperature=0)], limit=600)
+    jsonschema.validate(json.loads(text), schema)
+    assert reason == "stop"
     told = ask(chromium, "complete", [{"messages": [{"role": "user", "content": "What is the capital of France?"}]}])
     assert "Paris" in told[0]["whole"]["choices"][0]["message"]["content"]
 
@@ -129,9 +136,18 @@ def test_what_cannot_be_asked(chromium: Chromium, tiny: Path, tmp_path: Path) ->
         "messages is to be a list of { role, content }": {"messages": []},
         "messages[1] has no role and content that are texts": {"messages": [*QUESTION, {"role": "user"}]},
         "n is 2; there is one choice at a time": {"messages": QUESTION, "n": 2},
-        "response_format json_schema is not there; it is text": {
+        "response_format grammar is not there; it is text, json_object, json_schema or regex": {
             "messages": QUESTION,
-            "response_format": {"type": "json_schema"},
+            "response_format": {"type": "grammar"},
+        },
+        "response_format.json_schema has no schema": {
+            "messages": QUESTION,
+            "response_format": {"type": "json_schema", "json_schema": {"name": "a"}},
+        },
+        "response_format.pattern is no text": {"messages": QUESTION, "response_format": {"type": "regex"}},
+        "the response_format cannot be followed: ": {
+            "messages": QUESTION,
+            "response_format": {"type": "regex", "pattern": "(("},
         },
         "the messages are ": {"messages": [{"role": "user", "content": "word " * 300}]},
     }
@@ -142,6 +158,54 @@ def test_what_cannot_be_asked(chromium: Chromium, tiny: Path, tmp_path: Path) ->
     assert told["after"] == "length"
     assert "data/nowhere/" in told["missing"]
     assert "sardonyx chat MODEL --pack makes the folder" in told["missing"]
+
+
+def formatted(kind: str, given: Any, **options: Any) -> dict[str, Any]:
+    """A request for a text of a format."""
+    told = {"json_schema": {"name": "it", "schema": given}} if kind == "json_schema" else {"pattern": given}
+    return {"messages": QUESTION, "response_format": {"type": kind, **told}, **options}
+
+
+BOUNDED: list[dict[str, Any]] = [
+    {"enum": ["red", "green", 7, None, 'a "word"', "東京 🗼"]},
+    {"type": "array", "items": {"type": "boolean"}, "minItems": 2, "maxItems": 4},
+    {
+        "type": "object",
+        "properties": {"kind": {"enum": ["stone", "sand"]}, "wet": {"type": "boolean"}, "parts": {"const": [1, 2]}},
+        "required": ["kind", "wet", "parts"],
+        "additionalProperties": False,
+    },
+    {"anyOf": [{"type": "null"}, {"type": "array", "prefixItems": [{"const": "x"}], "items": False, "minItems": 1}]},
+]
+PATTERNS = ["[a-c]{3,5}", "(19|20)[0-9]{2}-(0[1-9]|1[0-2])", "(é|🗼){1,3}!"]
+
+
+@pytest.mark.parametrize("target", ["wasm", pytest.param("webgpu", marks=pytest.mark.nightly)])
+def test_texts_of_a_format(chromium: Chromium, tiny: Path, target: str, tmp_path: Path) -> None:
+    """Drawn from weights that know nothing, so that the grammar alone makes them right."""
+    served(chromium, tiny, tmp_path, f"{target},wasm" if target == "webgpu" else target)
+    drawn = [{"temperature": 1.5, "seed": seed} for seed in range(2)]
+    requests = [formatted("json_schema", schema, **each) for schema in BOUNDED for each in drawn]
+    requests += [formatted("regex", pattern, **each) for pattern in PATTERNS for each in drawn]
+    requests = [{**request, "max_tokens": 200} for request in requests]
+    found = ask(chromium, "contents", requests, {"target": target}, limit=600)
+    assert {reason for _, reason in found} == {"stop"}
+    texts = [text for text, _ in found]
+    for schema, text in zip([schema for schema in BOUNDED for _ in drawn], texts):
+        jsonschema.validate(json.loads(text), schema)
+    for pattern, text in zip([pattern for pattern in PATTERNS for _ in drawn], texts[len(BOUNDED) * len(drawn) :]):
+        assert re.fullmatch(pattern, text)
+    assert len(set(texts)) > len(BOUNDED) + len(PATTERNS)
+    check_texts(chromium)
+
+
+def check_texts(chromium: Chromium) -> None:
+    """Without the package of grammars, other requests are met; texts are whole token by token, with their spaces."""
+    error, reason = ask(chromium, "ungrammatical", formatted("regex", "a"))
+    assert "nowhere" in error
+    assert reason == "length"
+    texts = ["Well , it 's  done . <|im_end|>", "½ ٣४ 12345", "🗼 東京 e\u0301", " do n't ! ? we 'll 've"]
+    assert ask(chromium, "streamed", texts) == [text.replace("<|im_end|>", "") for text in texts]
 
 
 def test_stops(chromium: Chromium, tiny: Path, tmp_path: Path) -> None:

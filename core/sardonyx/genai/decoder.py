@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sardonyx.api.session import InferenceSession
+from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument, InvalidValue
 from sardonyx.genai.memory import Arrays, OnDevice, fits
 from sardonyx.genai.ports import CACHE_BRANCH, CACHE_POSITION, KEPT, ROWS, TYPES, Ports
@@ -16,17 +17,26 @@ from sardonyx.genai.ports import CACHE_BRANCH, CACHE_POSITION, KEPT, ROWS, TYPES
 Array = npt.NDArray[Any]
 
 
+@record(frozen=True)
+class Network:
+    """What gives logits, and what its inputs and outputs are for."""
+
+    session: InferenceSession
+    ports: Ports
+
+
 class Decoder:
     """The network with its memory of rows of tokens, each position of which is a slot, padding included.
 
     `given` are inputs that are the same in all runs, as an encoder's results, by their names. There will be no more
-    than `most` tokens.
+    than `most` tokens. `first` is the network for the first run, where that is another one.
     """
 
     def __init__(
-        self, session: InferenceSession, ports: Ports, rows: int, given: Mapping[str, Array], most: int
+        self, network: Network, rows: int, given: Mapping[str, Array], most: int, first: Network | None = None
     ) -> None:
-        missing = [name for name in ports.unknown if name not in given]
+        session, ports = network.session, network.ports
+        missing = [name for each in (network, first) if each for name in each.ports.unknown if name not in given]
         if missing:
             raise InvalidValue(
                 f"nothing tells what input {missing[0]!r} takes; Generator.set_model_input gives it, before any tokens"
@@ -36,12 +46,13 @@ class Decoder:
         self.results: dict[str, Array] = {}
         self._session = session
         self._ports = ports
-        self._given = {name: array for name, array in given.items() if name in ports.dtypes}
+        self._first = first
+        self._given = dict(given)
         self._tokens = np.zeros((rows, 0), np.int64)
         self._positions = np.zeros((rows, 0), np.int64)
         self._memory: Arrays | OnDevice = (
             OnDevice(session, ports.past, rows, most)
-            if fits(ports.past, given)
+            if first is None and fits(ports.past, given)
             else Arrays(
                 session, ports.past, {each.input: each.empty(rows) for each in ports.past if each.input not in given}
             )
@@ -67,14 +78,17 @@ class Decoder:
 
     def _ran(self, tokens: Array, positions: Array, mask: Array, start: int, last: Array | None) -> Array:
         """The logits of a run, with all keys and values as arrays from now on if they cannot stay in caches."""
-        self.fed = self._feeds(tokens, positions, self._memory.padded(mask), start, last)
+        if self._first and start == 0 and isinstance(self._memory, Arrays):
+            self.fed = self._feeds(self._first.ports, tokens, positions, mask, start, last)
+            return self._memory.begin(self._first.session, self._first.ports.logits, self.fed)
+        self.fed = self._feeds(self._ports, tokens, positions, self._memory.padded(mask), start, last)
         try:
             return self._memory.run(self._ports.logits, self.fed, tokens.shape[1])
         except InvalidArgument:
             if isinstance(self._memory, Arrays):
                 raise
         self._memory = Arrays(self._session, self._ports.past, self._memory.arrays)
-        self.fed = self._feeds(tokens, positions, mask, start, last)
+        self.fed = self._feeds(self._ports, tokens, positions, mask, start, last)
         return self._memory.run(self._ports.logits, self.fed, tokens.shape[1])
 
     @property
@@ -94,15 +108,17 @@ class Decoder:
         chosen = np.asarray(rows)
         self._tokens, self._positions = self._tokens[chosen], self._positions[chosen]
         self._memory.select(chosen)
-        rows_of = {each.input: each.rows for each in self._ports.past} | {
-            name: 0 for name in (self._ports.encoded, self._ports.encoded_mask) if name
-        }
+        rows_of = {each.input: each.rows for each in self._ports.past}
+        for ports in [self._ports, *([self._first.ports] if self._first else [])]:
+            rows_of |= {name: 0 for name in (ports.encoded, ports.encoded_mask) if name}
         for name in rows_of.keys() & self._given.keys():
             self._given[name] = self._given[name].take(chosen, axis=rows_of[name])
 
-    def _feeds(self, tokens: Array, positions: Array, mask: Array, start: int, last: Array | None) -> dict[str, Array]:
-        ports = self._ports
-        found = {**self._given, ports.ids: tokens}
+    def _feeds(
+        self, ports: Ports, tokens: Array, positions: Array, mask: Array, start: int, last: Array | None
+    ) -> dict[str, Array]:
+        found = {name: array for name, array in self._given.items() if name in ports.dtypes}
+        found[ports.ids] = tokens
         if ports.mask:
             found[ports.mask] = mask
         if ports.positions:

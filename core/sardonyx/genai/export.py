@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ SUFFIXES = (".onnx", ".sdx", ".ort")
 ENCODER = ("encoder_model", "encoder")
 DECODER = ("model", "decoder_model_merged", "decoder_model", "decoder")
 """What exporters call files, the likeliest first."""
+FIRST, NEXT = "decoder_model", "decoder_with_past_model"
+"""What older exporters call a decoder for the first run, and one for all others."""
 CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_target_positions", "max_seq_len", "seq_length")
 NAMES = {
     "bos": ("<s>", "<bos>", "<|begin_of_text|>", "<|startoftranscript|>"),
@@ -33,6 +36,7 @@ def described(path: Path) -> dict[str, Any]:
     folder = path if path.is_dir() else path.parent
     model: dict[str, Any] = {"decoder": {"filename": _name(path, folder, DECODER)}}
     beside = (folder / model["decoder"]["filename"]).parent
+    _apart(folder, model["decoder"])
     encoders = [file for name in ENCODER for file in _files(beside, name)]
     if encoders and path not in encoders:
         model["encoder"] = {"filename": str(encoders[0].relative_to(folder))}
@@ -131,6 +135,14 @@ def _name(path: Path, folder: Path, names: tuple[str, ...]) -> str:
             "give the path of that file"
         )
     raise NoSuchFile(f"{folder} has no {names[0]}.onnx, neither there nor in onnx/, and no genai_config.json names one")
+
+
+def _apart(folder: Path, decoder: dict[str, Any]) -> None:
+    """Where a decoder has another file for the runs after the first, take that, and the other one as its `first`."""
+    file = folder / decoder["filename"]
+    later = file.with_name(file.name.replace(FIRST, NEXT, 1))
+    if re.fullmatch(f"{FIRST}(_(?!merged)[^.]*)?", file.stem) and later.exists():
+        decoder |= {"first": decoder["filename"], "filename": str(later.relative_to(folder))}
 
 
 def _files(place: Path, name: str) -> Iterator[Path]:

@@ -37,7 +37,7 @@ class Generator:
         if options.diversity_penalty:
             debug.warn_once("diversity_penalty has no effect, as in onnxruntime-genai")
         self._model = model
-        self._encoder = Encoder(model.encoder, model.ports) if model.encoder else None
+        self._encoder = Encoder(model.encoder, model.reading) if model.encoder else None
         self._inputs: dict[str, Array] = {}
         self._guidance = Guidance(model, params.guidance, options, params.forced) if params.guidance else None
         self._begin()
@@ -244,7 +244,7 @@ class Generator:
 
     def _new_decoder(self, given: dict[str, Array]) -> Decoder:
         options = self._options
-        return Decoder(self._model.session, self._model.ports, options.batch_size, given, options.max_length)
+        return self._model.decoder(options.batch_size, given, options.max_length)
 
     def _encoded(self, tokens: Array) -> Array:
         """Have the encoder read tokens; those with which the decoder begins."""

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sardonyx.api.caches import turned
 from sardonyx.api.session import InferenceSession
-from sardonyx.genai.ports import Past
+from sardonyx.genai.ports import Past, made_by
 
 Array = npt.NDArray[Any]
 
@@ -31,6 +31,14 @@ class Arrays:
         for each, array in zip(kept, arrays, strict=True):
             if not (each.cross and self.arrays[each.input].shape[each.time]):
                 self.arrays[each.input] = array
+        return found
+
+    def begin(self, session: InferenceSession, output: str, feeds: Mapping[str, Array]) -> Array:
+        """An output of a network for the first run alone, which makes all keys and values."""
+        names = [each.name for each in session.get_outputs()]
+        found: Array
+        found, *arrays = session.run([output, *(made_by(names, each) for each in self._past)], feeds)
+        self.arrays |= zip([each.input for each in self._past], arrays, strict=True)
         return found
 
     def padded(self, mask: Array) -> Array:

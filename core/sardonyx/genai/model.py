@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sardonyx.api.session import InferenceSession
+from sardonyx.common.record import replace
 from sardonyx.genai import ports
 from sardonyx.genai.absent import MultiModalProcessor, StreamingProcessor
 from sardonyx.genai.config import Config
-from sardonyx.genai.decoder import Decoder
+from sardonyx.genai.decoder import Decoder, Network
+from sardonyx.genai.ports import Ports
 from sardonyx.providers import registry
 
 NEAR = 0.01
@@ -33,6 +36,11 @@ class Model:
         options.choose_rows(ports.logits_of(decoder), ports.ROWS)
         self.session = session(decoder)
         self.ports = ports.told(self.session.get_inputs(), self.session.get_outputs(), decoder)
+        self.first: Network | None = None
+        if decoder.get("first"):
+            begun = session({"filename": decoder["first"]})
+            self.first = Network(begun, ports.told(begun.get_inputs(), begun.get_outputs(), decoder))
+            self.ports = replace(self.ports, last_only=self.first.ports.last_only)
         self.encoder = session(encoder) if encoder and encoder.get("filename") else None
 
     @property
@@ -50,6 +58,15 @@ class Model:
         """How many tokens there are, 0 where nothing tells."""
         return self.ports.vocabulary or int(self.config.model.get("vocab_size") or 0)
 
+    @property
+    def reading(self) -> Ports:
+        """What the inputs and outputs of the first run are for, which takes what an encoder made."""
+        return self.first.ports if self.first else self.ports
+
+    def decoder(self, rows: int, given: Mapping[str, Any], most: int) -> Decoder:
+        """A memory of so many rows; the arguments are those of `Decoder`."""
+        return Decoder(Network(self.session, self.ports), rows, given, most, self.first)
+
     @cached_property
     def bears_padding(self) -> bool:
         """Whether prompts of a batch may differ in length.
@@ -57,13 +74,14 @@ class Model:
         A model that takes positions is told them. Of another one this is tried: a token that follows padding must get
         the logits that it gets without.
         """
-        if self.ports.positions or self.ports.unknown or self.ports.encoded:
+        known = self.reading
+        if known.positions or known.unknown or known.encoded:
             return True
         if self.ports.last_only or not self.ports.mask:
             return False
         a, b, pad = (token % max(self.vocabulary, 1) for token in (3, 4, self.config.pad))
-        plain = Decoder(self.session, self.ports, 1, {}, 3).run(np.array([[a, b]]), np.array([[0, 1]]), np.ones((1, 2)))
-        rows = Decoder(self.session, self.ports, 2, {}, 3)
+        plain = self.decoder(1, {}, 3).run(np.array([[a, b]]), np.array([[0, 1]]), np.ones((1, 2)))
+        rows = self.decoder(2, {}, 3)
         rows.run(np.array([[a, b], [a, pad]]), np.array([[0, 1], [0, 0]]), np.array([[1, 1], [1, 0]]), np.array([1, 0]))
         padded = rows.run(np.array([[a], [b]]), np.array([[2], [1]]), np.array([[1, 1, 1], [1, 0, 1]]))
         return bool(abs(padded[1] - plain[0]).max() <= NEAR * abs(plain).max())

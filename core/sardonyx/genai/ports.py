@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,6 +124,15 @@ def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], decoder: Mapping
         shape[-1] if shape and isinstance(shape[-1], int) else 0,
         ROWS not in given and (len(shape) == 2 or (len(shape) == 3 and shape[1] == 1)),
     )
+
+
+def made_by(outputs: Iterable[str], past: Past) -> str:
+    """The output of another decoder of the same model that a run then takes; InvalidValue where there is none."""
+    names = list(outputs)
+    for name in (past.output, *_outputs(past.input)):
+        if name and name in names:
+            return name
+    raise InvalidValue(f"no output of the decoder for the first run is what input {past.input!r} takes: {names[:8]}")
 
 
 def logits_of(names: Mapping[str, Any]) -> str:

@@ -1,5 +1,6 @@
 // What tests ask of a page that chats with the model in a folder.
 import { load } from "/sardonyx/genai/chat.js";
+import { TextStream } from "/sardonyx/genai/text.js";
 
 const FOLDER = "/data/chat/";
 const told = (asked) => asked.then(() => "", (error) => error.message);
@@ -17,6 +18,40 @@ export async function complete(requests, options) {
   }
   client.release();
   return found;
+}
+
+/** The contents of completions, and how each ended. */
+export async function contents(requests, options) {
+  const client = await load(FOLDER, options);
+  const found = [];
+  for (const request of requests) {
+    const { choices: [{ message, finish_reason }] } = await client.chat.completions.create(request);
+    found.push([message.content, finish_reason]);
+  }
+  client.release();
+  return found;
+}
+
+/** Texts as their tokens come one by one, special ones left out. */
+export async function streamed(texts) {
+  const client = await load(FOLDER);
+  const found = texts.map((text) => {
+    const stream = new TextStream(client.tokenizer);
+    const { ids } = client.tokenizer.encode(text, { add_special_tokens: false });
+    return ids.map((token) => stream.push(Number(token))).join("") + stream.end();
+  });
+  client.release();
+  return found;
+}
+
+/** What is said where the package of grammars is not there. */
+export async function ungrammatical(request) {
+  const xgrammar = () => Promise.reject(Error("nowhere"));
+  const client = await load(FOLDER, { xgrammar });
+  const errors = [await told(client.chat.completions.create(request))];
+  const { choices } = await client.chat.completions.create({ ...request, response_format: { type: "text" }, max_tokens: 1 });
+  client.release();
+  return [...errors, choices[0].finish_reason];
 }
 
 /** What is said of requests that cannot be met, and of a request that was ended. */

@@ -8,6 +8,7 @@
 
 import { load as loadSession } from "../runtime.js";
 import { Generator } from "./generator.js";
+import { Grammars, refusal } from "./guidance.js";
 import { Stops, TextStream } from "./text.js";
 
 const TAKEN = ["messages", "model", "stream", "stream_options", "max_tokens", "max_completion_tokens", "temperature", "top_p", "seed", "stop", "n", "user", "response_format"];
@@ -16,7 +17,8 @@ const OWN = ["top_k", "repetition_penalty", "no_repeat_ngram_size", "min_tokens"
 /**
  * The client for a folder with `model.sdx`, `tokenizer.json` and `tokenizer_config.json`, as `sardonyx chat --pack`
  * makes it. Options are those of a session's `load`; the page's import map, or its bundler, has the packages
- * `@huggingface/tokenizers` and `@huggingface/jinja`.
+ * `@huggingface/tokenizers` and `@huggingface/jinja`. The option `xgrammar` imports `@mlc-ai/web-xgrammar` for requests
+ * with a `response_format`, where the import map does not name it.
  */
 export async function load(folder, options = {}) {
   const base = new URL(`${String(folder).replace(/\/$/, "")}/`, globalThis.location?.href ?? import.meta.url);
@@ -40,7 +42,8 @@ export async function load(folder, options = {}) {
   const eos = [generation.eos_token_id ?? tokenizer.token_to_id(special.eos_token)].flat();
   const template = new Template(config.chat_template);
   const written = (messages) => template.render({ ...special, messages, add_generation_prompt: true });
-  return new Client(session, await Generator.of(session, eos), tokenizer, written, generation);
+  const grammars = () => Grammars.of(tokens, tokenizer, eos, options.xgrammar);
+  return new Client(session, await Generator.of(session, eos), tokenizer, written, generation, grammars);
 }
 
 async function library(name, imported) {
@@ -52,13 +55,14 @@ async function library(name, imported) {
 }
 
 export class Client {
-  /** `written` makes the prompt of messages, `defaults` are options of generation. */
-  constructor(session, generator, tokenizer, written, defaults = {}) {
+  /** `written` makes the prompt of messages, `defaults` are options of generation, `grammars` gives a `Grammars`. */
+  constructor(session, generator, tokenizer, written, defaults = {}, grammars = null) {
     this.session = session;
     this.generator = generator;
     this.tokenizer = tokenizer;
     this.written = written;
     this.defaults = defaults;
+    this.grammars = grammars;
     this.count = 0;
     this.last = Promise.resolve();
     this.chat = { completions: { create: (request, options) => this.create(request, options) } };
@@ -104,21 +108,32 @@ export class Client {
     if (room <= 0) throw tooLong(`the messages are ${prompt.length} tokens, and the model knows no more than ${max_length}`);
     const most = Math.min(max_completion_tokens ?? max_tokens ?? Infinity, room);
     const drawn = { temperature: do_sample === false ? 0 : temperature };
-    const options = { ...this.defaults, ...drawn, ...picked(request), signal, max_tokens: most };
+    const guide = await this.guide(request.response_format ?? { type: "text" });
+    const options = { ...this.defaults, ...drawn, ...picked(request), signal, guide, max_tokens: most };
     const [text, stops] = [new TextStream(this.tokenizer), new Stops([stop ?? []].flat())];
     let count = 0;
     yield part({ role: "assistant", content: "" });
-    for await (const token of this.generator.generate(prompt, options)) {
-      count++;
-      const content = stops.push(text.push(token));
-      if (content) yield part({ content });
-      if (stops.isOver) break;
+    try {
+      for await (const token of this.generator.generate(prompt, options)) {
+        count++;
+        const content = stops.push(text.push(token));
+        if (content) yield part({ content });
+        if (stops.isOver) break;
+      }
+    } finally {
+      guide?.release();
     }
     const rest = stops.isOver ? "" : stops.push(text.end()) + stops.end();
     if (rest) yield part({ content: rest });
     const finish_reason = count >= most && !stops.isOver ? "length" : "stop";
     yield { ...part({}, finish_reason), ...(!stream && this.told(prompt, count, finish_reason)) };
     if (stream && stream_options?.include_usage) yield { ...head, choices: [], ...this.told(prompt, count) };
+  }
+
+  async guide(format) {
+    if (format.type === "text") return null;
+    this.made ??= await this.grammars();
+    return this.made.guide(format);
   }
 
   told(prompt, count, finish_reason) {
@@ -147,5 +162,6 @@ function checkRequest(request) {
   const wrong = messages.findIndex(({ role, content } = {}) => typeof role !== "string" || typeof content !== "string");
   if (wrong >= 0) throw new Error(`messages[${wrong}] has no role and content that are texts`);
   if (n != null && n !== 1) throw new Error(`n is ${n}; there is one choice at a time`);
-  if (response_format && response_format.type !== "text") throw new Error(`response_format ${response_format.type} is not there; it is text`);
+  const refused = response_format && refusal(response_format);
+  if (refused) throw new Error(refused);
 }

@@ -31,9 +31,10 @@ export class Generator {
 
   /**
    * The tokens that follow `prompt`, one after another, at most `max_tokens`; those that the prompt has in common with
-   * the tokens so far are not run again. Without a temperature, or at 0, each is the likeliest.
+   * the tokens so far are not run again. Without a temperature, or at 0, each is the likeliest. A `guide` rules out what
+   * must not come next.
    */
-  async *generate(prompt, { max_tokens = Infinity, seed, signal, ...options } = {}) {
+  async *generate(prompt, { max_tokens = Infinity, seed, signal, guide, ...options } = {}) {
     const { temperature = 0, repetition_penalty = 1, no_repeat_ngram_size = 0, min_tokens = 0 } = options;
     const random = new Random(seed ?? Math.floor(Math.random() * 2 ** 32));
     const common = prompt.findIndex((token, k) => token !== this.tokens[k]);
@@ -43,11 +44,13 @@ export class Generator {
     for (let count = 0; count < max_tokens; count++) {
       signal?.throwIfAborted();
       const logits = await this.run();
+      await guide?.restrict(logits);
       if (count < min_tokens) forbid(logits, this.eos);
       if (repetition_penalty !== 1) dampen(logits, this.tokens, repetition_penalty);
       if (no_repeat_ngram_size) unrepeat(logits, this.tokens, no_repeat_ngram_size);
       const token = temperature ? draw(logits, options, random) : likeliest(logits);
       if (this.eos.includes(token)) return;
+      guide?.accept(token);
       this.tokens.push(token);
       yield token;
     }
