@@ -40,7 +40,7 @@ def test_files_are_the_same(name: str, options: str, tmp_path: Path) -> None:
     path = catalogue.path(name)
     samples = [feeds.inputs(name, seed) for seed in range(2)]
     if (name, options) in THEIRS_FAILS:
-        with pytest.raises((ValueError, AttributeError), match="to be an initializer|'NoneType' object"):
+        with pytest.raises((ValueError, AttributeError), match=r"to be an initializer|'NoneType' object"):
             _files(path, options, samples, tmp_path)
         assert (tmp_path / "ours.onnx").exists()
         return
