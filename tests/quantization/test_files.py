@@ -23,6 +23,7 @@ THEIRS_FAILS = {
         "Where takes tensors that no node gives back in floats, unless it is forced"
     ),
     ("products", "qdq channels", "qop channels"): "a bias of two axes has no channels",
+    ("products", "qdq channels of 4 bits", "qdq axis"): "a bias of two axes has its channels along the first",
     ("products", *DYNAMIC): "a weight of two nodes is transposed twice",
     ("attention", *(each for each in STATIC if each.startswith("qop"))): "what is quantized has no range",
 }

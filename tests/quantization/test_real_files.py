@@ -30,7 +30,7 @@ STATIC: dict[str, dict[str, Any]] = {
     "qop": OPERATORS | {"activation_type": U8},
 }
 THEIRS_FAILS = {("ppocr4-det", "qop"), ("ppocr4-det", "dynamic")}
-"""Weights that are Constant nodes, with a bias: a ValueError there; here the nodes stay in floats."""
+"""Weights and biases that are Constant nodes: not found there; here the nodes stay in floats."""
 
 
 @pytest.mark.nightly
@@ -40,7 +40,7 @@ def test_files_are_the_same(name: str, options: str, tmp_path: Path) -> None:
     path = catalogue.path(name)
     samples = [feeds.inputs(name, seed) for seed in range(2)]
     if (name, options) in THEIRS_FAILS:
-        with pytest.raises(ValueError, match="to be an initializer"):
+        with pytest.raises((ValueError, AttributeError), match=r"to be an initializer|'NoneType' object"):
             _files(path, options, samples, tmp_path)
         assert (tmp_path / "ours.onnx").exists()
         return
