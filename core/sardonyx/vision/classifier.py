@@ -61,8 +61,6 @@ class Classifier:
         return [Class(self._runner.label(number), number, score) for number, score in pairs]
 
 
-def classify(
-    model: ModelLike, picture: PictureLike, order: str = "rgb", *, image: Picture | None = None, **options: Any
-) -> list[Class]:
+def classify(model: ModelLike, picture: PictureLike, order: str = "rgb", **options: Any) -> list[Class]:
     """What one picture is of; for more of them keep a `Classifier`, whose options these are."""
     return Classifier(model, **options).classify(picture, order)

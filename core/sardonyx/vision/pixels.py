@@ -61,9 +61,7 @@ def _array(picture: PictureLike) -> NDArray[np.uint8]:
         raise InvalidArgument(f"the picture's array is {picture.dtype}, and levels are uint8{hint}")
     found = picture[:, :, None] if picture.ndim == 2 else picture
     if found.ndim != 3 or not 1 <= found.shape[2] <= 4:
-        raise InvalidArgument(
-            f"the picture's array is {list(picture.shape)}: give [height, width] or one of 1 to 4 channels"
-        )
+        raise InvalidArgument(f"the picture's array is {list(picture.shape)}: give [height, width, 1 to 4]")
     if not found.size:
         raise InvalidArgument(f"the picture's array is {list(picture.shape)}, which has no pixels")
     return found

@@ -43,8 +43,6 @@ class Segmenter:
         return self._runner.run(picture, order)["mask"]
 
 
-def segment(
-    model: ModelLike, picture: PictureLike, order: str = "rgb", *, image: Picture | None = None, **options: Any
-) -> NDArray[np.uint8]:
+def segment(model: ModelLike, picture: PictureLike, order: str = "rgb", **options: Any) -> NDArray[np.uint8]:
     """The mask of one picture; for more of them keep a `Segmenter`, whose options these are."""
     return Segmenter(model, **options).segment(picture, order)

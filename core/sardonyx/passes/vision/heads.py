@@ -245,7 +245,8 @@ def _strides(frame: Frame, count: int) -> Sequence[int]:
     for strides in (STRIDES, (*STRIDES, 64)):
         if len(grid(frame.height, frame.width, strides)) == count:
             return strides
-    raise InvalidArgument(f"an input of {frame.height}x{frame.width} has no {count} cells; resize= says another size")
+    size = f"{frame.height}x{frame.width}"
+    raise InvalidArgument(f"an input of {size} has no grids of {count} cells: say another head=, or resize=")
 
 
 LETTERBOX = {"fit": "contain", "pad": 114.0}

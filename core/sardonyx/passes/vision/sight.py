@@ -129,12 +129,13 @@ class Rewritten:
     def places(self, nodes: Nodes, height: int, width: int) -> list[Value]:
         """Where the rows and the columns of the picture lie on a map of the input that has this size: float32, 0 being
         its edge."""
-        sizes, steps, start = self.way_back(nodes)
+        _, steps, start = self.way_back(nodes)
+        shape = nodes.add("Shape", self.fed)
         assert self.picture.size is not None
         found = []
         for axis, (size, target) in enumerate(zip((height, width), self.picture.size)):
-            count = nodes.add("Squeeze", nodes.add("Gather", sizes, integers([1 - axis])), integers([0]))
-            places = nodes.add("Add", nodes.add("Range", floats(0), count, floats(1)), floats(0.5))
+            numbers = nodes.add("Range", integers(0), nodes.add("Gather", shape, integers(axis)), integers(1))
+            places = nodes.add("Add", nodes.add("Cast", numbers, to=dtypes.float32.number), floats(0.5))
             if start is not None:
                 places = nodes.add("Sub", places, nodes.add("Gather", start, integers([1 - axis])))
             step = nodes.add("Gather", steps, integers([1 - axis])) if self.picture.fit == "stretch" else steps
