@@ -81,11 +81,7 @@ def places(size: tuple[int, int], fit: str, maps: tuple[int, int]) -> list[npt.N
 @pytest.mark.parametrize(
     ("fit", "provider"),
     [
-        *(
-            (fit, name)
-            for fit in ("stretch", "cover", "contain", "corner")
-            for name in (NUMPY, "WasmExecutionProvider")
-        ),
+        *((fit, name) for fit in FITS for name in (NUMPY, "WasmExecutionProvider")),
         ("contain", "WebGpuExecutionProvider"),
     ],
 )
