@@ -169,7 +169,7 @@ class _Prefix:
         if self._told.fit != "stretch":
             steps = [self._add("Min" if self._told.fit == "cover" else "Max", *steps)] * 2
         if self._told.fit in BARRED:
-            whole = [self._add("Add", self._add("Add", *whole), integers(1))] * 2
+            whole = [self._add("Max", *whole)] * 2
         inside = []
         for axis, target in enumerate((height, width)):
             half = self._add("Add", whole[axis], integers(1))

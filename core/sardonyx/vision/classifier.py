@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sardonyx.api.options import SessionOptions
 from sardonyx.common.record import record
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.classification import OUTPUTS, Classification, with_classification
 from sardonyx.vision.pixels import PictureLike
-from sardonyx.vision.runner import ModelLike, Runner
+from sardonyx.vision.runner import CHANNELS, ModelLike, Runner
 
 
 @record(frozen=True)
@@ -42,11 +43,17 @@ class Classifier:
         *,
         image: Picture | None = None,
         providers: Sequence[Any] | None = None,
+        session: SessionOptions | None = None,
         **options: Any,
     ) -> None:
         told = Classification(**options)
         self._runner = Runner(
-            model, lambda given: with_classification(given, told, image), OUTPUTS, "--classify", providers, options
+            model,
+            lambda given: with_classification(given, told, image, CHANNELS),
+            OUTPUTS,
+            providers,
+            options,
+            session,
         )
         self.session = self._runner.session
         self.labels = self._runner.labels

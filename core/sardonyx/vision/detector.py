@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from sardonyx.api.options import SessionOptions
 from sardonyx.common.record import record
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.detection import OUTPUTS, Detection, with_detection
 from sardonyx.vision.pixels import PictureLike
-from sardonyx.vision.runner import ModelLike, Runner
+from sardonyx.vision.runner import CHANNELS, ModelLike, Runner
 
 
 @record(frozen=True)
@@ -37,11 +38,12 @@ class Detector:
         *,
         image: Picture | None = None,
         providers: Sequence[Any] | None = None,
+        session: SessionOptions | None = None,
         **options: Any,
     ) -> None:
         told = Detection(**options)
         self._runner = Runner(
-            model, lambda given: with_detection(given, told, image), OUTPUTS, "--detect", providers, options
+            model, lambda given: with_detection(given, told, image, CHANNELS), OUTPUTS, providers, options, session
         )
         self.session = self._runner.session
         self.labels = self._runner.labels

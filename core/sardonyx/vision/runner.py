@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
+from sardonyx.api.options import SessionOptions
 from sardonyx.api.session import InferenceSession
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model
@@ -18,6 +19,9 @@ from sardonyx.plans.plan_cache import Source
 from sardonyx.vision.pixels import PictureLike, pixels_of
 
 ModelLike: TypeAlias = "str | os.PathLike[str] | bytes"
+
+CHANNELS = 3
+"""Of pixels, where no page gives them: a fourth is a copy of large pictures."""
 
 
 class Runner:
@@ -32,22 +36,21 @@ class Runner:
         model: ModelLike,
         rewrite: Callable[[Model], Model],
         names: Sequence[str],
-        made_by: str,
         providers: Sequence[Any] | None = None,
         options: Mapping[str, Any] | None = None,
+        session: SessionOptions | None = None,
     ) -> None:
         given: Any = model
         if open_bundle(model) is None:
             given = write(rewrite(Source(model).read()))
         elif others := {*(options or ())} - {"labels"}:
             raise InvalidArgument(f"a bundle has its options within it, and takes no {min(others)}")
-        self.session = InferenceSession(given, providers=providers)
+        self.session = InferenceSession(given, session, providers=providers)
         outputs = [each.name for each in self.session.get_outputs()]
         inputs = self.session.get_inputs()
         if outputs != [*names] or inputs[0].type != "tensor(uint8)":
             raise InvalidArgument(
-                f"the bundle gives {', '.join(outputs)} of {inputs[0].name}, and not {', '.join(names)} of a picture; "
-                f"compile it with {made_by}"
+                f"the bundle gives {', '.join(outputs)} of {inputs[0].name}, and not {', '.join(names)} of a picture"
             )
         self._input = inputs[0]
         self._names = names

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sardonyx.api.options import SessionOptions
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.segmentation import OUTPUTS, Segmentation, with_segmentation
 from sardonyx.vision.pixels import PictureLike
-from sardonyx.vision.runner import ModelLike, Runner
+from sardonyx.vision.runner import CHANNELS, ModelLike, Runner
 
 
 class Segmenter:
@@ -26,11 +27,17 @@ class Segmenter:
         *,
         image: Picture | None = None,
         providers: Sequence[Any] | None = None,
+        session: SessionOptions | None = None,
         **options: Any,
     ) -> None:
         told, usual = Segmentation(**options), image or Picture("")
         self._runner = Runner(
-            model, lambda given: with_segmentation(given, told, usual), OUTPUTS, "--segment", providers, options
+            model,
+            lambda given: with_segmentation(given, told, usual, CHANNELS),
+            OUTPUTS,
+            providers,
+            options,
+            session,
         )
         self.session = self._runner.session
         self.labels = self._runner.labels

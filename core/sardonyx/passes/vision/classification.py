@@ -30,13 +30,13 @@ class Classification:
     labels: Sequence[str] = ()
 
 
-def with_classification(model: Model, told: Classification, picture: Picture | None = None) -> Model:
+def with_classification(model: Model, told: Classification, picture: Picture | None = None, channels: int = 0) -> Model:
     """A copy of a model, in the newest operator set, that takes a picture and gives `scores` float32 [k] and `labels`
     int64 [k], the surest first.
 
     Raises InvalidArgument where the output is not [1, C], or nothing tells how pictures are normalized.
     """
-    sight = Sight(model, picture)
+    sight = Sight(model, picture, channels)
     (output, *_) = sight.outputs
     shape = [size for size in (output.shape or ())[1:] if size != 1]
     if len(shape) != 1 or not isinstance(shape[0], int):

@@ -50,16 +50,16 @@ BEFORE = {"yolov5": (2, 5), "yolov8": (1, 4)}
 """Heads whose classes coefficients of masks may follow: along which axis, after how many others."""
 
 
-def with_detection(model: Model, detection: Detection, picture: Picture | None = None) -> Model:
+def with_detection(model: Model, detection: Detection, picture: Picture | None = None, channels: int = 0) -> Model:
     """A copy of a model, in the newest operator set, that takes a picture and gives `boxes` float32 [n, 4] (left, top,
     right, bottom in pixels of the picture, within it), `scores` float32 [n] and `labels` int64 [n], the surest first.
 
-    Without `picture`, the one input that is shaped like a picture gets it as models of this family do. The metadata
-    has the labels' names as `sardonyx.labels`. Raises InvalidArgument where the family is not certain, or an option
-    does not fit the model.
+    Pixels have 3 or 4 `channels`, 0 for as many as `picture` says. Without `picture`, the one input that is shaped
+    like a picture gets it as models of this family do. The metadata has the labels' names as `sardonyx.labels`. Raises
+    InvalidArgument where the family is not certain, or an option does not fit the model.
     """
     try:
-        return _Suffix(model, detection, picture).build()
+        return _Suffix(model, detection, picture, channels).build()
     except InvalidArgument as error:
         if not detection.option or str(error).startswith("--"):
             raise
@@ -69,7 +69,7 @@ def with_detection(model: Model, detection: Detection, picture: Picture | None =
 class _Suffix:
     """What stands behind a detector's outputs."""
 
-    def __init__(self, model: Model, told: Detection, picture: Picture | None) -> None:
+    def __init__(self, model: Model, told: Detection, picture: Picture | None, channels: int) -> None:
         self._told = told
         self._labels = list(told.labels) or labels_of(model.metadata)
         if told.head and told.head not in HEADS:
@@ -80,7 +80,7 @@ class _Suffix:
             raise InvalidArgument(f"overlap={told.overlap:g}: write a number from 0 to 1")
         if told.most < 1:
             raise InvalidArgument(f"most={told.most}: write a number above 0")
-        self._sight = Sight(model, picture)
+        self._sight = Sight(model, picture, channels)
         self._outputs = self._sight.outputs
         self._frame = Frame(*self._sight.size, len(self._labels), told.priors)
         self._word = told.head or recognized(self._outputs, self._frame, model.metadata)

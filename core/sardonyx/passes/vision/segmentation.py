@@ -33,12 +33,12 @@ class Segmentation:
     labels: Sequence[str] = ()
 
 
-def with_segmentation(model: Model, told: Segmentation, picture: Picture) -> Model:
+def with_segmentation(model: Model, told: Segmentation, picture: Picture, channels: int = 0) -> Model:
     """A copy of a model, in the newest operator set, that takes a picture and gives `mask` uint8 [height, width].
 
     Raises InvalidArgument where the output is not [1, C, h, w].
     """
-    sight = Sight(model, picture)
+    sight = Sight(model, picture, channels)
     names = [value.name for value in sight.outputs]
     if told.output and told.output not in names:
         raise InvalidArgument(f"the model has no output {told.output!r}; it has {', '.join(names)}")

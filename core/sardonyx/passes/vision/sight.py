@@ -22,11 +22,12 @@ class Sight:
     """A copy of a model, in the newest operator set: its `input` for a picture, with the `size` (height, width) that
     it has there, and its `outputs`, with their shapes.
 
-    `picture` says which input and what size, where the model leaves that open. Raises InvalidArgument where neither
-    tells.
+    `picture` says which input and what size, where the model leaves that open. Its pixels have so many `channels`, 0
+    for as many as it says. Raises InvalidArgument where neither tells.
     """
 
-    def __init__(self, model: Model, picture: Picture | None = None) -> None:
+    def __init__(self, model: Model, picture: Picture | None = None, channels: int = 0) -> None:
+        self._channels = channels
         self._model = upgrade(copy_model(inline_functions(model, lift=lift, newest=NEWEST)))
         self.input = self._found(picture.name if picture else "")
         self.size = self._sized(picture)
@@ -36,7 +37,8 @@ class Sight:
 
     def rewritten(self, picture: Picture, names: Sequence[str]) -> Rewritten:
         """The model with a picture as its input, and room for outputs of these names."""
-        picture = replace(picture, name=self.input.name, size=self.size)
+        channels = self._channels or picture.channels
+        picture = replace(picture, name=self.input.name, size=self.size, channels=channels)
         result = with_pictures(self._model, [picture])
         graph = result.graph
         for value, known in zip(graph.outputs, self.outputs, strict=True):
