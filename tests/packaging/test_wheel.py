@@ -20,7 +20,7 @@ from tests.support.wheel import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TARGET = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-BESIDES = ("sardonyx_wasm/", "sardonyx_webgpu/", "sardonyx/web/", "sardonyx/demo/")
+BESIDES = ("sardonyx_wasm/", "sardonyx_webgpu/", "sardonyx/web/", "sardonyx/demo/", "sardonyx/vision/")
 """What may be deleted where a board has no room and NumPy alone runs models, as edge/README.md says."""
 PACKAGES = [ROOT / folder for folder in TARGET["packages"]]
 

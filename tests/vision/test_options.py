@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -340,6 +342,12 @@ def test_wrong_options(
 ) -> None:
     assert main(["compile", files[0], "--output", str(tmp_path / "x.sdx"), "--detect", option]) != 0
     assert words in capsys.readouterr().err
+
+
+def test_importing_the_package_leaves_it_alone() -> None:
+    code = "import sardonyx, sys; sardonyx.InferenceSession; print([m for m in sys.modules if 'vision' in m])"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout.strip() == "[]"
 
 
 def test_labels_of_a_file(files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
