@@ -60,6 +60,10 @@ def test_shares_are_seen() -> None:
 def test_how_pictures_are_normalized_has_to_be_known() -> None:
     with pytest.raises(InvalidArgument, match="how pictures for 'image' are normalized is not known: say mean and std"):
         vision.Classifier(DIGITS)
+    with pytest.raises(
+        InvalidArgument, match="how pictures for 'images' are normalized is not known: say mean and std"
+    ):
+        vision.Segmenter(passing({"maps": np.zeros((1, 2, 4), np.float32)[None]}).SerializeToString())
     with pytest.raises(InvalidArgument, match=r"has 10 classes, not 2"):
         vision.Classifier(DIGITS, image=vision.Picture(""), labels=["a", "b"])
     with pytest.raises(InvalidArgument, match=r"is not shaped like maps, \[1, 1 to 256, h, w\]"):

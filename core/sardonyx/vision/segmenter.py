@@ -18,7 +18,8 @@ from sardonyx.vision.runner import CHANNELS, ModelLike, Runner
 class Segmenter:
     """Says of which class each pixel is. The options are fields of `Segmentation`: threshold, sigmoid, output, labels.
 
-    `image` says how a picture becomes the input. Raises InvalidArgument where the output is not maps of classes.
+    `image` says how a picture becomes the input. Raises InvalidArgument where nobody says so, or the output is not maps
+    of classes.
     """
 
     def __init__(
@@ -30,10 +31,10 @@ class Segmenter:
         session: SessionOptions | None = None,
         **options: Any,
     ) -> None:
-        told, usual = Segmentation(**options), image or Picture("")
+        told = Segmentation(**options)
         self._runner = Runner(
             model,
-            lambda given: with_segmentation(given, told, usual, CHANNELS),
+            lambda given: with_segmentation(given, told, image, CHANNELS),
             OUTPUTS,
             providers,
             options,

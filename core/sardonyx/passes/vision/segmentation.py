@@ -33,10 +33,10 @@ class Segmentation:
     labels: Sequence[str] = ()
 
 
-def with_segmentation(model: Model, told: Segmentation, picture: Picture, channels: int = 0) -> Model:
+def with_segmentation(model: Model, told: Segmentation, picture: Picture | None = None, channels: int = 0) -> Model:
     """A copy of a model, in the newest operator set, that takes a picture and gives `mask` uint8 [height, width].
 
-    Raises InvalidArgument where the output is not [1, C, h, w].
+    Raises InvalidArgument where the output is not [1, C, h, w], or nothing tells how pictures are normalized.
     """
     sight = Sight(model, picture, channels)
     names = [value.name for value in sight.outputs]
@@ -47,6 +47,8 @@ def with_segmentation(model: Model, told: Segmentation, picture: Picture, channe
     shape = [size for size in output.shape or () if isinstance(size, int)]
     if len(output.shape or ()) != 4 or len(shape) < 3 or not 1 <= shape[-3] <= MOST:
         raise InvalidArgument(f"the output {output.name} {output.type} is not shaped like maps, [1, 1 to {MOST}, h, w]")
+    if picture is None:
+        raise InvalidArgument(f"how pictures for {sight.input.name!r} are normalized is not known: say mean and std")
     rewritten = sight.rewritten(picture, OUTPUTS)
     nodes = Nodes(rewritten.model.graph, "segmentation")
     count, height, width = shape[-3:]
