@@ -60,10 +60,8 @@ def test_shares_are_seen() -> None:
 def test_how_pictures_are_normalized_has_to_be_known() -> None:
     with pytest.raises(InvalidArgument, match="how pictures for 'image' are normalized is not known: say mean and std"):
         vision.Classifier(DIGITS)
-    with pytest.raises(
-        InvalidArgument, match="how pictures for 'images' are normalized is not known: say mean and std"
-    ):
-        vision.Segmenter(passing({"maps": np.zeros((1, 2, 4), np.float32)[None]}).SerializeToString())
+    with pytest.raises(InvalidArgument, match="how pictures for 'x' are normalized is not known: say mean and std"):
+        vision.Segmenter(network(sigmoid=True, sides=(30, 40)))
     with pytest.raises(InvalidArgument, match=r"has 10 classes, not 2"):
         vision.Classifier(DIGITS, image=vision.Picture(""), labels=["a", "b"])
     with pytest.raises(InvalidArgument, match=r"is not shaped like maps, \[1, 1 to 256, h, w\]"):
@@ -125,10 +123,10 @@ def test_one_map_is_interpolated(provider: str) -> None:
     np.testing.assert_array_equal(mask[sure], (wanted > 0.6)[sure])
 
 
-def network(*, sigmoid: bool) -> bytes:
+def network(*, sigmoid: bool, sides: tuple[int | str, int | str] = ("h", "w")) -> bytes:
     """How bright a picture is, map and all."""
-    image = oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, "h", "w"])
-    given = oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 1, "h", "w"])
+    image = oh.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, *sides])
+    given = oh.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 1, *sides])
     nodes = [oh.make_node("ReduceMean", ["x"], ["m"], axes=[1])]
     nodes.append(oh.make_node("Sigmoid" if sigmoid else "Identity", ["m"], ["y"]))
     graph = oh.make_graph(nodes, "bright", [image], [given])
