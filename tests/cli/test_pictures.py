@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from sardonyx.demo import assets, digits, pictures, png, samples
+from sardonyx.demo import assets, digits, pictures, samples
 from sardonyx.errors import InvalidArgument, NoSuchFile
+from sardonyx.host import png
 
 from .conftest import without
 

@@ -13,7 +13,7 @@ from sardonyx import InferenceSession
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import write
-from sardonyx.passes.picture import GREY, Picture, with_pictures
+from sardonyx.passes.picture import FITS, GREY, Picture, with_pictures
 from tests.engine.providers import PROVIDERS, require_provider
 from tests.web.pages import model_of
 
@@ -44,7 +44,8 @@ def expected(picture: Picture, given: Pixels, height: int, width: int) -> npt.ND
     found = given[..., :3].astype(np.float64)
     inside = np.ones((height, width), bool)
     for axis, (size, target, step) in enumerate(zip(given.shape, (height, width), steps)):
-        centers = (np.arange(target) + 0.5) * step + (size - target * step) / 2
+        margin = 0 if picture.fit == "corner" else (size - target * step) / 2
+        centers = (np.arange(target) + 0.5) * step + margin
         distance = abs(np.arange(size) + 0.5 - centers[:, None]) / max(step, 1)
         weights = np.maximum(1 - distance, 0)
         weights /= np.maximum(weights.sum(1, keepdims=True), 1e-6)
@@ -53,7 +54,7 @@ def expected(picture: Picture, given: Pixels, height: int, width: int) -> npt.ND
     return np.where(inside[..., None], found, picture.pad)
 
 
-@pytest.mark.parametrize("fit", ["stretch", "cover", "contain"])
+@pytest.mark.parametrize("fit", FITS)
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_all_providers_agree(provider: str, fit: str) -> None:
     picture = Picture("x", MEAN, STD, fit=fit, pad=114)
@@ -82,7 +83,7 @@ def test_as_pillow_resizes(fit: str) -> None:
 
 def test_what_fits_is_left_as_it_is() -> None:
     given = pixels(24, 32)
-    for fit in ("stretch", "cover", "contain"):
+    for fit in FITS:
         (found,) = session(Picture("x", std=(1.0,), fit=fit)).run(None, {"x": given})
         np.testing.assert_array_equal(found[0].transpose(1, 2, 0), given[..., :3])
 

@@ -43,6 +43,7 @@ BUILT_IN = {
     "demo": "recognise handwritten digits, on every device of this machine",
     "run": "run a model, and show or keep its outputs",
     "inspect": "show what a model holds, and what becomes of it on a provider",
+    "detect": "find objects in pictures, and draw boxes around them",
     "generate": "continue a text by a language model",
     "chat": "talk with a language model",
     "bench": "time a model on several providers, and against onnxruntime",
@@ -58,6 +59,7 @@ EXAMPLES = """
 examples:
   sardonyx run resnet50.onnx --input cat.jpg
   sardonyx run whisper.onnx --input audio=speech.wav --output out.npz
+  sardonyx detect yolo.onnx street.jpg --draw boxes.png
   sardonyx generate smollm2/ "What is the capital of France?"
   sardonyx inspect bert.onnx --provider webgpu --shape sequence=128
   sardonyx bench model.onnx --provider wasm --against onnxruntime

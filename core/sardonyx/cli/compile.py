@@ -8,9 +8,15 @@ an input decide on shapes or branches, --value gives typical ones, --value rate=
 
 --image NAME:mean=..,std=..,resize=224,fit=cover has an input be a picture as it comes, bytes of any size, as canvases
 and Pillow give them; it is cut, resized (bilinear, with antialiasing, as Pillow does) and normalized in the bundle, so
-that page, Python and board compute the same. fit is stretch, cover (the middle fills all) or contain (with bars, of
-level pad); without resize the model's own size counts. mean and std are as for `sardonyx run`, or normalize=imagenet.
-Pixels are RGBA, the last being ignored, or RGB with pixels=rgb; order=bgr is for models that want blue first.
+that page, Python and board compute the same. fit is stretch, cover (the middle fills all), contain (with bars, of level
+pad) or corner (with bars to the right and below); without resize the model's own size counts. mean and std are as for
+`sardonyx run`, or normalize=imagenet. Pixels are RGBA, the last being ignored, or RGB with pixels=rgb; order=bgr is for
+models that want blue first.
+
+--detect has a detector give boxes in pixels of that picture, with scores and labels; decoding, the choice of the best
+and the way back through the letterbox are in the bundle. YOLO, NanoDet, SSD, DETR and RT-DETR are known by what they
+give, or told, --detect head=yolox; --detect threshold=0.4,overlap=0.5,classes=person,dog,labels=coco.txt,most=50 says
+what is kept. Without --image the picture is what such models are trained with, a letterbox for YOLO.
 
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears; int4, with a
@@ -51,6 +57,7 @@ REFUSALS = 3
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
     image = "have an input be a picture: mean=, std= or normalize=, resize=, fit=, pad=, order=, pixels= (see above)"
+    detect = "give boxes in the picture: head=, threshold=, overlap=, most=, across=, labels=, classes=, priors="
     size = "sizes of named dimensions: a number, ?16 for an open one that is typically 16, or P+S"
     parser.add_argument("model", metavar="MODEL", nargs="?", help="an .onnx file")
     # argparse takes `--out`, too, the beginning of no other option
@@ -63,6 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--size", action="append", metavar="NAME=?16,...", help=size)
     parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
     parser.add_argument("--image", action="append", metavar="NAME:resize=224,...", help=image)
+    parser.add_argument("--detect", nargs="?", const="", metavar="head=yolov8,...", help=detect)
     parser.add_argument(
         "--weights",
         default="float32",
@@ -86,8 +94,8 @@ def run(args: argparse.Namespace) -> int:
             raise InvalidArgument("name a model and its bundle, MODEL --output FILE, or a folder, --site DIR")
         show(args, collect(args), render)
         return 0
-    if args.model or args.output or args.shape or args.value or args.image:
-        alone = "MODEL, --output, --shape, --value and --image"
+    if args.model or args.output or args.shape or args.value or args.image or args.detect is not None:
+        alone = "MODEL, --output, --shape, --value, --image and --detect"
         raise InvalidArgument(f"--site compiles all models in a folder: leave out {alone}")
     from sardonyx.cli import site
 
@@ -113,12 +121,15 @@ def targets_of(text: str) -> list[str]:
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Compile and write the bundle; the facts, as `--json` prints them."""
     from sardonyx.api.bundling import bundle_of
+    from sardonyx.cli.detections import detection, one_picture
     from sardonyx.cli.feeds import inputs_of
     from sardonyx.cli.images import picture
     from sardonyx.common.atomic import replacing
     from sardonyx.errors import InvalidArgument
     from sardonyx.model.serde.writer import write
     from sardonyx.passes.picture import with_pictures
+    from sardonyx.passes.vision.detection import with_detection
+    from sardonyx.passes.vision.labels import labels_of
     from sardonyx.plans.bundle import Bundle
     from sardonyx.plans.plan_cache import Source
 
@@ -128,7 +139,13 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     refuse_unwritable("--output", args.output)
     model: str | bytes = args.model
     source = Source(model)
-    if args.image:
+    labels: list[str] = []
+    if args.detect is not None:
+        seeing = with_detection(source.read(), detection(args.detect), one_picture(args.image))
+        labels = labels_of(seeing.metadata)
+        model = write(seeing)
+        source = Source(model)
+    elif args.image:
         model = write(with_pictures(source.read(), [picture(text) for text in args.image]))
         source = Source(model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
@@ -144,6 +161,8 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         from sardonyx.cli.rounding import difference
 
         told["rounded"] = difference(source.read(), model, args.output, buckets[0])
+    if labels:
+        told["labels"] = labels
     return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from sardonyx.cli.normalization import KNOWN
@@ -23,6 +23,18 @@ def picture(text: str) -> Picture:
     if "=" not in listed or not name:
         name, listed = text.removesuffix(":"), ""
     option = f"--image {text}"
+    told = settings(listed, option, ALL)
+    values = {field: read(told[key], f"{option}: {key}") for key, (field, read) in READERS.items() if key in told}
+    mean, std = _normalization(told, option)
+    return Picture(name, mean, std, **values, option=option)
+
+
+def settings(listed: str, option: str, known: Collection[str]) -> dict[str, str]:
+    """What follows each `key=`, commas in it included; InvalidArgument where a key is not known, or is given twice.
+
+    >>> settings("a=1,2,b=x", "--o", ("a", "b"))
+    {'a': '1,2', 'b': 'x'}
+    """
     told: dict[str, str] = {}
     key = ""
     for part in listed.split(",") if listed else ():
@@ -32,13 +44,13 @@ def picture(text: str) -> Picture:
             if key in told:
                 raise InvalidArgument(f"{option}: {key} is given twice")
             told[key] = after.strip()
-        else:
+        elif key:
             told[key] += f",{part.strip()}"
-    if unknown := set(told) - {"mean", "std", "normalize", *READERS}:
-        raise InvalidArgument(f"{option}: there is no option {min(unknown)!r}; there are {', '.join(ALL)}")
-    values = {field: read(told[key], f"{option}: {key}") for key, (field, read) in READERS.items() if key in told}
-    mean, std = _normalization(told, option)
-    return Picture(name, mean, std, **values, option=option)
+        else:
+            raise InvalidArgument(f"{option}: write options as in {next(iter(known))}=..; there are {', '.join(known)}")
+    if unknown := set(told) - {*known}:
+        raise InvalidArgument(f"{option}: there is no option {min(unknown)!r}; there are {', '.join(known)}")
+    return told
 
 
 def _normalization(told: Mapping[str, str], option: str) -> tuple[list[float], list[float]]:

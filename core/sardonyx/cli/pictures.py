@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sardonyx.cli.normalization import Normalization
 from sardonyx.common import extras
 from sardonyx.common.dtypes import DType
-from sardonyx.demo import pictures, png
+from sardonyx.demo import pictures
 from sardonyx.errors import InvalidArgument
+from sardonyx.host import png
 from sardonyx.model.ir.types import DimLike
 
 GREY, RGB, RGBA = 0, 2, 6

@@ -18,15 +18,17 @@ from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
 from sardonyx.errors import InvalidArgument
-from sardonyx.model.ir import Model, Node, TensorType, Value
-from sardonyx.model.ir.build import constant, node
+from sardonyx.model.ir import Model, TensorType, Value
 from sardonyx.model.ir.types import DimLike
 from sardonyx.model.serde.inline import inline_functions
 from sardonyx.passes.copy import copy_model
+from sardonyx.passes.nodes import Nodes, floats, integers
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 
-FITS = ("stretch", "cover", "contain")
-"""What becomes of the sides' ratio: not kept; kept, the middle filling all; kept, all of it with bars beside."""
+FITS = ("stretch", "cover", "contain", "corner")
+"""What becomes of the sides' ratio: not kept; kept, the middle filling all; kept, all of it with bars beside; and that
+with all of it in the upper left corner."""
+BARRED = ("contain", "corner")
 ORDERS = {"rgb": (0, 1, 2), "bgr": (2, 1, 0)}
 GREY = (0.299, 0.587, 0.114)
 """How bright red, green and blue are (ITU-R BT.601), as Pillow has it."""
@@ -69,7 +71,8 @@ class _Prefix:
     def __init__(self, model: Model, picture: Picture) -> None:
         self._graph = model.graph
         self._told = picture
-        self._nodes: list[Node] = []
+        self._nodes = Nodes(self._graph, picture.name)
+        self._add = self._nodes.add
         fed = [value for value in self._graph.inputs if value not in self._graph.initializers]
         found = [value for value in fed if value.name == picture.name]
         if not found:
@@ -95,17 +98,18 @@ class _Prefix:
             pixels = self._resized(fed, pixels, height, width)
         factor = 1 / np.asarray(told.std, np.float64)
         offset = -np.asarray(told.mean, np.float64) * factor
-        pixels = self._add("Add", self._add("Mul", pixels, _floats(factor)), _floats(offset))
+        pixels = self._add("Add", self._add("Mul", pixels, floats(factor)), floats(offset))
         if "C" in layout and layout.index("C") < layout.index("H"):
             pixels = self._add("Transpose", pixels, perm=[2, 0, 1])
         axes = [layout.index(axis) for axis in "N" if axis in layout]
-        pixels = self._add("Unsqueeze", pixels, _integers(axes)) if axes else pixels
+        pixels = self._add("Unsqueeze", pixels, integers(axes)) if axes else pixels
         pixels = self._add("Cast", pixels, to=dtype.number) if dtype is not dtypes.float32 else pixels
-        self._nodes[-1].outputs[0] = old
-        old.producer = self._nodes[-1]
+        last = self._nodes.made[-1]
+        last.outputs[0] = old
+        old.producer = last
         old.name = f"{told.name}/normalized"
         self._graph.inputs[self._graph.inputs.index(old)] = fed
-        self._graph.nodes[:0] = self._nodes
+        self._graph.nodes[:0] = self._nodes.made
 
     def _layout(self) -> tuple[str, int, DType]:
         """The order of the input's axes, its channels and its type."""
@@ -149,78 +153,59 @@ class _Prefix:
     def _colors(self, fed: Value, count: int) -> Value:
         """Floats [height, width, count]."""
         told = self._told
-        pixels = self._add("Gather", fed, _integers(ORDERS[told.order]), axis=2)
+        pixels = self._add("Gather", fed, integers(ORDERS[told.order]), axis=2)
         pixels = self._add("Cast", pixels, to=dtypes.float32.number)
         if count == 3:
             return pixels
-        return self._add("ReduceSum", self._add("Mul", pixels, _floats(GREY)), _integers([2]), keepdims=1)
+        return self._add("ReduceSum", self._add("Mul", pixels, floats(GREY)), integers([2]), keepdims=1)
 
     def _resized(self, fed: Value, pixels: Value, height: Any, width: Any) -> Value:
         """Pixels resized to [height, width], with bars where they do not fill it."""
         shape = self._add("Shape", fed)
-        sizes = [self._add("Gather", shape, _integers(k)) for k in (0, 1)]
+        sizes = [self._add("Gather", shape, integers(k)) for k in (0, 1)]
         lengths = [self._add("Cast", size, to=dtypes.float32.number) for size in sizes]
-        steps = [self._add("Div", length, _floats(target)) for length, target in zip(lengths, (height, width))]
-        whole = [self._add("Div", size, _integers(target)) for size, target in zip(sizes, (height, width))]
+        steps = [self._add("Div", length, floats(target)) for length, target in zip(lengths, (height, width))]
+        whole = [self._add("Div", size, integers(target)) for size, target in zip(sizes, (height, width))]
         if self._told.fit != "stretch":
             steps = [self._add("Min" if self._told.fit == "cover" else "Max", *steps)] * 2
-        if self._told.fit == "contain":
-            whole = [self._add("Add", self._add("Add", *whole), _integers(1))] * 2
+        if self._told.fit in BARRED:
+            whole = [self._add("Max", *whole)] * 2
         inside = []
         for axis, target in enumerate((height, width)):
-            half = self._add("Add", whole[axis], _integers(1))
+            half = self._add("Add", whole[axis], integers(1))
             index, weights, within = self._taps(sizes[axis], lengths[axis], steps[axis], half, target)
             places = [-1, *[1] * (2 - axis)]
-            weights = self._add("Reshape", weights, _integers([target, -1, *places[1:]]))
+            weights = self._add("Reshape", weights, integers([target, -1, *places[1:]]))
             taken = self._add("Gather", pixels, index, axis=axis)
-            pixels = self._add("ReduceSum", self._add("Mul", taken, weights), _integers([axis + 1]), keepdims=0)
-            inside.append(self._add("Reshape", within, _integers(places)))
-        if self._told.fit != "contain":
+            pixels = self._add("ReduceSum", self._add("Mul", taken, weights), integers([axis + 1]), keepdims=0)
+            inside.append(self._add("Reshape", within, integers(places)))
+        if self._told.fit not in BARRED:
             return pixels
-        return self._add("Where", self._add("And", *inside), pixels, _floats(self._told.pad))
+        return self._add("Where", self._add("And", *inside), pixels, floats(self._told.pad))
 
     def _taps(self, size: Value, length: Value, step: Value, half: Value, target: int) -> tuple[Value, Value, Value]:
         """For each place along an axis: the pixels that it is a mean of, their weights, and whether it lies on any."""
-        margin = self._add("Mul", self._add("Sub", length, self._add("Mul", step, _floats(target))), _floats(0.5))
-        centers = self._add("Add", self._add("Mul", step, _floats(np.arange(target) + 0.5)), margin)
-        within = self._add("And", self._at_least(centers, _floats(0)), self._add("Less", centers, length))
-        places = self._add("Unsqueeze", self._add("Sub", centers, _floats(0.5)), _integers([1]))
-        offsets = self._add("Range", self._add("Neg", half), self._add("Add", half, _integers(1)), _integers(1))
+        centers = self._add("Mul", step, floats(np.arange(target) + 0.5))
+        if self._told.fit != "corner":
+            margin = self._add("Mul", self._add("Sub", length, self._add("Mul", step, floats(target))), floats(0.5))
+            centers = self._add("Add", centers, margin)
+        within = self._add("And", self._at_least(centers, floats(0)), self._add("Less", centers, length))
+        places = self._add("Unsqueeze", self._add("Sub", centers, floats(0.5)), integers([1]))
+        offsets = self._add("Range", self._add("Neg", half), self._add("Add", half, integers(1)), integers(1))
         nearest = self._add("Cast", self._add("Floor", places), to=dtypes.int64.number)
         index = self._add("Add", nearest, offsets)
         distance = self._add("Abs", self._add("Sub", self._add("Cast", index, to=dtypes.float32.number), places))
-        reach = self._add("Max", step, _floats(1))
-        weights = self._add("Max", self._add("Sub", _floats(1), self._add("Div", distance, reach)), _floats(0))
-        isthere = self._add("And", self._at_least(index, _integers(0)), self._add("Less", index, size))
-        weights = self._add("Where", isthere, weights, _floats(0))
-        total = self._add("ReduceSum", weights, _integers([1]), keepdims=1)
-        weights = self._add("Div", weights, self._add("Max", total, _floats(1e-6)))
-        last = self._add("Sub", size, _integers(1))
-        return self._add("Min", self._add("Max", index, _integers(0)), last), weights, within
+        reach = self._add("Max", step, floats(1))
+        weights = self._add("Max", self._add("Sub", floats(1), self._add("Div", distance, reach)), floats(0))
+        isthere = self._add("And", self._at_least(index, integers(0)), self._add("Less", index, size))
+        weights = self._add("Where", isthere, weights, floats(0))
+        total = self._add("ReduceSum", weights, integers([1]), keepdims=1)
+        weights = self._add("Div", weights, self._add("Max", total, floats(1e-6)))
+        last = self._add("Sub", size, integers(1))
+        return self._add("Min", self._add("Max", index, integers(0)), last), weights, within
 
     def _at_least(self, x: Value, least: Value) -> Value:
         return self._add("GreaterOrEqual", x, least)
-
-    def _add(self, op_type: str, *inputs: Value, **attributes: Any) -> Value:
-        """What a new node makes."""
-        made = node(op_type, inputs, [f"{self._told.name}/{len(self._nodes)}"], attributes)
-        made.name = made.outputs[0].name
-        self._nodes.append(made)
-        self._graph.initializers += [
-            value for value in inputs if value.constant is not None and value not in self._graph.initializers
-        ]
-        for value in inputs:
-            if value.constant is not None:
-                value.name = value.name or f"{made.name}/constant{len(self._graph.initializers)}"
-        return made.outputs[0]
-
-
-def _floats(values: Any) -> Value:
-    return constant(np.asarray(values, np.float32))
-
-
-def _integers(values: Any) -> Value:
-    return constant(np.asarray(values, np.int64))
 
 
 def _channels(count: int) -> str:

@@ -1,0 +1,20 @@
+"""What is in a picture, and where: boxes, classes, masks; not how a network is run, and no pixels that a plan can make.
+
+    from sardonyx import vision
+
+    detector = vision.Detector("yolo.onnx")
+    for found in detector.detect("street.jpg"):
+        print(found.label, found.score, found.box)  # left, top, right and bottom, in pixels of the picture
+
+An object keeps its session, for picture after picture; `detect`, `classify` and `segment` do the same for one. The way
+from a picture to the answer is part of the model's plan (`sardonyx.passes`), so that a page with a bundle has it, too.
+"""
+
+from __future__ import annotations
+
+from sardonyx.passes.picture import Picture
+from sardonyx.vision.classifier import Class, Classifier, classify
+from sardonyx.vision.detector import Detector, Found, detect
+from sardonyx.vision.segmenter import Segmenter, segment
+
+__all__ = ["Class", "Classifier", "Detector", "Found", "Picture", "Segmenter", "classify", "detect", "segment"]

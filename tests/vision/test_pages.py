@@ -1,0 +1,81 @@
+"""Boxes in a page: what Python makes of the same bundle, to the last bit."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from PIL import Image
+
+from sardonyx import InferenceSession, vision
+from sardonyx.cli import main
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
+from sardonyx.passes.vision.detection import Detection, with_detection
+from tests.support import require
+from tests.support.browser import Chromium
+from tests.support.wheel import ROOT
+from tests.vision.families import LABELS, convolutional
+from tests.web.pages import Case, bundled, open_page, run
+
+SHOWN = """() => {
+    const canvas = document.querySelector("#canvas");
+    return [...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data];
+}"""
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def page() -> Iterator[Chromium]:
+    require("browser")
+    with open_page() as opened:
+        yield opened
+
+
+def test_the_same_bits_in_a_page(page: Chromium) -> None:
+    model = write(with_detection(read(convolutional().SerializeToString()), Detection(threshold=0.6)))
+    bundle = bundled(model, {}, ["wasm"])
+    rng = np.random.default_rng(0)
+    feeds = [{"images": rng.integers(0, 256, (*size, 4), np.uint8)} for size in ((120, 200), (300, 90), (64, 96))]
+    feeds.append({"images": np.zeros((32, 48, 4), np.uint8)})
+    session = InferenceSession(bundle)
+    counts = []
+    for given, answer in zip(feeds, run(page, [Case(bundle, each) for each in feeds], "wasm"), strict=True):
+        assert not isinstance(answer, str), answer
+        for found, wanted in zip(answer, session.run(None, given), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+            assert found.dtype == wanted.dtype
+        counts.append(len(answer[1]))
+    assert counts[0] > 10
+    assert counts[-1] == 0
+
+
+def test_the_example(page: Chromium, tmp_path: Path) -> None:
+    """A picture is chosen, and boxes are drawn: as many as Python finds, where it finds them."""
+    assert main(["web", str(tmp_path), "--bundles-only"]) == 0
+    onnx.save(convolutional(), tmp_path / "model.onnx")
+    options = ["--detect", "threshold=0.995,overlap=0.1", "--output", str(tmp_path / "detector.sdx")]
+    assert main(["compile", str(tmp_path / "model.onnx"), *options]) == 0
+    (tmp_path / "labels.json").write_text(json.dumps(LABELS))
+    shutil.copy(ROOT / "examples" / "page" / "detect.html", tmp_path)
+    pixels = np.random.default_rng(0).integers(0, 256, (6, 9, 3), np.uint8)
+    Image.fromarray(pixels).resize((540, 360)).save(tmp_path / "picture.png")
+    wanted = vision.detect(tmp_path / "detector.sdx", tmp_path / "picture.png")
+    assert len(wanted) > 3
+    page.site.folders = {**page.site.folders, "page": tmp_path}
+    with page.visitor() as visitor:
+        opened = visitor.new_page()
+        opened.goto(f"{page.site.address}/page/detect.html")
+        opened.locator("#file").set_input_files(tmp_path / "picture.png")
+        opened.wait_for_function("/ in [0-9]+ ms/.test(document.querySelector('#answer').textContent)")
+        assert opened.locator("#answer").text_content().split()[0] == str(len(wanted))
+        shown = opened.evaluate(SHOWN)
+    drawn = np.array(shown, np.uint8).reshape(360, 540, 4)
+    left, top, _, bottom = (round(side) for side in wanted[-1].box)
+    assert (abs(drawn[(top + bottom) // 2, left].astype(int) - [230, 57, 70, 255]) < 60).all()
+    assert (drawn[..., :3] != np.asarray(Image.open(tmp_path / "picture.png"))).any(2).mean() < 0.6
