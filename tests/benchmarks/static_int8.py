@@ -214,9 +214,9 @@ def rendered(rows: Mapping[str, Mapping[str, Row]], side: str) -> list[str]:
     known: dict[str, list[list[float]]] = {}
     for id, sides in rows.items():
         for name, row in sides.items():
-            if not name.startswith(f"{side}, "):
+            place, _, activation = name.rpartition(", ")
+            if place != side:
                 continue
-            activation = name.removeprefix(f"{side}, ")
             if "failed" in row:
                 lines.append([id, activation, "failed", "", *[""] * len(RATIOS)])
                 continue
