@@ -53,6 +53,7 @@ const entries = process.argv.slice(3).map((entry) => require(`onnxruntime-web${e
 })();
 """
 TAGGED = """async () => {
+  ort.env.wasm.proxy = true;
   const session = await ort.InferenceSession.create("/data/digits.onnx");
   const image = new ort.Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
   const { probabilities } = await session.run({ image });
