@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.providers import PROVIDERS, require_provider
 from tests.support import eager
+from tests.support.saturation import exact
 from tests.support.single import judged, outputs_on, single
 
 MICROSOFT = "com.microsoft"
@@ -31,7 +32,7 @@ class Tensors:
     def __call__(self, dtype: Any, *shape: int, channels: int = 0) -> Quantized:
         info = np.iinfo(dtype)
         count = (channels,) if channels else ()
-        elements = self.rng.integers(info.min, info.max + 1, shape).astype(dtype)
+        elements = exact(self.rng.integers(info.min, info.max + 1, shape).astype(dtype))
         zeros = self.rng.integers(info.min // 4, info.max // 4, count).astype(dtype)
         return elements, self.rng.uniform(0.01, 0.1, count).astype(np.float32), zeros
 

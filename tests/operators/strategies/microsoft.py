@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tests.support.saturation import exact
+
 from .draw import SIZES, Draw, draws
 from .movement import number
 from .windows import convolution, window
@@ -147,7 +149,7 @@ def integer_to_float(d: Draw) -> dict[str, Any]:
     one, two = d.of(np.uint8, np.int8), d.of(*BYTES)
     columns = (n,) if d.flag() else ()
     zeros = [d.maybe(code(d, (), one)), d.maybe(code(d, columns, two))]
-    inputs: list[Any] = [code(d, (m, k), one), code(d, (k, n), two), scale(d), scale(d, *columns), *zeros]
+    inputs: list[Any] = [code(d, (m, k), one), exact(code(d, (k, n), two)), scale(d), scale(d, *columns), *zeros]
     inputs.append(d.maybe(d.noise(n)))
     return {"inputs": inputs, "magnitude": 100.0, "constant": d.settled(1, 3, 5, 6)}
 
@@ -158,7 +160,7 @@ def dynamic_matmul(d: Draw) -> dict[str, Any]:
     two = d.of(*BYTES)
     columns = (n,) if d.flag() else ()
     x = d.noise(*d.shape(0, 1, (2, 1)), m, k)
-    inputs = [x, code(d, (k, n), two), scale(d, *columns), d.maybe(code(d, columns, two)), d.maybe(d.noise(n))]
+    inputs = [x, exact(code(d, (k, n), two)), scale(d, *columns), d.maybe(code(d, columns, two)), d.maybe(d.noise(n))]
     return {"inputs": inputs, "tolerance": 5e-3, "magnitude": 10.0, "constant": d.settled(1, 2, 3, 4)}
 
 
@@ -270,6 +272,7 @@ def qgemm(d: Draw) -> dict[str, Any]:
     one = (k, m) if attributes.get("transA") else (m, k)
     two = (n, k) if attributes.get("transB") else (k, n)
     inputs: list[Any] = [*quantized(d, one, dtype), *quantized(d, two, dtype)]
+    inputs[3] = exact(inputs[3])
     inputs += [d.maybe(code(d, (n,), np.int16).astype(np.int32)), scale(d), code(d, (), dtype)]
     return {"inputs": inputs, "attributes": attributes, "steps": 1, "constant": frozenset({1, 2, 3, 4, 5, 6, 7, 8})}
 
@@ -408,6 +411,7 @@ def qlinear_conv(d: Draw) -> dict[str, Any]:
     x[0] = max(x[0], 1)
     bias = d.maybe(code(d, (channels,), np.int16).astype(np.int32))
     inputs: list[Any] = [*quantized(d, x, one), *quantized(d, w, two), scale(d), code(d, (), one), bias]
+    inputs[3] = exact(inputs[3])
     if two == np.int8:
         inputs[5] = np.zeros((), two)
     return {"inputs": inputs, "attributes": attributes, "steps": 1, "constant": frozenset(range(1, 9))}
