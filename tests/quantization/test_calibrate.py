@@ -12,6 +12,8 @@ import onnxruntime.quantization.calibrate as theirs
 import pytest
 
 import sardonyx.quantization.calibrate as ours
+from sardonyx import ops
+from sardonyx.quantization import watch
 from sardonyx.quantization.registry import QDQRegistry, QLinearOpsRegistry
 from tests.quantization.both import Reader, quiet
 from tests.quantization.models import MODELS, Builder, samples
@@ -201,3 +203,10 @@ def test_readers() -> None:
         len(Bare())
     with pytest.raises(NotImplementedError, match="CalibStridedMinMax"):
         Bare().set_range(0, 1)
+
+
+def test_other_sessions_still_keep_their_plans() -> None:
+    """Operators of other distributions forbid it; the one that watches is of this one."""
+    watching = ops.find(watch.DOMAIN, "Watch")
+    assert watching is not None
+    assert not ops.is_foreign(watching)

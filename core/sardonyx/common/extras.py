@@ -8,7 +8,7 @@ EXTRAS = {
     "serve": ("flask", "waitress"),
     "tools": ("onnx", "ml_dtypes"),
     "genai": ("tokenizers", "jinja2", "llguidance"),
-    "cli": ("rich", "pillow", "jinja2"),
+    "cli": ("jinja2", "rich", "pillow"),
 }
 
 

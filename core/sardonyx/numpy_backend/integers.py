@@ -41,7 +41,7 @@ def rewrite(trace: Trace, origins: Collection[int]) -> None:
     floats = _Floats(rewriter)
 
     def rule(equation: Equation) -> bool:
-        if equation.origin not in origins:
+        if equation.origin not in origins or not equation.outputs:
             return False
         if equation.outputs[0] in tables:
             root, values = tables[equation.outputs[0]]

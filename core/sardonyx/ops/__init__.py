@@ -59,7 +59,7 @@ def foreign() -> bool:
 def is_foreign(operator: type[Operator]) -> bool:
     """Whether an operator is of another distribution."""
     module: str | None = operator.__module__  # None where the code that declares it was executed without a name
-    return module is None or not module.startswith(f"{__name__}.")
+    return module is None or not module.startswith("sardonyx.")
 
 
 def families() -> dict[str, dict[str, list[str]]]:

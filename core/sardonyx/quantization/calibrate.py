@@ -8,7 +8,6 @@ at the end of the first pass, and the samples wait for the second one in a file.
 from __future__ import annotations
 
 import abc
-import gc
 import os
 import pickle
 import tempfile
@@ -188,9 +187,11 @@ class CalibraterBase:
 
     def _write(self) -> None:
         beside = f"{Path(self.augmented_model_path).name}.data" if self.use_external_data_format else None
-        save(self.network.model, self.augmented_model_path, external_data=beside)
+        written = self.network.model
+        save(written, self.augmented_model_path, external_data=beside)
         self.network = Network(read(self.augmented_model_path))
-        gc.collect()  # graphs refer in circles, and the first one holds what was mapped of its file
+        for node in [*written.graph.all_nodes()]:
+            node.outputs.clear()  # which refer back to it, and the collector may be late: all weights would be held
 
     def _session(self) -> InferenceSession:
         session = self.infer_session
