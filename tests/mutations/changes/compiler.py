@@ -170,22 +170,22 @@ PASSES = [
     Mutation(
         "a shrunk picture leaves out every other pixel",
         "core/sardonyx/passes/picture.py",
-        '"Max", step, _floats(1)',
-        '"Max", step, _floats(0.5)',
+        '"Max", step, floats(1)',
+        '"Max", step, floats(0.5)',
         ("tests/passes/test_picture.py",),
     ),
     Mutation(
         "a picture's border counts more than once",
         "core/sardonyx/passes/picture.py",
-        'weights = self._add("Where", isthere, weights, _floats(0))',
+        'weights = self._add("Where", isthere, weights, floats(0))',
         "_ = isthere",
         ("tests/passes/test_picture.py",),
     ),
     Mutation(
         "a picture's bars are black, whatever was asked for",
         "core/sardonyx/passes/picture.py",
-        "_floats(self._told.pad)",
-        "_floats(0)",
+        "floats(self._told.pad)",
+        "floats(0)",
         ("tests/passes/test_picture.py",),
     ),
     Mutation(
