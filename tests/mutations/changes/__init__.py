@@ -6,8 +6,9 @@ from tests.mutations.changes.backends import PAGES, WASM, WEBGPU
 from tests.mutations.changes.compiler import COMPILER, OPERATORS, PASSES, SIZES
 from tests.mutations.changes.engine import COMMANDS, FILES, RUNTIME, SESSIONS
 from tests.mutations.changes.language import LANGUAGE
+from tests.mutations.changes.rooms import QUANTIZATION, VISION
 
 MUTATIONS = [
-    *SIZES, *COMPILER, *PASSES, *OPERATORS, *FILES, *RUNTIME, *SESSIONS, *COMMANDS, *LANGUAGE,
-    *PAGES, *WASM, *WEBGPU,
+    *SIZES, *COMPILER, *PASSES, *OPERATORS, *FILES, *RUNTIME, *SESSIONS, *COMMANDS, *LANGUAGE, *QUANTIZATION,
+    *VISION, *PAGES, *WASM, *WEBGPU,
 ]  # fmt: skip
