@@ -59,6 +59,9 @@ class Attended:
         rows = self._shared * self._length
         row = max(1, _row(self._keys))
         together = min(self._most, max(_MANY, _CACHED // row), (SCRATCH - WEIGHED) // row)
+        if blas.in_blocks():
+            in_place = blas.SMALL // max(1, self._keys * max(self._depth, self._width))
+            together = min(together, max(_FEWEST, in_place))
         if min(rows, self._keys, together) < _FEWEST:
             share = blas.part(range(self._matrices * rows), number, count)
             self._alone(share.start, share.stop, scratch, *self._addresses, *self._params)
