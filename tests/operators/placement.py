@@ -147,7 +147,8 @@ def _by_functions(plans: list[plan.Plan]) -> bool:
 def table() -> list[dict[str, Any]]:
     """For each operator how many of its cases run where, by provider."""
     rows = []
-    for domain, name in sorted(key for key, operator in ops.load().items() if hasattr(operator, "expand")):
+    own = {key: known for key, known in ops.load().items() if known.__module__.startswith("sardonyx.ops.")}
+    for domain, name in sorted(key for key, operator in own.items() if hasattr(operator, "expand")):
         row: dict[str, Any] = {"domain": domain or "ai.onnx", "name": name}
         known = cases((domain, name))
         for provider in PROVIDERS:
