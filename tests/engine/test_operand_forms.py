@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import sardonyx
 from sardonyx.primitives import evaluation
 from tests.engine.providers import WASM, WEBGPU, require_provider
+from tests.support.saturation import exact
 
 rng = np.random.default_rng(0)
 
@@ -40,7 +41,7 @@ def positive(*shape: int) -> np.ndarray:
 
 
 def signed(*shape: int) -> np.ndarray:
-    return rng.integers(-127, 128, shape, np.int8)
+    return exact(rng.integers(-127, 128, shape, np.int8))
 
 
 def unsigned(*shape: int) -> np.ndarray:

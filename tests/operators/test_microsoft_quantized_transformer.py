@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.support.saturation import exact
+
 from .microsoft import ON_ALL, Call, check
 
 RNG = np.random.default_rng(0)
@@ -37,7 +39,15 @@ def attention(
     scales = np.array(0.01, np.float32), np.abs(noise(count)) * 0.01 + 0.005
     zeros = [np.array(120, np.uint8), code(dtype, count) // 32]
     cache = noise(2, 2, HEADS, past, SIZE) if past else None
-    inputs = [code(np.uint8, 2, 3, 6), code(dtype, 6, 3 * HIDDEN), noise(3 * HIDDEN), *scales, mask, *zeros, cache]
+    inputs = [
+        code(np.uint8, 2, 3, 6),
+        exact(code(dtype, 6, 3 * HIDDEN)),
+        noise(3 * HIDDEN),
+        *scales,
+        mask,
+        *zeros,
+        cache,
+    ]
     outputs = ("y0", "y1") if past else ("y0",)
     return Call("QAttention", inputs, {"num_heads": HEADS, **attributes}, outputs, constant=(1, 4, 7))
 

@@ -91,7 +91,8 @@ def _dot_general(legalizer: Legalizer, equation: Equation, a: Array, b: Array, o
     depth = product([b.shape[axis] for axis in contract[1]])  # that of a, which may have the name of an open size
     second = p.reshape(p.transpose(b, [*right, *contract[1], *columns]), [*batch, depth, product(n)])
     parts = int(work >= blas.FEWEST) if only_quads else _parts(legalizer, work, a, b, contract[1], product(k))
-    suits = not batch and legalizer.is_constant(b) and _suits_quads(legalizer, hint(product(m)), work, parts)
+    is_known = legalizer.is_constant(b) and all(isinstance(size, int) for size in b.shape)
+    suits = not batch and is_known and _suits_quads(legalizer, hint(product(m)), work, parts)
     result = _by_quads(legalizer, first, second) if suits else None
     if result is None and only_quads:
         return False
