@@ -18,6 +18,7 @@ from sardonyx import genai
 from sardonyx.errors import InvalidValue
 from tests.genai.sides import finish, generator, written
 from tests.models.derived.graph import Graph
+from tests.models.oracle import session_of
 from tests.support.cache import CACHE, cached, downloaded, member
 
 VOCABULARY, WIDTH, HEADS, HEAD, FEATURES, MOST = 43, 32, 2, 16, 5, 64
@@ -343,12 +344,7 @@ def test_t5(t5: Path) -> None:
         "Summarize: the developer fixed a failing unit test in the parser and updated the documentation"
     )
     assert text[-1] == 1
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    encoder, decoder = (
-        onnxruntime.InferenceSession(t5 / f"{name}.onnx", options, providers=["CPUExecutionProvider"])
-        for name in ("encoder", "decoder")
-    )
+    encoder, decoder = (session_of(t5 / f"{name}.onnx") for name in ("encoder", "decoder"))
     mask = np.ones((1, len(text)), np.int64)
     (hidden,) = encoder.run(None, {"input_ids": text[None].astype(np.int64), "attention_mask": mask})
     made = generator(model, text, max_length=12)

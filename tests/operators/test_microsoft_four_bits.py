@@ -28,7 +28,7 @@ def bitsandbytes(kind: int, block: int, k: int, n: int, *outer: int, transposed:
 
 
 def blob(kind: int, k: int, n: int, *outer: int) -> Call:
-    """Columns of blocks: a scale, a zero point if there is one, and 32 numbers."""
+    """Columns of blocks: a scale, a zero point if there is one, and 32 numbers, lower halves of the bytes first."""
     blocks = -(-k // 32)
     parts = [noise(n, blocks, 1).view(np.uint8), RNG.integers(0, 16, (n, blocks, kind)), code(n, blocks, 16)]
     stored = np.concatenate(parts, 2).astype(np.uint8).reshape(-1)
@@ -40,6 +40,8 @@ CASES = {
     "NF4": bitsandbytes(1, 32, 64, 3, 4),
     "blocks across rows": bitsandbytes(1, 64, 5, 7, 1),
     "one number": bitsandbytes(0, 16, 1, 1, 1),
+}
+BLOBS = {
     "no zero points": blob(0, 40, 3, 2, 5),
     "zero points": blob(1, 40, 3, 2, 5),
     "whole blocks": blob(1, 64, 5, 1),
@@ -50,6 +52,20 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_like_onnxruntime(name: str, provider: str) -> None:
     check(CASES[name], provider)
+
+
+@ON_ALL
+@pytest.mark.parametrize("name", BLOBS)
+def test_blobs(name: str, provider: str) -> None:
+    """Against float64: onnxruntime has this operator where processors have AVX-512 alone."""
+    call = BLOBS[name]
+    x, stored, shape = (each for each in call.inputs if each is not None)
+    kind, n = call.attributes["blk_quant_type"], shape[1]
+    blocks = stored.reshape(n, -1, 20 + kind)
+    scales = np.ascontiguousarray(blocks[..., :4]).view(np.float32).astype(np.float64)
+    codes = np.concatenate([blocks[..., 4 + kind :] & 15, blocks[..., 4 + kind :] >> 4], -1)
+    columns = (codes - (blocks[..., 4:5].astype(np.float64) if kind else 8.0)) * scales
+    assert_near(call.run(provider), [(x @ columns.reshape(n, -1)[:, : shape[0]].T).astype(np.float32)], 1e-5)
 
 
 def test_product_with_rows_that_are_not_transposed() -> None:

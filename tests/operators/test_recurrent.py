@@ -18,6 +18,7 @@ from sardonyx.plans.plan import Loop
 from sardonyx.primitives.recurrent_loop import UNROLLED
 from tests.engine.providers import PROVIDERS, require_provider
 from tests.support import eager
+from tests.support.saturation import exact
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 NAMES = ["X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P", "WS", "WZ", "RS", "RZ"]
@@ -303,7 +304,7 @@ def quantized(seed: int, steps: int, batch: int, direction: str, per_column: boo
     for name, scale, zero in (("W", "WS", "WZ"), ("R", "RS", "RZ")):
         count, wide, size = feeds[name].shape
         parameters = (count, wide) if per_column else (count,)
-        feeds[name] = rng.integers(low, low + 256, (count, size, wide)).astype(dtype)
+        feeds[name] = exact(rng.integers(low, low + 256, (count, size, wide)).astype(dtype))
         feeds[scale] = rng.uniform(0.005, 0.01, parameters).astype(np.float32)
         feeds[zero] = np.full(parameters, 0 if dtype is np.int8 or per_column else 120, dtype)
     return feeds

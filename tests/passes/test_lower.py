@@ -18,6 +18,7 @@ from sardonyx.model.serde.writer import save, write
 from sardonyx.passes.downgrade import lower
 from sardonyx.passes.pipeline import prepare
 from tests.models import SHORT, assert_close, inputs, path, reference
+from tests.models.oracle import session_of
 
 
 def test_operators_know_when_they_came():
@@ -83,11 +84,7 @@ def test_onnxruntime_runs_what_was_optimized(id: str, tmp_path: Path):
     target = tmp_path / "optimized.onnx"
     model = read(path(id))
     save(put_back(model), target)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(target, options, providers=["CPUExecutionProvider"])
-    assert_close(id, session.run(None, inputs(id)), reference(id))
+    assert_close(id, session_of(target).run(None, inputs(id)), reference(id))
 
 
 def test_session_writes_it(tmp_path: Path):

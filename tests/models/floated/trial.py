@@ -8,13 +8,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import onnx
-import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
 from tests.models.catalogue import MODELS, path
 from tests.models.feeds import inputs
-from tests.models.oracle import spectrum
+from tests.models.oracle import session_of, spectrum
 
 from .form import floated
 
@@ -183,10 +182,7 @@ def session(runtime: str, model: bytes) -> Session:
     if runtime != ORT:
         made: Session = sardonyx.InferenceSession(model, providers=[runtime])
         return made
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
-    reference: Session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    reference: Session = session_of(model)
     return reference
 
 
