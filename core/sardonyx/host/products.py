@@ -75,9 +75,13 @@ def cuts(size: int, count: int, grain: int) -> tuple[int, ...]:
     return (*sorted(end for end in near if 0 < end <= size - grain), size)
 
 
-def cost(ends: Sequence[int]) -> float:
-    """How long the largest part takes that ends there, as a share of the whole, if each reads all of the other side."""
-    return (max(last - first for first, last in pairwise((0, *ends))) + PACKED) / max(1, ends[-1])
+def cost(ends: Sequence[int], each: int = 1) -> float:
+    """How long the largest part takes that ends there, as a share of the whole, if each reads all of the other side.
+
+    Ends are in units of `each` rows or columns.
+    """
+    largest = max(last - first for first, last in pairwise((0, *ends)))
+    return (largest * each + PACKED) / max(1, ends[-1] * each)
 
 
 _active = Scoped[Crew]()
@@ -134,10 +138,13 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
 
 
 def _cut(a: np.ndarray, b: np.ndarray, shares: int) -> tuple[int, tuple[int, ...]]:
-    """Rows or columns, and where parts of them end that have the bits of the whole."""
+    """Rows or columns, and where parts of them end that have the bits of the whole.
+
+    A product by a vector has others, as has one in float64.
+    """
     (rows, depth), columns = a.shape[-2:], b.shape[-1]
     whole = -2, (rows,)
-    if not is_exact(a, b) or np.result_type(a, b) != np.float32:
+    if min(rows, columns) < 2 or np.result_type(a, b) != np.float32 or is_square(a, b):
         return whole
     known = grain()
     choices = (-2, cuts(rows, shares, known.rows)), (-1, cuts(columns, shares, known.across(rows)))
@@ -146,10 +153,10 @@ def _cut(a: np.ndarray, b: np.ndarray, shares: int) -> tuple[int, tuple[int, ...
     return (axis, ends) if cost(ends) < 1 and smallest * (rows * columns * depth // ends[-1]) >= LEAST else whole
 
 
-def is_exact(a: np.ndarray, b: np.ndarray) -> bool:
-    """Whether a product is none of a vector, nor of a matrix and itself, for which NumPy calls BLAS in other ways."""
-    places = [array.__array_interface__["data"][0] for array in (a, b)]
-    return min(a.shape[-2], b.shape[-1]) > 1 and places[0] != places[1]
+def is_square(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether operands begin at one place: NumPy multiplies a matrix by its transpose in another way."""
+    first, second = (int(array.__array_interface__["data"][0]) for array in (a, b))
+    return first == second
 
 
 def _part(a: np.ndarray, b: np.ndarray, out: np.ndarray, axis: int, part: slice) -> None:

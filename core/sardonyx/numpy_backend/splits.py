@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from sardonyx.host.products import EXACT, LEAST, Grain, cost, cuts, grain, is_exact
+from sardonyx.host.products import EXACT, LEAST, Grain, cost, cuts, grain, is_square
 from sardonyx.numpy_backend.division import Access, access, even, ranges, sliced, smallest
 from sardonyx.primitives.convolution import bands, rows_of_taps
 
@@ -140,7 +140,7 @@ def _is_plain(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any]) ->
 
 def _places(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], ends: Sequence[int]) -> Split | None:
     """Ranges of places of such a convolution with one spatial axis."""
-    (_, w), (y,) = inputs, outputs
+    _, w = inputs
     if smallest(ends) * len(w) * w.shape[1] < LEAST:
         return None
     return _split(inputs, outputs, attributes, (2, None, 2), (ends, (), ends))
@@ -209,20 +209,17 @@ def dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], 
         return _split(inputs, outputs, attributes, (ba[first], bb[first], first), (ends,) * 3)
     height, width = prod(a.shape[axis] for axis in rows), prod(b.shape[axis] for axis in columns)
     work, known = height * width * prod(a.shape[axis] for axis in ca), _grain(y.dtype)
-    if ba or known is None or min(height, width) < 2 or not is_exact(a, b) or work < count * LEAST:
+    if ba or known is None or min(height, width) < 2 or is_square(a, b) or work < count * LEAST:
         return None
     axis = first - len(ba)
-    down = across = (1,)
+    each, parts, axes = 1, cuts(width, count, known.across(height)), (None, columns[0], y.ndim - 1)
     if axis < len(rows):
-        each = height // a.shape[rows[axis]]
-        down = cuts(a.shape[rows[axis]], count, known.rows // gcd(known.rows, each))
-    if len(columns) == 1:
-        across = cuts(width, count, known.across(height))
-    if len(down) > 1 and (height >= count * NARROW or cost(down) <= cost(across) or len(across) == 1):
-        parts, axes = down, (rows[axis], None, first)
-    else:
-        parts, axes = across, (None, columns[0], y.ndim - 1)
-    if cost(parts) >= 1 or smallest(parts) * (work // parts[-1]) < LEAST:
+        many = height // a.shape[rows[axis]]
+        down = cuts(a.shape[rows[axis]], count, known.rows // gcd(known.rows, many))
+        is_long = height >= count * NARROW and len(down) > 1
+        if is_long or len(columns) > 1 or cost(down, many) <= cost(parts):
+            each, parts, axes = many, down, (rows[axis], None, first)
+    if cost(parts, each) >= 1 or smallest(parts) * (work // parts[-1]) < LEAST:
         return None
     return _split(inputs, outputs, attributes, axes, tuple(() if axis is None else parts for axis in axes))
 
