@@ -101,7 +101,8 @@ def conv_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any],
         if len(across) > 1 and cost(across) <= cost(cuts(filters, count, known.rows)):
             return _places(inputs, outputs, attributes, across)
         return _filters(inputs, outputs, attributes, count, known)
-    number = bands(y.shape[2:], w.shape, attributes["strides"], 1, x.itemsize)
+    itemsize = 4 if x.dtype == np.float16 else x.itemsize  # of the type in which it is summed
+    number = bands(y.shape[2:], w.shape, attributes["strides"], 1, itemsize)
     share = -(-number // count) / number
     if number > 1 and share <= cost(cuts(filters, count, known.rows)):
         return _bands(inputs, outputs, {**attributes, "bands": 1}, 2, w.shape[2], even(y.shape[2], number), count)
@@ -212,7 +213,8 @@ def dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], 
     if ba or known is None or min(height, width) < 2 or is_square(a, b) or work < count * LEAST:
         return None
     axis = first - len(ba)
-    each, parts, axes = 1, cuts(width, count, known.across(height)), (None, columns[0], y.ndim - 1)
+    each, parts = 1, cuts(width, count, known.across(height))
+    axes: tuple[int | None, ...] = (None, columns[0], y.ndim - 1)
     if axis < len(rows):
         many = height // a.shape[rows[axis]]
         down = cuts(a.shape[rows[axis]], count, known.rows // gcd(known.rows, many))

@@ -84,8 +84,8 @@ COLUMN_BYTES = 1 << 21
 """Bytes of columns that a convolution makes at a time: what stays in the cache until it is multiplied."""
 MOST_BANDS = 8
 """Ranges of rows that are made for the sake of threads,"""
-FEW_PLACES = 384
-"""and the places of one: to put the weights into BLAS's order for each takes as long as a few of them."""
+FEW_PLACES, LEAST_BAND = 768, 1 << 23
+"""and the places and multiplications of one at least: BLAS puts the weights into its order for each."""
 
 
 Room: TypeAlias = Callable[[int, Sequence[int], "np.dtype[Any]"], np.ndarray]
@@ -187,7 +187,7 @@ def bands(spatial: Sequence[int], w: Sequence[int], strides: Sequence[int], grou
     number = -(-rows // together) if rows > together else 1
     if groups > 1 or products.grain().is_free:
         return number
-    least = max(FEW_PLACES, products.LEAST // max(1, prod(w)))
+    least = max(FEW_PLACES, LEAST_BAND // max(1, prod(w)))
     while 2 * number <= min(rows, MOST_BANDS) and places >= 2 * number * least:
         number *= 2
     return number
