@@ -70,6 +70,19 @@ GRAPHS = {
     "filters": """g (float[1, 256, 7, 7] x, float[256, 256, 3, 3] w) => (float[N, C, H, W] y) {
         a = Conv <pads = [1, 1, 1, 1]> (x, w)
         y = Tanh (a) }""",
+    "more than few sums": """g (float[1, 64, 20, 20] x, float[64, 64, 3, 3] w) => (float[N, C, H, W] y) {
+        a = Conv <pads = [1, 1, 1, 1]> (x, w)
+        y = Tanh (a) }""",
+    "filters of bands": """g (float[1, 16, 40, 41] x, float[96, 16, 3, 3] w) => (float[N, C, H, W] y) {
+        y = Conv <pads = [1, 1, 1, 1]> (x, w) }""",
+    "places": """g (float[1, 64, 56, 56] x, float[100, 64, 1, 1] w, float[128, 100, 1, 1] v) => (float[N, C, H, W] y) {
+        a = Conv (x, w)
+        b = Relu (a)
+        y = Conv (b, v) }""",
+    "two images": """g (float[2, 32, 60, 61] x, float[64, 32, 3, 3] w) => (float[N, C, H, W] y) {
+        y = Conv <pads = [1, 1, 1, 1]> (x, w) }""",
+    "halves": """g (float16[1, 32, 60, 61] x, float16[64, 32, 3, 3] w) => (float16[N, C, H, W] y) {
+        y = Conv <pads = [1, 1, 1, 1]> (x, w) }""",
     "groups": """g (float[1, 12, 30, 31] x, float[24, 4, 3, 3] w) => (float[N, C, H, W] y) {
         y = Conv <group = 3> (x, w) }""",
     "images": """g (float[5, 3, 20, 21] x, float[4, 3, 3, 3] w) => (float[N, C, H, W] y) {
@@ -132,12 +145,12 @@ def test_the_bits_do_not_depend_on_threads(name: str, eager: list[int]) -> None:
     fed = feeds(model(GRAPHS[name]))
     expected = session(GRAPHS[name], 1).run(None, fed)
     assert not eager
-    for count in (2, 3):
+    for count in (2, 3, 4):
         shared = session(GRAPHS[name], count)
         for _ in range(RUNS):
             for found, value in zip(shared.run(None, fed), expected, strict=True):
                 np.testing.assert_array_equal(found, value)
-    assert max(eager) == 3
+    assert max(eager) >= 3
 
 
 def test_who_finds_the_team_busy_works_alone(eager: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,6 +57,25 @@ def blas() -> tuple[Setting, ...]:
     return (openblas,) if openblas else tuple(_any())
 
 
+@cache
+def corename() -> str:
+    """The processors for which the code is that OpenBLAS has chosen, in lower case; "" for any other BLAS.
+
+    OpenBLAS's own names: haswell, zen, skylakex, neoversen1 ...
+    """
+    if sys.platform == "emscripten":
+        return ""
+    import ctypes
+
+    for library in _libraries():
+        for name in _CORENAME:
+            with suppress(AttributeError):
+                tell = getattr(library, name)
+                tell.restype = ctypes.c_char_p
+                return str(tell().decode().lower())
+    return ""
+
+
 def check(count: int) -> None:
     """Warn where a session is to have so many threads, and BLAS cannot be told to have one."""
     if count and not blas() and sys.platform != "emscripten":
@@ -94,6 +113,7 @@ one_thread = _OneThread()
 """A context for runs of any number of threads at the same time."""
 
 _OPENBLAS = [f"{prefix}openblas_{{}}_num_threads{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
+_CORENAME = [f"{prefix}openblas_get_corename{suffix}" for prefix in ("scipy_", "") for suffix in ("64_", "")]
 
 
 def _libraries() -> Iterator[Any]:

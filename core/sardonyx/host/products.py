@@ -1,8 +1,15 @@
-"""numpy.matmul, large ones divided among the threads of the session that runs."""
+"""numpy.matmul, large ones divided among the threads of the session that runs.
+
+A part of a product has the bits that it has in the whole only where BLAS would have begun anew anyway. `grain` knows
+where OpenBLAS does; `python -m pytest tests/engine/test_grains.py` tries it for all code that a processor can run.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,10 +19,69 @@ from sardonyx.common.scoped import Scoped
 
 SHARE = 1 << 22
 """Multiplications that a thread should have: it takes a few thousand of them to wake it."""
-GRAIN = 16
-"""Rows or columns that BLAS takes together, or a multiple of them."""
 LEAST = 1 << 20
 """Multiplications that a part of a product has at least: OpenBLAS has other code for those of up to 100 ** 3."""
+PACKED = 12
+"""Multiplications that take as long as putting one element into the order in which BLAS reads it."""
+
+
+class Grain(NamedTuple):
+    """Where products of float32 may be divided; no part has fewer rows, or fewer columns."""
+
+    rows: int
+    """At multiples of so many rows,"""
+    columns: int
+    """or of so many columns; 0 for nowhere."""
+    rest: int
+    """Rows behind such a multiple from which on there is nowhere between columns."""
+    small: int
+    """Multiplications up to which BLAS has other code."""
+    is_free: bool = False
+    """Whether all columns are summed in one way, wherever a product ends."""
+
+    def across(self, rows: int) -> int:
+        """At multiples of how many columns a product of so many rows may be divided."""
+        return self.columns if rows % self.rows < self.rest else 0
+
+
+_SKYLAKE = Grain(16, 16, 16, 10**6, is_free=True)
+# OpenBLAS does 320 columns at a time while 640 are left, and the last ones of them in another way. Of the first 320 it
+# takes 12 rows together, or 8; of the others 24 and 12. Other code takes 4, 8, 12, 16 or 24 rows.
+_HASWELL = Grain(12, 320, 8, 0)
+_ANY = Grain(24, 0, 0, 10**6)
+_GRAINS = {
+    **dict.fromkeys(("skylakex", "cooperlake", "sapphirerapids"), _SKYLAKE),
+    **dict.fromkeys(("haswell", "zen"), _HASWELL),
+}
+EXACT = Grain(16, 16, 16, 0, is_free=True)
+"""The same of sums that are not rounded."""
+
+
+@cache
+def grain() -> Grain:
+    """Where the BLAS that NumPy has lets products be divided; of another than OpenBLAS that is a guess."""
+    return _GRAINS.get(threads.corename(), _ANY)
+
+
+def cuts(size: int, count: int, grain: int) -> tuple[int, ...]:
+    """Where at most so many parts of about equal size end: multiples of `grain`, which no part is smaller than.
+
+    >>> cuts(100, 3, 12), cuts(700, 2, 320), cuts(25, 4, 24), cuts(100, 2, 0)
+    ((36, 72, 100), (320, 700), (25,), (100,))
+    """
+    if not grain:
+        return (size,)
+    near = {(2 * size * k + count * grain) // (2 * count * grain) * grain for k in range(1, count)}
+    return (*sorted(end for end in near if 0 < end <= size - grain), size)
+
+
+def cost(ends: Sequence[int], each: int = 1) -> float:
+    """How long the largest part takes that ends there, as a share of the whole, if each reads all of the other side.
+
+    Ends are in units of `each` rows or columns.
+    """
+    largest = max(last - first for first, last in pairwise((0, *ends)))
+    return (largest * each + PACKED) / max(1, ends[-1] * each)
 
 
 _active = Scoped[Crew]()
@@ -50,38 +116,53 @@ def matmul(a: np.ndarray, b: np.ndarray, out: np.ndarray | None = None) -> np.nd
     shares = 0 if crew is None else min(crew.size, max(a.size * columns, b.size * rows) // SHARE)
     if crew is None or shares < 2:
         return np.matmul(a, b, out=out)
-    if out is None:
-        outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        out = np.empty((*outer, rows, columns), np.result_type(a, b))
-    axis = _axis(out.shape, shares)
-    if axis >= -2 and not _is_exact(out, a.shape[-1], shares):
+    outer = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    axis = next((k - len(outer) - 2 for k, n in enumerate(outer) if n >= shares and n % shares == 0), 0)
+    if axis:
+        size = outer[axis + 2]
+        ends: tuple[int, ...] = (*(size * k // shares for k in range(1, shares)), size)
+    else:
+        axis, ends = _cut(a, b, shares)
+    if len(ends) == 1:
         return np.matmul(a, b, out=out)
-    crew.run(lambda share, count: _part(a, b, out, axis, share, count), shares)
-    return out
+    made = np.empty((*outer, rows, columns), np.result_type(a, b)) if out is None else out
+
+    def part(share: int, count: int) -> None:
+        if count == 1:
+            np.matmul(a, b, out=made)
+        else:
+            _part(a, b, made, axis, slice(ends[share - 1] if share else 0, ends[share]))
+
+    crew.run(part, len(ends))
+    return made
 
 
-def _is_exact(out: np.ndarray, depth: int, shares: int) -> bool:
-    """Whether parts of matrices have the bits of the whole: not in float64, of vectors, or if they are small."""
-    rows, columns = out.shape[-2:]
-    return out.dtype == np.float32 and min(rows, columns) >= 2 * shares and rows * columns * depth // shares >= LEAST
+def _cut(a: np.ndarray, b: np.ndarray, shares: int) -> tuple[int, tuple[int, ...]]:
+    """Rows or columns, and where parts of them end that have the bits of the whole.
+
+    A product by a vector has others, as has one in float64.
+    """
+    (rows, depth), columns = a.shape[-2:], b.shape[-1]
+    whole = -2, (rows,)
+    if min(rows, columns) < 2 or np.result_type(a, b) != np.float32 or is_square(a, b):
+        return whole
+    known = grain()
+    choices = (-2, cuts(rows, shares, known.rows)), (-1, cuts(columns, shares, known.across(rows)))
+    axis, ends = min(choices, key=lambda choice: cost(choice[1]))
+    smallest = min(last - first for first, last in pairwise((0, *ends)))
+    return (axis, ends) if cost(ends) < 1 and smallest * (rows * columns * depth // ends[-1]) >= LEAST else whole
 
 
-def _axis(shape: tuple[int, ...], shares: int) -> int:
-    """The axis of a result to be divided, counted from its end: a whole one of matrices, else rows or columns."""
-    for axis in range(-len(shape), -2):
-        if shape[axis] >= shares and shape[axis] % shares == 0:
-            return axis
-    return -2 if shape[-2] >= shape[-1] else -1
+def is_square(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether operands begin at one place: NumPy multiplies a matrix by its transpose in another way."""
+    first, second = (int(array.__array_interface__["data"][0]) for array in (a, b))
+    return first == second
 
 
-def _part(a: np.ndarray, b: np.ndarray, out: np.ndarray, axis: int, share: int, count: int) -> None:
-    size = out.shape[axis]
-    grain = GRAIN if axis >= -2 else 1
-    first, last = (size if k == count else size * k // count // grain * grain for k in (share, share + 1))
-    index: tuple[Any, ...] = (..., slice(first, last), *[slice(None)] * (-1 - axis))
+def _part(a: np.ndarray, b: np.ndarray, out: np.ndarray, axis: int, part: slice) -> None:
+    index: tuple[Any, ...] = (..., part, *[slice(None)] * (-1 - axis))
 
     def cut(array: np.ndarray) -> Any:
         return array if array.ndim < -axis or (axis < -2 and array.shape[axis] == 1) else array[index]
 
-    if first < last:
-        np.matmul(cut(a) if axis != -1 else a, cut(b) if axis != -2 else b, out=cut(out))
+    np.matmul(cut(a) if axis != -1 else a, cut(b) if axis != -2 else b, out=cut(out))

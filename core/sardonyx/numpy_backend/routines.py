@@ -13,7 +13,7 @@ import numpy as np
 from sardonyx.code.kernel import Routine
 from sardonyx.common import dtypes
 from sardonyx.host import products
-from sardonyx.numpy_backend.division import Access, Bound, Cuts, Division, access
+from sardonyx.numpy_backend.division import Access, Bound, Cuts, Division, Run, access
 from sardonyx.numpy_backend.lookup import Mapped, lookup
 from sardonyx.numpy_backend.memory import view
 from sardonyx.numpy_backend.room import Room
@@ -61,12 +61,29 @@ class BoundRoutine:
             if split is None:
                 return None
             parts = [
-                conv_steps(*part, room) if self.primitive == "conv_general" else self.function(*part)
+                _together(
+                    [
+                        conv_steps(*call, room) if self.primitive == "conv_general" else self.function(*call)
+                        for call in part
+                    ]
+                )
                 for part, room in zip(split.parts, rooms, strict=False)
             ]
             return Division(parts, split.accesses)
 
         return Bound(self.function(inputs, outputs, attributes), accesses, divided)
+
+
+def _together(calls: Sequence[Run]) -> Run:
+    """One call of all."""
+    if len(calls) == 1:
+        return calls[0]
+
+    def run() -> None:
+        for call in calls:
+            call()
+
+    return run
 
 
 def _nothing() -> None:
@@ -167,7 +184,8 @@ def conv_steps(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any], r
     if not is_plain or any(step != 1 for step in attributes["spread"]):
         return _conv_general(inputs, outputs, attributes)
     strides, dilations, low = (attributes[name] for name in ("strides", "dilations", "low"))
-    steps = list(correlation(x, w, strides, dilations, low, attributes["groups"], y, room))
+    number = attributes.get("bands", 0)
+    steps = list(correlation(x, w, strides, dilations, low, attributes["groups"], y, room, number))
 
     def run() -> None:
         for step in steps:

@@ -50,8 +50,9 @@ def convolve(
     high: Sequence[int],
     groups: int,
     out: np.ndarray | None = None,
+    bands: int = 0,
 ) -> np.ndarray:
-    """The primitive's rule; the result is written to `out`, where it is given."""
+    """The primitive's rule; the result is written to `out`, if given, in so many `bands`, as `correlation` has it."""
     work = work_type(x, w, prod(w.shape[1:]), x.dtype)
     wide, kernel = x.astype(work, copy=False), w.astype(work, copy=False)
     if any(step != 1 for step in spread):
@@ -67,7 +68,7 @@ def convolve(
     direct = out is not None and out.dtype == work
     result = out if out is not None and direct else np.empty((len(x), len(w), *(max(0, n) for n in sizes)), work)
     with np.errstate(all="ignore"):
-        for step in correlation(wide, kernel, strides, dilations, low, groups, result, _room):
+        for step in correlation(wide, kernel, strides, dilations, low, groups, result, _room, bands):
             step()
     return result if direct else _into(out, narrowed(result, x.dtype))
 
@@ -81,6 +82,10 @@ def _into(out: np.ndarray | None, result: np.ndarray) -> np.ndarray:
 
 COLUMN_BYTES = 1 << 21
 """Bytes of columns that a convolution makes at a time: what stays in the cache until it is multiplied."""
+MOST_BANDS = 8
+"""Ranges of rows that are made for the sake of threads,"""
+FEW_PLACES, LEAST_BAND = 768, 1 << 23
+"""and the places and multiplications of one at least: BLAS puts the weights into its order for each."""
 
 
 Room: TypeAlias = Callable[[int, Sequence[int], "np.dtype[Any]"], np.ndarray]
@@ -100,19 +105,20 @@ def correlation(
     groups: int,
     result: np.ndarray,
     room: Room,
+    number: int = 0,
 ) -> Iterator[Callable[[], Any]]:
     """Steps to the product of the kernel and the columns that its windows see (im2col), by blocks of groups and rows.
 
-    Steps can be called any number of times, in their order, if x and w are C-contiguous but for one axis, and `room`
-    gives the same memory for a purpose.
+    Rows are in `number` bands, in as many as there should be where that is 0. Steps can be called any number of times,
+    in their order, if x and w are C-contiguous but for one axis, and `room` gives the same memory for a purpose.
     """
     spatial, kernel = result.shape[2:], w.shape[2:]
     if not result.size:
         return
     channels, filters = w.shape[1], w.shape[0] // groups
-    # With few sums the copying of columns takes long: they have one row of taps, and others see them from further on.
-    shared = strides[0] == 1 and len(kernel) > 1 and filters <= min(channels, FEW_SUMS)
-    lines, seen = (kernel[0], (1, *kernel[1:])) if shared else (1, kernel)
+    number = number or bands(spatial, w.shape, strides, groups, x.itemsize)
+    lines = rows_of_taps(w.shape, strides, groups)
+    seen = (kernel[0] // lines, *kernel[1:])
     taps = prod(seen)
     weights = w.reshape(groups, filters, channels, lines, taps).transpose(3, 0, 1, 2, 4)
     if lines > 1:
@@ -132,11 +138,11 @@ def correlation(
             flat = planes.reshape(groups, channels, places)
             yield partial(products.matmul, weights[0], flat, sums.reshape(groups, filters, places))
             continue
-        for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize):
-            span = spatial[0] if rows == slice(None) else rows.stop - rows.start
+        for part, rows in _blocks(groups, spatial, channels * taps * x.itemsize, number):
+            span = rows.stop - rows.start
             block = sums[part, :, rows]
             count = span + (lines - 1) * dilations[0]
-            windows = [(count, strides[0], dilations[0], low[0] - (rows.start or 0) * strides[0])]
+            windows = [(count, strides[0], dilations[0], low[0] - rows.start * strides[0])]
             windows += list(zip(spatial[1:], strides[1:], dilations[1:], low[1:], strict=True))
             view = yield from _seen(planes[part], seen, windows, room)
             columns = room(2, view.shape, x.dtype)
@@ -161,19 +167,39 @@ def _joined(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     return joined if np.may_share_memory(joined, array) else None
 
 
-def _blocks(groups: int, spatial: Sequence[int], nbytes: int) -> Iterator[tuple[slice, slice]]:
-    """Ranges of groups and of rows whose columns, of that many bytes for each place, fit into the cache."""
-    line = nbytes * prod(spatial[1:])
-    together = min(groups, COLUMN_BYTES // max(1, line * spatial[0]))
-    band = spatial[0] if together else max(1, COLUMN_BYTES // max(1, line))
-    for group in range(0, groups, max(1, together)):
-        part = slice(group, min(groups, group + max(1, together)))
-        if band >= spatial[0]:
-            yield part, slice(None)
-            continue
-        count = -(-spatial[0] // band)
-        for number in range(count):
-            yield part, slice(spatial[0] * number // count, spatial[0] * (number + 1) // count)
+def rows_of_taps(w: Sequence[int], strides: Sequence[int], groups: int) -> int:
+    """How many products are added up for each result.
+
+    With few sums the copying of columns takes long: they have one row of taps, and others see them from further on.
+    """
+    is_shared = strides[0] == 1 and len(w) > 3 and w[0] // groups <= min(w[1], FEW_SUMS)
+    return w[2] if is_shared else 1
+
+
+def bands(spatial: Sequence[int], w: Sequence[int], strides: Sequence[int], groups: int, itemsize: int) -> int:
+    """The ranges of rows in which a convolution with weights of such a shape is computed, however many threads do so.
+
+    Their columns fit into the cache. Where sums depend on where a product ends, ranges are more, which threads divide.
+    """
+    rows, places = spatial[0], prod(spatial)
+    line = prod(w[1:]) // rows_of_taps(w, strides, groups) * itemsize * prod(spatial[1:])
+    together = max(1, COLUMN_BYTES // max(1, line))
+    number = -(-rows // together) if rows > together else 1
+    if groups > 1 or products.grain().is_free:
+        return number
+    least = max(FEW_PLACES, LEAST_BAND // max(1, prod(w)))
+    while 2 * number <= min(rows, MOST_BANDS) and places >= 2 * number * least:
+        number *= 2
+    return number
+
+
+def _blocks(groups: int, spatial: Sequence[int], nbytes: int, number: int) -> Iterator[tuple[slice, slice]]:
+    """Ranges of groups and of rows, so many of these, with columns that have as many bytes for each place."""
+    together = max(1, COLUMN_BYTES // max(1, nbytes * prod(spatial))) if number == 1 else 1
+    for group in range(0, groups, together):
+        part = slice(group, min(groups, group + together))
+        for k in range(number):
+            yield part, slice(spatial[0] * k // number, spatial[0] * (k + 1) // number)
 
 
 def _seen(

@@ -20,6 +20,7 @@ import numpy as np
 
 from sardonyx.code.kernel import Routine
 from sardonyx.compiler.legalization.filtering import filters
+from sardonyx.host.products import grain
 
 from ..abi import HOSTED
 from .heights import HEIGHT, runs
@@ -84,6 +85,11 @@ def in_blocks() -> bool:
     except (TypeError, KeyError):  # an old NumPy, or one that was built in another way
         return False
     return "openblas" in name and not _AVX512.isdisjoint(found)
+
+
+def height() -> int:
+    """So many rows, and multiples of them, begin a product anew: what BLAS makes of others does not depend on them."""
+    return HEIGHT if in_blocks() else grain().rows
 
 
 def panel_width(depth: int, columns: int, rows: int = 1) -> int:
@@ -230,8 +236,9 @@ class Product:
         """The units that are done at a time, `size` of them at most, by so many threads."""
         units = self.rows // self.unit
         block = self.depth // self.pieces * min(self.rows * self.b.width, self.rows * self.columns)
-        if block > SMALL and self.most >= self.rows:  # OpenBLAS sums small ones in another order
-            threads = max(1, min(threads, self.rows * self.depth * self.columns // (2 * SMALL)))
+        small = SMALL if in_blocks() else grain().small
+        if 0 < small < block and self.most >= self.rows:  # OpenBLAS sums small ones in another order
+            threads = max(1, min(threads, self.rows * self.depth * self.columns // (2 * small)))
         found, start = [], 0
         for end in [self.cut(units * number // threads) for number in range(1, threads + 1)]:
             while start < end:
@@ -244,15 +251,15 @@ class Product:
     @property
     def grain(self) -> int:
         """So many units, and multiples of them, have rows that OpenBLAS takes together."""
-        return HEIGHT // gcd(self.unit, HEIGHT)
+        return height() // gcd(self.unit, height())
 
     def cut(self, unit: int) -> int:
         """Where rows may be divided near a unit: no sum depends on it."""
-        units = self.rows // self.unit
-        place = (unit + self.grain // 2) // self.grain * self.grain
+        units, step = self.rows // self.unit, self.grain
+        place = (unit + step // 2) // step * step
         if unit >= units or place >= units:
             return units
-        return place if (units - place) * self.unit >= HEIGHT else max(0, place - self.grain)
+        return place if (units - place) * self.unit >= height() else max(0, place - step)
 
     def calls(
         self, array: ArrayAt, rows: range, panels: range, source: int | None = None, target: int | None = None

@@ -120,7 +120,7 @@ def _layout(product: Product, stages: tuple[str, ...], may_be_common: bool, unit
     size = max(1, most // max(1, seen + made))
     if product.unit == 1 and size > product.most:
         size -= size % whole(product.most)
-    size = max(size, 2 * product.grain)
+    size = max(size - size % product.grain, 2 * product.grain)  # so that no part is larger
     return size, Layout(seen, made, seen * size, made * size, False)
 
 

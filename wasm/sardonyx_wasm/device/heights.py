@@ -1,7 +1,7 @@
-"""How many rows BLAS gets at a time.
+"""How many rows BLAS gets at a time, where it does small products in place.
 
-Blocks begin at multiples of four rows, which OpenBLAS takes together: others are slower, and summed in another order,
-so that results would depend on where threads divide the rows.
+Blocks begin at multiples of four rows, which OpenBLAS then takes together: others are slower, and summed in another
+order, so that results would depend on where threads divide the rows.
 """
 
 from __future__ import annotations

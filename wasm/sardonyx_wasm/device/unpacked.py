@@ -71,7 +71,7 @@ class Unpacked:
             column = first * width
             columns = min(end * width, self._columns) - column
             units = (column // self._nr, min(end * width // self._nr, self._panels))
-            if pieces == 1 and most >= self._rows and end - first == 1:
+            if pieces == 1 and most >= self._rows and end - first == 1 and columns == width:
                 panel = self._array(scratch, (depth, columns), (4 * width, 4))
                 yield *units, [partial(np.matmul, left, panel, whole[:, column : column + columns])]
                 continue

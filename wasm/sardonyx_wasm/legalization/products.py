@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
@@ -34,10 +35,10 @@ def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: dtypes.DType) -> Arr
     """The product of two matrices, or of stacks of them."""
     a, b = p.cast(a, dtypes.float32), p.cast(b, dtypes.float32)
     shape = (*a.shape[:-1], b.shape[-1])
-    if b.rank == 2 and (nr := panel_width(legalizer, a.shape[:-1], b)):
-        routine = own.MATMUL_PACKED if legalizer.target == "v8" else own.MATMUL_PANELS
-        if legalizer.trace.repeated and hint(product(shape)) * a.shape[-1] < blas.fewest_multiplications(True):
-            routine, nr = own.MATMUL_PACKED, legalizer.width
+    is_own = b.rank == 2 and _stays(legalizer, a.shape[:-1], b)
+    nr = legalizer.width if is_own else panel_width(legalizer, a.shape[:-1], b) if b.rank == 2 else 0
+    if nr:
+        routine = own.MATMUL_PACKED if is_own else own.MATMUL_PANELS
         result = legalizer.record(routine, [a, in_panels(b, nr)], {"n": shape[-1], "nr": nr}, dtypes.float32, shape)
     else:
         result = legalizer.record(own.MATMUL, [a, b], {}, dtypes.float32, shape)
@@ -46,13 +47,29 @@ def matmul(legalizer: Legalizer, a: Array, b: Array, dtype: dtypes.DType) -> Arr
 
 def panel_width(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> int:
     """Columns of the panels in which a product wants its right side, 0 for as it is. BLAS wants those of large ones."""
-    depth, columns = b.shape
-    if not (isinstance(depth, int) and isinstance(columns, int) and legalizer.is_constant(b)):
+    known = _constant_sizes(legalizer, b)
+    if known is None:
         return 0
     if legalizer.target == "v8":
         return legalizer.width
     count = hint(product(rows))
-    return blas.panel_width(depth, columns, count) if count * depth * columns >= blas.FEWEST else 0
+    return blas.panel_width(*known, count) if count * prod(known) >= blas.FEWEST else 0
+
+
+def _stays(legalizer: Legalizer, rows: Sequence[Size], b: Array) -> bool:
+    """Whether a product is the module's in any case: V8's are, and those for which a loop is not worth leaving."""
+    known = _constant_sizes(legalizer, b)
+    if known is None or legalizer.target == "v8":
+        return known is not None
+    work = hint(product(rows)) * prod(known)
+    return legalizer.trace.repeated and blas.FEWEST <= work < blas.fewest_multiplications(True)
+
+
+def _constant_sizes(legalizer: Legalizer, b: Array) -> tuple[int, int] | None:
+    """The depth and the columns of a matrix that is constant."""
+    depth, columns = b.shape
+    is_known = isinstance(depth, int) and isinstance(columns, int) and legalizer.is_constant(b)
+    return (int(depth), int(columns)) if is_known else None
 
 
 def in_panels(b: Array, nr: int) -> Array:
