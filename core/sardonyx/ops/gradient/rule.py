@@ -1,0 +1,42 @@
+"""What a rule of gradients is, and what several of them need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from sardonyx import primitives as p
+from sardonyx.primitives.array import Array, Equation
+from sardonyx.sizes.symbolic import Size, same, tied
+
+Gradients: TypeAlias = Sequence[Array | None]
+"""None is a gradient of zeros, or of something that has none."""
+
+Rule: TypeAlias = Callable[[Equation, Gradients, Sequence[bool]], Gradients]
+"""`rule(equation, gs, wanted)`: the gradients of the inputs, from those of the outputs, one of which is not None at
+least. What is not `wanted` may be None."""
+
+
+def of_one(rule: Callable[[Equation, Array], Gradients]) -> Rule:
+    """The rule of a primitive whose first output alone has a gradient."""
+
+    def of_first(equation: Equation, gs: Gradients, wanted: Sequence[bool]) -> Gradients:
+        return [None] * len(equation.inputs) if gs[0] is None else rule(equation, gs[0])
+
+    return of_first
+
+
+def unbroadcast(own: Array, x: Array) -> Array:
+    """A gradient in the shape of what was stretched to its shape."""
+    extra = own.rank - x.rank
+    axes = [k for k in range(own.rank) if k < extra or _is_stretched(x.shape[k - extra], own.shape[k])]
+    return p.reshape(p.sum_(own, axes), x.shape) if axes else p.reshape(own, x.shape)
+
+
+def _is_stretched(size: Size, target: Size) -> bool:
+    return not (same(size, target) or tied(size, target)) and size == 1
+
+
+def zeros_like(x: Array) -> Array:
+    """Zeros in the shape and the type of an Array."""
+    return p.full(x.shape, 0.0, x.dtype)
