@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from sardonyx.ops.gradient.rule import Gradients, Rule
-from sardonyx.ops.gradient.rules import RULES, UNDEFINED
+from sardonyx.ops.gradient.rules import NESTED, RULES, UNDEFINED
 from sardonyx.primitives.array import Array, Equation
 
 
@@ -37,6 +38,8 @@ def _rule(equation: Equation) -> Rule:
     name = equation.primitive.name
     if name in RULES:
         return RULES[name]
+    if name in NESTED:
+        return partial(NESTED[name], pulled_back)
     if equation.primitive.expand is not None and name not in UNDEFINED:
         return spelled_out
     raise NotImplementedError(f"the primitive {name!r} has no gradient: {UNDEFINED[name]}")

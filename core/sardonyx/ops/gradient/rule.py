@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from sardonyx import primitives as p
+from sardonyx.common.scoped import Scoped
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.symbolic import Size, same, tied
 
@@ -15,6 +16,17 @@ Gradients: TypeAlias = Sequence[Array | None]
 Rule: TypeAlias = Callable[[Equation, Gradients, Sequence[bool]], Gradients]
 """`rule(equation, gs, wanted)`: the gradients of the inputs, from those of the outputs, one of which is not None at
 least. What is not `wanted` may be None."""
+
+Pull: TypeAlias = Callable[[Sequence[Array], Gradients, Sequence[Array]], Gradients]
+"""`pull(ys, gs, xs)`: the gradients of xs from those of ys."""
+
+NestedRule: TypeAlias = Callable[[Pull, Equation, Gradients, Sequence[bool]], Gradients]
+"""The rule of a primitive with equations inside, for which it asks `pull`."""
+
+MOST_STORED = 1 << 30
+"""Bytes of the values between the turns of a loop that are stored."""
+memory_limit = Scoped[int]()
+"""The same where it is said."""
 
 
 def of_one(rule: Callable[[Equation, Array], Gradients]) -> Rule:

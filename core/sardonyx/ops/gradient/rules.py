@@ -5,8 +5,18 @@ A composite primitive without a row has the gradient of what it is spelled in.
 
 from __future__ import annotations
 
-from sardonyx.ops.gradient import contraction, convolution, fourier, indexing, movement, reduction, selection, window
-from sardonyx.ops.gradient.rule import Rule
+from sardonyx.ops.gradient import (
+    contraction,
+    control,
+    convolution,
+    fourier,
+    indexing,
+    movement,
+    reduction,
+    selection,
+    window,
+)
+from sardonyx.ops.gradient.rule import NestedRule, Rule
 
 RULES: dict[str, Rule] = {
     **movement.RULES,
@@ -19,15 +29,16 @@ RULES: dict[str, Rule] = {
     **fourier.RULES,
 }
 
+NESTED: dict[str, NestedRule] = control.RULES
+"""Those of primitives with equations inside."""
+
 _NO_INPUTS = "it is made of nothing but sizes and numbers"
 
 UNDEFINED: dict[str, str] = {
-    "branch": "what a condition chooses is not followed yet",
     "coupling": "it is an iteration that ends where its result is near enough",
     "full": _NO_INPUTS,
     "host": "a function of the host says nothing of its slope",
     "iota": _NO_INPUTS,
-    "loop": "turns are not followed yet",
     "nonzero": "it gives places",
     "read": "it gives sizes",
     "shader_map": "a shader says nothing of its slope",
