@@ -110,6 +110,21 @@ def test_a_primitive_without_gradient_is_named():
         session(NUMPY, {"x": X}, "y = my.Doubled (x)", ["x"]).run(None, {"x": X})
 
 
+@pytest.mark.parametrize("narrow", ["BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "FLOAT4E2M1"])
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_conversions_pass_gradients_on(provider, narrow):
+    """As if nothing had been rounded: PyTorch's casts do so, too."""
+    feeds = {"x": X.astype(np.float32), "z": Z.astype(np.float32)}
+    number = getattr(TensorProto, narrow)
+    body = f"n = Cast <to = {number}> (x) f = Cast <to = 1> (n) g = Mul (f, f) y = Mul (g, z)"
+    made = session(provider, feeds, body, ["x"])
+    rounded = feeds["x"].astype(helper.tensor_dtype_to_np_dtype(number)).astype(np.float32)
+    (found,) = made.run(["dx"], feeds)
+    # The gradient comes back through the narrow type.
+    wanted = (2 * rounded * feeds["z"]).astype(rounded.dtype).astype(helper.tensor_dtype_to_np_dtype(number))
+    np.testing.assert_array_equal(found, wanted.astype(np.float32))
+
+
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_layer_learns(provider):
     rng = np.random.default_rng(1)

@@ -159,3 +159,14 @@ def test_sizes_that_turns_change():
     )
     with pytest.raises(NotImplemented, match="a value that a loop carries changes its sizes"):
         Slope(model, {"x": X}, ["x"]).session(NUMPY).run(None, {"x": X})
+
+
+def test_a_body_that_draws_random_numbers():
+    body = """n = Constant <value = int64 {3}> () t = Constant <value = bool {1}> ()
+        v = Loop (n, t, x) <body = g1 (int64 i, bool c, double[2, 3] h) => (bool c2, double[2, 3] h2) {
+          c2 = Identity (c) r = RandomNormalLike (h) h2 = Mul (h, r) }> y = Mul (v, v)"""
+    model = parser.parse_model(
+        f'<ir_version: 10, opset_import: ["" : 21]> g (double[2, 3] x) => (double y) {{ {body} }}'
+    )
+    with pytest.raises(NotImplemented, match=r"a body calls 'random\.key'"):
+        Slope(model, {"x": X}, ["x"]).session(NUMPY).run(None, {"x": X})

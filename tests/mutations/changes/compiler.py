@@ -255,6 +255,34 @@ PASSES = [
 
 OPERATORS = [
     Mutation(
+        "the weights of a convolution are not turned round for the way back",
+        "core/sardonyx/ops/gradient/convolution.py",
+        "turned = p.flip(p.transpose(grouped, [0, 2, 1, *taps]), taps)",
+        "turned = p.transpose(grouped, [0, 2, 1, *taps])",
+        ("tests/operators/test_gradient_windows.py",),
+    ),
+    Mutation(
+        "a window that does not see an element has something for it",
+        "core/sardonyx/ops/gradient/window.py",
+        "(self._places >= 0) & (number >= 0) & (number < self.count)",
+        "(self._places >= 0) & (number < self.count)",
+        ("tests/operators/test_gradient_windows.py",),
+    ),
+    Mutation(
+        "gradients of what a body uses are those of the last turn",
+        "core/sardonyx/ops/gradient/control.py",
+        "total if g is None else total + g",
+        "total if g is None else g",
+        ("tests/operators/test_gradient_control.py::test_control_flow[numpy-loop]",),
+    ),
+    Mutation(
+        "the way back of a loop begins with its first turn",
+        "core/sardonyx/ops/gradient/control.py",
+        "place = p.literal(turns - 1, dtypes.int64) - number",
+        "place = number",
+        ("tests/operators/test_gradient_control.py::test_control_flow[numpy-loop]",),
+    ),
+    Mutation(
         "quotients of integers are rounded down",
         "core/sardonyx/code/arithmetic.py",
         "quotient = quotient + (((a < 0) != (b < 0)) & (quotient * b != a))",

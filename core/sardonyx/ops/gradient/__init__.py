@@ -13,7 +13,6 @@ from sardonyx import primitives as p
 from sardonyx.ops.gradient.backward import pulled_back
 from sardonyx.ops.gradient.rule import MOST_STORED, memory_limit
 from sardonyx.primitives.array import Array
-from sardonyx.primitives.binding import constant
 
 
 def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_stored: int = MOST_STORED) -> list[Array]:
@@ -23,7 +22,7 @@ def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_st
     would be more than `most_stored` bytes and the number of turns is known. NotImplementedError names a primitive on
     the way that has no rule.
     """
-    ones = p.broadcast_to(constant(1.0, y.dtype), y.shape)
+    ones = p.full(y.shape, 1.0, y.dtype)
     with memory_limit.within(most_stored):
         found = pulled_back([y], [ones], xs, fixed)
     return [p.full(x.shape, 0.0, x.dtype) if own is None else own for x, own in zip(xs, found, strict=True)]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from functools import partial
 
+from sardonyx import primitives as p
+from sardonyx.ops.gradient.formats import converted
 from sardonyx.ops.gradient.rule import Gradients, Rule
 from sardonyx.ops.gradient.rules import NESTED, RULES, UNDEFINED
 from sardonyx.primitives.array import Array, Equation
@@ -22,7 +24,10 @@ def pulled_back(ys: Sequence[Array], gs: Gradients, xs: Sequence[Array], fixed: 
         _add(found, y, g)
     for equation in reversed(order):
         given = [found.get(output) for output in equation.outputs]
-        if any(g is not None for g in given):
+        source = converted(equation)
+        if source is not None:
+            _add(found, source, None if given[0] is None else p.cast(given[0], source.dtype))
+        elif any(g is not None for g in given):
             wants = [x.dtype.is_float and x in depends for x in equation.inputs]
             for x, own, is_wanted in zip(equation.inputs, _rule(equation)(equation, given, wants), wants, strict=True):
                 _add(found, x, own if is_wanted else None)
@@ -67,11 +72,17 @@ def _between(ys: Sequence[Array], xs: Collection[Array], fixed: Collection[Array
             stack.pop()
         elif top in xs or top in fixed or equation is None:
             done[top] = top in xs
-        elif waiting := [x for x in equation.inputs if x not in done]:
+        elif waiting := [x for x in _read(equation) if x not in done]:
             stack += waiting
         else:
-            is_dependent = any(done[x] for x in equation.inputs)
+            is_dependent = any(done[x] for x in _read(equation))
             done.update((output, is_dependent) for output in equation.outputs if output not in done)
             if is_dependent:
                 order.append(equation)
     return {x for x, is_dependent in done.items() if is_dependent}, order
+
+
+def _read(equation: Equation) -> Sequence[Array]:
+    """What the floats of a result are made of."""
+    source = converted(equation)
+    return equation.inputs if source is None else (source,)

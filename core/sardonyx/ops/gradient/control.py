@@ -13,12 +13,13 @@ from math import isqrt
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
+from sardonyx.host import is_pure
 from sardonyx.model.structure import leaves
 from sardonyx.ops.gradient.rule import MOST_STORED, Gradients, NestedRule, Pull, memory_limit, zeros_like
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import Body, branch, captured_by, loop, stored, turns_of
-from sardonyx.primitives.trace import active_trace
+from sardonyx.primitives.trace import Trace, active_trace
 from sardonyx.sizes.symbolic import Size, count, hint, same
 
 FEWEST_TURNS = 4
@@ -27,6 +28,8 @@ FEWEST_TURNS = 4
 
 def _branch(pull: Pull, equation: Equation, gs: Gradients, wanted: Sequence[bool]) -> Gradients:
     """A branch of the ways back."""
+    for _, inner in equation.bodies:
+        _refuse_chance(inner)
     condition, then, other = equation.inputs[0], *(body for body, _ in equation.bodies)
     sources = [x for x, is_wanted in zip(captured_by([then, other]), wanted[1:], strict=True) if is_wanted]
 
@@ -105,7 +108,8 @@ class _Turns:
 def _loop(pull: Pull, equation: Equation, gs: Gradients, wanted: Sequence[bool]) -> Gradients:
     """The gradients of what is carried go back from turn to turn, those of what the body uses are summed."""
     first, carried = equation.params["trips"] + equation.params["condition"], equation.params["carried"]
-    ((body, _),) = equation.bodies
+    ((body, inner),) = equation.bodies
+    _refuse_chance(inner)
     start, wants = equation.inputs[first : first + carried], wanted[first + carried :]
     sources = [x for x, is_wanted in zip(body.captured, wants, strict=True) if is_wanted]
     floats = [k for k, x in enumerate(start) if x.dtype.is_float]
@@ -119,6 +123,17 @@ def _loop(pull: Pull, equation: Equation, gs: Gradients, wanted: Sequence[bool])
     of_start = [next(own) if k in floats else None for k in range(carried)]
     of_captured = [next(own) if is_wanted else None for is_wanted in wants]
     return [*[None] * first, *of_start, *of_captured]
+
+
+def _refuse_chance(trace: Trace) -> None:
+    """Raises NotImplementedError where a body, traced again, would not give the same."""
+    for equation in trace.equations:
+        if equation.primitive.name == "host" and not is_pure(equation.params["function"]):
+            raise NotImplementedError(
+                f"a body calls {equation.params['function']!r}, which would not give the same again"
+            )
+        for _, inner in equation.bodies:
+            _refuse_chance(inner)
 
 
 def _segment(turns: Size, start: Sequence[Array]) -> int:
