@@ -7,7 +7,7 @@ from functools import partial
 
 from sardonyx import primitives as p
 from sardonyx.ops.gradient.formats import converted
-from sardonyx.ops.gradient.rule import Gradients, Rule
+from sardonyx.ops.gradient.rule import Gradients, Rule, spelled_out
 from sardonyx.ops.gradient.rules import NESTED, RULES, UNDEFINED
 from sardonyx.primitives.array import Array, Equation
 
@@ -46,17 +46,8 @@ def _rule(equation: Equation) -> Rule:
     if name in NESTED:
         return partial(NESTED[name], pulled_back)
     if equation.primitive.expand is not None and name not in UNDEFINED:
-        return spelled_out
+        return partial(spelled_out, pulled_back)
     raise NotImplementedError(f"the primitive {name!r} has no gradient: {UNDEFINED[name]}")
-
-
-def spelled_out(equation: Equation, gs: Gradients, wanted: Sequence[bool]) -> Gradients:
-    """The gradients of a composite primitive: those of what it is spelled in."""
-    expand = equation.primitive.expand
-    assert expand is not None
-    sources = [x for x, is_wanted in zip(equation.inputs, wanted, strict=True) if is_wanted]
-    found = iter(pulled_back(expand(*equation.inputs, **equation.params), gs, sources))
-    return [next(found) if is_wanted else None for is_wanted in wanted]
 
 
 def _between(ys: Sequence[Array], xs: Collection[Array], fixed: Collection[Array]) -> tuple[set[Array], list[Equation]]:

@@ -21,7 +21,7 @@ Pull: TypeAlias = Callable[[Sequence[Array], Gradients, Sequence[Array]], Gradie
 """`pull(ys, gs, xs)`: the gradients of xs from those of ys."""
 
 NestedRule: TypeAlias = Callable[[Pull, Equation, Gradients, Sequence[bool]], Gradients]
-"""The rule of a primitive with equations inside, for which it asks `pull`."""
+"""A rule that asks `pull` for gradients of what is inside a primitive."""
 
 MOST_STORED = 1 << 30
 """Bytes of the values between the turns of a loop that are stored."""
@@ -36,6 +36,15 @@ def of_one(rule: Callable[[Equation, Array], Gradients]) -> Rule:
         return [None] * len(equation.inputs) if gs[0] is None else rule(equation, gs[0])
 
     return of_first
+
+
+def spelled_out(pull: Pull, equation: Equation, gs: Gradients, wanted: Sequence[bool]) -> Gradients:
+    """The gradients of a composite primitive: those of what it is spelled in."""
+    expand = equation.primitive.expand
+    assert expand is not None
+    sources = [x for x, is_wanted in zip(equation.inputs, wanted, strict=True) if is_wanted]
+    found = iter(pull(expand(*equation.inputs, **equation.params), gs, sources))
+    return [next(found) if is_wanted else None for is_wanted in wanted]
 
 
 def unbroadcast(own: Array, x: Array) -> Array:

@@ -12,6 +12,7 @@ from sardonyx.ops.gradient import (
     fourier,
     indexing,
     movement,
+    recurrent,
     reduction,
     selection,
     window,
@@ -29,8 +30,8 @@ RULES: dict[str, Rule] = {
     **fourier.RULES,
 }
 
-NESTED: dict[str, NestedRule] = control.RULES
-"""Those of primitives with equations inside."""
+NESTED: dict[str, NestedRule] = {**control.RULES, **recurrent.RULES}
+"""Those that ask for gradients of what they are made of."""
 
 _NO_INPUTS = "it is made of nothing but sizes and numbers"
 
