@@ -68,10 +68,14 @@ def is_left_out(case: object) -> bool:
     return name in STRAIGHT or name in OF_FLOAT32 or name.startswith("QLinear")
 
 
+EDGES = {"Elu-1", "GatherElements-3", "Split-2"}
+"""Samples without elements, or with ones whose powers are infinite."""
+
 CASES = [case for case in ALL if not is_left_out(case)]
 FIRST = [case for case in CASES if case.id.endswith("-0")]
 OTHERS = [case for case in CASES if not case.id.endswith("-0")]
-MAIN = [case for case in CASES if case.id.rpartition("-")[0] in PRIMARY]
+MAIN = [case for case in CASES if case.id.rpartition("-")[0] in PRIMARY][::6]
+MAIN += [case for case in CASES if case.id in EDGES]
 
 
 def check(operator, sample, provider: str) -> None:
@@ -97,7 +101,7 @@ def test_other_samples(operator, sample):
     check(operator, sample, NUMPY)
 
 
-@pytest.mark.parametrize(("operator", "sample"), MAIN[::6])
+@pytest.mark.parametrize(("operator", "sample"), MAIN)
 @pytest.mark.parametrize("provider", PROVIDERS[1:])
 def test_providers(operator, sample, provider):
     check(operator, sample, provider)
