@@ -7,10 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sardonyx import ops
 from sardonyx import primitives as p
 from sardonyx.ops.gradient.rules import RULES
+from sardonyx.ops.operator import sample
 from sardonyx.primitives.array import PRIMITIVES, Array, Equation
+from tests.engine.providers import NUMPY, WASM, WEBGPU, require_provider
 from tests.primitives.test_windows import cases, places, steps
+
+from .slopes import assert_slopes, slope_of, slopes
 
 
 def gradients(name: str, inputs: list[np.ndarray], g: np.ndarray, **params: Any) -> list[np.ndarray]:
@@ -81,3 +86,26 @@ def test_windows(function):
         params = {name: tuple(case[name]) for name in ("window", "strides", "dilations", "low", "high")}
         (own,) = gradients("reduce_window", [x], g, function=function, **params)
         np.testing.assert_allclose(own, wanted, rtol=1e-9, atol=1e-9)
+
+
+FORMS = {
+    "strides": sample((2, 4, 9, 8), (5, 4, 3, 3), strides=[2, 1], pads=[1, 0, 2, 1]),
+    "one tap": sample((2, 4, 9, 8), (6, 4, 1, 1), strides=[2, 3]),
+    "a tap each": sample((2, 4, 5, 3), (6, 4, 1, 1)),
+    "groups": sample((2, 4, 7, 9), (4, 2, 3, 2), group=2, dilations=[2, 1]),
+    "a channel each": sample((2, 6, 7, 7), (6, 1, 3, 3), group=6, pads=[1] * 4, strides=[2, 2]),
+    "volumes": sample((1, 2, 5, 6, 5), (3, 2, 2, 3, 2), pads=[1, 0, 0, 0, 1, 1]),
+    "lines": sample((2, 3, 9), (4, 3, 3), strides=[2]),
+    "one place": sample((3, 3, 6, 5), (4, 3, 6, 5)),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("provider", [WASM, WEBGPU])
+def test_convolutions_on_providers(form, provider):
+    require_provider(provider)
+    slope = slope_of(ops.load()["", "Conv"], FORMS[form])
+    assert slope is not None
+    wanted, own = slopes(slope, slope.session(NUMPY)), slope.narrowed()
+    _, *found = own.session(provider).run(None, own.feeds)
+    assert_slopes(slope, wanted, found, 2e-4)

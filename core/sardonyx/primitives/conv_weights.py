@@ -16,7 +16,7 @@ from sardonyx.primitives.elementwise import Types, Values, cast, native
 from sardonyx.primitives.movement import concat, pad, reshape, slice_, transpose, unsqueeze
 from sardonyx.primitives.reduction import sum_
 from sardonyx.primitives.window import bordered
-from sardonyx.sizes.symbolic import Size, hint, maximum
+from sardonyx.sizes.symbolic import Size, hint, maximum, same
 
 MOST_COLUMNS = 1 << 24
 """Elements that `expand` puts side by side, to multiply them at once."""
@@ -56,24 +56,25 @@ class ConvWeights(Primitive):
         self, x: Array, y: Array, kernel: Shape, strides: Any, dilations: Any, low: Any, groups: int
     ) -> Sequence[Array]:
         """A product of y and what the taps see: of each image where it has more places than the weights have channels,
-        else of all images together."""
+        else of all images together. Where each channel is a group, it is a sum for each tap."""
         rank, taps = x.rank - 2, [int(size) for size in kernel]
         high = _behind(x.shape[2:], y.shape[2:], taps, strides, dilations, low)
         wide = _bordered(x, low, high)
         images, channels, maps = x.shape[0], x.shape[1] // groups, y.shape[1] // groups
-        own = reshape(y, (images, groups, maps, *y.shape[2:]))
         seen = [
-            reshape(
-                slice_(
-                    wide,
-                    [0, 0, *(k * step for k, step in zip(tap, dilations, strict=True))],
-                    [*x.shape[:2], *y.shape[2:]],
-                    [1, 1, *strides],
-                ),
-                (images, groups, channels, *y.shape[2:]),
+            slice_(
+                wide,
+                [0, 0, *(k * step for k, step in zip(tap, dilations, strict=True))],
+                [*x.shape[:2], *y.shape[2:]],
+                [1, 1, *strides],
             )
             for tap in np.ndindex(*taps)
         ]
+        if same(channels, 1) and same(maps, 1):
+            sums = [unsqueeze(sum_(y * part, [0, *range(2, x.rank)]), [1]) for part in seen]
+            return [reshape(concat(sums, 1), (groups, 1, *taps))]
+        own = reshape(y, (images, groups, maps, *y.shape[2:]))
+        seen = [reshape(part, (images, groups, channels, *y.shape[2:])) for part in seen]
         alone = hint(channels * maps) < hint(prod(y.shape[2:]))
         batch = [0, 1] if alone else [1]
         along = [axis for axis in (0, *range(3, 3 + rank)) if axis not in batch]
