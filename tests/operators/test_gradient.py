@@ -21,7 +21,7 @@ def session(provider: str, feeds: dict[str, np.ndarray], body: str, xs: list[str
     require_provider(provider)
     types = {np.dtype(np.float64): "double", np.dtype(np.float32): "float", np.dtype(np.int64): "int64"}
     inputs = ", ".join(f"{types[x.dtype]}[{','.join(map(str, x.shape))}] {name}" for name, x in feeds.items())
-    text = f'<ir_version: 10, opset_import: ["" : 21]> g ({inputs}) => (double y) {{ {body} }}'
+    text = f'<ir_version: 10, opset_import: ["" : 24]> g ({inputs}) => (double y) {{ {body} }}'
     model = parser.parse_model(text)
     attributes = {"xs": xs, "y": "y"} | ({"zs": zs} if zs else {})
     results = [f"d{name}" for name in xs]
@@ -72,6 +72,8 @@ BODIES = {
     "gather": "i = Constant <value_ints = [2, 0, 2]> () g = Gather <axis = 1> (x, i) y = Mul (g, z)",
     "where": "c = Less (x, z) y = Where (c, x, z)",
     "expand": "n = Constant <value_ints = [4, 2, 3]> () e = Expand (x, n) y = Mul (e, e)",
+    "attention to itself": "k = Constant <value_ints = [0]> () a = Unsqueeze (x, k) b = Unsqueeze (a, k)"
+    " s = Attention (b, b, b) y = Mul (s, b)",
     "cast": "f = Cast <to = 1> (x) f2 = Mul (f, f) y = CastLike (f2, x)",
 }
 

@@ -40,6 +40,14 @@ CASES = {
         p = ReduceSum <keepdims = 0> (s) q = ReduceSum <keepdims = 0> (v) y = Mul (p, q)""",
         {},
     ),
+    "carried twice": (
+        """n = Constant <value = int64 {5}> () t = Constant <value = bool {1}> ()
+        v, u = Loop (n, t, x, x) <body = g1 (int64 i, bool c, double[2, 3] h, double[2, 3] k) => (bool c2,
+          double[2, 3] h2, double[2, 3] k2) {
+          c2 = Identity (c) o = MatMul (h, w) h2 = Tanh (o) q = Add (h, k) k2 = Sin (q) }>
+        y = Mul (v, u)""",
+        {},
+    ),
     "trips of the run": (
         """t = Constant <value = bool {1}> ()
         v, k = Loop (n, t, x, n) <body = g1 (int64 i, bool c, double[2, 3] h, int64 k) => (bool c2, double[2, 3] h2,
@@ -128,12 +136,13 @@ def test_control_flow(name, provider):
     assert_slopes(slope, wanted, found, tolerance)
 
 
+@pytest.mark.parametrize("name", ["loop", "carried twice"])
 @pytest.mark.parametrize("turns", [7, 9])
-def test_what_is_too_much_to_store_is_computed_anew(monkeypatch, turns):
+def test_what_is_too_much_to_store_is_computed_anew(monkeypatch, turns, name):
     divided = []
     monkeypatch.setattr(training, "gradient", partial(gradients.gradient, most_stored=100))
     monkeypatch.setattr(control._Turns, "anew", _counted(control._Turns.anew, divided))
-    monkeypatch.setitem(CASES, "long", (CASES["loop"][0].replace("{5}", f"{{{turns}}}"), {}))
+    monkeypatch.setitem(CASES, "long", (CASES[name][0].replace("{5}", f"{{{turns}}}"), {}))
     slope = case("long")
     made = slope.session(NUMPY)
     _, *found = made.run(None, slope.feeds)

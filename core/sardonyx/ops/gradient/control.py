@@ -15,7 +15,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.record import record
 from sardonyx.host import is_pure
 from sardonyx.model.structure import leaves
-from sardonyx.ops.gradient.rule import MOST_STORED, Gradients, NestedRule, Pull, memory_limit, zeros_like
+from sardonyx.ops.gradient.rule import MOST_STORED, Gradients, NestedRule, Pull, memory_limit, once, zeros_like
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import Body, branch, captured_by, loop, stored, turns_of
@@ -116,7 +116,8 @@ def _loop(pull: Pull, equation: Equation, gs: Gradients, wanted: Sequence[bool])
     way = _Turns(pull, body, start, floats, sources)
     turns = turns_of(equation)
     if turns is not None and (length := _segment(turns, start)):
-        found = pull(way.anew(turns, length), gs, [*(start[k] for k in floats), *_here(sources)])
+        xs = [*(start[k] for k in floats), *_here(sources)]
+        found = once(pull(way.anew(turns, length), gs, xs), xs)
     else:
         found = way.back(equation, gs)
     own = iter(found)

@@ -43,8 +43,13 @@ def spelled_out(pull: Pull, equation: Equation, gs: Gradients, wanted: Sequence[
     expand = equation.primitive.expand
     assert expand is not None
     sources = [x for x, is_wanted in zip(equation.inputs, wanted, strict=True) if is_wanted]
-    found = iter(pull(expand(*equation.inputs, **equation.params), gs, sources))
+    found = iter(once(pull(expand(*equation.inputs, **equation.params), gs, sources), sources))
     return [next(found) if is_wanted else None for is_wanted in wanted]
+
+
+def once(found: Gradients, xs: Sequence[Array]) -> Gradients:
+    """Gradients of Arrays, which are added: of one that comes several times the first has all of it."""
+    return [g if xs.index(x) == k else None for k, (g, x) in enumerate(zip(found, xs, strict=True))]
 
 
 def unbroadcast(own: Array, x: Array) -> Array:
