@@ -13,6 +13,8 @@ import sardonyx
 from sardonyx.errors import NotImplemented
 from tests.engine.providers import NUMPY, PROVIDERS, require_provider
 
+from .slopes import Slope, assert_slopes, slopes
+
 STEP = 1e-6
 
 
@@ -103,6 +105,33 @@ def test_fixed_tensors_do_not_count():
     np.testing.assert_allclose(made.run(["dx"], feeds)[0], X * X)
 
 
+GRAPH = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
+    g (double[2, 3] x, bool c) => (double[2, 3] d) { %s
+      d = If (c) <then_branch = g1 () => (double[2, 3] a) { %s
+          a = ai.onnx.preview.training.Gradient <xs = ["x"], y = "y"> (x) },
+        else_branch = g2 () => (double[2, 3] b) { b = Neg (x) }> }"""
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_a_gradient_in_a_branch(place):
+    """Of what is computed around the branch, or in it."""
+    parts = ["", ""]
+    parts[place] = "y = Mul (x, x)"
+    made = sardonyx.InferenceSession(parser.parse_model(GRAPH % tuple(parts)).SerializeToString(), providers=[NUMPY])
+    for condition, wanted in ((True, 2 * X), (False, -X)):
+        np.testing.assert_allclose(made.run(None, {"x": X, "c": np.array(condition)})[0], wanted)
+
+
+def test_a_gradient_in_a_loop_of_what_is_around_it():
+    text = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
+    g (double[2, 3] x, int64 n) => (double[2, 3] d) { y = Mul (x, x) t = Constant <value = bool {1}> ()
+      d = Loop (n, t, x) <body = g1 (int64 i, bool c, double[2, 3] h) => (bool c2, double[2, 3] h2) {
+        c2 = Identity (c) a = ai.onnx.preview.training.Gradient <xs = ["x"], y = "y"> (x) h2 = Add (h, a) }> }"""
+    made = sardonyx.InferenceSession(parser.parse_model(text).SerializeToString(), providers=[NUMPY])
+    with pytest.raises(NotImplemented, match="y is computed in a graph around"):
+        made.run(None, {"x": X, "n": np.array(2)})
+
+
 def test_a_primitive_without_gradient_is_named():
     @sardonyx.custom_op("my", "Doubled", host=True, infer=lambda x: (x.dtype, x.shape))
     def doubled(x: np.ndarray) -> np.ndarray:
@@ -156,3 +185,23 @@ def test_shapes_may_be_open():
     for shape in ((2, 3), (4, 1)):
         x = np.ones(shape, np.float32)
         np.testing.assert_allclose(made.run(["dx"], {"x": x})[0], 2 * x)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_gradients_of_gradients(provider):
+    """Of a convolution, a pool and a curve."""
+    rng = np.random.default_rng(3)
+    feeds = {"x": rng.normal(size=(1, 2, 6, 6)), "z": rng.normal(size=(3, 2, 3, 3))}
+    text = """<ir_version: 10, opset_import: ["" : 21, "ai.onnx.preview.training" : 1]>
+    g (double[1, 2, 6, 6] x, double[3, 2, 3, 3] z) => (double y) {
+      a = Conv <pads = [1, 1, 1, 1], strides = [2, 1]> (x, z) b = Tanh (a) c = MaxPool <kernel_shape = [2, 2]> (b)
+      d = Mul (c, c) e = ReduceSum <keepdims = 0> (d)
+      f, h = ai.onnx.preview.training.Gradient <xs = ["x", "z"], y = "e"> (x, z)
+      i = Mul (f, f) j = Mul (h, h) k = ReduceSum <keepdims = 0> (i) l = ReduceSum <keepdims = 0> (j)
+      y = Add (k, l) }"""
+    slope = Slope(parser.parse_model(text), feeds, ["x", "z"])
+    wanted = slopes(slope, slope.session(NUMPY))
+    require_provider(provider)
+    own, tolerance = (slope, 1e-6) if provider == NUMPY else (slope.narrowed(), 1e-3)
+    _, *found = own.session(provider).run(None, own.feeds)
+    assert_slopes(slope, wanted, found, tolerance)

@@ -13,6 +13,7 @@ from sardonyx import primitives as p
 from sardonyx.ops.gradient.backward import pulled_back
 from sardonyx.ops.gradient.rule import MOST_STORED, memory_limit
 from sardonyx.primitives.array import Array
+from sardonyx.primitives.trace import active_trace
 
 
 def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_stored: int = MOST_STORED) -> list[Array]:
@@ -22,6 +23,12 @@ def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_st
     would be more than `most_stored` bytes and the number of turns is known. NotImplementedError names a primitive on
     the way that has no rule.
     """
+    trace = active_trace()
+    if trace is not None:
+        y, *arrays = (trace.materialise(array) for array in (y, *xs, *fixed))
+        xs, fixed = arrays[: len(xs)], arrays[len(xs) :]
+        if y.equation is None and any(y is inner for inner, _ in trace.lifted.values()):
+            raise NotImplementedError("y is computed in a graph around; take the gradient there")
     ones = p.full(y.shape, 1.0, y.dtype)
     with memory_limit.within(most_stored):
         found = pulled_back([y], [ones], xs, fixed)
