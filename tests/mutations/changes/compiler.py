@@ -255,6 +255,20 @@ PASSES = [
 
 OPERATORS = [
     Mutation(
+        "what a reset gate keeps of a state has nothing for it",
+        "core/sardonyx/ops/gradient/recurrent.py",
+        "h * update + kept * reset + self.back(first, both)]",
+        "h * update + self.back(first, both)]",
+        ("tests/operators/test_gradient_recurrent.py::test_layers[GRU-both]",),
+    ),
+    Mutation(
+        "an Array that a primitive reads twice has its gradient twice",
+        "core/sardonyx/ops/gradient/rule.py",
+        "return [g if xs.index(x) == k else None for",
+        "return [g if xs.index(x) <= k else None for",
+        ("tests/operators/test_gradient.py",),
+    ),
+    Mutation(
         "the weights of a convolution are not turned round for the way back",
         "core/sardonyx/ops/gradient/convolution.py",
         "turned = p.flip(p.transpose(grouped, [0, 2, 1, *taps]), taps)",
