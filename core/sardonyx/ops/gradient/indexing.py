@@ -7,17 +7,43 @@ from collections.abc import Sequence
 from sardonyx import primitives as p
 from sardonyx.ops.gradient.rule import Gradients, Rule, of_one, zeros_like
 from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.indexing import counts_along
+from sardonyx.sizes.symbolic import same
 
 
 def _gather(equation: Equation, g: Array) -> Gradients:
     x, *indices = equation.inputs
     axes, place, rank = equation.params["axes"], equation.params["place"], indices[0].rank
+    if (axis := _picked(x, indices, axes)) is not None:
+        return [_at_one(x, g, indices, axes, axis), *[None] * len(indices)]
     order = [*range(place, place + rank), *range(place), *range(place + rank, g.rank)]
     limited = [
         p.minimum(p.maximum(index, 0), p.literal(x.shape[axis] - 1, index.dtype)) for axis, index in zip(axes, indices)
     ]
     added = p.scatter(zeros_like(x), p.transpose(g, order), limited, axes, "add")
     return [added, *[None] * len(indices)]
+
+
+def _picked(x: Array, indices: Sequence[Array], axes: Sequence[int]) -> int | None:
+    """The axis along which one element of each line of x is taken, where that is all that is taken."""
+    lines = {axis: counts_along(index) for axis, index in zip(axes, indices, strict=True)}
+    free = [axis for axis, line in lines.items() if line is None]
+    counted = [line for line in lines.values() if line is not None]
+    if len(axes) < x.rank or len(free) != 1 or sorted(counted) != [*range(indices[0].rank)]:
+        return None
+    whole = all(line is None or same(x.shape[axis], indices[0].shape[line]) for axis, line in lines.items())
+    return free[0] if whole else None
+
+
+def _at_one(x: Array, g: Array, indices: Sequence[Array], axes: Sequence[int], axis: int) -> Array:
+    """g at the places that are taken along an axis, without a scatter: whatever reads it can compute it."""
+    lines = {own: counts_along(index) for own, index in zip(axes, indices, strict=True) if own != axis}
+    perm = [line for _, line in sorted(lines.items()) if line is not None]
+    index = indices[list(axes).index(axis)]
+    index = p.minimum(p.maximum(index, 0), p.literal(x.shape[axis] - 1, index.dtype))
+    places, values = (p.unsqueeze(p.transpose(array, perm), [axis]) for array in (index, g))
+    numbers = p.iota([size if k == axis else 1 for k, size in enumerate(x.shape)], axis, index.dtype)
+    return p.where(p.equal(numbers, places), values, 0.0)
 
 
 def _scatter(equation: Equation, gs: Gradients, wanted: Sequence[bool]) -> Gradients:
