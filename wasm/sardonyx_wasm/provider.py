@@ -27,6 +27,7 @@ ROUTINES = frozenset(
         "conv_grouped",
         "conv_packed",
         "conv_panels",
+        "conv_weights",
         "conv_winograd",
         "conv_winograd_int8",
         "depthwise",

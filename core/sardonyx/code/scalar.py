@@ -40,9 +40,11 @@ from sardonyx.code.special import erf
 
 
 def _power(f: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:
-    """By the exponent nothing where the base is 0 or less, as 0 ** b stays 0."""
+    """By the exponent nothing where the base is 0 or less, as 0 ** b stays 0; by the base nothing where it is 0."""
     positive = a > 0
-    return g * b * a ** (b - 1), f("where", positive, g * y * f("log", f("where", positive, a, 1)), 0)
+    return f("where", f("eq", b, 0), 0, g * b * a ** (b - 1)), f(
+        "where", positive, g * y * f("log", f("where", positive, a, 1)), 0
+    )
 
 
 def _remainder(f: Any, g: Any, y: Any, a: Any, b: Any) -> tuple[Any, Any]:

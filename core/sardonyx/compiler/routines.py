@@ -11,6 +11,7 @@ from sardonyx.code.folds import identity
 from sardonyx.code.program import Builder, Program, Value, call, cast, const
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.coupling import MOST_ROUNDS, tolerance
+from sardonyx.primitives.indexing import counts_along
 from sardonyx.sizes.polynomial import Poly
 from sardonyx.sizes.symbolic import Size, poly, product, same
 
@@ -199,17 +200,6 @@ def _flat(places: Sequence[Value], sizes: Sequence[Value]) -> Value:
     """The row-major position of a place; the first size does not matter."""
     first, *others = places or [const("int32", 0)]
     return reduce(lambda flat, step: flat * step[0] + step[1], zip(sizes[1:], others, strict=True), first)
-
-
-def counts_along(index: Array) -> int | None:
-    """The axis along which an Array counts 0, 1, 2, ... and is constant along the others; None if there is none."""
-    axes, equation = tuple(range(index.rank)), index.equation
-    if equation is not None and equation.primitive.name == "broadcast":
-        axes, equation = equation.params["axes"], equation.inputs[0].equation
-    if equation is None or equation.primitive.name != "iota":
-        return None
-    axis: int = axes[equation.params["axis"]]
-    return axis if same(equation.params["shape"][equation.params["axis"]], index.shape[axis]) else None
 
 
 @contextmanager

@@ -159,11 +159,12 @@ def _dot_general(inputs: Arrays, outputs: Arrays, attributes: Mapping[str, Any])
     left = a.transpose([*ba, *rows, *ca])
     right = b.transpose([*bb, *cb, *columns])
     if not ba and ca == (a.ndim - 1,):
-        count = math.prod(a.shape[:-1])
-        left, y = left.reshape(count, a.shape[-1]), y.reshape(count, right.shape[-1])
+        left = left.reshape(math.prod(a.shape[:-1]), a.shape[-1])
     elif len(rows) != 1:
         # Other rows cannot be joined without a copy, which would hold the values of one run.
         return _generic("dot_general")(inputs, outputs, attributes)
+    if not ba:
+        y = y.reshape(len(left), right.shape[-1])
 
     def run() -> None:
         products.matmul(left, right, y)

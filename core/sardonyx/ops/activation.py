@@ -81,7 +81,7 @@ class Elu(Operator):
 
     @in_float32
     def expand(self, x: Array) -> Array:
-        return p.where(x < 0, self.alpha * (p.exp(x) - 1.0), x)
+        return p.where(x < 0, self.alpha * (p.exp(p.minimum(x, 0.0)) - 1.0), x)
 
     samples = [sample((3, 4)), sample(STEEP, alpha=2.0)]
 
@@ -94,7 +94,7 @@ class Selu(Operator):
 
     @in_float32
     def expand(self, x: Array) -> Array:
-        return self.gamma * p.where(x > 0, x, self.alpha * (p.exp(x) - 1.0))
+        return self.gamma * p.where(x > 0, x, self.alpha * (p.exp(p.minimum(x, 0.0)) - 1.0))
 
     upgrades = {6: each(defaulted("alpha", 1.6732), defaulted("gamma", 1.0507))}
     samples = [sample((3, 4)), sample(STEEP, alpha=2.0, gamma=3.0)]
@@ -107,7 +107,7 @@ class Celu(Operator, since=12):
 
     @in_float32
     def expand(self, x: Array) -> Array:
-        return p.maximum(x, 0.0) + p.minimum(self.alpha * (p.exp(x / self.alpha) - 1.0), 0.0)
+        return p.maximum(x, 0.0) + p.minimum(self.alpha * (p.exp(p.minimum(x, 0.0) / self.alpha) - 1.0), 0.0)
 
     samples = [sample((3, 4)), sample(STEEP, alpha=2.0)]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 from sardonyx import ops
-from sardonyx.model.ir import Graph, Model
+from sardonyx.model.ir import Graph, Model, Node, Value
 from sardonyx.model.ir.nesting import refuse_deep
 from sardonyx.model.serde.inline import inline_functions
 from sardonyx.passes.activation import approximate_gelu
@@ -48,7 +48,8 @@ def prepare(model: Model, options: RewriteOptions, disabled: Collection[str] = (
     densify(result.graph)  # expansions know no sparse constants
     if result.ir_version <= CONSTANT_INITIALIZERS:
         _drop_fed(result)
-    _name_differentiated(result.graph)
+    if any(map(_is_gradient, result.graph.all_nodes())):
+        _name_differentiated(result.graph)
     upgrade(result)  # rules and expansions know the newest operator set alone
     for node in result.graph.all_nodes():
         if operator := ops.find(node.domain, node.op_type):
@@ -65,15 +66,19 @@ def prepare(model: Model, options: RewriteOptions, disabled: Collection[str] = (
     return optimized
 
 
-def _name_differentiated(graph: Graph) -> None:
+def _name_differentiated(graph: Graph, around: Mapping[str, Value] | None = None) -> None:
     """Make an input of what the attribute `y` of a Gradient names, since it computes with it."""
-    gradients = [node for node in graph.nodes if node.op_type == "Gradient" and node.domain == TRAINING]
-    if gradients:
-        named = {value.name: value for node in graph.nodes for value in node.outputs}
-        named |= {value.name: value for value in graph.inputs}
-        for node in gradients:
-            if (value := named.get(str(node.attribute("y")))) is not None:
-                node.inputs.append(value)
+    named = {**(around or {}), **{value.name: value for value in graph.inputs}}
+    named |= {value.name: value for node in graph.nodes for value in node.outputs}
+    for node in graph.nodes:
+        for inner in node.subgraphs():
+            _name_differentiated(inner, named)
+        if _is_gradient(node) and (value := named.get(str(node.attribute("y")))) is not None:
+            node.inputs.append(value)
+
+
+def _is_gradient(node: Node) -> bool:
+    return node.op_type == "Gradient" and node.domain == TRAINING
 
 
 def _drop_fed(model: Model) -> None:

@@ -14,6 +14,7 @@ from sardonyx.primitives.attention import attention
 from sardonyx.primitives.binding import constant, sizes
 from sardonyx.primitives.contraction import dot_general, matmul, swap_last
 from sardonyx.primitives.control import branch, loop
+from sardonyx.primitives.conv_weights import conv_weights
 from sardonyx.primitives.convolution import conv_general
 from sardonyx.primitives.coupling import coupling
 from sardonyx.primitives.elementwise import (
@@ -119,6 +120,7 @@ __all__ = [
     "concrete",
     "constant",
     "conv_general",
+    "conv_weights",
     "cos",
     "cosh",
     "coupling",

@@ -18,7 +18,7 @@ from sardonyx.common.dtypes import DType
 from sardonyx.common.record import field, record
 from sardonyx.errors import SardonyxError
 from sardonyx.model.structure import fill, is_nested
-from sardonyx.primitives.array import Array, Primitive, Shape, primitive
+from sardonyx.primitives.array import Array, Equation, Primitive, Shape, primitive
 from sardonyx.primitives.batching import batched
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import full
@@ -122,7 +122,7 @@ def branch(condition: Array, then: Callable[[], Outputs], other: Callable[[], Ou
         return _taken(trace, condition, then, other)
     for inner in traces:
         _adopt_guards(trace, inner)
-    captured = _union(bodies)
+    captured = captured_by(bodies)
     types = [(a.dtype, _common_shape(trace, traces[0], a.shape, b.shape, unsettled)) for a, b in pairs]
     outputs = trace.append(BRANCH, (condition, *captured), {}, types)
     trace.equations[-1].bodies = tuple(zip(bodies, traces, strict=True))
@@ -238,6 +238,42 @@ def _loop(
     return list(outputs)
 
 
+def stored(equation: Equation) -> tuple[Array, ...]:
+    """The carried values of a loop before each turn, stacked along a new first axis: it gives them from now on.
+
+    NotImplementedError if the sizes of one change.
+    """
+    trace, ((body, _),) = active_trace(), equation.bodies
+    assert trace is not None
+    function, carried = body.function, equation.params["carried"]
+    first = equation.params["trips"] + equation.params["condition"]
+    start, scans = equation.inputs[first : first + carried], equation.outputs[carried:]
+    kinds = [*body.arguments[:2], *((x.dtype, x.shape) for x in start)]
+    telling = Body(lambda *arguments: [*function(*arguments), *arguments[2:]], kinds, trace, repeated=True)
+    inner = telling.trace()
+    ends = inner.outputs[1 : 1 + carried]
+    if not all(a == b for x, y in zip(start, ends, strict=True) for a, b in zip(x.shape, y.shape, strict=True)):
+        raise NotImplementedError("a value that a loop carries changes its sizes, and so cannot be stored with others")
+    count = scans[0].shape[0] if scans else turns_of(equation)
+    if count is None:
+        count = trace.fresh_symbol(3)
+    types = [(x.dtype, (count, *x.shape)) for x in start]
+    found = trace.extend(equation, (*equation.inputs[:first], *start, *telling.captured), types)
+    equation.bodies = ((telling, inner),)
+    return found
+
+
+def turns_of(equation: Equation) -> Size | None:
+    """How many turns a loop takes, if that is known."""
+    if equation.params["condition"] or not equation.params["trips"]:
+        return None
+    trips = equation.inputs[0]
+    if trips.value is not None:
+        return max(0, int(trips.value))
+    made = trips.equation
+    return made.params["sizes"][0] if made is not None and made.primitive.name == "sizes" else None
+
+
 def _goes_on(inner: Trace) -> bool:
     """Whether a body returns the condition that it was passed, or a constant true one."""
     going = inner.outputs[0]
@@ -328,7 +364,7 @@ def _common_shape(trace: Trace, inner: Trace, a: Shape, b: Shape, unsettled: boo
     )
 
 
-def _union(bodies: Sequence[Body]) -> list[Array]:
+def captured_by(bodies: Sequence[Body]) -> list[Array]:
     """The outer Arrays that the bodies use, once each."""
     arrays = {array: array for body in bodies for array in body.captured}
     return list(arrays.values())

@@ -13,7 +13,7 @@ from sardonyx.primitives.binding import bind
 from sardonyx.primitives.elementwise import Types, Values, broadcast_shapes, cast, native, show
 from sardonyx.primitives.movement import broadcast_to, normalize_axes
 from sardonyx.primitives.trace import active_trace
-from sardonyx.sizes.symbolic import Size, hint, product
+from sardonyx.sizes.symbolic import Size, hint, product, same
 
 
 class Gather(Primitive):
@@ -148,6 +148,17 @@ def scatter(x: Array, updates: Array, indices: Sequence[Array], axes: Sequence[i
         result = bind(SCATTER, native(x), native(updates), *aligned, axes=tuple(axes), reduction=reduction)[0]
         return cast(result, x.dtype)
     return bind(SCATTER, x, updates, *aligned, axes=tuple(axes), reduction=reduction)[0]
+
+
+def counts_along(index: Array) -> int | None:
+    """The axis along which an Array counts 0, 1, 2, ... and is constant along the others; None if there is none."""
+    axes, equation = tuple(range(index.rank)), index.equation
+    if equation is not None and equation.primitive.name == "broadcast":
+        axes, equation = equation.params["axes"], equation.inputs[0].equation
+    if equation is None or equation.primitive.name != "iota":
+        return None
+    axis: int = axes[equation.params["axis"]]
+    return axis if same(equation.params["shape"][equation.params["axis"]], index.shape[axis]) else None
 
 
 def nonzero(x: Array) -> Array:

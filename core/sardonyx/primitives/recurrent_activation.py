@@ -29,7 +29,7 @@ def _softplus(f: Call, x: Any, alpha: float, beta: float) -> Any:
 
 ACTIVATIONS: dict[str, Formula] = {
     "affine": lambda f, x, alpha, beta: alpha * x + beta,
-    "elu": lambda f, x, alpha, beta: f("where", x < 0.0, alpha * (f("exp", x) - 1.0), x),
+    "elu": lambda f, x, alpha, beta: f("where", x < 0.0, alpha * (f("exp", f("min", x, 0.0)) - 1.0), x),
     "hardsigmoid": lambda f, x, alpha, beta: f("min", f("max", alpha * x + beta, 0.0), 1.0),
     "leakyrelu": lambda f, x, alpha, beta: f("where", x < 0.0, alpha * x, x),
     "relu": lambda f, x, alpha, beta: f("max", x, 0.0),

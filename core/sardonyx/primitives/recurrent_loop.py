@@ -71,10 +71,10 @@ def over_steps(
             rows.append(unsqueeze(row, [0]))
         return after, concat(rows, 0)
 
-    last, rows = _over_time(advance, _turned(inputs, backwards), list(start))
+    last, rows = over_time(advance, turned(inputs, backwards), list(start))
     if lengths is not None:
         last = [where(lengths > 0, state, 0) for state in last]
-    return [_turned(rows, backwards), *last]
+    return [turned(rows, backwards), *last]
 
 
 def rounded(x: Array, *stages: Sequence[int]) -> tuple[Array, Array]:
@@ -95,12 +95,12 @@ def rounded(x: Array, *stages: Sequence[int]) -> tuple[Array, Array]:
 # ---- steps
 
 
-def _product(h: Array, weights: Array) -> Array:
+def product_of(h: Array, weights: Array) -> Array:
     """h [directions, batch, hidden] times weights [directions, wide, hidden]: [directions, batch, wide]."""
     return dot_general(h, weights, ([2], [2]), ([0], [0]))
 
 
-def _functions(layer: Layer) -> list[Function]:
+def functions(layer: Layer) -> list[Function]:
     """f, g and h, as many as there are, of Arrays [directions, ...]."""
 
     def function(place: int) -> Function:
@@ -120,18 +120,18 @@ def _functions(layer: Layer) -> list[Function]:
 
 
 def _rnn(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
-    (f,) = _functions(layer)
-    return lambda inputs, h: [f(inputs + _product(h, weights))]
+    (f,) = functions(layer)
+    return lambda inputs, h: [f(inputs + product_of(h, weights))]
 
 
 def _gru(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
-    f, g = _functions(layer)
+    f, g = functions(layer)
     hidden = weights.shape[2]
     own = operands.get("bias")
 
     def linear_before_reset(inputs: Array, h: Array) -> list[Array]:
-        recurrent = _product(h, weights)
-        update, reset = _split(f(_part(inputs, hidden, 0, 2) + _part(recurrent, hidden, 0, 2)), hidden, 2)
+        recurrent = product_of(h, weights)
+        update, reset = split(f(_part(inputs, hidden, 0, 2) + _part(recurrent, hidden, 0, 2)), hidden, 2)
         added = _part(recurrent, hidden, 2)
         if own is not None:
             added = added + unsqueeze(own, [1])
@@ -139,8 +139,8 @@ def _gru(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
         return [fresh + update * (h - fresh)]
 
     def reset_before_linear(inputs: Array, h: Array) -> list[Array]:
-        update, reset = _split(f(_part(inputs, hidden, 0, 2) + _product(h, gates)), hidden, 2)
-        fresh = g(_part(inputs, hidden, 2) + _product(reset * h, candidate))
+        update, reset = split(f(_part(inputs, hidden, 0, 2) + product_of(h, gates)), hidden, 2)
+        fresh = g(_part(inputs, hidden, 2) + product_of(reset * h, candidate))
         return [fresh + update * (h - fresh)]
 
     if layer.linear_before_reset:
@@ -152,21 +152,21 @@ def _gru(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
 
 def lstm(layer: Layer, weights: Array, operands: Mapping[str, Array]) -> Step:
     """A step of an LSTM, whose states are h and c."""
-    f, g, last = _functions(layer)
+    f, g, last = functions(layer)
     hidden = weights.shape[2]
-    peepholes = _split(unsqueeze(operands["peephole"], [1]), hidden, 3) if "peephole" in operands else None
+    peepholes = split(unsqueeze(operands["peephole"], [1]), hidden, 3) if "peephole" in operands else None
 
     def of_state(h: Array) -> Array:
         if "scale" not in operands:
-            return _product(h, weights)
+            return product_of(h, weights)
         whole, scale = rounded(h, [1, 2])
-        return _product(whole, weights) * (scale * unsqueeze(operands["scale"], [1]))
+        return product_of(whole, weights) * (scale * unsqueeze(operands["scale"], [1]))
 
     def step(inputs: Array, h: Array, c: Array) -> list[Array]:
         every = inputs + of_state(h)
-        into, out, forget, fresh = _split(every, hidden, 4)
+        into, out, forget, fresh = split(every, hidden, 4)
         if peepholes is None:
-            into, out, forget = _split(f(_part(every, hidden, 0, 3)), hidden, 3)
+            into, out, forget = split(f(_part(every, hidden, 0, 3)), hidden, 3)
         else:
             into, forget = f(into + peepholes[0] * c), f(forget + peepholes[2] * c)
         if layer.input_forget:
@@ -187,7 +187,7 @@ def _part(x: Array, hidden: Size, first: int, count: int = 1) -> Array:
     return slice_axis(x, 2, first * hidden, count * hidden)
 
 
-def _split(x: Array, hidden: Size, count: int) -> list[Array]:
+def split(x: Array, hidden: Size, count: int) -> list[Array]:
     """All gates of [directions, batch, count * hidden]."""
     return [_part(x, hidden, k) for k in range(count)]
 
@@ -195,7 +195,7 @@ def _split(x: Array, hidden: Size, count: int) -> list[Array]:
 # ---- time
 
 
-def _turned(x: Array, backwards: Sequence[bool]) -> Array:
+def turned(x: Array, backwards: Sequence[bool]) -> Array:
     """[steps, directions, ...] with time reversed in the directions that run backwards."""
     if not any(backwards):
         return x
@@ -216,7 +216,7 @@ Advance: TypeAlias = Callable[[Array, Array | Size, Sequence[Array]], tuple[list
 a sequence; from the inputs of those steps, the number of the first one, and the states before."""
 
 
-def _over_time(advance: Advance, inputs: Array, states: list[Array]) -> tuple[list[Array], Array]:
+def over_time(advance: Advance, inputs: Array, states: list[Array]) -> tuple[list[Array], Array]:
     """The states after all steps, and the rows of all steps."""
     steps, pieces = inputs.shape[0], []
     whole = steps // UNROLLED

@@ -153,6 +153,16 @@ class Trace:
             self._recorded[key] = outputs
         return outputs
 
+    def extend(
+        self, equation: Equation, inputs: Sequence[Array], types: Sequence[tuple[DType, Shape]]
+    ) -> tuple[Array, ...]:
+        """Have an equation read these inputs, and give more, of these types."""
+        outputs = tuple(Array(dtype, shape, equation=equation) for dtype, shape in types)
+        equation.inputs = tuple(map(self.materialise, inputs))
+        equation.outputs += outputs
+        self._own.update(outputs)
+        return outputs
+
     def value_in_this_call(self, array: Array) -> np.ndarray | None:
         """The value of an Array for the feeds of this call, if it is cheap to compute, else None. Leaves no guard."""
         with Guards(self.guards.hints):

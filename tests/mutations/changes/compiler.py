@@ -255,6 +255,48 @@ PASSES = [
 
 OPERATORS = [
     Mutation(
+        "what a reset gate keeps of a state has nothing for it",
+        "core/sardonyx/ops/gradient/recurrent.py",
+        "h * update + kept * reset + self.back(first, both)]",
+        "h * update + self.back(first, both)]",
+        ("tests/operators/test_gradient_recurrent.py::test_layers[GRU-both]",),
+    ),
+    Mutation(
+        "an Array that a primitive reads twice has its gradient twice",
+        "core/sardonyx/ops/gradient/rule.py",
+        "return [g if xs.index(x) == k else None for",
+        "return [g if xs.index(x) <= k else None for",
+        ("tests/operators/test_gradient.py",),
+    ),
+    Mutation(
+        "the weights of a convolution are not turned round for the way back",
+        "core/sardonyx/ops/gradient/convolution.py",
+        "turned = p.flip(p.transpose(grouped, [0, 2, 1, *taps]), taps)",
+        "turned = p.transpose(grouped, [0, 2, 1, *taps])",
+        ("tests/operators/test_gradient_windows.py",),
+    ),
+    Mutation(
+        "a window that does not see an element has something for it",
+        "core/sardonyx/ops/gradient/window.py",
+        "(self._places >= 0) & (number >= 0) & (number < self.count)",
+        "(self._places >= 0) & (number < self.count)",
+        ("tests/operators/test_gradient_windows.py",),
+    ),
+    Mutation(
+        "gradients of what a body uses are those of the last turn",
+        "core/sardonyx/ops/gradient/control.py",
+        "total if g is None else total + g",
+        "total if g is None else g",
+        ("tests/operators/test_gradient_control.py::test_control_flow[numpy-loop]",),
+    ),
+    Mutation(
+        "the way back of a loop begins with its first turn",
+        "core/sardonyx/ops/gradient/control.py",
+        "place = p.literal(turns - 1, dtypes.int64) - number",
+        "place = number",
+        ("tests/operators/test_gradient_control.py::test_control_flow[numpy-loop]",),
+    ),
+    Mutation(
         "quotients of integers are rounded down",
         "core/sardonyx/code/arithmetic.py",
         "quotient = quotient + (((a < 0) != (b < 0)) & (quotient * b != a))",

@@ -110,7 +110,7 @@ class _Fold:
         axis, *inner = (self.graph.extents[axis] for axis in self.order[level:])
         steps = _RUN
         for extent in inner:
-            steps = steps // extent if isinstance(extent, int) else _RUN
+            steps = steps // max(1, extent) if isinstance(extent, int) else _RUN
         return 0 if isinstance(axis, int) else max(1, steps)
 
     def _inside(self, level: int, sums: Sums, copies: Copies) -> None:

@@ -33,6 +33,7 @@ _RULES = {
         "integers.dot_general",
     ),
     "conv_general": ("convolutions.conv_general", "integers.conv_general"),
+    "conv_weights": ("weights.conv_weights",),
     "cumulative": ("scanning.cumulative",),
     "recurrent": ("recurrent.pack",),
     "scatter": ("scattering.scatter",),
@@ -59,6 +60,7 @@ _CONDITIONS: dict[str, Callable[[Legalizer, Equation], bool]] = {
 """What must hold for a rule to be asked, and its module to be imported."""
 _TAKES = {
     "attention": "attention.takes",
+    "conv_weights": "weights.takes",
     "recurrent": "recurrent.takes",
     "top_k": "selection.takes",
     "tree_ensemble": "trees.takes",

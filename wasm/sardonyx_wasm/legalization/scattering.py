@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from sardonyx.common import dtypes
-from sardonyx.compiler.routines import counts_along
 from sardonyx.primitives.array import Equation
+from sardonyx.primitives.indexing import counts_along
 
 from .. import primitives as own
 from .legalizer import Legalizer

@@ -139,10 +139,11 @@ class Projections(Rewriter):
         return projection if any(reader.primitive.name in _READERS for reader in readers) else None
 
     def _only_reader(self, array: Array) -> Equation | None:
+        """What reads an Array, if nothing else does, and gives one result."""
         readers = self.readers[array]
         if len(readers) != 1 or array in self.outputs or readers[0].origin not in self.origins:
             return None
-        return readers[0]
+        return readers[0] if len(readers[0].outputs) == 1 else None
 
     def _scale(self, equation: Equation, x: Array) -> float | None:
         """The number by which an equation multiplies an Array."""

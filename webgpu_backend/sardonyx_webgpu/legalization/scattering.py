@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.rewriting import Rewriter
-from sardonyx.compiler.routines import counts_along
 from sardonyx.primitives.array import Array, Equation
+from sardonyx.primitives.indexing import counts_along
 from sardonyx.sizes.symbolic import Dim, hint, poly, product, same
 from sardonyx_webgpu import primitives as own
 from sardonyx_webgpu.legalization.sorting import order

@@ -1,7 +1,8 @@
 """Gradients: what a sum of elements changes by with each element that it was computed from.
 
-Equations of a trace are walked backwards from the result; `rules` says what each primitive makes of the gradient of its
-output (reverse accumulation: Linnainmaa, 1970). The gradient is made of primitives, so that every provider runs it.
+Equations of a trace are walked backwards from the result; `rules` says what each primitive makes of the gradients of
+its outputs (reverse accumulation: Linnainmaa, 1970). The gradient is made of primitives, so that every provider runs
+it.
 """
 
 from __future__ import annotations
@@ -9,49 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sardonyx import primitives as p
-from sardonyx.ops.gradient.rules import RULES
-from sardonyx.primitives.array import Array, Equation
-from sardonyx.primitives.binding import constant
+from sardonyx.ops.gradient.backward import pulled_back
+from sardonyx.ops.gradient.rule import MOST_STORED, memory_limit
+from sardonyx.primitives.array import Array
+from sardonyx.primitives.trace import active_trace
 
 
-def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = ()) -> list[Array]:
+def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_stored: int = MOST_STORED) -> list[Array]:
     """The derivative of the sum of y by each element of each of xs, in their shapes; 0 where y does not depend on it.
 
-    What is `fixed` counts as constant. NotImplementedError names a primitive on the way that has no rule.
+    What is `fixed` counts as constant. Loops store the values between their turns, or compute them anew where they
+    would be more than `most_stored` bytes and the number of turns is known. NotImplementedError names a primitive on
+    the way that has no rule, and ValueError an x that is constant.
     """
-    wanted = {id(x) for x in xs}
-    order = _between(y, wanted, set(map(id, fixed)) - wanted)
-    found: dict[int, Array] = {id(y): p.broadcast_to(constant(1.0, y.dtype), y.shape)}
-    for equation in reversed(order):
-        given = [found.get(id(output)) for output in equation.outputs]
-        if all(each is None for each in given):
-            continue
-        rule = RULES.get(equation.primitive.name)
-        if rule is None or given[0] is None:
-            raise NotImplementedError(f"the primitive {equation.primitive.name!r} has no gradient")
-        for x, own in zip(equation.inputs, rule(equation, given[0]), strict=True):
-            if own is not None:
-                found[id(x)] = found[id(x)] + own if id(x) in found else own
-    return [found[id(x)] if id(x) in found else p.full(x.shape, 0.0, x.dtype) for x in xs]
-
-
-def _between(y: Array, xs: set[int], fixed: set[int]) -> list[Equation]:
-    """The equations by which y depends on xs without what is fixed, each behind those that make what it reads."""
-    done: dict[int, bool] = {}
-    order: list[Equation] = []
-    stack = [y]
-    while stack:
-        top = stack[-1]
-        equation = top.equation
-        if id(top) in done:
-            stack.pop()
-        elif id(top) in xs or id(top) in fixed or equation is None:
-            done[id(top)] = id(top) in xs
-        elif waiting := [x for x in equation.inputs if id(x) not in done]:
-            stack += waiting
-        else:
-            depends = any(done[id(x)] for x in equation.inputs)
-            done.update((id(output), depends) for output in equation.outputs)
-            if depends:
-                order.append(equation)
-    return order
+    known = [number for number, x in enumerate(xs) if x.value is not None]
+    if known:
+        raise ValueError(f"tensor {known[0]} of xs is a constant, and so is what is made of it; make it an input")
+    trace = active_trace()
+    if trace is not None:
+        y, *arrays = (trace.materialise(array) for array in (y, *xs, *fixed))
+        xs, fixed = arrays[: len(xs)], arrays[len(xs) :]
+        if y.equation is None and any(y is inner for inner, _ in trace.lifted.values()):
+            raise NotImplementedError("y is computed in a graph around; take the gradient there")
+    ones = p.full(y.shape, 1.0, y.dtype)
+    with memory_limit.within(most_stored):
+        found = pulled_back([y], [ones], xs, fixed)
+    return [p.full(x.shape, 0.0, x.dtype) if own is None else own for x, own in zip(xs, found, strict=True)]
