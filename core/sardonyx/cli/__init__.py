@@ -44,6 +44,7 @@ BUILT_IN = {
     "run": "run a model, and show or keep its outputs",
     "inspect": "show what a model holds, and what becomes of it on a provider",
     "detect": "find objects in pictures, and draw boxes around them",
+    "read": "read the text in pictures",
     "watch": "show what a model sees, frame by frame: camera, video or folder",
     "generate": "continue a text by a language model",
     "chat": "talk with a language model",
@@ -61,6 +62,7 @@ examples:
   sardonyx run resnet50.onnx --input cat.jpg
   sardonyx run whisper.onnx --input audio=speech.wav --output out.npz
   sardonyx detect yolo.onnx street.jpg --draw boxes.png
+  sardonyx read det.onnx rec.onnx page.jpg
   sardonyx watch yolo.onnx camera
   sardonyx generate smollm2/ "What is the capital of France?"
   sardonyx inspect bert.onnx --provider webgpu --shape sequence=128

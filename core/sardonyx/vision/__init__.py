@@ -1,4 +1,4 @@
-"""What is in a picture, and where: boxes, classes, masks; not how a network is run, and no pixels that a plan can make.
+"""What is in a picture, and where: boxes, classes, masks, text; not how networks run, nor pixels that a plan makes.
 
     from sardonyx import vision
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 from sardonyx.passes.picture import Picture
 from sardonyx.vision.classifier import Class, Classifier, classify
 from sardonyx.vision.detector import Detector, Found, detect
+from sardonyx.vision.reader import Line, Reader, read
 from sardonyx.vision.segmenter import Segmenter, segment
 from sardonyx.vision.watcher import Seen, Watcher, watch
 
@@ -26,12 +27,15 @@ __all__ = [
     "Classifier",
     "Detector",
     "Found",
+    "Line",
     "Picture",
+    "Reader",
     "Seen",
     "Segmenter",
     "Watcher",
     "classify",
     "detect",
+    "read",
     "segment",
     "watch",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,20 @@ def boxed(pixels: Pixels, objects: Sequence[Found], scale: float = 1.0) -> Pixel
         whole[max(bottom - line, top) : bottom, left:right] = color
         whole[top:bottom, left : min(left + line, right)] = color
         whole[top:bottom, max(right - line, left) : right] = color
+    return whole
+
+
+def outlined(pixels: Pixels, polygons: Iterable[Sequence[tuple[float, float]]]) -> Pixels:
+    """A picture [height, width, 3] with the edges of polygons."""
+    whole = pixels.copy()
+    height, width = whole.shape[:2]
+    line = max(1, round(max(height, width) / FINEST))
+    for polygon in polygons:
+        for start, end in zip(polygon, [*polygon[1:], polygon[0]]):
+            count = 2 + int(2 * np.hypot(end[0] - start[0], end[1] - start[1]))
+            x, y = (np.linspace(*ends, count).astype(np.int64) - line // 2 for ends in zip(start, end))
+            for k in range(line * line):
+                whole[(y + k // line).clip(0, height - 1), (x + k % line).clip(0, width - 1)] = COLORS[0]
     return whole
 
 

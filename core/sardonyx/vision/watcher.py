@@ -165,8 +165,8 @@ def watch(
 
     >>> import numpy as np
     >>> frames = [np.full((4, 6, 3), level, np.uint8) for level in (0, 255)]
-    >>> [(seen.number, seen.found) for seen in watch(np.mean, frames)]
-    [(0, 0.0), (1, 255.0)]
+    >>> [(seen.number, seen.found) for seen in watch(lambda frame: int(frame.mean()), frames)]
+    [(0, 0), (1, 255)]
     """
     viewer: Viewer | None = None
     if isinstance(model, (Detector, Classifier, Segmenter)):
