@@ -123,7 +123,7 @@ class Reader:
         found = shares[0, 0]
         factors = sides[::-1] / np.array(found.shape[::-1])
         for points in regions(found > self._ink):
-            core = smallest(points)
+            core = smallest(points).grown(0.5)  # from the middles of pixels to their edges
             if min(core.width, core.height) < LEAST or _mean(found, core) < self._threshold:
                 continue
             distance = core.width * core.height * self._spread / (2 * (core.width + core.height))
