@@ -237,7 +237,7 @@ def test_the_terminal_is_given_back(model: Path, camera: str) -> None:
     assert any(f" {label} 100% " in picture for label in LABELS)
     assert "released" in shown
     assert re.search(r"the camera: \d+ frames? in [\d.]+ s", after)
-    rows = re.split(r"\r+\n|\x1b\[H", re.sub(r"\x1b\[[\d;?]*[a-zG-Z]", "", picture))
+    rows = re.split(r"\r+\n|\x1b\[H", re.sub(r"\x1b\[[\d;?]*[a-zA-GI-Z]", "", picture))
     assert max(map(len, rows)) <= 80
 
 
