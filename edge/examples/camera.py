@@ -7,30 +7,27 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
 
 import sardonyx as ort
+from sardonyx import vision
 from sardonyx.demo import assets, digits, picture, pictures
 from sardonyx.errors import SardonyxError
 
-Frame = npt.NDArray[np.uint8]
-SIZE = (640, 480)
-PAUSE = 1.0
-"""Seconds between two frames."""
+RATE = 1.0
+"""Frames of the camera in a second."""
 
 
 def main() -> None:
     names = arguments(__doc__)
-    session = ort.InferenceSession(str(assets() / "digits.onnx"))
     try:
-        for frame in frames(names):
-            digit, probability = recognise(session, frame)
+        for digit, probability in recognised(names):
             print(f"{digit} ({probability:.0%})", flush=True)
-    except (OSError, SardonyxError) as error:  # systemd starts the program again
+    except SardonyxError as error:  # systemd starts the program again
         sys.exit(str(error))
 
 
@@ -42,53 +39,27 @@ def arguments(about: str | None) -> list[str]:
     return names
 
 
-def recognise(session: ort.InferenceSession, frame: Frame) -> tuple[int, float]:
+def recognise(session: ort.InferenceSession, frame: npt.NDArray[np.uint8]) -> tuple[int, float]:
     """The most probable digit in a picture, uint8 [H, W, C], and its probability."""
     (probabilities,) = session.run(None, {"image": digits.digit(frame)})
     return int(probabilities.argmax()), float(probabilities.max())
 
 
-def frames(names: list[str]) -> Iterator[Frame]:
-    """The pictures of these names; without names what a camera sees, for ever, or the demo's picture of a 7."""
+def recognised(names: list[str]) -> Iterator[tuple[int, float]]:
+    """Digits in the pictures of these names; without names what a camera sees, for ever, or the demo's 7."""
+    look = partial(recognise, ort.InferenceSession(str(assets() / "digits.onnx")))
     if names:
-        yield from map(pictures.read, names)
+        yield from map(look, map(pictures.read, names))
         return
-    for camera in (picamera, usb):
+    with vision.watch(look, rate=RATE) as watcher:
         try:
-            seen = camera()
-            frame = next(seen)
-        except (ImportError, LookupError, OSError, RuntimeError) as error:
-            print(f"no camera of {camera.__name__}: {error}", file=sys.stderr)
-            continue
-        while True:
-            yield frame
-            time.sleep(PAUSE)
-            frame = next(seen)
-    yield pictures.read(picture("7_drawn.png"))
-
-
-def picamera() -> Iterator[Frame]:
-    """A Raspberry Pi's own camera."""
-    from picamera2 import Picamera2
-
-    with Picamera2() as camera:
-        camera.configure(camera.create_preview_configuration({"size": SIZE, "format": "BGR888"}))  # RGB in memory
-        camera.start()
-        while True:
-            yield camera.capture_array()
-
-
-def usb() -> Iterator[Frame]:
-    """The first camera of the system, by OpenCV."""
-    import cv2
-
-    camera = cv2.VideoCapture(0)
-    camera.set(cv2.CAP_PROP_BUFFERSIZE, 1)  # else frames are as old as the buffer is long
-    while True:
-        good, frame = camera.read()
-        if not good:
-            raise OSError("the camera gives no picture")
-        yield frame[..., ::-1]  # OpenCV has blue first
+            yield next(watcher).found
+        except SardonyxError as error:
+            print(error, file=sys.stderr)
+            yield look(pictures.read(picture("7_drawn.png")))
+            return
+        for seen in watcher:
+            yield seen.found
 
 
 if __name__ == "__main__":

@@ -5,10 +5,8 @@ from __future__ import annotations
 import sys
 from typing import Protocol
 
-from camera import arguments, frames, recognise
+from camera import arguments, recognised
 
-import sardonyx as ort
-from sardonyx.demo import assets
 from sardonyx.errors import SardonyxError
 
 PIN = 17
@@ -45,15 +43,13 @@ def lamp() -> Lamp:
 
 def main() -> None:
     names = arguments(__doc__)
-    session = ort.InferenceSession(str(assets() / "digits.onnx"))
     light = lamp()
     try:
-        for frame in frames(names):
-            digit, probability = recognise(session, frame)
+        for digit, probability in recognised(names):
             print(f"{digit} ({probability:.0%})", flush=True)
             if digit and probability >= SURE:
                 light.blink(SECONDS, SECONDS, n=digit, background=False)
-    except (OSError, SardonyxError) as error:
+    except SardonyxError as error:
         sys.exit(str(error))
 
 

@@ -1,6 +1,6 @@
-"""A window that reads the text in a picture, on the screen, or in front of a camera.
+"""A window that reads the text, and finds the objects, in a picture, on the screen, or in front of a camera.
 
-python examples/desktop/app.py [PICTURE] [--models FOLDER] [--provider NAME] [--light] [--print]
+python examples/desktop/app.py [PICTURE] [--models FOLDER] [--detector FILE] [--provider NAME] [--light] [--print]
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ try:
     from worker import Worker
 
     from sardonyx.errors import SardonyxError
+    from sardonyx.vision.drawing import color_of
 except ModuleNotFoundError as error:
     remedies = {"tkinter": "on Debian, sudo apt install python3-tk", "PIL": "pip install pillow"}
     sys.exit(f"{error.name} is not installed; {remedies.get(error.name, f'pip install {error.name}')}")
@@ -37,14 +38,16 @@ POLL = 30
 HIDDEN = 350
 """Milliseconds for the window to leave the screen before that is taken."""
 READING = "Reading ..."
+DETECTORS = [("Detectors", "*.onnx *.sdx"), ("All files", "*")]
 TYPES = [("Pictures", "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"), ("All files", "*")]
 
 
 class App:
     """The window; `worker` does the work."""
 
-    def __init__(self, root: tk.Tk, worker: Worker, make: Callable[[], Reader], light: bool = False) -> None:
+    def __init__(self, root: tk.Tk, worker: Worker, make: Callable[..., Reader], light: bool = False) -> None:
         self.root, self.worker, self._make = root, worker, make
+        self._detector: dict[str, Path] = {}
         self.reading: Reading | None = None
         self._labels = True
         self._photo: tk.PhotoImage | None = None
@@ -78,7 +81,8 @@ class App:
         self._button(bar, "Open", "o", self.open).pack(side="left")
         self._button(bar, "Screen", "r", self.take_screen).pack(side="left", padx=8)
         self._button(bar, "Camera", "k", lambda: self.show(camera())).pack(side="left")
-        self._get = self._button(bar, "Get text models (16 MB)", "g", lambda: self.load(fetching=True))
+        self._button(bar, "Detector", "d", self.choose_detector).pack(side="left", padx=(8, 0))
+        self._get = self._button(bar, "Get text models", "g", lambda: self.load(fetching=True))
         for text, key, command in (("Light or dark", "t", self.toggle), ("Labels", "b", self.toggle_labels)):
             self._button(bar, text, key, command).pack(side="right", padx=(8, 0))
         self._heading = ttk.Label(panel, text="Nothing yet", style="Heading.TLabel", font=self._fonts[-13])
@@ -129,7 +133,7 @@ class App:
         width, height = max(canvas.winfo_width(), 50), max(canvas.winfo_height(), 50)
         canvas.delete("all")
         if self.reading is None:
-            text = f"Open a picture, take the screen,\nor point a camera at some text.\n\n{SIGN}O   {SIGN}R   {SIGN}K"
+            text = f"Open a picture, take the screen,\nor point a camera at something.\n\n{SIGN}O   {SIGN}R   {SIGN}K"
             place = (width / 2, height / 2)
             canvas.create_text(*place, text=text, fill=c["faint"], font=self._fonts[13], justify="center")
             return
@@ -142,18 +146,25 @@ class App:
         left, top = (width - size[0]) / 2, (height - size[1]) / 2
         canvas.create_image(left, top, image=self._photo, anchor="nw")
         for each in self.reading.found:
-            corners = [start + scale * at for start, at in zip((left, top) * 2, each.box, strict=True)]
-            canvas.create_rectangle(*corners, outline=c["accent"], width=2, tags="box")
+            corners = [(left + scale * x, top + scale * y) for x, y in each.polygon]
+            canvas.create_polygon(*corners, outline=self._color(each), fill="", width=2, tags="box")
             if self._labels:
-                self._label(each, *corners[:2])
+                self._label(each, *corners[0])
+
+    def _color(self, found: Found) -> str:
+        """That of an object's class, or of text."""
+        return self._colors["accent"] if found.number is None else "#" + bytes(color_of(found.number)).hex()
 
     def _label(self, found: Found, left: float, top: float) -> None:
-        c = self._colors
-        ink = self.canvas.create_text(left + 4, top - 2, text=found.text, fill=c["on"], anchor="sw", tags="label")
+        """Above a text, and within an object, in whose picture it stays."""
+        isobject = found.number is not None
+        place, anchor = ((left + 5, top + 3), "nw") if isobject else ((left + 4, top - 2), "sw")
+        fill = "#ffffff" if isobject else self._colors["on"]
+        ink = self.canvas.create_text(*place, text=found.text, fill=fill, anchor=anchor, tags="label")
         self.canvas.itemconfigure(ink, font=self._fonts[9])
         around = self.canvas.bbox(ink)
-        back = (around[0] - 5, around[1] - 1, around[2] + 4, top + 1)
-        self.canvas.tag_lower(self.canvas.create_rectangle(*back, fill=c["accent"], width=0), ink)
+        back = (around[0] - 5, around[1] - 1, around[2] + 4, around[3] + 1 if isobject else top + 1)
+        self.canvas.tag_lower(self.canvas.create_rectangle(*back, fill=self._color(found), width=0), ink)
 
     # ---- what keys and buttons do
 
@@ -163,7 +174,7 @@ class App:
         def make() -> Reader:
             if fetching:
                 download()
-            return self._make()
+            return self._make(**self._detector)
 
         self.status["text"] = "Fetching the models ..." if fetching else "Loading the model ..."
         self.worker.load(make)
@@ -181,6 +192,16 @@ class App:
     def open(self) -> None:
         if name := filedialog.askopenfilename(parent=self.root, title="Open a picture", filetypes=TYPES):
             self.show(file(Path(name)))
+
+    def choose_detector(self) -> None:
+        """Find the objects, too, that a detector knows."""
+        if name := filedialog.askopenfilename(parent=self.root, title="Choose a detector", filetypes=DETECTORS):
+            self.detect(Path(name))
+
+    def detect(self, detector: Path) -> None:
+        """Find objects by this model from now on."""
+        self._detector = {"detector": detector}
+        self.load()
 
     def take_screen(self) -> None:
         """Read the screen without this window."""
@@ -237,34 +258,43 @@ class App:
         self._device["text"] = reader.device
         if self.status["text"] != READING:
             self.status["text"] = f"Ready: finds {reader.finds}."
-        if reader.finds == "text":
+        if reader.readstext:
             self._get.pack_forget()
         else:
             self._get.pack(side="left", padx=(16, 0))
 
     def _list(self, reading: Reading) -> None:
-        count = len(reading.found)
-        self._copy.state(["!disabled" if count else "disabled"])
-        self._heading["text"] = f"{count or 'No'} {'text' if count == 1 else 'texts'} found"
-        runs = len(reading.seconds)
-        self._time["text"] = f"{1e3 * sum(reading.seconds):,.0f} ms in {runs} run{'s' * (runs != 1)}"
-        self._time["text"] += ", with compiling" * reading.compiled
+        self._copy.state(["!disabled" if reading.found else "disabled"])
+        self._heading["text"] = told(reading.found)
+        self._time["text"] = f"{1e3 * reading.seconds:,.0f} ms" + ", with compiling" * reading.compiled
         self._text.configure(state="normal")
         self._text.delete("1.0", "end")
         for each in reading.found:
+            mark = f"class{each.number}"
+            self._text.tag_configure(mark, foreground=self._color(each))
+            self._text.insert("end", "\u25a0 " * (each.number is not None), mark)
             self._text.insert("end", each.text, (), f"   {each.share:.0%}\n", "share")
         self._text.configure(state="disabled")
+
+
+def told(found: list[Found]) -> str:
+    """How many objects and texts there are."""
+    objects = sum(each.number is not None for each in found)
+    parts = [(objects, "object"), (len(found) - objects, "text")]
+    counts = [f"{count} {noun}{'s' * (count != 1)}" for count, noun in parts if count]
+    return ", ".join(counts) if len(counts) > 1 else f"{counts[0] if counts else 'Nothing'} found"
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("picture", nargs="?", type=Path, help="a picture to begin with")
     parser.add_argument("--models", type=Path, help=f"the folder with the models of text; else {FOLDER}")
+    parser.add_argument("--detector", type=Path, help="a detector, whose objects are found, too")
     parser.add_argument("--provider", help="an execution provider; else the GPU's if there is one, or the CPU's")
     parser.add_argument("--light", action="store_true", help="dark ink on light ground")
     parser.add_argument("--print", action="store_true", help="print what the picture says, without a window")
     args = parser.parse_args(arguments)
-    make = partial(Reader, args.models, args.provider)
+    make = partial(Reader, args.models, args.provider, detector=args.detector)
     if args.print:
         if args.picture is None:
             parser.error("--print wants a picture")

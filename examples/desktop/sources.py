@@ -1,4 +1,4 @@
-"""Where pictures come from, in RGB: a file, the screen, a camera. What goes wrong is an OSError with a remedy."""
+"""Where pictures come from, in RGB: a file, the screen, a camera. What goes wrong is said with a remedy."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from PIL import Image, ImageGrab, ImageOps
+
+from sardonyx import vision
 
 REMEDIES = {
     "linux": "under Wayland, install gnome-screenshot, spectacle or grim",
@@ -32,18 +34,8 @@ def screen() -> Iterator[Image.Image]:
         raise OSError(f"The screen cannot be read ({error}); {remedy}") from error
 
 
-def camera(number: int = 0) -> Iterator[Image.Image]:
-    """A camera's pictures, without end."""
-    try:
-        import cv2
-    except ImportError:
-        raise OSError("The camera needs OpenCV: pip install opencv-python-headless") from None
-    capture = cv2.VideoCapture(number)
-    try:
-        while True:
-            there, pixels = capture.read()
-            if not there:
-                raise OSError(f"Camera {number} gives no picture; is it connected, and free, and may it be used?")
-            yield Image.fromarray(pixels[:, :, ::-1])
-    finally:
-        capture.release()
+def camera() -> Iterator[Image.Image]:
+    """A camera's newest picture, again and again; those that come while one is read are dropped."""
+    with vision.watch(Image.fromarray) as watcher:
+        for seen in watcher:
+            yield seen.found

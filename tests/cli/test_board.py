@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import platform
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
-from sardonyx.cli import board, main
+from sardonyx.cli import board, main, measurement
 
 PI = {
     "firmware/devicetree/base/model": "Raspberry Pi 4 Model B Rev 1.5\0",
@@ -157,3 +160,34 @@ def test_silence_for_a_person(system: Any, relu: Path, capsys: pytest.CaptureFix
 def test_only_when_asked(relu: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bench", str(relu), "--provider", "numpy", "--runs", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["board"] is None
+
+
+def test_what_is_sent_in(system: Any, vcgencmd: Any, relu: Path, tmp_path: Path, monkeypatch: Any) -> None:
+    """Machine, model, times and board; no path and no name of the host."""
+    system(PI)
+    vcgencmd("throttled=0x0")
+    listed = tmp_path / "cpuinfo"
+    listed.write_text("processor\t: 0\nCPU part\t: 0xd08\n\nprocessor\t: 1\nCPU part\t: 0xd08\n\nHardware\t: BCM2835\n")
+    monkeypatch.setattr(measurement, "PROCESSORS", listed)
+    target = tmp_path / "sent" / "times.json"
+    command = ["bench", str(relu), "--provider", "numpy", "--provider", "wasm", "--runs", "2", "--board"]
+    assert main([*command, "--export", str(target)]) == 0
+    text = target.read_text("utf-8")
+    sent = json.loads(text)
+    assert (sent["format"], sent["version"], sent["runs"], sent["threads"]) == ("sardonyx-bench", 1, 2, 1)
+    digest = hashlib.sha256(relu.read_bytes()).hexdigest()
+    assert sent["model"] == {"name": "model.onnx", "sha256": digest, "bytes": relu.stat().st_size}
+    assert sent["machine"]["processor"] == "BCM2835"
+    assert sent["machine"]["packages"]["numpy"] == np.__version__
+    assert [side["name"] for side in sent["sides"]] == ["NumpyExecutionProvider", "WasmExecutionProvider"]
+    assert all(0 < side["least"] <= side["median"] for side in sent["sides"])
+    assert sent["board"]["name"] == "Raspberry Pi 4 Model B Rev 1.5"
+    assert str(tmp_path) not in text
+    assert platform.node() not in text
+    listed.write_text("processor\t: 0\nCPU part\t: 0xd08\n")
+    assert measurement.processor() == "CPU part 0xd08"
+
+
+def test_a_file_that_cannot_be_written(relu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", str(relu), "--export", str(tmp_path)]) == 1
+    assert f"--export {tmp_path} is a folder; name a file in it" in capsys.readouterr().err

@@ -67,7 +67,8 @@ class Driver:
         found = app.reading.found if app.reading else []
         return {
             "texts": [each.text for each in found],
-            "boxes": [app.canvas.coords(item) for item in app.canvas.find_withtag("box")],
+            "boxes": [around(app.canvas.coords(item)) for item in app.canvas.find_withtag("box")],
+            "outlines": [app.canvas.coords(item) for item in app.canvas.find_withtag("box")],
             "labels": [app.canvas.itemcget(item, "text") for item in app.canvas.find_withtag("label")],
             "words": words(self.root),
             "status": app.status["text"],
@@ -92,9 +93,14 @@ def words(widget: tk.Misc) -> list[str]:
     return own + [word for child in widget.winfo_children() for word in words(child)]
 
 
-def line(pixels: np.ndarray, box: list[float]) -> list[int]:
-    """The colour in the middle of a box's lower edge."""
-    return [int(part) for part in pixels[round(box[3]), round((box[0] + box[2]) / 2)]]
+def around(corners: list[float]) -> list[float]:
+    """The box of an outline, whose corners are x and y in turn."""
+    return [min(corners[::2]), min(corners[1::2]), max(corners[::2]), max(corners[1::2])]
+
+
+def lower(pixels: np.ndarray, outline: list[float]) -> list[int]:
+    """The colour in the middle of an outline's lower edge, which is between its third corner and its fourth."""
+    return [int(part) for part in pixels[round(sum(outline[5:8:2]) / 2), round(sum(outline[4:8:2]) / 2)]]
 
 
 def text(models: str, picture: str, target: str) -> dict[str, Any]:
@@ -103,7 +109,28 @@ def text(models: str, picture: str, target: str) -> dict[str, Any]:
     pixels = driver.shot(target)
     driver.press("c")
     copied = driver.root.clipboard_get()
-    return {**seen, "lines": [line(pixels, box) for box in seen["boxes"]], "copied": copied}
+    return {**seen, "lines": [lower(pixels, outline) for outline in seen["outlines"]], "copied": copied}
+
+
+def objects(models: str, detector: str, picture: str, *targets: str) -> dict[str, Any]:
+    """A detector is chosen while a page is shown; then the window is light, and then narrow."""
+    driver = Driver(models)
+    seen = {"before": driver.read(picture)}
+    before = driver.app.reading
+    driver.app.detect(Path(detector))
+    driver.until(lambda: driver.app.reading is not before)
+    pixels = driver.shot(targets[0])
+    seen["after"] = driver.seen()
+    seen["lines"] = [lower(pixels, outline) for outline in seen["after"]["outlines"]]
+    driver.press("t")
+    driver.shot(targets[1])
+    driver.root.geometry("640x400")
+    driver.until(lambda: driver.root.winfo_width() == 640)
+    driver.shot(targets[2])
+    seen["narrow"] = driver.seen()
+    seen["size"] = Image.open(picture).size
+    seen["canvas"] = [driver.app.canvas.winfo_width(), driver.app.canvas.winfo_height()]
+    return seen
 
 
 def digit(picture: str, other: str, broken: str) -> dict[str, Any]:
@@ -182,13 +209,21 @@ def camera(picture: str) -> dict[str, Any]:
     seen: dict[str, Any] = {"missing": driver.says("pip install")}
     frame = np.asarray(Image.open(picture).convert("RGB"))[:, :, ::-1]
     frames, released = [(True, frame), (True, frame), (False, None)], []
-    capture = SimpleNamespace(read=lambda: frames.pop(0), release=lambda: released.append(True))
-    endless = SimpleNamespace(read=lambda: (True, frame), release=lambda: released.append(True))
-    sys.modules["cv2"] = SimpleNamespace(VideoCapture=lambda number: capture)  # type: ignore[assignment]
+
+    def endless() -> tuple[bool, np.ndarray]:
+        time.sleep(0.02)
+        return True, frame
+
+    def opencv(read: Callable[[], Any]) -> Any:
+        capture = SimpleNamespace(read=read, set=lambda name, value: None, release=lambda: released.append(True))
+        names = {"CAP_PROP_BUFFERSIZE": 38, "COLOR_BGR2RGB": 4, "cvtColor": lambda seen, code: seen[:, :, ::-1].copy()}
+        return SimpleNamespace(VideoCapture=lambda number: capture, **names)
+
+    sys.modules["cv2"] = opencv(lambda: frames.pop(0))
     driver.press("k")
-    seen["gone"] = driver.says("gives no picture")
+    seen["gone"] = driver.says("gives no picture any more")
     driver.until(lambda: released)
-    sys.modules["cv2"] = SimpleNamespace(VideoCapture=lambda number: endless)  # type: ignore[assignment]
+    sys.modules["cv2"] = opencv(endless)
     driver.press("k")
     before = driver.app.reading
     driver.until(lambda: driver.app.reading is not before)
@@ -231,7 +266,7 @@ def lost(picture: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
-SCENES = {scene.__name__: scene for scene in (text, digit, copying, fetch, screen, camera, slow, lost)}
+SCENES = {scene.__name__: scene for scene in (text, objects, digit, copying, fetch, screen, camera, slow, lost)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

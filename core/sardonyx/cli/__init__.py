@@ -13,7 +13,7 @@ where that is not 0. Every command has the options `--json` (print one JSON obje
 `--help` does not wait for that.
 
 Exit codes: 0, 1 after an error, which is one line on stderr, or for what `verify` found, 2 for arguments that make no
-sense, 130 after Ctrl+C.
+sense, 130 after Ctrl+C, which is how `watch` ends: 0 there.
 """
 
 from __future__ import annotations
@@ -44,6 +44,8 @@ BUILT_IN = {
     "run": "run a model, and show or keep its outputs",
     "inspect": "show what a model holds, and what becomes of it on a provider",
     "detect": "find objects in pictures, and draw boxes around them",
+    "read": "read the text in pictures",
+    "watch": "show what a model sees, frame by frame: camera, video or folder",
     "generate": "continue a text by a language model",
     "chat": "talk with a language model",
     "bench": "time a model on several providers, and against onnxruntime",
@@ -60,6 +62,8 @@ examples:
   sardonyx run resnet50.onnx --input cat.jpg
   sardonyx run whisper.onnx --input audio=speech.wav --output out.npz
   sardonyx detect yolo.onnx street.jpg --draw boxes.png
+  sardonyx read det.onnx rec.onnx page.jpg
+  sardonyx watch yolo.onnx camera
   sardonyx generate smollm2/ "What is the capital of France?"
   sardonyx inspect bert.onnx --provider webgpu --shape sequence=128
   sardonyx bench model.onnx --provider wasm --against onnxruntime

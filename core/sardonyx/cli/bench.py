@@ -4,12 +4,14 @@ Each --provider is a side of its own, so is --against onnxruntime. All sides run
 else the machine does hits them alike. The first run, which compiles, and the next ones, which warm up, are not in the
 median. The sides are given the same values, and what they make of them is compared. BLAS has one thread, and so has
 onnxruntime, unless --threads gives them more. With --board it also shows what the machine tells of itself: the most
-memory that the process had, temperature, clock, and why it is slower than it could be.
+memory that the process had, temperature, clock, and why it is slower than it could be. --export FILE writes what was
+measured, with machine and model, but without names of hosts, users and folders.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -38,12 +40,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--runs", type=int, default=20, metavar="N", help="runs of each side, 20 if not given")
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="of BLAS and onnxruntime, 1 if not given")
     parser.add_argument("--board", action="store_true", help="show memory, temperature, clock and throttling, too")
+    parser.add_argument("--export", type=Path, metavar="FILE", help="write all that was measured as JSON, to send in")
     add_input(parser)
     add_shape(parser)
 
 
 def run(args: argparse.Namespace) -> None:
-    show(args, collect(args), render)
+    from sardonyx.cli.measurement import measurement
+    from sardonyx.cli.writing import refuse_unwritable, writing
+
+    if args.export:
+        refuse_unwritable("--export", args.export)
+    data = collect(args)
+    if args.export:
+        with writing("--export", args.export):
+            args.export.write_text(json.dumps(measurement(data, Path(args.model)), indent=2) + "\n", "utf-8")
+    show(args, data, render)
 
 
 @record

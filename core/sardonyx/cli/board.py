@@ -42,8 +42,7 @@ class Board:
 
     def read(self) -> None:
         """Note temperature and clock; takes less than a millisecond."""
-        zones = (1e-3 * number for number in _numbers("class/thermal/thermal_zone*/temp"))
-        self.temperatures += [max(found)] if (found := [zone for zone in zones if 0 < zone < 150]) else []
+        self.temperatures += [] if (now := temperature()) is None else [now]
         clocks = [1e-3 * number for number in _numbers("devices/system/cpu/cpu[0-9]*/cpufreq/scaling_cur_freq")]
         self.clocks += [max(clocks)] if clocks else []
 
@@ -64,6 +63,12 @@ class Board:
             "throttled": throttled(),
         }
         return {**facts, "warnings": list(_warnings(facts, self.before))}
+
+
+def temperature() -> float | None:
+    """Degrees Celsius of the hottest place; None where the machine does not tell."""
+    zones = (1e-3 * number for number in _numbers("class/thermal/thermal_zone*/temp"))
+    return max((zone for zone in zones if 0 < zone < 150), default=None)
 
 
 def throttled() -> int | None:

@@ -9,21 +9,12 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sardonyx.cli.screen import Screen, show
 from sardonyx.cli.text import count
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sardonyx.vision import Found
-
-COLORS = ((230, 57, 70), (29, 132, 181), (42, 157, 80), (244, 162, 30), (131, 56, 236), (0, 150, 136))
-"""Of boxes, by class."""
 SHOWN = 20
 """Boxes of a picture that are listed; --json has all."""
 
@@ -59,6 +50,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.cli.pictures import encode
     from sardonyx.cli.writing import refuse_unwritable, writing
     from sardonyx.vision import Detector
+    from sardonyx.vision.drawing import boxed
     from sardonyx.vision.pixels import pixels_of
 
     if args.draw:
@@ -78,24 +70,8 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         found.append({"picture": path, **facts, "objects": listed})
     if args.draw:
         with writing("--draw", args.draw):
-            args.draw.write_bytes(encode(drawn(pixels, objects), ".png"))
+            args.draw.write_bytes(encode(boxed(pixels, objects), ".png"))
     return {"model": args.model, "pictures": found, "drawn": str(args.draw) if args.draw else None}
-
-
-def drawn(pixels: NDArray[np.uint8], objects: Sequence[Found]) -> NDArray[np.uint8]:
-    """A picture [height, width, 3] with the edges of boxes, a colour for each class, surer ones on top."""
-    whole = pixels.copy()
-    height, width = whole.shape[:2]
-    line = max(1, round(max(height, width) / 300))
-    for each in reversed(objects):
-        left, right = (min(max(round(side), 0), width) for side in each.box[::2])
-        top, bottom = (min(max(round(side), 0), height) for side in each.box[1::2])
-        color = COLORS[each.number % len(COLORS)]
-        whole[top : min(top + line, bottom), left:right] = color
-        whole[max(bottom - line, top) : bottom, left:right] = color
-        whole[top:bottom, left : min(left + line, right)] = color
-        whole[top:bottom, max(right - line, left) : right] = color
-    return whole
 
 
 def render(screen: Screen, data: dict[str, Any]) -> None:

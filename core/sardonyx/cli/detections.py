@@ -31,7 +31,7 @@ def options(text: str) -> dict[str, Any]:
     option = f"--detect {text}" if text else "--detect"
     told = settings(text, option, ALL)
     numbers = [key for key in ("threshold", "overlap") if key in told]
-    values: dict[str, Any] = {key: _number(told[key], f"{option}: {key}") for key in numbers}
+    values: dict[str, Any] = {key: number(told[key], f"{option}: {key}") for key in numbers}
     if "head" in told:
         values["head"] = told["head"]
     if "most" in told:
@@ -69,7 +69,7 @@ def labels(text: str, what: str) -> tuple[str, ...]:
     return tuple(labels_of({"labels": text}))
 
 
-def _number(text: str, what: str) -> float:
+def number(text: str, what: str) -> float:
     try:
         return float(text)
     except ValueError:

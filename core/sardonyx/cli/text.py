@@ -44,6 +44,15 @@ def elided(text: str, width: int = 44) -> str:
     return text if len(text) <= width else f"{text[:head]}...{text[head + 3 - width :]}"
 
 
+def elided_end(text: str, width: int) -> str:
+    """A text without its end where it is longer than `width`.
+
+    >>> elided_end("person 93%, dog 81%", 14)
+    'person 93%, d…'
+    """
+    return text if len(text) <= width else f"{text[: width - 1]}…"
+
+
 def shape(sizes: Sequence[int] | None) -> str:
     """A shape as it is given on the command line.
 

@@ -6,6 +6,7 @@ EXTRAS = {
     "gpu": ("wgpu",),
     "wasm": ("wasmtime", "threadpoolctl"),
     "serve": ("flask", "waitress"),
+    "camera": ("opencv-python-headless",),
     "tools": ("onnx", "ml_dtypes"),
     "genai": ("tokenizers", "jinja2", "llguidance"),
     "cli": ("jinja2", "rich", "pillow"),

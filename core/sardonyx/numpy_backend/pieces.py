@@ -37,6 +37,7 @@ def bound(run: Callable[[Sequence[Arrays]], None], outer: int, arrays: Arrays, f
     the `flats` are read anywhere. If `is_long`, what one NumPy call leaves is read by the next.
     """
     size = BLOCK_BYTES if is_long else None
+    arrays = _as_read(outer, arrays)
 
     def accesses() -> list[Access]:
         return [access(array, array is arrays[0]) for array in (*arrays, *flats)]
@@ -55,6 +56,17 @@ def bound(run: Callable[[Sequence[Arrays]], None], outer: int, arrays: Arrays, f
         return Division(parts, [*touched, *(access(array, False) for array in flats)])
 
     return Bound(partial(run, blocks(outer, arrays, size)), accesses, divide)
+
+
+def _as_read(outer: int, arrays: Arrays) -> Arrays:
+    """The arrays with their `outer` axes in the order in which the largest of them lies, if all have all axes: blocks
+    are then cut from memory that is read in a row, whatever the order in which it is written."""
+    largest = max(arrays[1:], key=lambda array: array.size * (0 not in array.strides), default=arrays[0])
+    order = sorted(range(outer), key=lambda axis: -abs(largest.strides[axis]) if axis < largest.ndim else 0)
+    if order == [*range(outer)] or 0 in largest.strides or any(array.ndim != largest.ndim for array in arrays):
+        return arrays
+    axes = (*order, *range(outer, largest.ndim))
+    return tuple(array.transpose(axes) for array in arrays)
 
 
 def blocks(outer: int, arrays: Arrays, nbytes: int | None) -> list[Arrays]:

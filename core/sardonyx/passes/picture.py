@@ -5,6 +5,10 @@
 Resizing is bilinear with antialiasing, as Pillow's `resize`: each result is a mean of the pixels around its place, by a
 triangle as wide as what it stands for. Pillow and browsers round to whole levels afterwards, and this does not. Sizes
 decide nothing, so one plan holds for all pictures.
+
+Bytes become floats once. Rows are summed first, as they lie in memory; what comes of it is written with its columns as
+rows, so that the second sum, too, is of what lies in a row. Channels are chosen, and bars laid, when the picture is
+small.
 """
 
 from __future__ import annotations
@@ -30,6 +34,8 @@ FITS = ("stretch", "cover", "contain", "corner")
 with all of it in the upper left corner."""
 BARRED = ("contain", "corner")
 ORDERS = {"rgb": (0, 1, 2), "bgr": (2, 1, 0)}
+SCALE = 256.0
+"""By what levels are divided while they are resized: exact."""
 GREY = (0.299, 0.587, 0.114)
 """How bright red, green and blue are (ITU-R BT.601), as Pillow has it."""
 
@@ -93,11 +99,14 @@ class _Prefix:
         sides = [f"{told.name}.height", f"{told.name}.width"] if told.size or height else [height, width]
         shape: tuple[DimLike, ...] = (*sides, told.channels)
         fed = Value(told.name, TensorType(dtypes.uint8, shape), doc=old.doc)
-        pixels = self._colors(fed, count)
+        pixels = self._fractions(fed)
         if height and width:
-            pixels = self._resized(fed, pixels, height, width)
-        factor = 1 / np.asarray(told.std, np.float64)
-        offset = -np.asarray(told.mean, np.float64) * factor
+            pixels, inside = self._resized(fed, pixels, height, width)
+        pixels = self._colors(pixels, count)
+        if height and width and told.fit in BARRED:
+            pixels = self._add("Where", inside, pixels, floats(told.pad / SCALE))
+        factor = SCALE / np.asarray(told.std, np.float64)
+        offset = -np.asarray(told.mean, np.float64) * factor / SCALE
         pixels = self._add("Add", self._add("Mul", pixels, floats(factor)), floats(offset))
         if "C" in layout and layout.index("C") < layout.index("H"):
             pixels = self._add("Transpose", pixels, perm=[2, 0, 1])
@@ -150,38 +159,45 @@ class _Prefix:
                 raise self._error(f"resize={'x'.join(map(str, told.size))}: input {told.name!r} is {size} {what}")
         return told.size
 
-    def _colors(self, fed: Value, count: int) -> Value:
-        """Floats [height, width, count]."""
+    def _floats(self, x: Value) -> Value:
+        return self._add("Cast", x, to=dtypes.float32.number)
+
+    def _fractions(self, fed: Value) -> Value:
+        """Bytes as floats below 1. They are multiplied here, since what only casts is done anew for each tap."""
+        return self._add("Mul", self._floats(fed), floats(1 / SCALE))
+
+    def _colors(self, pixels: Value, count: int) -> Value:
+        """Floats [height, width, count] of all channels: after resizing, when they are few."""
         told = self._told
-        pixels = self._add("Gather", fed, integers(ORDERS[told.order]), axis=2)
-        pixels = self._add("Cast", pixels, to=dtypes.float32.number)
+        if told.channels != 3 or told.order != "rgb":
+            pixels = self._add("Gather", pixels, integers(ORDERS[told.order]), axis=2)
         if count == 3:
             return pixels
         return self._add("ReduceSum", self._add("Mul", pixels, floats(GREY)), integers([2]), keepdims=1)
 
-    def _resized(self, fed: Value, pixels: Value, height: Any, width: Any) -> Value:
-        """Pixels resized to [height, width], with bars where they do not fill it."""
+    def _resized(self, fed: Value, pixels: Value, height: Any, width: Any) -> tuple[Value, Value]:
+        """Pixels resized to [height, width, channels], and which of them lie within the picture."""
         shape = self._add("Shape", fed)
         sizes = [self._add("Gather", shape, integers(k)) for k in (0, 1)]
-        lengths = [self._add("Cast", size, to=dtypes.float32.number) for size in sizes]
+        lengths = [self._floats(size) for size in sizes]
         steps = [self._add("Div", length, floats(target)) for length, target in zip(lengths, (height, width))]
-        whole = [self._add("Div", size, integers(target)) for size, target in zip(sizes, (height, width))]
+        halves = [  # the steps as whole numbers, rounded up
+            self._add("Div", self._add("Add", size, integers(target - 1)), integers(target))
+            for size, target in zip(sizes, (height, width))
+        ]
         if self._told.fit != "stretch":
-            steps = [self._add("Min" if self._told.fit == "cover" else "Max", *steps)] * 2
-        if self._told.fit in BARRED:
-            whole = [self._add("Max", *whole)] * 2
+            which = "Min" if self._told.fit == "cover" else "Max"
+            steps, halves = [self._add(which, *steps)] * 2, [self._add(which, *halves)] * 2
         inside = []
         for axis, target in enumerate((height, width)):
-            half = self._add("Add", whole[axis], integers(1))
-            index, weights, within = self._taps(sizes[axis], lengths[axis], steps[axis], half, target)
-            places = [-1, *[1] * (2 - axis)]
-            weights = self._add("Reshape", weights, integers([target, -1, *places[1:]]))
-            taken = self._add("Gather", pixels, index, axis=axis)
-            pixels = self._add("ReduceSum", self._add("Mul", taken, weights), integers([axis + 1]), keepdims=0)
-            inside.append(self._add("Reshape", within, integers(places)))
-        if self._told.fit not in BARRED:
-            return pixels
-        return self._add("Where", self._add("And", *inside), pixels, floats(self._told.pad))
+            index, weights, within = self._taps(sizes[axis], lengths[axis], steps[axis], halves[axis], target)
+            weights = self._add("Reshape", weights, integers([target, -1, 1, 1]))
+            taken = self._add("Gather", pixels, index, axis=0)
+            pixels = self._add("ReduceSum", self._add("Mul", taken, weights), integers([1]), keepdims=0)
+            # columns become rows, so that what is summed lies in a row
+            pixels = self._add("Transpose", pixels, perm=[1, 2, 0] if axis == 0 else [2, 0, 1])
+            inside.append(self._add("Reshape", within, integers([-1, *[1] * (2 - axis)])))
+        return pixels, self._add("And", *inside)
 
     def _taps(self, size: Value, length: Value, step: Value, half: Value, target: int) -> tuple[Value, Value, Value]:
         """For each place along an axis: the pixels that it is a mean of, their weights, and whether it lies on any."""
@@ -191,7 +207,10 @@ class _Prefix:
             centers = self._add("Add", centers, margin)
         within = self._add("And", self._at_least(centers, floats(0)), self._add("Less", centers, length))
         places = self._add("Unsqueeze", self._add("Sub", centers, floats(0.5)), integers([1]))
-        offsets = self._add("Range", self._add("Neg", half), self._add("Add", half, integers(1)), integers(1))
+        first, end = (
+            self._add(which, *pair) for which, pair in (("Sub", (integers(1), half)), ("Add", (half, integers(1))))
+        )
+        offsets = self._add("Range", first, end, integers(1))  # a triangle is twice as wide as it reaches
         nearest = self._add("Cast", self._add("Floor", places), to=dtypes.int64.number)
         index = self._add("Add", nearest, offsets)
         distance = self._add("Abs", self._add("Sub", self._add("Cast", index, to=dtypes.float32.number), places))

@@ -50,6 +50,10 @@ class Segmenter:
         """
         return self._runner.run(picture, order)["mask"]
 
+    def label(self, number: int) -> str:
+        """The name of a class, or its number as text where nobody has named it."""
+        return self._runner.label(number)
+
 
 def segment(model: ModelLike, picture: PictureLike, order: str = "rgb", **options: Any) -> NDArray[np.uint8]:
     """The mask of one picture; for more of them keep a `Segmenter`, whose options these are."""
