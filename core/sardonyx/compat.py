@@ -28,6 +28,7 @@ OWN = {"onnxruntime": "sardonyx", "onnxruntime_genai": "sardonyx.genai"}
 PACKAGES = {
     **{f"onnxruntime.{name}": f"sardonyx.api.{name}" for name in ("backend", "capi", "datasets")},
     "onnxruntime.quantization": "sardonyx.quantization",
+    "onnxruntime.training": "sardonyx.training",
     "onnxruntime.transformers": "sardonyx.quantization.transformers",
     "onnxruntime_genai.onnxruntime_genai": "sardonyx.genai",
 }

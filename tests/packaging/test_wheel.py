@@ -20,7 +20,7 @@ from tests.support.wheel import ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 TARGET = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
-ROOMS = ("genai", "quantization", "vision", "web", "demo")
+ROOMS = ("genai", "training", "quantization", "vision", "web", "demo")
 BESIDES = ("sardonyx_wasm/", "sardonyx_webgpu/", *(f"sardonyx/{room}/" for room in ROOMS))
 """What may be deleted where a board has no room and NumPy alone runs models, as edge/README.md says."""
 PACKAGES = [ROOT / folder for folder in TARGET["packages"]]

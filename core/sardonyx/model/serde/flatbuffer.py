@@ -17,13 +17,14 @@ from sardonyx.model.serde.wire import BytesLike, Record
 DEPTH = 100
 """How deeply tables may nest; a subgraph takes three levels."""
 
-_SCALARS = {
+SCALARS = {
+    "bool": struct.Struct("<?"),
     "int8": struct.Struct("<b"),
     "int32": struct.Struct("<i"),
     "int64": struct.Struct("<q"),
     "float": struct.Struct("<f"),
 }
-_OFFSET, _SHORT, _BYTE, _SIGNED = struct.Struct("<I"), struct.Struct("<H"), struct.Struct("<B"), _SCALARS["int32"]
+_OFFSET, _SHORT, _BYTE, _SIGNED = struct.Struct("<I"), struct.Struct("<H"), struct.Struct("<B"), SCALARS["int32"]
 
 
 @record(frozen=True)
@@ -116,15 +117,15 @@ class _Decoder:
         return record
 
     def value(self, place: int, slot: Slot, depth: int) -> Any:
-        if not slot.many and slot.kind in _SCALARS:
-            return self.number(_SCALARS[slot.kind], place)
+        if not slot.many and slot.kind in SCALARS:
+            return self.number(SCALARS[slot.kind], place)
         place = self.follow(place)
         if not slot.many:
             return self.element(place, slot.kind, depth)
         count = self.number(_OFFSET, place)
-        if slot.kind in _SCALARS:
+        if slot.kind in SCALARS:
             self.visit(count)
-            kind = _SCALARS[slot.kind]
+            kind = SCALARS[slot.kind]
             return [each for (each,) in kind.iter_unpack(self.part(place + 4, count * kind.size))]
         self.part(place + 4, 4 * count)
         return [self.element(self.follow(place + 4 + 4 * k), slot.kind, depth) for k in range(count)]

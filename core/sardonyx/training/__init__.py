@@ -1,0 +1,24 @@
+"""Models that learn, with onnxruntime.training's names: losses, optimizers, checkpoints; not how gradients are found.
+
+    from sardonyx.training import artifacts
+    from sardonyx.training.api import CheckpointState, Module, Optimizer
+
+    artifacts.generate_artifacts("model.onnx", requires_grad=["fc.weight"], loss=artifacts.LossType.CrossEntropyLoss,
+                                 optimizer=artifacts.OptimType.AdamW)
+    state = CheckpointState.load_checkpoint("checkpoint")
+    module = Module("training_model.onnx", state)
+    optimizer = Optimizer("optimizer_model.onnx", module)
+    for images, labels in batches:
+        loss = module(images, labels)
+        optimizer.step()
+        module.lazy_reset_grad()
+
+`gradient_model.py` makes the model that gives a loss and gradients, of one node `Gradient`; `onnxblock/` has losses and
+optimizers; `api/` runs the files. NumPy alone is needed.
+"""
+
+from __future__ import annotations
+
+from sardonyx.training import api, artifacts, onnxblock
+
+__all__ = ["api", "artifacts", "onnxblock"]

@@ -1,0 +1,36 @@
+"""From a model whose parameters are inputs to one that has them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sardonyx.model.ir import Model, Tensor, TensorType, Value
+from sardonyx.training.draft import Draft
+
+
+def inference_model(model: Model, parameters: Sequence[Tensor], outputs: Sequence[str]) -> Model:
+    """The part of a model that makes these tensors, with parameters as initializers; the given model is changed.
+
+    InvalidArgument where there is no tensor of a name.
+    """
+    draft = Draft(model)
+    graph = model.graph
+    graph.outputs = [draft.value(name) for name in outputs]
+    wanted: set[Value] = set(graph.outputs)
+    nodes = []
+    for node in reversed(graph.nodes):
+        if wanted.intersection(node.outputs):
+            nodes.append(node)
+            wanted.update(value for value in node.inputs if value is not None)
+            wanted.update(value for inner in node.subgraphs() for value in inner.captures())
+    graph.nodes = nodes[::-1]
+    by_name = {tensor.name: tensor for tensor in parameters}
+    for value in graph.inputs:
+        if value.name in by_name and value in wanted:
+            value.constant = by_name[value.name]
+            value.type = TensorType(value.constant.dtype, value.constant.shape)
+            graph.initializers.append(value)
+    graph.inputs = [value for value in graph.inputs if value in wanted and value.constant is None]
+    graph.initializers = [value for value in graph.initializers if value in wanted]
+    draft.record_types()
+    return model
