@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import numpy_helper
 
 from sardonyx.training import artifacts
 from sardonyx.training.api import CheckpointState, Module, Optimizer
 from tests.engine.providers import PROVIDERS, require_provider
-from tests.training.networks import mlp
+from tests.training.networks import MLP
 
 RNG = np.random.default_rng(1)
 X, LABELS = RNG.standard_normal((6, 4)).astype(np.float32), np.array([0, 1, 2, 0, 1, 2])
@@ -21,7 +20,7 @@ NAMES = ["w1", "b1", "w2", "b2"]
 
 def begin(folder: Path, optimizer: artifacts.OptimType, provider: str = "CPUExecutionProvider") -> Module:
     artifacts.generate_artifacts(
-        mlp(), requires_grad=NAMES, loss=artifacts.LossType.CrossEntropyLoss, optimizer=optimizer,
+        MLP.model(), requires_grad=NAMES, loss=artifacts.LossType.CrossEntropyLoss, optimizer=optimizer,
         artifact_directory=folder,
     )  # fmt: skip
     state = CheckpointState.load_checkpoint(folder / "checkpoint")
@@ -41,17 +40,13 @@ def reference(parameters: dict[str, np.ndarray]) -> tuple[float, dict[str, np.nd
     return loss, {"w1": dh.T @ x, "b1": dh.sum(0), "w2": dy.T @ np.maximum(h, 0), "b2": dy.sum(0)}
 
 
-def initial() -> dict[str, np.ndarray]:
-    return {each.name: numpy_helper.to_array(each) for each in mlp().graph.initializer}
-
-
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_losses_gradients_and_steps_are_those_of_formulas(tmp_path: Path, provider: str) -> None:
     require_provider(provider)
     module = begin(tmp_path, artifacts.OptimType.SGD, provider)
     optimizer = Optimizer(tmp_path / "optimizer_model.onnx", module)
     optimizer.set_learning_rate(0.1)
-    parameters = {name: array.astype(np.float64) for name, array in initial().items()}
+    parameters = {name: array.astype(np.float64) for name, array in MLP.parameters().items()}
     for _ in range(3):
         loss, gradients = reference(parameters)
         np.testing.assert_allclose(module(X, LABELS), loss, rtol=1e-5)
@@ -69,7 +64,7 @@ def test_losses_gradients_and_steps_are_those_of_formulas(tmp_path: Path, provid
 def test_gradients_accumulate_until_they_are_reset(tmp_path: Path, provider: str) -> None:
     require_provider(provider)
     module = begin(tmp_path, artifacts.OptimType.SGD, provider)
-    _, gradients = reference(initial())
+    _, gradients = reference(MLP.parameters())
     for count in (1, 2, 3):
         module(X, LABELS)
         np.testing.assert_allclose(module.state.parameters["w1"].grad, count * gradients["w1"], rtol=1e-4, atol=1e-6)

@@ -1,0 +1,66 @@
+"""Losses, optimizers and checkpoints against those of onnxruntime-training 1.19.2."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sardonyx.training import artifacts
+from sardonyx.training.api import CheckpointState, Module, Optimizer
+from tests.training.networks import LOSSES, MLP
+
+FIXTURES = Path(__file__).parent / "fixtures"
+FIGURES = dict(np.load(FIXTURES / "ort_steps.npz"))
+"""What `tests/training/fixtures/ort_checkpoint.py` found."""
+STEPS, SAVED = 10, 5
+
+
+def begin(loss: str, optimizer: str, folder: Path, checkpoint: Path | None = None) -> tuple[Module, Optimizer]:
+    artifacts.generate_artifacts(
+        MLP.model(),
+        requires_grad=MLP.trained(),
+        loss=artifacts.LossType[loss],
+        optimizer=artifacts.OptimType[optimizer],
+        artifact_directory=folder,
+    )
+    module = Module(
+        folder / "training_model.onnx", CheckpointState.load_checkpoint(checkpoint or folder / "checkpoint")
+    )
+    step = Optimizer(folder / "optimizer_model.onnx", module)
+    step.set_learning_rate(0.01)
+    return module, step
+
+
+@pytest.mark.parametrize("optimizer", ["AdamW", "SGD"])
+@pytest.mark.parametrize("loss", LOSSES)
+def test_steps_are_the_same(tmp_path: Path, loss: str, optimizer: str) -> None:
+    module, step = begin(loss, optimizer, tmp_path)
+    batch = LOSSES[loss](np.random.default_rng(2))
+    prefix = f"{loss}/{optimizer}/"
+    for number in range(STEPS):
+        np.testing.assert_allclose(module(*batch), FIGURES[f"{prefix}losses"][number], rtol=1e-5)
+        if number == 0:
+            for name, parameter in module.state.parameters:
+                np.testing.assert_allclose(parameter.grad, FIGURES[f"{prefix}{name}_grad"], rtol=1e-5, atol=1e-6)
+        step.step()
+        module.lazy_reset_grad()
+    for name, parameter in module.state.parameters:
+        np.testing.assert_allclose(parameter.data, FIGURES[f"{prefix}{name}"], rtol=1e-5, atol=1e-6)
+
+
+def test_its_checkpoint_goes_on_here(tmp_path: Path) -> None:
+    module, step = begin("CrossEntropyLoss", "AdamW", tmp_path, FIXTURES / "checkpoint")
+    assert step.steps == SAVED
+    losses = FIGURES["CrossEntropyLoss/AdamW/losses"]
+    properties = dict(module.state.properties)
+    assert properties == {"epoch": SAVED, "name": "mlp", "loss": pytest.approx(losses[SAVED - 1])}
+    batch = LOSSES["CrossEntropyLoss"](np.random.default_rng(2))
+    for number in range(SAVED, STEPS):
+        np.testing.assert_allclose(module(*batch), losses[number], rtol=1e-5)
+        step.step()
+        module.lazy_reset_grad()
+    for name, parameter in module.state.parameters:
+        figure = FIGURES[f"CrossEntropyLoss/AdamW/{name}"]
+        np.testing.assert_allclose(parameter.data, figure, rtol=1e-5, atol=1e-6)
