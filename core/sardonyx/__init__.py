@@ -96,6 +96,7 @@ if TYPE_CHECKING:
     )
     from sardonyx.passes.levels import GraphOptimizationLevel
     from sardonyx.providers.registry import available as get_available_providers
+    from sardonyx.training.teach import teach as teach
 
 __all__ = [
     "AdapterFormat",
@@ -156,6 +157,7 @@ __all__ = [
     "set_default_logger_verbosity",
     "set_global_thread_pool_sizes",
     "set_seed",
+    "teach",
     "unregister_execution_provider_library",
 ]
 

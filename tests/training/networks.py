@@ -1,7 +1,8 @@
 """Small networks that learn, as ONNX models; what they learn from; and the losses that they make small.
 
 No bias stands before a normalization, nor in keys of attention: its gradient is 0, and Adam would make steps of what
-rounding leaves of it. Parameters are drawn by NumPy, so that PyTorch's networks (`tests/training/fixtures/torch_steps.py`) begin as they do.
+rounding leaves of it. Parameters are drawn by NumPy, so that PyTorch's networks
+(`tests/training/fixtures/torch_steps.py`) begin as they do.
 """
 
 from __future__ import annotations

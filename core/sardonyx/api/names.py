@@ -66,6 +66,7 @@ HOMES = {
     "set_default_logger_verbosity": "api.environment",
     "set_global_thread_pool_sizes": "api.environment",
     "set_seed": "host.random",
+    "teach": "training.teach",
     "unregister_execution_provider_library": "api.environment",
 }
 """For each name its module below `sardonyx`, and behind a colon how it is called there."""

@@ -52,6 +52,7 @@ BUILT_IN = {
     "verify": "compare each node of a model with float64",
     "optimize": "write the optimized model",
     "quantize": "make a model smaller, measure what that costs, and keep within a budget",
+    "teach": "teach a model classes of your own, by examples in folders",
     "compile": "compile a model for pages: one file that runs without Python",
     "web": "put what web pages need into a folder: the page runtime, and Pyodide with this package",
     "info": "show versions, execution providers and devices of this machine",
@@ -70,6 +71,7 @@ examples:
   sardonyx verify model.onnx --provider webgpu
   sardonyx optimize model.onnx --output smaller.onnx
   sardonyx quantize model.onnx --calibrate pictures/ --budget "agreement>=0.99"
+  sardonyx teach encoder.onnx photos/ --output mine.onnx
   sardonyx compile model.onnx --output model.sdx --shape image=1x3x224x224
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
@@ -11,6 +11,7 @@ from sardonyx.model.ir import Model, TensorType, Value
 from sardonyx.passes.nodes import Nodes, integers
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.labels import labels_of
+from sardonyx.passes.vision.memory import recalled
 from sardonyx.passes.vision.sight import Sight
 
 OUTPUTS = ("scores", "labels")
@@ -36,6 +37,7 @@ def with_classification(model: Model, told: Classification, picture: Picture | N
 
     Raises InvalidArgument where the output is not [1, C], or nothing tells how pictures are normalized.
     """
+    picture = picture or picture_of(model.metadata)
     sight = Sight(model, picture, channels)
     (output, *_) = sight.outputs
     shape = [size for size in (output.shape or ())[1:] if size != 1]
@@ -47,11 +49,7 @@ def with_classification(model: Model, told: Classification, picture: Picture | N
     if told.most < 1:
         raise InvalidArgument(f"most={told.most}: write a number above 0")
     if picture is None:
-        if model.metadata.get("task") != "classify":
-            raise InvalidArgument(
-                f"how pictures for {sight.input.name!r} are normalized is not known: say mean and std"
-            )
-        picture = ULTRALYTICS
+        raise InvalidArgument(f"how pictures for {sight.input.name!r} are normalized is not known: say mean and std")
     rewritten = sight.rewritten(picture, OUTPUTS)
     nodes = Nodes(rewritten.model.graph, "classification")
     shares = nodes.add("Cast", nodes.add("Reshape", rewritten.outputs[0], integers([-1])), to=dtypes.float32.number)
@@ -61,6 +59,11 @@ def with_classification(model: Model, told: Classification, picture: Picture | N
     scores, numbers = nodes.add_many(2, "TopK", shares, integers([count]), axis=0)
     kinds = (TensorType(dtypes.float32, (count,)), TensorType(dtypes.int64, (count,)))
     return rewritten.ended(nodes, list(zip((scores, numbers), kinds)), labels)
+
+
+def picture_of(metadata: Mapping[str, str]) -> Picture | None:
+    """How pictures become the input, as this package or ultralytics wrote it; None where the metadata has nothing."""
+    return recalled(metadata) or (ULTRALYTICS if metadata.get("task") == "classify" else None)
 
 
 def _are_shares(output: Value) -> bool:

@@ -33,9 +33,9 @@ class Module:
 
     def __init__(
         self,
-        train_model_uri: str | os.PathLike[str],
+        train_model_uri: str | os.PathLike[str] | bytes,
         state: CheckpointState,
-        eval_model_uri: str | os.PathLike[str] | None = None,
+        eval_model_uri: str | os.PathLike[str] | bytes | None = None,
         device: str = "cpu",
         session_options: SessionOptions | None = None,
         *,
@@ -63,16 +63,14 @@ class Module:
         self._gradients = {f"{name}{GRADIENT}": name for name in trained}
         self._nexts = {f"{each.name}{NEXT}": each.name for each in self._parameters if f"{each.name}{NEXT}" in names}
         if missing := [name for name in self._gradients if name not in names]:
-            raise InvalidArgument(
-                f"{os.fspath(train_model_uri)} has no output {missing[0]!r}: generate the artifacts anew"
-            )
+            raise InvalidArgument(f"the training model has no output {missing[0]!r}: generate the artifacts anew")
         self._results = [name for name in names if name not in self._gradients and name not in self._nexts]
         for each in self._parameters:
             held = state.held[each.name]
             if held.value is not None:
                 held.value = self.place(held.value)
 
-    def _session(self, uri: str | os.PathLike[str]) -> InferenceSession:
+    def _session(self, uri: str | os.PathLike[str] | bytes) -> InferenceSession:
         return InferenceSession(os.fspath(uri), self.options, self.providers)
 
     def place(self, value: OrtValue) -> OrtValue:

@@ -22,14 +22,14 @@ class Optimizer:
     A state that was saved with its optimizer goes on where it was; else moments are 0, and the learning rate is 0.001.
     """
 
-    def __init__(self, optimizer_uri: str | os.PathLike[str], module: Module) -> None:
+    def __init__(self, optimizer_uri: str | os.PathLike[str] | bytes, module: Module) -> None:
         self._module = module
         self._session = InferenceSession(os.fspath(optimizer_uri), module.options, module.providers)
         held = module.state.held
         names = {each.name for each in self._session.get_inputs()}
         self._parameters = [name for name, each in held.items() if each.requires_grad]
         if missing := [name for name in self._parameters if name not in names]:
-            raise InvalidArgument(f"{os.fspath(optimizer_uri)} has no input {missing[0]!r}, which the module trains")
+            raise InvalidArgument(f"the optimizer's model has no input {missing[0]!r}, which the module trains")
         self._moments = [moment for moment in MOMENTS if f"{self._parameters[0]}_{moment}" in names]
         self._state = module.state.optimizer or OptimizerState()
         module.state.optimizer = self._state
