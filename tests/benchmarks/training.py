@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,7 @@ def _cnn() -> Case:
     widths = (3, 32, 64, 128)
     shapes: dict[str, tuple[int, ...]] = {}
     text, given = "cnn (float[N,3,32,32] x) => (float[N,10] y) { ", "x"
-    for number, (before, after) in enumerate(zip(widths, widths[1:]), 1):
+    for number, (before, after) in enumerate(pairwise(widths), 1):
         shapes[f"w{number}"] = (after, before, 3, 3)
         shapes |= {f"{name}": (after,) for name in _names(number)}
         text += _layer(number, after, given)
@@ -156,7 +157,7 @@ def theirs(case: Case) -> Step:
         return functional.linear(h.mean((2, 3)), p["w"], p["b"])
 
     def step() -> float:
-        loss = functional.cross_entropy(network(x), labels)
+        loss: Any = functional.cross_entropy(network(x), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

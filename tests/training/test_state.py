@@ -120,7 +120,7 @@ def test_another_reader_of_flatbuffers_reads_it(folder: Path) -> None:
 
 
 def test_what_is_no_checkpoint_is_refused(folder: Path) -> None:
-    with pytest.raises(NoSuchFile, match="the checkpoint .*nowhere does not exist"):
+    with pytest.raises(NoSuchFile, match="nowhere does not exist"):
         CheckpointState.load_checkpoint(folder / "nowhere")
     with pytest.raises(InvalidProtobuf, match="this is no checkpoint of onnxruntime-training"):
         CheckpointState.load_checkpoint(folder / "eval_model.onnx")
@@ -302,7 +302,7 @@ def test_what_is_missing_is_said(folder: Path) -> None:
             call()
     with pytest.raises(InvalidArgument, match="no output 'w1_grad': generate the artifacts anew"):
         Module(folder / "eval_model.onnx", state)
-    with pytest.raises(TypeError, match="CheckpointState.load_checkpoint"):
+    with pytest.raises(TypeError, match="a CheckpointState comes from"):
         CheckpointState("checkpoint")  # type: ignore[arg-type]
     with pytest.raises(Fail, match=r"with onnxblock\.base\(model\)"):
         onnxblock.loss.MSELoss()("y")

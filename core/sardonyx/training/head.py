@@ -21,6 +21,8 @@ from sardonyx.training.onnxblock.optim import AdamW
 BATCH = 256
 """Embeddings of a step, where there are more."""
 TINY = 1e-6
+FAINT = 0.01
+"""The least deviation that counts, of the mean one."""
 GAIN = 1e-3
 """By how much, in nats, a step has to make the loss smaller."""
 
@@ -63,13 +65,14 @@ def train_head(
     Embeddings are standardized while the head learns; what is given takes them as they are.
     """
     known = embeddings[~held_out]
-    mean, deviation = known.mean(0), np.maximum(known.std(0), TINY)
+    mean, deviation = known.mean(0), known.std(0)
+    deviation = np.maximum(deviation, FAINT * deviation.mean() + TINY)  # what hardly varies is noise
     inputs, targets = ((known - mean) / deviation).astype(np.float32), numbers[~held_out]
     judged = held_out if held_out.any() else ~held_out
     tested = (embeddings[judged] - mean) / deviation
     module, optimizer = _begin(embeddings.shape[1], classes, plan, providers)
     random = np.random.default_rng(plan.seed)
-    best, lowest, waited, step = _current(module), np.inf, 0, 0
+    best, lowest, waited, step = _current(module), float(np.log(classes)), 0, 0
     while step < plan.steps and waited < plan.patience:
         chosen = random.choice(len(inputs), BATCH, replace=False) if len(inputs) > BATCH else slice(None)
         module(inputs[chosen], targets[chosen])
