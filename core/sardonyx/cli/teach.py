@@ -61,10 +61,13 @@ def run(args: argparse.Namespace) -> int:
 
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Teach and write; the facts, as `--json` prints them."""
+    from sardonyx.cli.calibration import PICTURES
     from sardonyx.cli.devices import chosen
+    from sardonyx.cli.feeds import inputs_of
     from sardonyx.cli.images import picture
     from sardonyx.errors import InvalidArgument
     from sardonyx.model.serde.reader import read
+    from sardonyx.passes.vision.classification import picture_of
     from sardonyx.training.teach import teach
 
     output = args.output or Path(args.model).with_suffix(".taught.onnx")
@@ -75,6 +78,13 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     if args.bundle:
         refuse_unwritable("--bundle", args.bundle)
     files = examples_of(args.examples)
+    image = picture(args.image) if args.image else picture_of(model.metadata)
+    if image is None and (seen := [path for path, _ in files if path.suffix.lower() in PICTURES]):
+        (first, *_) = inputs_of(model)
+        raise InvalidArgument(
+            f"nothing says how {seen[0]} becomes the input: give --image {first.name}:normalize=imagenet, or what else "
+            "the encoder was trained with"
+        )
     given = [_read(model, path) for path, _ in files]
     with progress("Looking at examples", len(files), hidden=args.json) as step:
         taught = teach(
@@ -82,7 +92,7 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
             given,
             [label for _, label in files],
             output=args.features,
-            image=picture(args.image) if args.image else None,
+            image=image,
             tokenizer=args.tokenizer,
             held_out=args.held_out,
             steps=args.steps,
@@ -139,7 +149,7 @@ def _read(model: Model, path: Path) -> Any:
     if suffix == TEXT:
         return path.read_text("utf-8")
     if suffix not in ARRAYS:
-        return path.read_bytes()
+        return path
     inputs = inputs_of(model)
     if suffix in (".npz", ".json") and isinstance(found := archive(path), dict):
         types = {value.name: value.type for value in inputs}
