@@ -9,7 +9,7 @@ import pytest
 
 from sardonyx.training import artifacts, onnxblock
 from sardonyx.training.api import CheckpointState, Module, Optimizer
-from tests.engine.providers import PROVIDERS, require_provider
+from tests.engine.providers import PROVIDERS, WASM, require_provider
 from tests.training.networks import NETWORKS, Network
 
 STEPS = 10
@@ -56,9 +56,14 @@ def expected(name: str, optimizer: str) -> dict[str, np.ndarray]:
     return found
 
 
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+CASES = [
+    *(pytest.param("adamw", *provider.values, id=f"adamw-{provider.id}") for provider in PROVIDERS),
+    pytest.param("sgd", WASM, id="sgd-wasm"),
+]
+
+
+@pytest.mark.parametrize(("optimizer", "provider"), CASES)
 @pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("provider", PROVIDERS)
 def test_ten_steps_are_those_of_torch(tmp_path: Path, provider: str, name: str, optimizer: str) -> None:
     require_provider(provider)
     found = taught(NETWORKS[name], optimizer, tmp_path, provider)
@@ -67,3 +72,14 @@ def test_ten_steps_are_those_of_torch(tmp_path: Path, provider: str, name: str, 
     for key, figure in figures.items():
         np.testing.assert_allclose(found[key], figure, rtol=1e-5, atol=1e-5, err_msg=key)
     assert found["losses"][-2:].mean() < found["losses"][:2].mean()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_figures_are_those_of_torch_today(name: str, optimizer: str) -> None:
+    from tests.training.fixtures.torch_steps import run
+
+    found = run(NETWORKS[name], optimizer)
+    for key, figure in found.items():
+        np.testing.assert_allclose(FIGURES[f"{name}/{optimizer}/{key}"], figure, rtol=1e-5, atol=1e-6, err_msg=key)

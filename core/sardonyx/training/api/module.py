@@ -52,11 +52,13 @@ class Module:
         self._eval = None if eval_model_uri is None else self._session(eval_model_uri)
         self._accumulate = False
         self._accumulator: Accumulator | None = None
-        self._given = {
-            session: [each.name for each in session.get_inputs() if each.name not in state.held]
-            for session in (self._train, self._eval)
-            if session is not None
-        }
+        self._given: dict[InferenceSession, list[str]] = {}
+        self._held_by: dict[InferenceSession, list[Held]] = {}
+        for session in (self._train, self._eval):
+            if session is not None:
+                names = [each.name for each in session.get_inputs()]
+                self._given[session] = [name for name in names if name not in state.held]
+                self._held_by[session] = [state.held[name] for name in names if name in state.held]
         self._parameters = [each for each in self._train.get_inputs() if each.name in state.held]
         names = [each.name for each in self._train.get_outputs()]
         trained = [each.name for each in self._parameters if state.held[each.name].requires_grad]
@@ -65,6 +67,7 @@ class Module:
         if missing := [name for name in self._gradients if name not in names]:
             raise InvalidArgument(f"the training model has no output {missing[0]!r}: generate the artifacts anew")
         self._results = [name for name in names if name not in self._gradients and name not in self._nexts]
+        self._targets = {name: Target(None if name in self._results else self.device) for name in names}
         for each in self._parameters:
             held = state.held[each.name]
             if held.value is not None:
@@ -90,9 +93,7 @@ class Module:
             raise InvalidArgument(f"{len(user_inputs)} inputs are given, the model takes {len(given)}: {names}")
         values = [each if isinstance(each, OrtValue) else OrtValue.ortvalue_from_numpy(each) for each in user_inputs]
         feeds = dict(zip(given, values, strict=True))
-        feeds |= {
-            each.name: held_value(self._held(each)) for each in session.get_inputs() if each.name in self.state.held
-        }
+        feeds |= {each.name: held_value(each) for each in self._held_by[session]}
         results = self._step(feeds) if self.training else session.run_with_ort_values(None, feeds)
         if any(isinstance(each, np.ndarray) for each in user_inputs):
             results = [each.numpy() for each in results]
@@ -102,9 +103,7 @@ class Module:
         return self.state.held[parameter.name]
 
     def _step(self, feeds: Mapping[str, OrtValue]) -> list[Any]:
-        targets = {name: Target(None) for name in self._results}
-        targets |= {name: Target(self.device) for name in (*self._nexts, *self._gradients)}
-        values = self._train.run_bound(feeds, targets)
+        values = self._train.run_bound(feeds, self._targets)
         for output, name in self._nexts.items():
             self.state.held[name].value = values[output]
         gradients = {name: values[output] for output, name in self._gradients.items()}

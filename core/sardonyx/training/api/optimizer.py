@@ -27,6 +27,7 @@ class Optimizer:
         self._session = InferenceSession(os.fspath(optimizer_uri), module.options, module.providers)
         held = module.state.held
         names = {each.name for each in self._session.get_inputs()}
+        self._outputs = {each.name: Target(module.device) for each in self._session.get_outputs()}
         self._parameters = [name for name, each in held.items() if each.requires_grad]
         if missing := [name for name in self._parameters if name not in names]:
             raise InvalidArgument(f"the optimizer's model has no input {missing[0]!r}, which the module trains")
@@ -59,8 +60,7 @@ class Optimizer:
             feeds[name], feeds[f"{name}{GRADIENT}"] = held_value(held[name]), gradient
             moments = self._state.moments[name] or [self._zeros(held_value(held[name])) for _ in self._moments]
             feeds |= {f"{name}_{moment}": value for moment, value in zip(self._moments, moments, strict=True)}
-        outputs = [each.name for each in self._session.get_outputs()]
-        values = self._session.run_bound(feeds, {name: Target(self._module.device) for name in outputs})
+        values = self._session.run_bound(feeds, self._outputs)
         for name in self._parameters:
             held[name].value = values[f"{name}{NEXT}"]
             self._state.moments[name] = [values[f"{name}_{moment}{NEXT}"] for moment in self._moments]
