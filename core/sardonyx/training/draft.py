@@ -89,8 +89,13 @@ class Draft:
         """What is declared, or else inferred, of a tensor; InvalidArgument where it is nothing."""
         value = self.value(name)
         declared = value.type if isinstance(value.type, TensorType) and value.type.shape is not None else None
-        found = declared or inferred_types(self.model).get(value)
-        if found is None or found.dtype is None:
+        return declared or self.inferred(name)
+
+    def inferred(self, name: str) -> TensorType:
+        """What is inferred of a tensor, or else declared, which may be less; InvalidArgument where it is nothing."""
+        value = self.value(name)
+        found = inferred_types(self.model).get(value, value.type)
+        if not isinstance(found, TensorType) or found.dtype is None:
             raise InvalidArgument(f"nothing is known of the type of {name!r}; declare it in the model's value_info")
         return found
 

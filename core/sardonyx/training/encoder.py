@@ -36,26 +36,24 @@ AXES_AS_INPUT = 18
 """The first operator set in which ReduceMean takes its axes as an input."""
 
 
-def encoder(model: Model, output: str = "") -> tuple[Model, int]:
-    """The part of a model that makes embeddings [N, D], its only output, and D.
+def encoder(model: Model, output: str = "") -> Model:
+    """The part of a model that makes embeddings [N, D], its only output.
 
     `output` names any tensor of the graph; without it an output that has an embedding's name is taken, and else the
-    first one, or of a classifier what goes into its last product. Maps [N, D, H, W] are averaged over their places,
-    tokens [N, T, D] over those that the input `attention_mask` has. InvalidArgument where nothing fits.
+    first one of floats, or of a classifier what goes into its last product. Maps [N, D, H, W] are averaged over their
+    places, tokens [N, T, D] over those that the input `attention_mask` has. InvalidArgument where nothing fits.
     """
     draft = Draft(inline_functions(copy_model(model), lift=lift, newest=NEWEST))
     name = output or _chosen(draft)
-    kind = draft.type_of(name)
+    kind = draft.inferred(name)
     if kind.dtype is None or not kind.dtype.is_float or kind.shape is None:
         raise InvalidArgument(f"{name!r} is {kind}, and embeddings are floats; name another tensor as output")
     name, size = _pooled(draft, name, kind.shape)
-    if not isinstance(size, int):
-        raise InvalidArgument(f"{name!r} is {kind}, whose last size is open; name another tensor as output")
     if kind.dtype is not dtypes.float32:
         name = draft.add("Cast", [name], attributes={"to": dtypes.float32.number})
     result = inference_model(draft.model, (), [name])
-    result.graph.outputs[0].type = TensorType(dtypes.float32, ("N", size))
-    return result, size
+    result.graph.outputs[0].type = TensorType(dtypes.float32, ("N", size if isinstance(size, int) else None))
+    return result
 
 
 def _chosen(draft: Draft) -> str:
@@ -63,7 +61,10 @@ def _chosen(draft: Draft) -> str:
     if not names:
         raise InvalidArgument("the model has no output")
     known = [name for name in EMBEDDINGS if name in names]
-    return known[0] if known else _before_classes(draft, draft.value(names[0])).name
+    if known:
+        return known[0]
+    floats = [value for value in draft.graph.outputs if value.dtype is None or value.dtype.is_float]
+    return _before_classes(draft, floats[0] if floats else draft.graph.outputs[0]).name
 
 
 def _before_classes(draft: Draft, value: Value) -> Value:

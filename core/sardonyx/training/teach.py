@@ -110,12 +110,18 @@ def teach(
     if not 0 <= held_out < 1:
         raise InvalidArgument(f"held_out={held_out}: write a part of the examples, from 0 to below 1")
     whole = as_model(model)
-    network, size = encoder(whole, output)
+    network = encoder(whole, output)
     eye = _Eye(network, image, tokenizer, providers)
-    embeddings = np.empty((len(examples), size), np.float32)
+    found = []
     for number, example in enumerate(examples):
-        embeddings[number] = eye(example, number)
+        found.append(eye(example, number))
+        if found[-1].shape != found[0].shape:
+            raise InvalidArgument(
+                f"the embedding of example {number} has {found[-1].size} elements, and others {found[0].size}: name "
+                "another tensor as output"
+            )
         progress()
+    embeddings = np.stack(found)
     if not np.isfinite(embeddings).all():
         number = int(np.argmin(np.isfinite(embeddings).all(1)))
         raise InvalidArgument(f"the embedding of example {number} is not finite")
