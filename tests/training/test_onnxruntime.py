@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import parser
 
+from sardonyx.errors import InvalidArgument
 from sardonyx.training import artifacts
 from sardonyx.training.api import CheckpointState, Module, Optimizer
 from tests.training.networks import LOSSES, MLP
@@ -64,3 +67,16 @@ def test_its_checkpoint_goes_on_here(tmp_path: Path) -> None:
     for name, parameter in module.state.parameters:
         figure = FIGURES[f"CrossEntropyLoss/AdamW/{name}"]
         np.testing.assert_allclose(parameter.data, figure, rtol=1e-5, atol=1e-6)
+
+
+FOREIGN = """optimizer (float[1] learning_rate, seq(float[]) params, seq(float[]) gradients) => (bool[1] done) {
+    done = com.microsoft.SGDOptimizerV2 (learning_rate, params, gradients)
+}"""
+
+
+def test_models_of_its_own_tool_are_refused_with_what_to_do(tmp_path: Path) -> None:
+    module, _ = begin("MSELoss", "SGD", tmp_path)
+    model = parser.parse_model(f'<ir_version: 10, opset_import: ["" : 17, "com.microsoft" : 1]> {FOREIGN}')
+    onnx.save(model, tmp_path / "foreign.onnx")
+    with pytest.raises(InvalidArgument, match=r"foreign\.onnx was written by onnxruntime's generate_artifacts"):
+        Optimizer(tmp_path / "foreign.onnx", module)

@@ -19,6 +19,7 @@ from sardonyx.model.serde.writer import save
 from sardonyx.providers import registry
 from sardonyx.training.accumulation import Accumulator
 from sardonyx.training.api.checkpoint_state import CheckpointState, Held, held_value
+from sardonyx.training.api.files import session
 from sardonyx.training.gradient_model import GRADIENT, NEXT
 from sardonyx.training.inference import inference_model
 
@@ -54,11 +55,11 @@ class Module:
         self._accumulator: Accumulator | None = None
         self._given: dict[InferenceSession, list[str]] = {}
         self._held_by: dict[InferenceSession, list[Held]] = {}
-        for session in (self._train, self._eval):
-            if session is not None:
-                names = [each.name for each in session.get_inputs()]
-                self._given[session] = [name for name in names if name not in state.held]
-                self._held_by[session] = [state.held[name] for name in names if name in state.held]
+        for each in (self._train, self._eval):
+            if each is not None:
+                names = [port.name for port in each.get_inputs()]
+                self._given[each] = [name for name in names if name not in state.held]
+                self._held_by[each] = [state.held[name] for name in names if name in state.held]
         self._parameters = [each for each in self._train.get_inputs() if each.name in state.held]
         names = [each.name for each in self._train.get_outputs()]
         trained = [each.name for each in self._parameters if state.held[each.name].requires_grad]
@@ -74,7 +75,7 @@ class Module:
                 held.value = self.place(held.value)
 
     def _session(self, uri: str | os.PathLike[str] | bytes) -> InferenceSession:
-        return InferenceSession(os.fspath(uri), self.options, self.providers)
+        return session(uri, self.options, self.providers)
 
     def place(self, value: OrtValue) -> OrtValue:
         """A value on this module's device."""
@@ -86,15 +87,15 @@ class Module:
 
     def __call__(self, *user_inputs: np.ndarray | OrtValue) -> Any:
         """One step: what the model gives, alone or as a tuple; arrays, or OrtValues where all inputs are OrtValues."""
-        session = self._current()
-        given = self._given[session]
+        current = self._current()
+        given = self._given[current]
         if len(user_inputs) != len(given):
             names = ", ".join(given)
             raise InvalidArgument(f"{len(user_inputs)} inputs are given, the model takes {len(given)}: {names}")
         values = [each if isinstance(each, OrtValue) else OrtValue.ortvalue_from_numpy(each) for each in user_inputs]
         feeds = dict(zip(given, values, strict=True))
-        feeds |= {each.name: held_value(each) for each in self._held_by[session]}
-        results = self._step(feeds) if self.training else session.run_with_ort_values(None, feeds)
+        feeds |= {each.name: held_value(each) for each in self._held_by[current]}
+        results = self._step(feeds) if self.training else current.run_with_ort_values(None, feeds)
         if any(isinstance(each, np.ndarray) for each in user_inputs):
             results = [each.numpy() for each in results]
         return results[0] if len(results) == 1 else tuple(results)
@@ -185,10 +186,10 @@ class Module:
         return list(self._results) if self.training else [each.name for each in self._current().get_outputs()]
 
     def _current(self) -> InferenceSession:
-        session = self._train if self.training else self._eval
-        if session is None:
+        found = self._train if self.training else self._eval
+        if found is None:
             raise Fail("this module has no evaluation model: give Module its eval_model_uri")
-        return session
+        return found
 
 
 def _kind(provider: str) -> str:

@@ -8,9 +8,9 @@ import numpy as np
 
 from sardonyx.api.ort_value import OrtValue
 from sardonyx.api.outputs import Target
-from sardonyx.api.session import InferenceSession
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.training.api.checkpoint_state import OptimizerState, held_value
+from sardonyx.training.api.files import session
 from sardonyx.training.api.module import Module
 from sardonyx.training.gradient_model import GRADIENT, NEXT
 from sardonyx.training.onnxblock.optim import MOMENTS
@@ -24,7 +24,7 @@ class Optimizer:
 
     def __init__(self, optimizer_uri: str | os.PathLike[str] | bytes, module: Module) -> None:
         self._module = module
-        self._session = InferenceSession(os.fspath(optimizer_uri), module.options, module.providers)
+        self._session = session(optimizer_uri, module.options, module.providers)
         held = module.state.held
         names = {each.name for each in self._session.get_inputs()}
         self._outputs = {each.name: Target(module.device) for each in self._session.get_outputs()}
