@@ -1,0 +1,144 @@
+"""Integers that floats hold: what a kernel rounds, narrows to an integer and widens again stays a float.
+
+Quantizing rounds, moves by a zero point, bounds, and converts; dequantizing converts back and moves back. Where one
+kernel does both, the conversions are for nothing, and both moves are one with the bounds.
+
+    cast(float32, cast(uint8, y)) -> y
+    cast(float32, cast(int32, cast(uint8, min(max(r + z, 0), 255))) - z) -> min(max(r, -z), 255 - z)
+
+`y` and `r` are whole numbers, and `y` within the bounds of the integers. A NaN, which no integer holds, stays one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import Any, Protocol, TypeAlias
+
+from sardonyx.common import dtypes
+from sardonyx.common.dtypes import DType
+
+EXACT = float(1 << 24)
+"""Whole numbers up to here are float32."""
+DEEPEST = 16
+"""Nodes that are gone back at most."""
+Span: TypeAlias = tuple[float, float]
+
+_ROUNDED = frozenset({"round", "floor", "ceil", "trunc"})
+_MEETS: dict[str, Callable[[Span, Span], Span]] = {
+    "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
+    "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
+    "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
+}
+
+
+class Nodes(Protocol):
+    """What this module needs of a KernelBuilder."""
+
+    nodes: list[tuple[str, str, tuple[int, ...], Any]]
+
+    def const(self, value: Any, dtype: DType) -> int: ...
+
+    def call(self, function: str, *operands: int) -> int: ...
+
+
+def as_float(b: Nodes, node: int) -> int | None:
+    """A node of float32 that has the numbers of this one, an integer made of such; None where there is none."""
+    found = _float_of(b, node, DEEPEST)
+    return None if found is None or b.nodes[found][0] == "const" else found
+
+
+def _float_of(b: Nodes, node: int, depth: int) -> int | None:
+    function, name, operands, detail = b.nodes[node]
+    dtype = dtypes.by_name(name)
+    if dtype.kind not in ("int", "uint") or dtype.bits > 32 or not depth:
+        return None
+    if function == "const":
+        return b.const(float(detail), dtypes.float32) if abs(detail) <= EXACT else None
+    if function == "cast":
+        (source,) = operands
+        span = _span(b, source, depth)
+        if span is None or not _holds(dtype, span):
+            return None
+        return source if b.nodes[source][1] == "float32" else _float_of(b, source, depth - 1)
+    if function in ("add", "sub"):
+        one, other = (_float_of(b, operand, depth - 1) for operand in operands)
+        span = _span(b, node, depth)
+        if one is not None and other is not None and span is not None and max(map(abs, span)) <= EXACT:
+            return _moved(b, function, one, other)
+    return None
+
+
+def _moved(b: Nodes, function: str, one: int, other: int) -> int:
+    """A sum or difference of floats; if the first is bounded and the other a number, the bounds are moved."""
+    if b.nodes[other][0] != "const":
+        return b.call(function, one, other)
+    by = float(b.nodes[other][3]) * (1 if function == "add" else -1)
+    inner, limits = one, []
+    for name in ("min", "max"):
+        found = _with_number(b, inner, name)
+        if found is None:
+            return b.call(function, one, other)
+        inner, limit = found
+        limits.append(limit)
+    found = _with_number(b, inner, "add")
+    inner, by_before = found or (inner, 0.0)
+    total = by_before + by
+    moved = b.call("add", inner, b.const(total, dtypes.float32)) if total else inner
+    high, low = (b.const(limit + by, dtypes.float32) for limit in limits)
+    return b.call("min", b.call("max", moved, low), high)
+
+
+def _with_number(b: Nodes, node: int, name: str) -> tuple[int, float] | None:
+    """The operand of a node of this function whose other operand is a finite number, and that."""
+    function, _, operands, _ = b.nodes[node]
+    if function != name or b.nodes[operands[1]][0] != "const":
+        return None
+    number = float(b.nodes[operands[1]][3])
+    return (operands[0], number) if abs(number) <= EXACT else None
+
+
+def _span(b: Nodes, node: int, depth: int) -> Span | None:
+    """The least and greatest number that a node may have, if all of them are whole."""
+    function, name, operands, detail = b.nodes[node]
+    dtype = dtypes.by_name(name)
+    widest = _widest(dtype)
+    if not depth:
+        return widest
+    found: Span | None = None
+    if function == "const":
+        found = _number(detail)
+    elif function in _ROUNDED:
+        found = (-inf, inf)
+    elif function == "cast":
+        found = _span(b, operands[0], depth - 1)
+    elif function in _MEETS:
+        found = _meet(function, [_span(b, operand, depth - 1) for operand in operands])
+    if widest is None:
+        return found
+    return found if found is not None and _holds(dtype, found) else widest
+
+
+def _meet(function: str, spans: Sequence[Span | None]) -> Span | None:
+    one, other = spans
+    return None if one is None or other is None else _MEETS[function](one, other)
+
+
+def _number(detail: Any) -> Span | None:
+    """A constant, if it is a whole number."""
+    value = float(detail)
+    return (value, value) if value == value and abs(value) != inf and value == int(value) else None
+
+
+def _widest(dtype: DType) -> Span | None:
+    """The bounds of an integer type; None for others."""
+    if dtype.kind == "int":
+        return -float(1 << (dtype.bits - 1)), float((1 << (dtype.bits - 1)) - 1)
+    return (0.0, float((1 << dtype.bits) - 1)) if dtype.kind == "uint" else None
+
+
+def _holds(dtype: DType, span: Span) -> bool:
+    """Whether an integer type has these numbers, and float32 too."""
+    widest = _widest(dtype)
+    return widest is not None and widest[0] <= span[0] and span[1] <= widest[1] and max(map(abs, span)) <= EXACT
