@@ -29,11 +29,10 @@ def functions_of(function: Callable[[Array], Array], dtype: dtypes.DType = dtype
         x = trace.input(dtype, (SIZE,))
         y = function(x)
         trace.outputs = [y]
-    builder = KernelBuilder(lambda array: array is x)
+    builder = KernelBuilder(lambda array: array is x or (array.value is not None and array.value.size > 1))
     place = builder.axis(SIZE)
     node = builder.element(y, (place,))
     builder.writes.append(y)
-    builder.reads = [x]
     builder.stores.append((0, place, node))
     return [function for function, *_ in finish(builder, "kernel")[0].nodes if function not in ("const", "load")]
 
@@ -72,11 +71,28 @@ def test_conversions_vanish_where_numbers_are_whole_and_fit(
     assert functions_of(function) == expected
 
 
-def test_integers_that_were_read_are_converted_as_before() -> None:
-    found = functions_of(
-        lambda x: p.cast(p.cast(x, dtypes.int32) - p.constant(3, dtypes.int32), dtypes.float32), dtypes.uint8
-    )
-    assert found == ["cast", "sub", "cast"]
+@pytest.mark.parametrize(
+    ("dtype", "expected"),
+    [(dtypes.uint8, ["cast", "sub"]), (dtypes.int16, ["cast", "sub"]), (dtypes.int32, ["sub", "cast"])],
+)
+def test_few_bits_that_were_read_are_floats_at_once(dtype: dtypes.DType, expected: list[str]) -> None:
+    def function(x: Array) -> Array:
+        return p.cast(p.cast(x, dtypes.int32) - p.constant(3, dtypes.int32), dtypes.float32)
+
+    assert functions_of(function, dtype) == expected
+
+
+@pytest.mark.parametrize(("largest", "exact"), [(127, True), (1 << 20, False)])
+def test_products_with_constants_are_those_of_floats_where_they_are_exact(largest: int, exact: bool) -> None:
+    factors = np.linspace(-largest, largest, SIZE).astype(np.int32)
+
+    def function(x: Array) -> Array:
+        centre = p.cast(x, dtypes.int32) - p.constant(3, dtypes.int32)
+        return p.cast(centre * p.constant(factors, dtypes.int32), dtypes.float32)
+
+    found = functions_of(function, dtypes.uint8)
+    assert [each for each in found if each != "cast"] == ["sub", "mul"]
+    assert (found[-1] == "cast") is not exact
 
 
 TEXT = """<ir_version: 9, opset_import: ["": 19]> g (float[5,24] x, float[24] k) => (float[5,24] y)

@@ -17,17 +17,22 @@ from typing import Any, Protocol, TypeAlias
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.compiler.legalization.ranges import bounds
+from sardonyx.primitives.array import Array
 
 EXACT = float(1 << 24)
 """Whole numbers up to here are float32."""
 DEEPEST = 16
 """Nodes that are gone back at most."""
+LOOKED_AT = 1 << 16
+"""Elements of a constant up to which its least and greatest are looked for."""
 Span: TypeAlias = tuple[float, float]
 
 _ROUNDED = frozenset({"round", "floor", "ceil", "trunc"})
 _MEETS: dict[str, Callable[[Span, Span], Span]] = {
     "add": lambda x, y: (x[0] + y[0], x[1] + y[1]),
     "sub": lambda x, y: (x[0] - y[1], x[1] - y[0]),
+    "mul": lambda x, y: _ends([a * b for a in x for b in y]),
     "max": lambda x, y: (max(x[0], y[0]), max(x[1], y[1])),
     "min": lambda x, y: (min(x[0], y[0]), min(x[1], y[1])),
 }
@@ -37,6 +42,9 @@ class Nodes(Protocol):
     """What this module needs of a KernelBuilder."""
 
     nodes: list[tuple[str, str, tuple[int, ...], Any]]
+    reads: list[Array]
+
+    def cast(self, node: int, dtype: DType) -> int: ...
 
     def const(self, value: Any, dtype: DType) -> int: ...
 
@@ -62,11 +70,15 @@ def _float_of(b: Nodes, node: int, depth: int) -> int | None:
         if span is None or not _holds(dtype, span):
             return None
         return source if b.nodes[source][1] == "float32" else _float_of(b, source, depth - 1)
-    if function in ("add", "sub"):
+    span = _span(b, node, depth)
+    if span is None or max(map(abs, span)) > EXACT:
+        return None
+    if function == "load":
+        return b.cast(node, dtypes.float32)
+    if function in ("add", "sub", "mul"):
         one, other = (_float_of(b, operand, depth - 1) for operand in operands)
-        span = _span(b, node, depth)
-        if one is not None and other is not None and span is not None and max(map(abs, span)) <= EXACT:
-            return _moved(b, function, one, other)
+        if one is not None and other is not None:
+            return b.call(function, one, other) if function == "mul" else _moved(b, function, one, other)
     return None
 
 
@@ -109,6 +121,8 @@ def _span(b: Nodes, node: int, depth: int) -> Span | None:
     found: Span | None = None
     if function == "const":
         found = _number(detail)
+    elif function == "load" and dtype.is_int:
+        found = _read(b.reads[detail[0]])
     elif function in _ROUNDED:
         found = (-inf, inf)
     elif function == "cast":
@@ -118,6 +132,16 @@ def _span(b: Nodes, node: int, depth: int) -> Span | None:
     if widest is None:
         return found
     return found if found is not None and _holds(dtype, found) else widest
+
+
+def _read(array: Array) -> Span | None:
+    """The bounds of an Array that is read: those of a small constant; other tensors may hold anything."""
+    known = array.value is not None and array.value.size <= LOOKED_AT
+    return bounds(array) if known else None
+
+
+def _ends(numbers: Sequence[float]) -> Span:
+    return min(numbers), max(numbers)
 
 
 def _meet(function: str, spans: Sequence[Span | None]) -> Span | None:
