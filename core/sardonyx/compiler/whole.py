@@ -53,33 +53,79 @@ class Nodes(Protocol):
 
 def as_float(b: Nodes, node: int) -> int | None:
     """A node of float32 that has the numbers of this one, an integer made of such; None where there is none."""
-    found = _float_of(b, node, DEEPEST)
+    found = _Search(b).float_of(node, DEEPEST)
     return None if found is None or b.nodes[found][0] == "const" else found
 
 
-def _float_of(b: Nodes, node: int, depth: int) -> int | None:
-    function, name, operands, detail = b.nodes[node]
-    dtype = dtypes.by_name(name)
-    if dtype.kind not in ("int", "uint") or dtype.bits > 32 or not depth:
-        return None
-    if function == "const":
-        return b.const(float(detail), dtypes.float32) if abs(detail) <= EXACT else None
-    if function == "cast":
-        (source,) = operands
-        span = _span(b, source, depth)
-        if span is None or not _holds(dtype, span):
+class _Search:
+    """What is found of the nodes on the way back from one of them; each is looked at once."""
+
+    def __init__(self, b: Nodes) -> None:
+        self._b = b
+        self._spans: dict[int, Span | None] = {}
+        self._floats: dict[int, int | None] = {}
+
+    def float_of(self, node: int, depth: int) -> int | None:
+        """A node of float32 with the numbers of an integer."""
+        if node not in self._floats:
+            self._floats[node] = self._float_of(node, depth)
+        return self._floats[node]
+
+    def _float_of(self, node: int, depth: int) -> int | None:
+        b = self._b
+        function, name, operands, detail = b.nodes[node]
+        dtype = dtypes.by_name(name)
+        if dtype.kind not in ("int", "uint") or dtype.bits > 32 or not depth:
             return None
-        return source if b.nodes[source][1] == "float32" else _float_of(b, source, depth - 1)
-    span = _span(b, node, depth)
-    if span is None or max(map(abs, span)) > EXACT:
-        return None
-    if function == "load":
-        return b.cast(node, dtypes.float32)
-    if function in ("add", "sub", "mul"):
-        one, other = (_float_of(b, operand, depth - 1) for operand in operands)
-        if one is not None and other is not None:
-            return b.call(function, one, other) if function == "mul" else _moved(b, function, one, other)
-    return None
+        if function == "const":
+            return b.const(float(detail), dtypes.float32) if abs(detail) <= EXACT else None
+        if function == "cast":
+            (source,) = operands
+            span = self.span(source, depth)
+            if span is None or not _holds(dtype, span):
+                return None
+            return source if b.nodes[source][1] == "float32" else self.float_of(source, depth - 1)
+        span = self.span(node, depth)
+        if span is None or max(map(abs, span)) > EXACT:
+            return None
+        if function == "load":
+            return b.cast(node, dtypes.float32)
+        if function not in ("add", "sub", "mul"):
+            return None
+        one = self.float_of(operands[0], depth - 1)
+        other = None if one is None else self.float_of(operands[1], depth - 1)
+        if one is None or other is None:
+            return None
+        return b.call(function, one, other) if function == "mul" else _moved(b, function, one, other)
+
+    def span(self, node: int, depth: int) -> Span | None:
+        """The least and greatest number that a node may have, if all of them are whole."""
+        if node not in self._spans:
+            self._spans[node] = self._span(node, depth)
+        return self._spans[node]
+
+    def _span(self, node: int, depth: int) -> Span | None:
+        function, name, operands, detail = self._b.nodes[node]
+        dtype = dtypes.by_name(name)
+        widest = _widest(dtype)
+        if not depth:
+            return widest
+        found: Span | None = None
+        if function == "const":
+            found = _number(detail)
+        elif function == "load" and dtype.is_int:
+            found = _read(self._b.reads[detail[0]])
+        elif function in _ROUNDED:
+            found = (-inf, inf)
+        elif function == "cast":
+            found = self.span(operands[0], depth - 1)
+        elif function in _MEETS:
+            one = self.span(operands[0], depth - 1)
+            other = None if one is None else self.span(operands[1], depth - 1)
+            found = None if one is None or other is None else _MEETS[function](one, other)
+        if widest is None:
+            return found
+        return found if found is not None and _holds(dtype, found) else widest
 
 
 def _moved(b: Nodes, function: str, one: int, other: int) -> int:
@@ -111,29 +157,6 @@ def _with_number(b: Nodes, node: int, name: str) -> tuple[int, float] | None:
     return (operands[0], number) if abs(number) <= EXACT else None
 
 
-def _span(b: Nodes, node: int, depth: int) -> Span | None:
-    """The least and greatest number that a node may have, if all of them are whole."""
-    function, name, operands, detail = b.nodes[node]
-    dtype = dtypes.by_name(name)
-    widest = _widest(dtype)
-    if not depth:
-        return widest
-    found: Span | None = None
-    if function == "const":
-        found = _number(detail)
-    elif function == "load" and dtype.is_int:
-        found = _read(b.reads[detail[0]])
-    elif function in _ROUNDED:
-        found = (-inf, inf)
-    elif function == "cast":
-        found = _span(b, operands[0], depth - 1)
-    elif function in _MEETS:
-        found = _meet(function, [_span(b, operand, depth - 1) for operand in operands])
-    if widest is None:
-        return found
-    return found if found is not None and _holds(dtype, found) else widest
-
-
 def _read(array: Array) -> Span | None:
     """The bounds of an Array that is read: those of a small constant; other tensors may hold anything."""
     known = array.value is not None and array.value.size <= LOOKED_AT
@@ -142,11 +165,6 @@ def _read(array: Array) -> Span | None:
 
 def _ends(numbers: Sequence[float]) -> Span:
     return min(numbers), max(numbers)
-
-
-def _meet(function: str, spans: Sequence[Span | None]) -> Span | None:
-    one, other = spans
-    return None if one is None or other is None else _MEETS[function](one, other)
 
 
 def _number(detail: Any) -> Span | None:
