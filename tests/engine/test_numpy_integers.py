@@ -111,6 +111,28 @@ def test_convolutions_whose_halves_alone_are_exact(channels: int, groups: int, b
     check(total, x, weights=(w,))
 
 
+@pytest.mark.parametrize(
+    ("zero", "bias", "expected"),
+    [(9, 5, False), (200, 5, False), (200, -(1 << 21), False), (200, 1 << 23, True), (300, 5, True)],
+)
+def test_sums_of_weights_are_taken_away_from_floats(zero: int, bias: int, expected: bool) -> None:
+    """How large they are is looked at; the last difference may be one that float32 rounds, as it does int32."""
+
+    def function(x: Array, w: Array) -> Array:
+        wide = p.cast(w, dtypes.int32)
+        centred = p.matmul(p.cast(x, dtypes.int32), wide) - p.sum_(wide * zero, [0], keepdims=True)
+        return p.cast(centred + bias if bias != 5 else centred, dtypes.float32)
+
+    random = np.random.default_rng(1)
+    x = np.where(random.random((3, 500)) < 0.05, 0, 255).astype(np.uint8)
+    w = np.where(random.random((500, 140)) < 0.5, -127, 126).astype(np.int8)
+    w[:, :70] = -128
+    equations = check(function, x, weights=(w,))
+    assert products(equations) == {"float32"}
+    widened = [each for each in equations if each.primitive.name == "cast" and each.outputs[0] in equations[-1].outputs]
+    assert bool(widened) is expected
+
+
 def test_weights_that_cancel_are_one_product() -> None:
     """What can be summed up counts, not how many channels there are."""
 

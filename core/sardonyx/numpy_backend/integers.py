@@ -19,13 +19,13 @@ from sardonyx.compiler.legalization.ranges import bounds, largest_sum, uncast
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
-from sardonyx.primitives.evaluation import columns_of
+from sardonyx.primitives.evaluation import columns_of, evaluate
 from sardonyx.primitives.trace import Trace
 
 EXACT = 1 << 24
 """Integers up to here are numbers of float32."""
 MOST = 1 << 24
-"""Elements of weights up to which the halves of their sums are looked at."""
+"""Elements of constants up to which they are looked at."""
 FEWEST = 8
 """Equations from which on a table is faster than what they compute."""
 
@@ -56,6 +56,13 @@ def rewrite(trace: Trace, origins: Collection[int]) -> None:
         return floats.write(equation)
 
     rewriter.run(rule)
+
+
+def _size(x: Array) -> int:
+    """How large the integers of a constant are."""
+    found = max(map(abs, bounds(x)))
+    value = evaluate(x) if found > EXACT and isinstance(x.size, int) and x.size <= MOST else None
+    return found if value is None else int(np.abs(value, dtype=np.int64).max(initial=0))
 
 
 class _Sum(NamedTuple):
@@ -164,11 +171,16 @@ class _Floats:
         known = self._known(one)
         if known is None or not self._rewriter.is_constant(other):
             return None
-        largest = known.largest + max(map(abs, bounds(other)))
-        if largest > EXACT:
-            return None
+        size = _size(other)
         *before, last = known.parts
-        return _Sum((*before, self._again(equation, [last, p.cast(other, dtypes.float32)])), largest)
+        if known.largest + size <= EXACT:
+            moved = self._again(equation, [last, p.cast(other, dtypes.float32)])
+            return _Sum((*before, moved), known.largest + size)
+        if before or size > EXACT:
+            return None
+        number = p.cast(other, dtypes.float32)
+        number = -number if equation.params["function"] == "sub" else number
+        return _Sum((last, p.broadcast_to(number, equation.outputs[0].shape)), size)
 
     def _of(self, x: Array) -> Array:
         """Integers of few bits as floats: the bytes are those, and what is done to them before is done to floats."""
