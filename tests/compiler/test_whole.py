@@ -72,6 +72,20 @@ def test_conversions_vanish_where_numbers_are_whole_and_fit(
 
 
 @pytest.mark.parametrize(
+    ("inner", "by", "expected"),
+    [
+        (p.round_even, 7.0, ["round", "max", "min"]),
+        (p.round_even, 5.0, ["round", "add", "max", "min"]),
+        (p.round_even, 0.5, ["round", "add", "max", "min", "sub"]),
+        (p.absolute, 7.0, ["abs", "add", "max", "min", "sub"]),
+    ],
+)
+def test_moves_there_and_back_are_one(inner: Callable[[Array], Array], by: float, expected: list[str]) -> None:
+    found = functions_of(lambda x: p.minimum(p.maximum(inner(x) + 7.0, 0.0), 255.0) - by)
+    assert found == expected
+
+
+@pytest.mark.parametrize(
     ("dtype", "expected"),
     [(dtypes.uint8, ["cast", "sub"]), (dtypes.int16, ["cast", "sub"]), (dtypes.int32, ["sub", "cast"])],
 )

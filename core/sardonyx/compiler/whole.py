@@ -57,6 +57,25 @@ def as_float(b: Nodes, node: int) -> int | None:
     return None if found is None or b.nodes[found][0] == "const" else found
 
 
+def moved(b: Nodes, function: str, one: int, other: int) -> int | None:
+    """A sum or difference of float32 with fewer steps: of whole numbers that are bounded, and a whole number.
+
+    min(max(r + z, low), high) - z -> min(max(r, low - z), high - z)
+    """
+    if function not in ("add", "sub") or b.nodes[one][1] != "float32" or b.nodes[other][0] != "const":
+        return None
+    inner, numbers = one, [float(b.nodes[other][3])]
+    for name in ("min", "max"):
+        found = _with_number(b, inner, name)
+        if found is None:
+            return None
+        inner = found[0]
+        numbers.append(found[1])
+    if not all(number.is_integer() for number in numbers) or _Search(b).span(inner, DEEPEST) is None:
+        return None
+    return _moved(b, function, one, other)
+
+
 class _Search:
     """What is found of the nodes on the way back from one of them; each is looked at once."""
 
