@@ -87,6 +87,62 @@ def test_convolutions(groups: int) -> None:
     assert products(check(function, numbers(np.uint8, 2, 4, 7, 6), weights=(w,))) == {"float32"}
 
 
+@pytest.mark.parametrize(
+    ("channels", "groups", "bias", "expected"),
+    [
+        (58, 1, 0, {"float32"}),
+        (58, 1, -1000, {"float32"}),
+        (59, 1, 12345, {"float32"}),
+        (120, 1, 7, {"int32"}),  # half of the channels is too much, too
+        (116, 2, 7, {"int32"}),
+    ],
+)
+def test_convolutions_whose_halves_alone_are_exact(channels: int, groups: int, bias: int, expected: set[str]) -> None:
+    def total(x: Array, w: Array) -> Array:
+        wide, taps = p.cast(x, dtypes.int32) - 1, p.cast(w, dtypes.int32)
+        return p.conv_general(wide, taps, (1, 1), (1, 1), (1, 0), (1, 2), groups)
+
+    random = np.random.default_rng(5)
+    w = np.where(random.random((4, channels // groups, 3, 3)) < 0.2, 127, -128).astype(np.int8)
+    x = np.where(random.random((2, channels, 5, 4)) < 0.03, 7, 255).astype(np.uint8)
+    equations = check(lambda x, w: scaled(total(x, w), bias), x, weights=(w,))
+    assert products(equations) == expected
+    assert sum(each.primitive.name == "conv_general" for each in equations) == (2 if expected == {"float32"} else 1)
+    check(total, x, weights=(w,))
+
+
+@pytest.mark.parametrize(
+    ("zero", "bias", "expected"),
+    [(9, 5, False), (200, 5, False), (200, -(1 << 21), False), (200, 1 << 23, True), (300, 5, True)],
+)
+def test_sums_of_weights_are_taken_away_from_floats(zero: int, bias: int, expected: bool) -> None:
+    """How large they are is looked at; the last difference may be one that float32 rounds, as it does int32."""
+
+    def function(x: Array, w: Array) -> Array:
+        wide = p.cast(w, dtypes.int32)
+        centred = p.matmul(p.cast(x, dtypes.int32), wide) - p.sum_(wide * zero, [0], keepdims=True)
+        return p.cast(centred + bias if bias != 5 else centred, dtypes.float32)
+
+    random = np.random.default_rng(1)
+    x = np.where(random.random((3, 500)) < 0.05, 0, 255).astype(np.uint8)
+    w = np.where(random.random((500, 140)) < 0.5, -127, 126).astype(np.int8)
+    w[:, :70] = -128
+    equations = check(function, x, weights=(w,))
+    assert products(equations) == {"float32"}
+    widened = [each for each in equations if each.primitive.name == "cast" and each.outputs[0] in equations[-1].outputs]
+    assert bool(widened) is expected
+
+
+def test_weights_that_cancel_are_one_product() -> None:
+    """What can be summed up counts, not how many channels there are."""
+
+    def function(x: Array, w: Array) -> Array:
+        return scaled(p.conv_general(p.cast(x, dtypes.int32), p.cast(w, dtypes.int32), (1,), (1,), (0,), (0,), 1), 1)
+
+    equations = check(function, numbers(np.uint8, 1, 900, 5), weights=(np.ones((3, 900, 1), np.int8),))
+    assert sum(each.primitive.name == "conv_general" for each in equations) == 1
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_functions_of_bytes_are_tables(dtype: Any) -> None:
     def function(x: Array) -> Array:

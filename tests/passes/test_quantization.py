@@ -200,3 +200,21 @@ def test_products_of_integers_are_what_options_or_providers_want(entry, preferre
     nodes = [node.op_type for node in prepare(model, options, (), preferred).graph.nodes]
     assert (nodes == ["QLinearMatMul"]) == expected
     assert ("MatMul" in nodes) != expected
+
+
+@pytest.mark.parametrize("unit", [1e-32, 1e-38])
+def test_channels_of_tiny_weights_are_integers_too(unit):
+    """Training leaves dead channels at 1e-35 or so; their products and biases are below every step of the result."""
+    scales = f"float32[3] t = {{0.01, {unit}, 0.02}}"
+    body = f"""float32 s = 0.05 uint8 z = 128 {scales} int8[3] u = {{0, 0, 0}} float32 v = 0.5 uint8 q = 9
+               float32[3] a = {{0.0005, {unit * 0.05}, 0.001}} int32[3] n = {{0, 0, 0}} int32[3] k = {{7, -9, 100}}
+               f = DequantizeLinear(x, s, z) g = DequantizeLinear<axis = 0>(w, t, u)
+               b = DequantizeLinear<axis = 0>(k, a, n) h = Conv(f, g, b) y = QuantizeLinear(h, v, q)"""
+    graphs = [graph_of("uint8[1,2,5,4] x, int8[3,2,3,2] w", body) for _ in range(2)]
+    rng = np.random.default_rng(2)
+    arrays = [rng.integers(0, 255, a.shape).astype(a.dtype) for a in feeds(graphs[0])]
+    rewrite(graphs[0], INTEGER_RULES, Journal())
+    assert [node.op_type for node in graphs[0].nodes if node.op_type != "DequantizeLinear"] == ["QLinearConv"]
+    found, reference = run(graphs[0], arrays)[0], onnxruntime_run(graphs[1], arrays)[0]
+    assert np.abs(found.astype(int) - reference.astype(int)).max() <= 1
+    assert (found[:, 1] == 9).all()

@@ -1,10 +1,13 @@
-"""Peak memory and time of calibrating ResNet-50, in processes of their own: `python -m tests.quantization.memory`.
+"""Peak memory and time of calibrating ResNet-50, in processes of their own.
+
+    python -m tests.quantization.memory [--images 12] [--tools sardonyx,onnxruntime] [--methods run,MinMax,Percentile]
 
 The peak is VmHWM of `/proc/self/status`: `ru_maxrss` begins with that of the process before.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import subprocess
 import sys
@@ -69,11 +72,24 @@ def work(tool: str, method: str, count: int) -> dict[str, float]:
     return {"megabytes": int(peak) * 1024 / 1e6, "seconds": seconds}
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def listed(text: str) -> list[str]:
+        return text.split(",")
+
+    parser.add_argument("--images", type=int, default=12, metavar="N", help="pictures (default %(default)s)")
+    parser.add_argument("--tools", type=listed, default=[*TOOLS], metavar="NAME,...")
+    parser.add_argument("--methods", type=listed, default=[*METHODS], metavar="NAME,...")
+    arguments = parser.parse_args()
+    for method in arguments.methods:
+        for tool in arguments.tools:
+            found = measure(tool, method, arguments.images)
+            print(f"{method:12}{tool:12}{found['megabytes']:8.0f} MB{found['seconds']:8.1f} s", flush=True)
+
+
 if __name__ == "__main__":
-    if sys.argv[1:]:
+    if sys.argv[1:] and sys.argv[1] in TOOLS:
         print(json.dumps(work(sys.argv[1], sys.argv[2], int(sys.argv[3]))))
     else:
-        for method in METHODS:
-            for tool in TOOLS:
-                found = measure(tool, method, 12)
-                print(f"{method:12}{tool:12}{found['megabytes']:8.0f} MB{found['seconds']:8.1f} s", flush=True)
+        main()

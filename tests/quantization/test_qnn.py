@@ -72,5 +72,3 @@ def test_types_that_clash(model: Path) -> None:
     clash = {"s": [{"quant_type": ours.QuantType.QUInt16}], "b": [{"quant_type": ours.QuantType.QInt16}]}
     with pytest.raises(ValueError, match="Tensor y has multiple types"):
         qnn.get_qnn_qdq_config(model, both.Reader([]), init_overrides=clash)
-    with pytest.raises(NotImplementedError, match="fuses operators for QNN alone"):
-        qnn.qnn_preprocess_model(model, model)

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.parser
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 from onnxruntime.quantization.shape_inference import quant_pre_process as theirs
@@ -173,3 +175,26 @@ def test_the_terminal(tmp_path: Path) -> None:
     with pytest.raises(SystemExit, match="nothing to do"):
         preprocess.main(everything)
     assert onnx.load(tmp_path / "ready.onnx").graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+def test_upsample_of_operator_set_10_becomes_resize(tmp_path: Path) -> None:
+    """ONNX had Resize by then, and exporters wrote Upsample on."""
+    text = '<ir_version: 7, opset_import: ["": {}]> g (float[1,1,2,2] x) => (float[1,1,4,6] y) '
+    body = '<float[4] scales = {1, 1, 2, 3}> { y = Upsample<mode = "nearest">(x, scales) }'
+    feeds = {"x": np.arange(4, dtype=np.float32).reshape(1, 1, 2, 2)}
+    valid = onnx.parser.parse_model(text.format(9) + body)
+    for version in (9, 10):
+        quant_pre_process(onnx.parser.parse_model(text.format(version) + body), tmp_path / "ready.onnx")
+        assert "Resize" in [node.op_type for node in onnx.load(tmp_path / "ready.onnx").graph.node]
+        (expected,) = onnxruntime.InferenceSession(valid.SerializeToString()).run(None, feeds)
+        (found,) = onnxruntime.InferenceSession(tmp_path / "ready.onnx").run(None, feeds)
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_the_command_line_takes_truths_alone() -> None:
+    given = ["--input", "a.onnx", "--output", "b.onnx", "--skip_optimization"]
+    truths = {"True": True, "tRuE": True, "1": True, "False": False, "0": False}
+    for text, expected in truths.items():
+        assert preprocess.parse_arguments([*given, text]).skip_optimization is expected
+    with pytest.raises(SystemExit):
+        preprocess.parse_arguments([*given, "maybe"])

@@ -17,6 +17,7 @@ from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.compiler.indices import Indices, aligned, flat_index, stretched
+from sardonyx.compiler.whole import as_float, moved
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, apply, constant, joined, symbol
 from sardonyx.sizes.symbolic import Size, hint, poly, same
@@ -231,11 +232,15 @@ def _elementwise(b: KernelBuilder, e: Equation, index: Indices) -> int:
     for x in e.inputs:
         b.know(x.shape, shape[len(shape) - x.rank :], index[len(shape) - x.rank :])
     operands = [b.element(x, aligned(x, shape, index)) for x in e.inputs]
-    return b.call(e.params["function"], *operands)
+    function = e.params["function"]
+    fewer = moved(b, function, *operands) if len(operands) == 2 else None
+    return b.call(function, *operands) if fewer is None else fewer
 
 
 def _cast(b: KernelBuilder, e: Equation, index: Indices) -> int:
-    return b.cast(b.element(e.inputs[0], index), e.params["dtype"])
+    node, dtype = b.element(e.inputs[0], index), e.params["dtype"]
+    same = as_float(b, node) if dtype is dtypes.float32 else None
+    return b.cast(node, dtype) if same is None else same
 
 
 def _bitcast(b: KernelBuilder, e: Equation, index: Indices) -> int:

@@ -8,20 +8,24 @@ floats as long as they are added to and scaled. Functions of bytes are tables of
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import NamedTuple
 
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.functions import Functions, Values
-from sardonyx.compiler.legalization.ranges import bounds, largest_sum
+from sardonyx.compiler.legalization.ranges import bounds, largest_sum, uncast
 from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
+from sardonyx.primitives.evaluation import columns_of, evaluate
 from sardonyx.primitives.trace import Trace
 
 EXACT = 1 << 24
 """Integers up to here are numbers of float32."""
+MOST = 1 << 24
+"""Elements of constants up to which they are looked at."""
 FEWEST = 8
 """Equations from which on a table is faster than what they compute."""
 
@@ -54,13 +58,39 @@ def rewrite(trace: Trace, origins: Collection[int]) -> None:
     rewriter.run(rule)
 
 
+def _size(x: Array) -> int:
+    """How large the integers of a constant are."""
+    found = max(map(abs, bounds(x)))
+    value = evaluate(x) if found > EXACT and isinstance(x.size, int) and x.size <= MOST else None
+    return found if value is None else int(np.abs(value, dtype=np.int64).max(initial=0))
+
+
+class _Sum(NamedTuple):
+    """Whole numbers of float32, exact each: one Array, or two, whose sum is rounded as int32 is to float32."""
+
+    parts: tuple[Array, ...]
+    largest: int
+    """How large the numbers of the last part can be."""
+
+    @property
+    def total(self) -> Array:
+        """The sum, as float32."""
+        return self.parts[0] if len(self.parts) == 1 else self.parts[0] + self.parts[1]
+
+    @property
+    def exact(self) -> Array:
+        """The sum, as int32."""
+        one, *more = (p.cast(part, dtypes.int32) for part in self.parts)
+        return one + more[0] if more else one
+
+
 class _Floats:
     """Integers as floats that hold them."""
 
     def __init__(self, rewriter: Rewriter) -> None:
         self._rewriter = rewriter
-        self._sums: dict[Array, tuple[Array, int]] = {}
-        """The floats of which an Array of int32 was made, and how large they can be."""
+        self._sums: dict[Array, _Sum] = {}
+        """The floats of which an Array of int32 was made."""
 
     def write(self, equation: Equation) -> bool:
         """dot_general or conv_general of integers -> of floats; cast of such to float32 -> these"""
@@ -70,7 +100,7 @@ class _Floats:
         if name == "cast" and equation.outputs[0].dtype is dtypes.float32:
             known = self._known(equation.inputs[0])
             if known is not None:
-                self._rewriter.define_reshaped(equation.outputs[0], known[0])
+                self._rewriter.define_reshaped(equation.outputs[0], known.total)
             return known is not None
         return False
 
@@ -85,16 +115,46 @@ class _Floats:
             return False
         largest = largest_sum(x, w, axes)
         if largest > EXACT:
-            return False
+            return not is_product and self._halves(equation)
         params = {**equation.params, "dtype": dtypes.float32} if is_product else equation.params
         operands = [self._of(x), self._of(w)]
         result = self._rewriter.record(equation.primitive, operands, params, dtypes.float32, output.shape)
-        self._sums[output] = result, largest
-        self._rewriter.define_reshaped(output, p.cast(result, dtypes.int32))
+        self._define(output, _Sum((result,), largest))
         return True
 
-    def _known(self, x: Array) -> tuple[Array, int] | None:
-        """An Array of int32 that was made of floats, moved or with constants added, as floats, and its bound."""
+    def _define(self, output: Array, found: _Sum) -> None:
+        self._sums[output] = found
+        self._rewriter.define_reshaped(output, found.exact)
+
+    def _halves(self, equation: Equation) -> bool:
+        """conv_general of integers -> the sum of two of floats, each over half of the channels"""
+        x, w = equation.inputs
+        (output,) = equation.outputs
+        channels = w.shape[1]
+        read = columns_of(uncast(w)) if w.size <= MOST else None
+        if read is None or not isinstance(channels, int) or channels < 2 or x.shape[1] != channels:
+            return False
+        half = channels // 2
+        sizes = np.abs(read(0, int(w.shape[-1])), dtype=np.int64)
+        most = max(map(abs, bounds(x)))
+        sums = [int(part.reshape(len(part), -1).sum(axis=1).max()) for part in (sizes[:, :half], sizes[:, half:])]
+        if most * max(sums) > EXACT:
+            return False
+        parts = [
+            self._rewriter.record(
+                equation.primitive,
+                [p.slice_axis(self._of(operand), 1, start, count) for operand in (x, w)],
+                equation.params,
+                dtypes.float32,
+                output.shape,
+            )
+            for start, count in ((0, half), (half, channels - half))
+        ]
+        self._define(output, _Sum(tuple(parts), most * sums[1]))
+        return True
+
+    def _known(self, x: Array) -> _Sum | None:
+        """What an Array of int32 was made of, moved or with constants added."""
         if x in self._sums:
             return self._sums[x]
         equation = x.equation
@@ -104,17 +164,23 @@ class _Floats:
             known = self._known(equation.inputs[0])
             if known is None:
                 return None
-            return self._again(equation, [known[0]]), known[1]
+            return known._replace(parts=tuple(self._again(equation, [part]) for part in known.parts))
         if equation.params.get("function") not in _SIGNS:
             return None
         one, other = equation.inputs
         known = self._known(one)
         if known is None or not self._rewriter.is_constant(other):
             return None
-        largest = known[1] + max(map(abs, bounds(other)))
-        if largest > EXACT:
+        size = _size(other)
+        *before, last = known.parts
+        if known.largest + size <= EXACT:
+            moved = self._again(equation, [last, p.cast(other, dtypes.float32)])
+            return _Sum((*before, moved), known.largest + size)
+        if before or size > EXACT:
             return None
-        return self._again(equation, [known[0], p.cast(other, dtypes.float32)]), largest
+        number = p.cast(other, dtypes.float32)
+        number = -number if equation.params["function"] == "sub" else number
+        return _Sum((last, p.broadcast_to(number, equation.outputs[0].shape)), size)
 
     def _of(self, x: Array) -> Array:
         """Integers of few bits as floats: the bytes are those, and what is done to them before is done to floats."""

@@ -369,8 +369,8 @@ def _upsample_to_resize(node: Node, make: Rewriter) -> list[Value]:
 
 
 class Upsample(Operator):
-    """What Resize was before operator set 10."""
+    """What Resize was before operator set 10; exporters wrote it in that one, too."""
 
     mode: str = "nearest"
 
-    upgrades = {7: _scales_attribute, 9: to_input("scales", 1, np.float32), 10: _upsample_to_resize}
+    upgrades = {7: _scales_attribute, 9: to_input("scales", 1, np.float32), 11: _upsample_to_resize}

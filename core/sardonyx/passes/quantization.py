@@ -24,8 +24,14 @@ MOVING = words("""
 RANGE = (1e-30, 1e30)
 """Scales for which quantizing restores every integer that was dequantized."""
 
+SMALLEST = 0.0
+"""What scales of weights have to be above: channels that training has left at 1e-35 add nothing, in floats as well."""
+
 TOLERANCE = 1e-4
 """How far, relatively, the scale of a bias may be from that of the products to which it is added."""
+
+_TINY = float(np.finfo(np.float32).tiny)
+"""Below it float32 has fewer digits; as a unit of a bias it gives at most 3e-29."""
 
 _BYTES = (dtypes.uint8, dtypes.int8)
 
@@ -53,7 +59,7 @@ def _same_parameters(one: Node, other: Node) -> bool:
     return places[0] == places[1]
 
 
-def _is_usual(node: Node) -> bool:
+def _is_usual(node: Node, least: float = RANGE[0]) -> bool:
     """Whether the scales are positive, and neither tiny nor huge, and the arithmetic float32."""
     array = array_of(node.inputs[1])
     if (
@@ -63,7 +69,7 @@ def _is_usual(node: Node) -> bool:
         or node.attribute("output_dtype", 0)
     ):
         return False
-    return bool(((array > RANGE[0]) & (array < RANGE[1])).all())
+    return bool(((array > least) & (array < RANGE[1])).all())
 
 
 def _is_per_tensor(node: Node) -> bool:
@@ -159,11 +165,11 @@ RULES = [dequantized_again, quantized_movement, quantized_clip]
 # ---- integers throughout
 
 
-def _parameters(node: Node, axis: int) -> tuple[Value, Value] | None:
-    """Scale and zero point of a tensor, or of its parts along this axis."""
+def _parameters(node: Node, axis: int, least: float = RANGE[0]) -> tuple[Value, Value] | None:
+    """Scale and zero point of a tensor, or of its parts along this axis; None where a scale is not above `least`."""
     source = node.inputs[0] if node.op_type == "DequantizeLinear" else node.outputs[0]
     scales = node.inputs[1]
-    if source is None or source.dtype not in _BYTES or scales is None or not _is_usual(node):
+    if source is None or source.dtype not in _BYTES or scales is None or not _is_usual(node, least):
         return None
     if not _is_per_tensor(node):
         size = rank(source)
@@ -201,7 +207,7 @@ def quantized_conv(
     outer: Node,
 ) -> Value | None:
     """QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w), b)) -> QLinearConv(x, w, b), but for rounding"""
-    parameters = [_parameters(left, 1), _parameters(right, 0), _parameters(outer, 1)]
+    parameters = [_parameters(left, 1), _parameters(right, 0, SMALLEST), _parameters(outer, 1)]
     if None in parameters or not _is_per_tensor(left) or not _is_per_tensor(outer):
         return None
     flat = [value for pair in parameters if pair is not None for value in pair]
@@ -224,7 +230,7 @@ def _bias(b: Value, unit: np.ndarray) -> Value | None:
         source = node.inputs[0]
         if source is None or source.dtype is not dtypes.int32 or scales is None or zeros is None or zeros.any():
             return None
-        return source if np.allclose(scales, unit, rtol=TOLERANCE, atol=0) else None
+        return source if np.allclose(scales, unit, rtol=TOLERANCE, atol=_TINY) else None
     array = array_of(b)
     if array is None or array.dtype != np.float32:
         return None
@@ -247,7 +253,7 @@ def quantized_matmul(
     outer: Node,
 ) -> Value | None:
     """QuantizeLinear(MatMul(DequantizeLinear(x), DequantizeLinear(w))) -> QLinearMatMul(x, w), but for rounding"""
-    parameters = [_parameters(left, -1), _parameters(right, -1), _parameters(outer, -1)]
+    parameters = [_parameters(left, -1), _parameters(right, -1, SMALLEST), _parameters(outer, -1)]
     if None in parameters or not all(map(_is_per_tensor, (left, outer))):
         return None
     flat = [value for pair in parameters if pair is not None for value in pair]
@@ -272,7 +278,7 @@ def quantized_gemm(
 ) -> Value | None:
     """QuantizeLinear(Gemm(DequantizeLinear(x), DequantizeLinear(w), b)) -> QGemm(x, w, b), but for rounding"""
     columns = 0 if gemm.attribute("transB", 0) else 1
-    parameters = [_parameters(left, 1), _parameters(right, columns), _parameters(outer, 1)]
+    parameters = [_parameters(left, 1), _parameters(right, columns, SMALLEST), _parameters(outer, 1)]
     if None in parameters or not _is_per_tensor(left) or not _is_per_tensor(outer):
         return None
     if gemm.attribute("alpha", 1.0) != 1 or (b is not None and gemm.attribute("beta", 1.0) != 1):

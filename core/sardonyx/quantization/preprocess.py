@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 from sardonyx.quantization.shape_inference import quant_pre_process
 
+TRUTHS = {"true": True, "1": True, "false": False, "0": False}
+
 
 def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     """What onnxruntime's tool takes."""
@@ -35,7 +37,9 @@ def parse_arguments(arguments: Sequence[str] | None = None) -> argparse.Namespac
 
 
 def _truth(text: str) -> bool:
-    return text.lower() not in ("", "0", "false")
+    if text.lower() not in TRUTHS:
+        raise argparse.ArgumentTypeError(f"Expected true, false, 1, or 0, not {text!r}")
+    return TRUTHS[text.lower()]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -352,7 +352,7 @@ def _cached(cache: Path | None, method: CalibrationMethod) -> TensorsData | None
     if not cache.is_file():
         raise ValueError(f"calibration_cache_path is not a file: {cache}")
     if json.loads(cache.read_text()).get("smooth_quant", False):
-        LOG.warning(f"Calibration cache at {cache} was produced with SmoothQuant. Recomputing ranges.")
+        LOG.warning(f"Calibration cache at {cache} was produced with smooth_quant=True. Recomputing ranges.")
         return None
     ranges = load_tensors_data(cache)
     if ranges.calibration_method != method:
