@@ -62,6 +62,12 @@ class Draft:
         self.graph.nodes.append(node)
         return node.outputs[0].name
 
+    def named(self, name: str, producer: Node) -> Value:
+        """A further output of a node."""
+        value = self._new(name)
+        value.producer = producer
+        return value
+
     def _new(self, name: str) -> Value:
         value = Value(self.fresh(name))
         self.values[value.name] = value
