@@ -8,6 +8,7 @@ EXTRAS = {
     "serve": ("flask", "waitress"),
     "camera": ("opencv-python-headless",),
     "tools": ("onnx", "ml_dtypes"),
+    "torch": ("torch", "onnxscript"),
     "genai": ("tokenizers", "jinja2", "llguidance"),
     "cli": ("jinja2", "rich", "pillow"),
 }

@@ -14,11 +14,23 @@
         module.lazy_reset_grad()
 
 `gradient_model.py` makes the model that gives a loss and gradients, of one node `Gradient`; `onnxblock/` has losses and
-optimizers; `api/` runs the files. NumPy alone is needed.
+optimizers; `api/` runs the files. NumPy alone is needed; `ORTModule`, which is imported when it is asked for, runs
+modules of PyTorch, and needs that.
 """
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from sardonyx.training import api, artifacts, onnxblock
 
+_OF_PYTORCH = ("DebugOptions", "LogLevel", "ORTModule")
+
 __all__ = ["api", "artifacts", "onnxblock"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OF_PYTORCH:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.ortmodule"), name)

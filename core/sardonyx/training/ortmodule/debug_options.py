@@ -22,11 +22,7 @@ class LogLevel(IntEnum):
 
 
 class DebugOptions:
-    """`save_onnx` writes the models of a module into files whose names, or paths, begin with `onnx_prefix`.
-
-    >>> DebugOptions(save_onnx=True, onnx_prefix="net").path("exported", training=True)
-    'net_exported_training.onnx'
-    """
+    """`save_onnx` writes the models of a module into files whose names, or paths, begin with `onnx_prefix`."""
 
     def __init__(
         self, log_level: LogLevel = LogLevel.WARNING, save_onnx: bool = False, onnx_prefix: str | os.PathLike[str] = ""

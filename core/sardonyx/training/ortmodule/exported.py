@@ -62,6 +62,7 @@ def export(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[s
     NotImplemented names a buffer that the module changes, unless it is a running statistic of a normalization; Fail
     says what PyTorch's exporter says.
     """
+    arguments, keywords = tree_map(_detached, (arguments, keywords))
     given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
     open_sizes = {name: tree_map(_open, value) for name, value in given.items()}
     watched = _Watched(module)
@@ -128,6 +129,11 @@ def _quiet() -> Iterator[None]:
 
 def _open(leaf: Any) -> Any:
     return [torch.export.Dim.AUTO] * leaf.dim() if isinstance(leaf, torch.Tensor) else None
+
+
+def _detached(leaf: Any) -> Any:
+    """A tensor without its gradient, whose sizes torch.export would take for inputs."""
+    return leaf.detach() if isinstance(leaf, torch.Tensor) else leaf
 
 
 def _restore_training(model: Model, program: Any) -> None:
