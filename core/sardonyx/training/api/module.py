@@ -55,11 +55,11 @@ class Module:
         self._accumulator: Accumulator | None = None
         self._given: dict[InferenceSession, list[str]] = {}
         self._held_by: dict[InferenceSession, list[Held]] = {}
-        for each in (self._train, self._eval):
-            if each is not None:
-                names = [port.name for port in each.get_inputs()]
-                self._given[each] = [name for name in names if name not in state.held]
-                self._held_by[each] = [state.held[name] for name in names if name in state.held]
+        for made in (self._train, self._eval):
+            if made is not None:
+                names = [port.name for port in made.get_inputs()]
+                self._given[made] = [name for name in names if name not in state.held]
+                self._held_by[made] = [state.held[name] for name in names if name in state.held]
         self._parameters = [each for each in self._train.get_inputs() if each.name in state.held]
         names = [each.name for each in self._train.get_outputs()]
         trained = [each.name for each in self._parameters if state.held[each.name].requires_grad]
