@@ -11,7 +11,7 @@ from sardonyx.model.ir import Model, TensorType, Value
 from sardonyx.passes.nodes import Nodes, integers
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.labels import labels_of
-from sardonyx.passes.vision.sight import Sight
+from sardonyx.passes.vision.sight import Sight, unknown
 
 OUTPUTS = ("scores", "labels")
 ULTRALYTICS = Picture("", fit="cover")
@@ -48,9 +48,7 @@ def with_classification(model: Model, told: Classification, picture: Picture | N
         raise InvalidArgument(f"most={told.most}: write a number above 0")
     if picture is None:
         if model.metadata.get("task") != "classify":
-            raise InvalidArgument(
-                f"how pictures for {sight.input.name!r} are normalized is not known: say mean and std"
-            )
+            raise InvalidArgument(unknown(sight.input.name))
         picture = ULTRALYTICS
     rewritten = sight.rewritten(picture, OUTPUTS)
     nodes = Nodes(rewritten.model.graph, "classification")
