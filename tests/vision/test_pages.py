@@ -79,7 +79,7 @@ def test_the_example(page: Chromium, tmp_path: Path) -> None:
     left, top, _, bottom = (round(side) for side in wanted[0].box)
     place = drawn[(top + bottom) // 2, left].astype(int)
     colors = np.array(
-        [[0xE6, 0x39, 0x46, 255], [0x1D, 0x84, 0xB5, 255], [0x2A, 0x9D, 0x50, 255], [0xF4, 0xA2, 0x1E, 255]]
+        [[0xE6, 0x39, 0x46, 255], [0x1D, 0x84, 0xB5, 255], [0x2A, 0x9D, 0x50, 255], [0xC2, 0x57, 0x0C, 255]]
     )
     assert (abs(place - colors[wanted[0].number]) < 8).all()
     assert 0 < (drawn[..., 3] > 0).mean() < 0.6

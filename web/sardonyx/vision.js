@@ -10,7 +10,7 @@
 import { pixels, sizeOf } from "./picture.js";
 import { Tensor } from "./types.js";
 
-const COLORS = ["#e63946", "#1d84b5", "#2a9d50", "#f4a21e", "#8338ec", "#009688"];
+const COLORS = ["#e63946", "#1d84b5", "#2a9d50", "#c2570c", "#8338ec", "#00796b"];
 const LETTERS = 0.028; // of the picture's longer side
 
 /** Of the boxes of a class. */

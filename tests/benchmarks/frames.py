@@ -1,0 +1,104 @@
+"""From a frame to boxes in a page: a bundle beside onnxruntime-web with JavaScript around it.
+
+    python -m tests.benchmarks.frames [--models shapes,nudenet] [--runs 30] [--frames 10000] [--write]
+
+Frames are canvases, whose pixels both sides read; on the other side a canvas letterboxes, and JavaScript makes planes
+of floats, decodes and suppresses. Both have the page's one thread. `--frames` counts those after which the page's
+memory is compared with what it was after a hundred; 0 leaves that out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sardonyx.api.bundling import bundle_of
+from sardonyx.model.serde.writer import write
+from sardonyx.passes.picture import Picture
+from sardonyx.passes.vision.detection import Detection, with_detection
+from sardonyx.plans.plan_cache import Source
+from tests.benchmarks.browser import VERSION, onnxruntime_web
+from tests.benchmarks.report import processor, publish, table
+from tests.benchmarks.vision import FRAMES, OVERLAP, PAD, THRESHOLD
+from tests.packages.installed import modules, sample
+from tests.support.browser import Chromium, open_chromium
+from tests.support.wheel import ROOT
+from tests.web.pages import RUNTIME
+
+SHAPES = ROOT / "examples" / "detector" / "shapes.onnx"
+MODELS: dict[str, tuple[Callable[[], Path], int]] = {
+    "shapes": (lambda: SHAPES, 160),
+    "nudenet": (lambda: Path(modules("nudenet")) / "nudenet" / "320n.onnx", 320),
+}
+"""Where a model is, and the side of its input."""
+THEIRS, OURS = "onnxruntime-web", "Sardonyx"
+EARLY = 100
+"""Frames after which a page has all that it needs."""
+MIB = 1 << 20
+
+
+def measure(chromium: Chromium, name: str, runs: int, frames: int) -> tuple[list[list[str]], str]:
+    """Rows of the table, one for each size of frame, and what the page holds."""
+    find, side = MODELS[name]
+    path = find()
+    image = Picture("images", size=(side, side), fit="contain", pad=PAD)
+    model = with_detection(Source(path).read(), Detection(threshold=THRESHOLD, overlap=OVERLAP), image)
+    bundle = b"".join(bundle_of(Source(write(model)), ["wasm"], compress=True))
+    picture = sample("portrait.jpg")
+    chromium.site.data.update({"model.onnx": path, "model.sdx": bundle, "picture": picture})
+    page = chromium.browser.new_page()
+    page.set_default_timeout(3e6)
+    page.goto(f"{chromium.site.address}/support/page.html")
+    page.evaluate("async () => { globalThis.bench = await import('/benchmarks/frames.mjs'); }")
+    rows = []
+    held = ""
+    for size, (height, width) in FRAMES.items():
+        page.evaluate("([width, height]) => bench.show(width, height)", [width, height])
+        page.evaluate("(about) => bench.start(about)", {"side": side, "threshold": THRESHOLD, "overlap": OVERLAP})
+        told = page.evaluate("(runs) => bench.steady(runs)", runs)
+        theirs, ours = (statistics.median(told["times"][each]) for each in (THEIRS, OURS))
+        counts = " and ".join(str(told["counts"][each]) for each in (THEIRS, OURS))
+        rows.append([f"{name}, {size}", f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}", counts])
+        if frames and not held:
+            held = holding(name, page.evaluate("(marks) => bench.hold(marks)", [EARLY, frames]))
+    page.close()
+    return rows, held
+
+
+def holding(name: str, told: list[Any]) -> str:
+    (first, memory, heap), (last, late, grown) = told
+    return (
+        f"* {name}: after {first} frames WebAssembly's memory is {memory / MIB:.1f} MiB and JavaScript's heap "
+        f"{heap / MIB:.2f} MiB; after {last:,} {late / MIB:.1f} and {grown / MIB:.2f}."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=lambda text: text.split(","), default=[*MODELS], metavar="NAME,...")
+    parser.add_argument("--runs", type=int, default=30)
+    parser.add_argument("--frames", type=int, default=10_000)
+    parser.add_argument("--write", action="store_true", help="into README.md")
+    arguments = parser.parse_args()
+    folders = {"benchmarks": Path(__file__).parent, "onnxruntime": onnxruntime_web(), "sardonyx": RUNTIME}
+    rows, lines = [], []
+    with open_chromium(folders) as chromium:
+        for name in arguments.models:
+            try:
+                more, held = measure(chromium, name, arguments.runs, arguments.frames if name == "shapes" else 0)
+            except subprocess.CalledProcessError as error:
+                lines.append(f"* {name}: {error.stderr}")
+                continue
+            rows += more
+            lines += [held] if held else []
+        about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}."
+    head = ["model, frame", f"{THEIRS} and JavaScript, ms", f"{OURS}, ms", "ratio", "boxes"]
+    publish("frames", [*table(head, rows), "", *lines, "", about], arguments.write)
+
+
+if __name__ == "__main__":
+    main()
