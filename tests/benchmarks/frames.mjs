@@ -4,6 +4,7 @@
 import { turns } from "./turns.mjs";
 
 const PAD = 114;
+const SIDE = 640; // to which a canvas reduces larger frames
 const sides = {};
 let frame;
 
@@ -74,12 +75,13 @@ async function ours() {
   const [{ load }, { see }] = await Promise.all([import("/sardonyx/runtime.js"), import("/sardonyx/vision.js")]);
   await session?.release();
   session = await load("/data/model.sdx", { target: "wasm", threads: 1, worker: false });
-  return async () => (await see(session, frame)).found;
+  return { whole: async () => (await see(session, frame)).found, reduced: async () => (await see(session, frame, { side: SIDE })).found };
 }
 
 export async function start(about) {
   sides["onnxruntime-web"] = await theirs(about);
-  sides.Sardonyx = await ours();
+  const { whole, reduced } = await ours();
+  Object.assign(sides, { Sardonyx: whole, reduced });
 }
 
 /** Milliseconds of each side, in turns, and how many boxes they find. */

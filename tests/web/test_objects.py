@@ -82,7 +82,7 @@ def test_the_sample(chromium: Chromium, address: str) -> None:
         wait(page, f"{FOUND}.length >= 5")
         assert page.evaluate(STATUS).endswith("in the picture")
         assert page.evaluate(FACT, "Picture") == "640 × 480"
-        assert float(page.evaluate(FACT, "Frames a second")) > 0
+        wait(page, f"parseFloat(({FACT})('Frames a second')) > 0")
         assert page.evaluate(FACT, "Frame to boxes").endswith("ms")
         assert page.evaluate(FACT, "Runs on").startswith("processor")
         page.evaluate("document.querySelector('#stop').click()")

@@ -68,6 +68,13 @@ def test_objects(chromium: Chromium, pixels: Any, target: str) -> None:
     told = seen(chromium, target)
     assert told["labels"] == [*LABELS]
     assert told["unnamed"] == [str(each.number) for each in wanted]
+    blocks = pixels[::2, ::2] if target == "wasm" else pixels  # of 6 x 6, whose halves a canvas need not round
+    halves = vision.detect(bundle, np.ascontiguousarray(blocks[..., :3]), providers=["WasmExecutionProvider"])
+    assert [(each["label"]) for each in told["reduced"]["found"]] == [each.label for each in halves]
+    assert (told["reduced"]["width"], told["reduced"]["height"]) == (WIDTH, HEIGHT)
+    factor = 2 if target == "wasm" else 1
+    boxes = [each["box"] for each in told["reduced"]["found"]]
+    np.testing.assert_allclose(boxes, [np.multiply(each.box, factor) for each in halves], atol=1)
     tolerance = 0 if target == "wasm" else 1e-3
     for each in told["told"]:
         assert each["mask"] is None
@@ -110,6 +117,7 @@ def test_masks(chromium: Chromium, pixels: Any) -> None:
     for each in told["told"]:
         assert each["found"] == []
         np.testing.assert_array_equal(np.reshape(each["mask"], (HEIGHT, WIDTH)), wanted)
+    assert told["reduced"]["mask"] == WIDTH * HEIGHT
 
 
 def test_bytes_on_the_gpu(chromium: Chromium, pixels: Any) -> None:

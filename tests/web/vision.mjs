@@ -24,10 +24,11 @@ const TASKS = {
       told.push({ found, mask: mask && [...mask], ...size, isTimed: milliseconds > 0 });
     }
     frame.close();
-    const [{ found }] = [await see(session, canvas, { labels: [] })];
+    const { found } = await see(session, canvas, { labels: [] });
+    const reduced = await see(session, canvas, { side: width / 2 });
     const empty = await see(session, { width: 0, height: 0 }).then(() => "", (error) => error.message);
     await session.release();
-    return { told, labels: labelsOf(session), unnamed: found.map(({ label }) => label), empty };
+    return { told, reduced: { ...reduced, mask: reduced.mask?.length }, labels: labelsOf(session), unnamed: found.map(({ label }) => label), empty };
   },
 
   // The bytes on the GPU, as a session there has them.

@@ -179,7 +179,7 @@ class Objects {
     const { meter } = this;
     this.facts.replaceChildren(
       ...facts({
-        "Frames a second": meter ? meter.rate.toFixed(meter.rate < 10 ? 1 : 0) : "",
+        "Frames a second": meter?.pace ?? "",
         "Frame to boxes": duration(meter ? meter.latency : milliseconds),
         "Frames left out": meter ? percent(meter.dropped) : "",
         Picture: `${width} × ${height}`,
@@ -215,9 +215,12 @@ class Meter {
     return true;
   }
 
-  get rate() {
+  /** Frames a second, in words. */
+  get pace() {
     const { frames } = this;
-    return frames.length < 2 ? 0 : (1000 * (frames.length - 1)) / (frames.at(-1).now - frames[0].now);
+    if (frames.length < 2) return "–";
+    const rate = (1000 * (frames.length - 1)) / (frames.at(-1).now - frames[0].now);
+    return rate.toFixed(rate < 10 ? 1 : 0);
   }
 
   get latency() {

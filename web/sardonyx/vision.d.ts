@@ -25,6 +25,8 @@ export interface Seen {
 export interface SeeOptions {
   /** Names of classes, if not those of the bundle. */
   labels?: readonly string[];
+  /** The longest side that the bundle is given; larger pictures are reduced by the canvas before. */
+  side?: number;
 }
 
 export interface WatchOptions extends SeeOptions {
