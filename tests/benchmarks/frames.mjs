@@ -1,5 +1,5 @@
 // From a frame to boxes in a page: `start(side, about)` loads what a side needs; `steady` times both in turns; `hold` tells
-// what memory a page has after so many frames.
+// what memory a session has after so many frames.
 
 import { turns } from "./turns.mjs";
 
@@ -100,14 +100,8 @@ export async function steady(runs, warm = 5) {
   return { times, counts };
 }
 
-/** Bytes of WebAssembly's memory and of JavaScript's heap after these numbers of frames. */
-export async function hold(marks) {
-  const told = [];
-  for (let k = 1; k <= marks.at(-1); k++) {
-    await sides.Sardonyx();
-    if (!marks.includes(k)) continue;
-    gc(); // --js-flags=--expose-gc
-    told.push([k, session.memory, performance.memory.usedJSHeapSize]);
-  }
-  return told;
+/** Bytes of WebAssembly's memory after so many frames more. */
+export async function hold(count) {
+  for (let k = 0; k < count; k++) await sides.Sardonyx();
+  return session.memory;
 }

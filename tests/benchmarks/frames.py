@@ -15,7 +15,7 @@ import statistics
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from sardonyx.api.bundling import bundle_of
 from sardonyx.model.serde.writer import write
@@ -30,13 +30,16 @@ from tests.support.browser import Chromium, open_chromium
 from tests.support.wheel import ROOT
 from tests.web.pages import RUNTIME
 
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
 SHAPES = ROOT / "examples" / "detector" / "shapes.onnx"
 MODELS: dict[str, tuple[Callable[[], Path], int]] = {
     "shapes": (lambda: SHAPES, 160),
     "nudenet": (lambda: Path(modules("nudenet")) / "nudenet" / "320n.onnx", 320),
 }
 """Where a model is, and the side of its input."""
-SIDES = THEIRS, OURS, REDUCED = ("onnxruntime-web", "Sardonyx", "reduced")
+SIDES = THEIRS, OURS, _ = ("onnxruntime-web", "Sardonyx", "reduced")
 EARLY = 100
 """Frames after which a page has all that it needs."""
 MIB = 1 << 20
@@ -66,17 +69,22 @@ def measure(chromium: Chromium, name: str, runs: int, frames: int) -> tuple[list
         figures = [f"{theirs:.1f}", f"{ours:.1f}", f"{ours / theirs:.2f}", f"{reduced:.1f}", f"{reduced / theirs:.2f}"]
         rows.append([f"{name}, {size}", *figures, counts])
         if frames and not held:
-            held = holding(name, page.evaluate("(marks) => bench.hold(marks)", [EARLY, frames]))
+            held = holding(page, name, frames)
     page.close()
     return rows, held
 
 
-def holding(name: str, told: list[Any]) -> str:
-    (first, memory, heap), (last, late, grown) = told
-    return (
-        f"* {name}: after {first} frames WebAssembly's memory is {memory / MIB:.1f} MiB and JavaScript's heap "
-        f"{heap / MIB:.2f} MiB; after {last:,} {late / MIB:.1f} and {grown / MIB:.2f}."
-    )
+def holding(page: Page, name: str, frames: int) -> str:
+    """What a page holds after a few frames and after many, garbage collected."""
+    inspector = page.context.new_cdp_session(page)
+    inspector.send("HeapProfiler.enable")
+    told = []
+    for count in (EARLY, frames - EARLY):
+        memory = page.evaluate("(count) => bench.hold(count)", count)
+        inspector.send("HeapProfiler.collectGarbage")
+        heap = inspector.send("Runtime.getHeapUsage")["usedSize"]
+        told.append(f"{memory / MIB:.2f} MiB of WebAssembly's memory and {heap / MIB:.2f} MiB of JavaScript's heap")
+    return f"* {name}, after {EARLY} frames: {told[0]}; after {frames:,}: {told[1]}."
 
 
 def main() -> None:
