@@ -66,6 +66,7 @@ import { InferenceSession, Tensor, type InferenceSession as Session } from "onnx
 import defaults from "onnxruntime-web/wasm";
 import { load, type LoadOptions, type Progress } from "onnxruntime-web/runtime";
 import { compile } from "onnxruntime-web/compile";
+import { mark, watch } from "onnxruntime-web/vision";
 import sardonyx from "onnxruntime-web/vite";
 
 ort.env.wasm.numThreads = 1;
@@ -87,6 +88,9 @@ export async function run(bytes: Uint8Array): Promise<number[]> {
   const y = results[session.outputNames[0]!]!;
   await session.release();
   return Array.from((await y.getData()) as Float32Array);
+}
+export async function show(video: HTMLVideoElement, canvas: HTMLCanvasElement): Promise<void> {
+  for await (const seen of watch(await load("detector.sdx"), video)) mark(canvas, seen);
 }
 export async function own(more: LoadOptions): Promise<Float32Array> {
   const progress = ({ stage, loaded, total }: Progress): void => console.log(stage, loaded / total);

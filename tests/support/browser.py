@@ -31,7 +31,14 @@ from .wheel import build_wheel
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext
 
-TYPES = {".html": "text/html", ".js": "text/javascript", ".mjs": "text/javascript", ".wasm": "application/wasm"}
+TYPES = {
+    ".html": "text/html",
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".wasm": "application/wasm",
+}
 PACKED = {".sdx", ".whl", ".zip"}
 """What is compressed in itself."""
 ISOLATED = {

@@ -328,7 +328,7 @@ def test_the_command(files: tuple[str, str], tmp_path: Path, capsys: pytest.Capt
     ("option", "words"),
     [
         ("threshold=a", "--detect threshold=a: threshold=a: write a number"),
-        ("most=few", "--detect most=few: most=few: write a number of boxes"),
+        ("most=few", "--detect most=few: most=few: write a whole number"),
         ("across=1", "--detect across=1: across=1: write yes or no"),
         ("size=3", "--detect size=3: there is no option 'size'; there are head, threshold, overlap"),
         ("yolov8", "--detect yolov8: write options as in head=..; there are head, threshold"),

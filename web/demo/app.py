@@ -1,4 +1,4 @@
-"""Serves the demonstration: its page, the page runtime, Pyodide, and the digits model as a bundle.
+"""Serves the demonstration: its page, the page runtime, Pyodide, and two small models as bundles.
 
 `make web` starts it; by hand, with the extra `serve` installed:
 
@@ -28,6 +28,8 @@ from sardonyx.common import extras
 from sardonyx.common.atomic import replacing
 from sardonyx.demo import MODEL, assets
 from sardonyx.errors import SardonyxError
+from sardonyx.model.serde.writer import write
+from sardonyx.passes.vision.detection import Detection, with_detection
 from sardonyx.plans.plan_cache import Source
 from sardonyx.web import folder as web_folder
 from sardonyx.web.distribution import LOCK, VERSION
@@ -45,6 +47,9 @@ from web.demo import documents  # noqa: E402
 from web.demo.demos import DEMOS  # noqa: E402
 
 FOLDER = HERE.parents[1] / "build" / "demo"
+SHAPES = HERE.parents[1] / "examples" / "detector" / "shapes.onnx"
+SURE = 0.45
+"""What the page with the camera shows, 0..1."""
 TARGETS = ("wasm", "webgpu")
 PLACES = ("sardonyx", "pyodide", "models", DEMOS)
 """The parts of the folder that are served, each at its name."""
@@ -89,13 +94,7 @@ def prepare(folder: Path, pyodide: Path | None = None) -> None:
     `pyodide` is a distribution to take; else the one that is there from the last time, else one is downloaded.
     Raises SardonyxError or ValueError where there is none: then the page runs bundles, and cannot compile models.
     """
-    model = (assets() / MODEL).read_bytes()
-    models = folder / "models"
-    models.mkdir(parents=True, exist_ok=True)
-    _write(models / MODEL, [model])
-    for target in TARGETS:
-        parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}], compress=True)
-        _write(models / f"digits.{target}.sdx", parts)
+    prepare_models(folder / "models")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one that has no micropip is good enough for this page
@@ -103,6 +102,18 @@ def prepare(folder: Path, pyodide: Path | None = None) -> None:
     except (SardonyxError, ValueError):
         web_folder.write(folder, compiler=False)
         raise
+
+
+def prepare_models(folder: Path) -> None:
+    """Put the digits model, and bundles of it and of the detector of shapes, into `folder`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = (assets() / MODEL).read_bytes()
+    _write(folder / MODEL, [model])
+    shapes = write(with_detection(Source(SHAPES).read(), Detection(threshold=SURE, across=True)))
+    for target in TARGETS:
+        parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}], compress=True)
+        _write(folder / f"digits.{target}.sdx", parts)
+        _write(folder / f"shapes.{target}.sdx", bundle_of(Source(shapes), [target], compress=True))
 
 
 def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:

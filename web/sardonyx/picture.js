@@ -20,7 +20,7 @@ fn place(at: vec2u, channel: u32) -> u32 {
   return select(pixel * told.channels + channel, channel * told.size.x * told.size.y + pixel, told.planar == 1);
 }
 `;
-const TAKE = `
+const TAKE = `${TOLD}
 @group(0) @binding(0) var<uniform> told: Told;
 @group(0) @binding(1) var<storage, read_write> values: array<f32>;
 @group(0) @binding(2) var shown: texture_2d<f32>;
@@ -47,7 +47,18 @@ fn main(@builtin(global_invocation_id) id: vec3u) {
   for (var c = 0u; c < told.channels; c++) { values[place(id.xy, c)] = colour[c]; }
 }
 `;
-const DRAW = `
+const BYTES = `
+@group(0) @binding(0) var<storage, read_write> bytes: array<u32>;
+@group(0) @binding(1) var shown: texture_2d<f32>;
+
+@compute @workgroup_size(${WORKGROUP}, ${WORKGROUP})
+fn main(@builtin(global_invocation_id) id: vec3u) {
+  let size = textureDimensions(shown);
+  if (any(id.xy >= size)) { return; }
+  bytes[id.y * size.x + id.x] = pack4x8unorm(textureLoad(shown, id.xy, 0));
+}
+`;
+const DRAW = `${TOLD}
 @group(0) @binding(0) var<uniform> told: Told;
 @group(0) @binding(1) var<storage, read> values: array<f32>;
 
@@ -76,9 +87,25 @@ fn main(@builtin(position) at: vec4f) -> @location(0) vec4f {
 export async function picture(source, options = {}) {
   const { width, height, mean = 0, std = 1, layout = "NCHW", device } = options;
   const size = sizeOf(source);
-  if (!size.every((each) => each > 0)) throw new Error(`a picture of ${size.join(" x ")} has no pixels yet; wait until it is loaded`);
   const [w, h] = [width ?? size[0], height ?? size[1]];
   const dims = layout === "NCHW" ? [1, 3, h, w] : [1, h, w, 3];
+  const buffer = await taken(source, device, "compute", TAKE, [w, h], 12, (client) => [uniform(client, told(w, h, 3, layout, mean, std))]);
+  return { type: "float32", dims, buffer };
+}
+
+/**
+ * The bytes `{ type: "uint8", dims: [height, width, 4], buffer }` of the same sources, red, green, blue and opacity: what
+ * a bundle takes that was compiled with `--image`, `--detect`, `--classify` or `--segment`.
+ */
+export async function pixels(source, { device } = {}) {
+  const [width, height] = sizeOf(source);
+  const buffer = await taken(source, device, "bytes", BYTES, [width, height], 4, () => []);
+  return { type: "uint8", dims: [height, width, 4], buffer };
+}
+
+/** The buffer that a shader fills, so many bytes for each of w x h places, from what a source shows. */
+async function taken(source, device, kind, code, [w, h], width, uniforms) {
+  const size = sizeOf(source);
   const buffer = await asked(device, (client) => {
     const { device } = client;
     const usage = GPUTextureUsage.TEXTURE_BINDING | GPUTextureUsage.COPY_DST | GPUTextureUsage.RENDER_ATTACHMENT;
@@ -91,24 +118,24 @@ export async function picture(source, options = {}) {
       if (source instanceof ImageBitmap) throw error;
       return null; // some browsers take no video, or no array
     }
-    const pipeline = made(device, "compute", () => {
-      const module = device.createShaderModule({ code: TOLD + TAKE });
+    const pipeline = made(device, kind, () => {
+      const module = device.createShaderModule({ code });
       return device.createComputePipeline({ layout: "auto", compute: { module } });
     });
-    const buffer = client.given(4 * 3 * w * h);
+    const buffer = client.given(width * w * h);
     const encoder = device.createCommandEncoder();
     const pass = encoder.beginComputePass();
     pass.setPipeline(pipeline);
-    pass.setBindGroup(0, group(client, pipeline, told(w, h, 3, layout, mean, std), [{ buffer }, texture.createView()]));
+    pass.setBindGroup(0, group(client, pipeline, [...uniforms(client), { buffer }, texture.createView()]));
     pass.dispatchWorkgroups(Math.ceil(w / WORKGROUP), Math.ceil(h / WORKGROUP));
     pass.end();
     device.queue.submit([encoder.finish()]);
     if (!isThere) texture.destroy();
     return buffer;
   });
-  if (buffer) return { type: "float32", dims, buffer };
+  if (buffer) return buffer;
   const bitmap = await createImageBitmap(source);
-  return picture(bitmap, options).finally(() => bitmap.close());
+  return taken(bitmap, device, kind, code, [w, h], width, uniforms).finally(() => bitmap.close());
 }
 
 /**
@@ -125,14 +152,14 @@ export async function draw({ dims, buffer }, canvas, { mean = 0, std = 1, layout
     const context = canvas.getContext("webgpu");
     context.configure({ device, format, alphaMode: "premultiplied" });
     const pipeline = made(device, format, () => {
-      const module = device.createShaderModule({ code: TOLD + DRAW });
+      const module = device.createShaderModule({ code: DRAW });
       return device.createRenderPipeline({ layout: "auto", vertex: { module }, fragment: { module, targets: [{ format }] } });
     });
     const encoder = device.createCommandEncoder();
     const view = context.getCurrentTexture().createView();
     const pass = encoder.beginRenderPass({ colorAttachments: [{ view, loadOp: "clear", storeOp: "store" }] });
     pass.setPipeline(pipeline);
-    pass.setBindGroup(0, group(client, pipeline, told(w, h, c, layout, mean, std), [{ buffer }]));
+    pass.setBindGroup(0, group(client, pipeline, [uniform(client, told(w, h, c, layout, mean, std)), { buffer }]));
     pass.draw(3);
     pass.end();
     device.queue.submit([encoder.finish()]);
@@ -172,15 +199,22 @@ function told(width, height, channels, layout, mean, std) {
 
 const four = (given, rest) => (Array.isArray(given) ? [0, 1, 2, 3].map((k) => given[k] ?? rest) : [given, given, given, rest]);
 
-function group(client, pipeline, words, others) {
+function uniform(client, words) {
   const buffer = client.buffer(words.byteLength, GPUBufferUsage.UNIFORM);
   client.put(buffer, 0, words);
-  const entries = [{ buffer }, ...others].map((resource, binding) => ({ binding, resource }));
-  return client.device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
+  return { buffer };
 }
 
-function sizeOf(source) {
+function group({ device }, pipeline, resources) {
+  const entries = resources.map((resource, binding) => ({ binding, resource }));
+  return device.createBindGroup({ layout: pipeline.getBindGroupLayout(0), entries });
+}
+
+/** Width and height of what shows something; an error where it shows nothing yet. */
+export function sizeOf(source) {
   const wide = ["displayWidth", "videoWidth", "naturalWidth", "width"].find((name) => name in source);
   const high = wide?.replace("Width", "Height").replace("width", "height");
-  return [source[wide], source[high]];
+  const size = [source[wide], source[high]];
+  if (!size.every((each) => each > 0)) throw new Error(`a picture of ${size.join(" x ")} has no pixels yet; wait until it is loaded`);
+  return size;
 }

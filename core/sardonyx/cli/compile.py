@@ -18,6 +18,11 @@ and the way back through the letterbox are in the bundle. YOLO, NanoDet, SSD, DE
 give, or told, --detect head=yolox; --detect threshold=0.4,overlap=0.5,classes=person,dog,labels=coco.txt,most=50 says
 what is kept. Without --image the picture is what such models are trained with, a letterbox for YOLO.
 
+--classify has a classifier give scores and labels of the surest classes, --classify most=3,labels=names.txt;
+--segment has a network that makes maps of classes give mask, the class of each of the picture's pixels, --segment
+threshold=0.5 where there is one map. How their pictures are normalized is said by --image, but for ultralytics'
+classifiers, which tell it. Labels go with the bundle; a page gets them from labelsOf in vision.js.
+
 Weights are most of what a page loads. --weights float16 rounds them to half the bytes, and results to about a
 thousandth; int8, with a scale for each channel, to a quarter and a hundredth, which not every model bears; int4, with a
 scale for 32 elements, to a seventh and a tenth: products by matrices and tables of rows alone, others being int8, for
@@ -71,6 +76,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--value", action="append", metavar="NAME=1", help="typical elements of an input, a list in []")
     parser.add_argument("--image", action="append", metavar="NAME:resize=224,...", help=image)
     parser.add_argument("--detect", nargs="?", const="", metavar="head=yolov8,...", help=detect)
+    classify = "give the surest classes of the picture: most=, softmax=, labels="
+    parser.add_argument("--classify", nargs="?", const="", metavar="most=5,...", help=classify)
+    segment = "give the class of each pixel of the picture: threshold=, sigmoid=, output=, labels="
+    parser.add_argument("--segment", nargs="?", const="", metavar="threshold=0.5,...", help=segment)
     parser.add_argument(
         "--weights",
         default="float32",
@@ -94,8 +103,10 @@ def run(args: argparse.Namespace) -> int:
             raise InvalidArgument("name a model and its bundle, MODEL --output FILE, or a folder, --site DIR")
         show(args, collect(args), render)
         return 0
-    if args.model or args.output or args.shape or args.value or args.image or args.detect is not None:
-        alone = "MODEL, --output, --shape, --value, --image and --detect"
+    from sardonyx.cli.sights import asked
+
+    if args.model or args.output or args.shape or args.value or args.image or asked(args):
+        alone = "MODEL, --output, --shape, --value, --image, --detect, --classify and --segment"
         raise InvalidArgument(f"--site compiles all models in a folder: leave out {alone}")
     from sardonyx.cli import site
 
@@ -121,14 +132,11 @@ def targets_of(text: str) -> list[str]:
 def collect(args: argparse.Namespace) -> dict[str, Any]:
     """Compile and write the bundle; the facts, as `--json` prints them."""
     from sardonyx.api.bundling import bundle_of
-    from sardonyx.cli.detections import detection, one_picture
     from sardonyx.cli.feeds import inputs_of
-    from sardonyx.cli.images import picture
+    from sardonyx.cli.sights import asked, rewritten
     from sardonyx.common.atomic import replacing
     from sardonyx.errors import InvalidArgument
     from sardonyx.model.serde.writer import write
-    from sardonyx.passes.picture import with_pictures
-    from sardonyx.passes.vision.detection import with_detection
     from sardonyx.passes.vision.labels import labels_of
     from sardonyx.plans.bundle import Bundle
     from sardonyx.plans.plan_cache import Source
@@ -140,13 +148,10 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     model: str | bytes = args.model
     source = Source(model)
     labels: list[str] = []
-    if args.detect is not None:
-        seeing = with_detection(source.read(), detection(args.detect), one_picture(args.image))
-        labels = labels_of(seeing.metadata)
+    if asked(args) or args.image:
+        seeing = rewritten(args, source.read())
+        labels = labels_of(seeing.metadata) if asked(args) else []
         model = write(seeing)
-        source = Source(model)
-    elif args.image:
-        model = write(with_pictures(source.read(), [picture(text) for text in args.image]))
         source = Source(model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
     sizes = sizes_of(args.size or ())

@@ -1,7 +1,8 @@
-"""`--detect`: what is looked for in a picture, and how the model tells it."""
+"""`--detect`: what is looked for in a picture, and how the model tells it; and what reads values of such options."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,32 +31,19 @@ def options(text: str) -> dict[str, Any]:
     """The fields of a Detection that `--detect` gives."""
     option = f"--detect {text}" if text else "--detect"
     told = settings(text, option, ALL)
-    numbers = [key for key in ("threshold", "overlap") if key in told]
-    values: dict[str, Any] = {key: number(told[key], f"{option}: {key}") for key in numbers}
+    values: dict[str, Any] = {key: read(told[key], f"{option}: {key}") for key, read in READERS.items() if key in told}
     if "head" in told:
         values["head"] = told["head"]
-    if "most" in told:
-        if not told["most"].isdecimal():
-            raise InvalidArgument(f"{option}: most={told['most']}: write a number of boxes")
-        values["most"] = int(told["most"])
-    if "across" in told:
-        if told["across"] not in ("yes", "no"):
-            raise InvalidArgument(f"{option}: across={told['across']}: write yes or no")
-        values["across"] = told["across"] == "yes"
-    if "labels" in told:
-        values["labels"] = labels(told["labels"], f"{option}: labels")
     if "classes" in told:
         words = [word.strip() for word in told["classes"].split(",")]
         values["classes"] = tuple(int(word) if word.isdecimal() else word for word in words)
-    if "priors" in told:
-        values["priors"] = _priors(told["priors"], f"{option}: priors")
     return values
 
 
-def one_picture(texts: list[str] | None) -> Picture | None:
+def one_picture(texts: list[str] | None, option: str = "--detect") -> Picture | None:
     """The picture that `--image` is about, None where it is left out; InvalidArgument where there are several."""
     if texts and len(texts) > 1:
-        raise InvalidArgument(f"--image {texts[1]}: with --detect there is one picture")
+        raise InvalidArgument(f"--image {texts[1]}: with {option} there is one picture")
     return picture(texts[0]) if texts else None
 
 
@@ -76,9 +64,32 @@ def number(text: str, what: str) -> float:
         raise InvalidArgument(f"{what}={text}: write a number") from None
 
 
+def whole(text: str, what: str) -> int:
+    if not text.isdecimal():
+        raise InvalidArgument(f"{what}={text}: write a whole number")
+    return int(text)
+
+
+def yes(text: str, what: str) -> bool:
+    if text not in ("yes", "no"):
+        raise InvalidArgument(f"{what}={text}: write yes or no")
+    return text == "yes"
+
+
 def _priors(text: str, what: str) -> Any:
     try:
         found = np.load(text, allow_pickle=False)
     except (OSError, ValueError) as error:
         raise InvalidArgument(f"{what}={text}: this is no .npy file: {error}") from error
     return np.asarray(found, np.float64)
+
+
+READERS: dict[str, Callable[[str, str], Any]] = {
+    "threshold": number,
+    "overlap": number,
+    "most": whole,
+    "across": yes,
+    "labels": labels,
+    "priors": _priors,
+}
+"""Options whose values are fields of a Detection as they are read."""

@@ -12,7 +12,7 @@ from sardonyx.passes.nodes import Nodes, integers
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.labels import labels_of
 from sardonyx.passes.vision.memory import recalled
-from sardonyx.passes.vision.sight import Sight
+from sardonyx.passes.vision.sight import Sight, unknown
 
 OUTPUTS = ("scores", "labels")
 ULTRALYTICS = Picture("", fit="cover")
@@ -49,7 +49,7 @@ def with_classification(model: Model, told: Classification, picture: Picture | N
     if told.most < 1:
         raise InvalidArgument(f"most={told.most}: write a number above 0")
     if picture is None:
-        raise InvalidArgument(f"how pictures for {sight.input.name!r} are normalized is not known: say mean and std")
+        raise InvalidArgument(unknown(sight.input.name))
     rewritten = sight.rewritten(picture, OUTPUTS)
     nodes = Nodes(rewritten.model.graph, "classification")
     shares = nodes.add("Cast", nodes.add("Reshape", rewritten.outputs[0], integers([-1])), to=dtypes.float32.number)

@@ -11,7 +11,7 @@ from sardonyx.model.ir import Model, TensorType, Value
 from sardonyx.passes.nodes import Nodes, floats, integers
 from sardonyx.passes.picture import Picture
 from sardonyx.passes.vision.labels import labels_of
-from sardonyx.passes.vision.sight import Rewritten, Sight
+from sardonyx.passes.vision.sight import Rewritten, Sight, unknown
 
 OUTPUTS = ("mask",)
 MOST = 256
@@ -48,7 +48,7 @@ def with_segmentation(model: Model, told: Segmentation, picture: Picture | None 
     if len(output.shape or ()) != 4 or len(shape) < 3 or not 1 <= shape[-3] <= MOST:
         raise InvalidArgument(f"the output {output.name} {output.type} is not shaped like maps, [1, 1 to {MOST}, h, w]")
     if picture is None:
-        raise InvalidArgument(f"how pictures for {sight.input.name!r} are normalized is not known: say mean and std")
+        raise InvalidArgument(unknown(sight.input.name))
     rewritten = sight.rewritten(picture, OUTPUTS)
     nodes = Nodes(rewritten.model.graph, "segmentation")
     count, height, width = shape[-3:]

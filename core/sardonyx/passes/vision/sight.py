@@ -157,6 +157,13 @@ class Rewritten:
         return self.model
 
 
+def unknown(name: str) -> str:
+    """What is said where nobody tells how pictures for an input are normalized."""
+    return (
+        f"how pictures for {name!r} are normalized is not known: say mean and std, as in --image {name}:mean=..,std=.."
+    )
+
+
 def _channels(value: Value) -> int:
     """The axis of channels of a batch of pictures, 0 where a Value is shaped otherwise."""
     shape = value.shape or ()

@@ -1,0 +1,107 @@
+// From a frame to boxes in a page: `start(side, about)` loads what a side needs; `steady` times both in turns; `hold` tells
+// what memory a session has after so many frames.
+
+import { turns } from "./turns.mjs";
+
+const PAD = 114;
+const SIDE = 640; // to which a canvas reduces larger frames
+const sides = {};
+let frame;
+
+/** The frame, a canvas of this size: the picture at an address fills it. */
+export async function show(width, height) {
+  const bitmap = await createImageBitmap(await (await fetch("/data/picture")).blob());
+  const scale = Math.max(width / bitmap.width, height / bitmap.height);
+  frame = Object.assign(document.createElement("canvas"), { width, height });
+  const [w, h] = [bitmap.width * scale, bitmap.height * scale];
+  frame.getContext("2d").drawImage(bitmap, (width - w) / 2, 0.3 * (height - h), w, h);
+}
+
+/** Everything around the network in JavaScript, as pages do it: a letterbox on a canvas, planes of floats, loops. */
+async function theirs({ side, threshold, overlap }) {
+  const ort = await import("/onnxruntime/ort.wasm.min.mjs");
+  Object.assign(ort.env.wasm, { numThreads: 1, proxy: false, wasmPaths: "/onnxruntime/" });
+  ort.env.logLevel = "error";
+  const session = await ort.InferenceSession.create("/data/model.onnx", { executionProviders: ["wasm"] });
+  const brush = new OffscreenCanvas(side, side).getContext("2d", { willReadFrequently: true });
+  const planes = new Float32Array(3 * side * side);
+  return async () => {
+    const { width, height } = frame;
+    const scale = Math.min(side / width, side / height);
+    const [w, h] = [Math.round(width * scale), Math.round(height * scale)];
+    const [left, top] = [(side - w) >> 1, (side - h) >> 1];
+    brush.fillStyle = `rgb(${PAD} ${PAD} ${PAD})`;
+    brush.fillRect(0, 0, side, side);
+    brush.drawImage(frame, left, top, w, h);
+    const { data } = brush.getImageData(0, 0, side, side);
+    const area = side * side;
+    for (let k = 0; k < area; k++) {
+      planes[k] = data[4 * k] / 255;
+      planes[area + k] = data[4 * k + 1] / 255;
+      planes[2 * area + k] = data[4 * k + 2] / 255;
+    }
+    const input = new ort.Tensor("float32", planes, [1, 3, side, side]);
+    const results = await session.run({ [session.inputNames[0]]: input });
+    const { data: rows, dims } = results[session.outputNames[0]];
+    const [, columns, cells] = dims;
+    const found = [];
+    for (let k = 0; k < cells; k++) {
+      let [score, label] = [threshold, -1];
+      for (let c = 4; c < columns; c++) {
+        if (rows[c * cells + k] > score) [score, label] = [rows[c * cells + k], c - 4];
+      }
+      if (label < 0) continue;
+      const [x, y, wide, high] = [0, 1, 2, 3].map((c) => rows[c * cells + k]);
+      const corners = [x - wide / 2 - left, y - high / 2 - top, x + wide / 2 - left, y + high / 2 - top];
+      found.push({ score, label, box: corners.map((side) => side / scale) });
+    }
+    found.sort((a, b) => b.score - a.score);
+    const kept = [];
+    for (const each of found) if (kept.every((other) => other.label !== each.label || shared(other.box, each.box) <= overlap)) kept.push(each);
+    return kept;
+  };
+}
+
+function shared(a, b) {
+  const wide = Math.max(0, Math.min(a[2], b[2]) - Math.max(a[0], b[0]));
+  const high = Math.max(0, Math.min(a[3], b[3]) - Math.max(a[1], b[1]));
+  const area = (box) => (box[2] - box[0]) * (box[3] - box[1]);
+  return (wide * high) / (area(a) + area(b) - wide * high);
+}
+
+let session;
+
+async function ours() {
+  const [{ load }, { see }] = await Promise.all([import("/sardonyx/runtime.js"), import("/sardonyx/vision.js")]);
+  await session?.release();
+  session = await load("/data/model.sdx", { target: "wasm", threads: 1, worker: false });
+  return { whole: async () => (await see(session, frame)).found, reduced: async () => (await see(session, frame, { side: SIDE })).found };
+}
+
+export async function start(about) {
+  sides["onnxruntime-web"] = await theirs(about);
+  const { whole, reduced } = await ours();
+  Object.assign(sides, { Sardonyx: whole, reduced });
+}
+
+/** Milliseconds of each side, in turns, and how many boxes they find. */
+export async function steady(runs, warm = 5) {
+  const names = Object.keys(sides);
+  const times = Object.fromEntries(names.map((name) => [name, []]));
+  const counts = {};
+  for (const name of names) for (let k = 0; k < warm; k++) counts[name] = (await sides[name]()).length;
+  for (let k = 0; k < runs; k++) {
+    for (const name of turns(names, k)) {
+      const begun = performance.now();
+      await sides[name]();
+      times[name].push(performance.now() - begun);
+    }
+  }
+  return { times, counts };
+}
+
+/** Bytes of WebAssembly's memory after so many frames more. */
+export async function hold(count) {
+  for (let k = 0; k < count; k++) await sides.Sardonyx();
+  return session.memory;
+}

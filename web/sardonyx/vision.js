@@ -1,0 +1,144 @@
+/**
+ * What is in pictures, by bundles that were compiled with `--detect`, `--classify` or `--segment`.
+ *
+ *     import { load } from "./sardonyx/runtime.js";
+ *     import { mark, watch } from "./sardonyx/vision.js";
+ *     const session = await load("detector.sdx", { target: ["webgpu", "wasm"] });
+ *     for await (const seen of watch(session, video)) mark(canvas, seen);
+ */
+
+import { pixels, sizeOf } from "./picture.js";
+import { Tensor } from "./types.js";
+
+const COLORS = ["#e63946", "#1d84b5", "#2a9d50", "#c2570c", "#8338ec", "#00796b"];
+const LETTERS = 0.028; // of the picture's longer side
+
+/** Of the boxes of a class. */
+export const colorOf = (number) => COLORS[number % COLORS.length];
+
+/** The names of classes that the bundle of a session has, [] where nobody named them. */
+export function labelsOf({ bundle }) {
+  const metadata = bundle.manifest.model.at(-1).at(-1);
+  return JSON.parse(metadata["sardonyx.labels"] ?? "[]");
+}
+
+/**
+ * What is in a picture: an image, a canvas, a video or a frame of it, an ImageBitmap.
+ *
+ * Gives `{ found, mask, width, height, milliseconds }`. `found` has `{ label, number, score, box }` for each object, the
+ * surest first, `box` being left, top, right and bottom in pixels, or for each class, without boxes; `mask` has the class
+ * of each pixel. On a GPU the picture does not leave it. `labels` are names of classes, if not those of the bundle.
+ * `side` is the longest side that the bundle is given: what is larger, such as frames of 1080 lines for a small network,
+ * is reduced by the canvas before, which is faster and not as fine. GPUs, and bundles that give masks, have all pixels.
+ */
+export async function see(session, source, { labels = labelsOf(session), side = Infinity } = {}) {
+  const start = performance.now();
+  const [width, height] = sizeOf(source);
+  const isWhole = session.gpu || session.outputs.some(({ name }) => name === "mask");
+  const scale = isWhole ? 1 : Math.min(1, side / Math.max(width, height));
+  const [wide, high] = [width, height].map((each) => Math.max(1, Math.round(each * scale)));
+  const image = session.gpu ? await pixels(source, { device: session.gpu }) : read(source, wide, high);
+  const outputs = await session.run({ [session.inputs[0].name]: image }).finally(() => image.buffer?.destroy());
+  const found = Array.from(outputs.labels?.data ?? [], (number, k) => {
+    const what = { label: labels[number] ?? String(number), number: Number(number), score: outputs.scores.data[k] };
+    const sides = outputs.boxes?.data.subarray(4 * k, 4 * k + 4);
+    return sides ? { ...what, box: Array.from(sides, (each, axis) => each * (axis % 2 ? height / high : width / wide)) } : what;
+  });
+  return { found, mask: outputs.mask?.data ?? null, width, height, milliseconds: performance.now() - start };
+}
+
+/**
+ * What is in a video or a canvas, frame after frame: what `see` gives, and how many frames were `dropped` before it.
+ *
+ * A frame is taken when the one before was dealt with, and it is the newest then: none is kept waiting. It ends with the
+ * video, or by `signal`.
+ */
+export async function* watch(session, source, { signal, ...options } = {}) {
+  const frames = new Frames(source, signal);
+  try {
+    while (await frames.next()) {
+      const { dropped } = frames;
+      const seen = await see(session, source, options);
+      if (signal?.aborted) return;
+      yield { ...seen, dropped };
+    }
+  } finally {
+    frames.end();
+  }
+}
+
+/** Draw boxes with labels on a canvas, which gets the picture's size and may lie upon it. */
+export function mark(canvas, { found, width, height }) {
+  if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
+  const brush = canvas.getContext("2d");
+  brush.clearRect(0, 0, width, height);
+  const high = Math.max(11, Math.round(LETTERS * Math.max(width, height)));
+  Object.assign(brush, { font: `600 ${high}px system-ui, sans-serif`, textBaseline: "middle", lineJoin: "round" });
+  brush.lineWidth = Math.max(2, high / 6);
+  for (const { label, number, score, box } of [...found].reverse()) {
+    const [left, top, right, bottom] = box;
+    const words = `${label} ${Math.round(100 * score)}%`;
+    const [wide, tall] = [brush.measureText(words).width + high, 1.5 * high];
+    const x = Math.max(0, Math.min(left - brush.lineWidth / 2, width - wide));
+    const y = top < tall ? Math.min(bottom, height - tall) : top - tall; // below where there is no room above
+    brush.strokeStyle = brush.fillStyle = colorOf(number);
+    brush.strokeRect(left, top, right - left, bottom - top);
+    brush.fillRect(x, y, wide, tall);
+    brush.fillStyle = "#fff";
+    brush.fillText(words, x + high / 2, y + tall / 2);
+  }
+}
+
+/** When a source shows something new. */
+class Frames {
+  constructor(source, signal) {
+    const isVideo = "requestVideoFrameCallback" in source;
+    this.ask = isVideo ? (then) => source.requestVideoFrameCallback(then) : (then) => requestAnimationFrame(then);
+    this.cancel = isVideo ? (asked) => source.cancelVideoFrameCallback(asked) : (asked) => cancelAnimationFrame(asked);
+    this.waiting = isVideo && source.readyState >= HTMLMediaElement.HAVE_CURRENT_DATA ? 1 : 0; // the one that is shown
+    this.dropped = 0;
+    this.isOver = signal?.aborted || source.ended;
+    const over = () => this.end();
+    source.addEventListener?.("ended", over);
+    signal?.addEventListener("abort", over);
+    this.leave = () => {
+      source.removeEventListener?.("ended", over);
+      signal?.removeEventListener("abort", over);
+    };
+    let last = null; // a page that was busy is not told of each
+    const shown = (_, told) => {
+      const count = told?.presentedFrames ?? null;
+      this.waiting += last === null ? 1 : count - last;
+      last = count;
+      this.asked = this.ask(shown);
+      this.wake?.();
+    };
+    this.asked = this.ask(shown);
+  }
+
+  /** Whether there is one more, once it is there. */
+  async next() {
+    if (!this.waiting && !this.isOver) await new Promise((resolve) => (this.wake = resolve));
+    this.dropped = Math.max(0, this.waiting - 1);
+    this.waiting = 0;
+    return !this.isOver;
+  }
+
+  end() {
+    this.isOver = true;
+    this.cancel(this.asked);
+    this.leave();
+    this.wake?.();
+  }
+}
+
+let canvas = null;
+
+/** The bytes of a picture, for WebAssembly. */
+function read(source, width, height) {
+  canvas ??= new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
+  if (canvas.canvas.width !== width || canvas.canvas.height !== height) Object.assign(canvas.canvas, { width, height });
+  canvas.clearRect(0, 0, width, height);
+  canvas.drawImage(source, 0, 0, width, height);
+  return new Tensor("uint8", canvas.getImageData(0, 0, width, height).data, [height, width, 4]);
+}
