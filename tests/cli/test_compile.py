@@ -89,6 +89,12 @@ def test_screen(screen: str, tmp_path: Path, capsys: pytest.CaptureFixture[str])
         (["--output", "."], "--output . is a folder; name a file in it"),
         (["--output", "/proc/a.sdx"], "--output /proc/a.sdx cannot be written: "),
         (["--shape", "N=x"], "--shape N=x: write sizes with x between them"),
+        (["--loss", "mse"], "--loss is for --train all, --train head or --train NAME: say which"),
+        (
+            ["--train", "all", "--weights", "int8"],
+            "--train keeps parameters as they are, for open sizes: leave out --weights",
+        ),
+        (["--train", "conv"], "--train conv: say head, all, or names of parameters; there are conv_0.weight, "),
     ],
 )
 def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,6 +102,33 @@ def test_what_makes_no_sense(more: list[str], said: str, tmp_path: Path, capsys:
     error = capsys.readouterr().err
     assert said in " ".join(error.split())
     assert "Traceback" not in error
+
+
+def test_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    require_provider("WasmExecutionProvider")
+    target = tmp_path / "new.sdx"
+    given = ["compile", DIGITS, "--output", str(target), "--train", "head", "--classes", "3", "--optimizer", "sgd"]
+    assert main([*given, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)["training"]
+    names = ["gemm_34.weight", "gemm_34.bias"]
+    assert told == {
+        "parameters": names,
+        "elements": 387,
+        "loss": "cross-entropy",
+        "optimizer": "sgd",
+        "feeds": ["image", "labels"],
+    }
+    (probabilities,) = InferenceSession(target).run(None, {"image": np.zeros((2, 1, 28, 28), np.float32)})
+    assert probabilities.shape == (2, 3)
+    assert main(given) == 0
+    said = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in said.splitlines() if str(tmp_path) not in line)
+    for words in (
+        "ONNX file without parameters",
+        "387 numbers, by cross-entropy and sgd",
+        "trainStep({ image, labels })",
+    ):
+        assert words in said, words
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,10 @@ language models of hundreds of millions of weights. How far the outputs are from
 --caches has keys and values of a decoder, inputs such as past_key_values.0.key with outputs such as present.0.key, stay
 on the device from token to token: InferenceSession.caches, and session.caches in a page, run the bundle then.
 
+--train has a page train the model, web/sardonyx/training.js: all layers, the head (the last layer with weights), or
+parameters by name. The bundle has loss, gradients and an optimizer, and each parameter once; load and InferenceSession
+run it as any other. --classes gives the model a new last layer for so many classes.
+
 --site DIR compiles all models in a folder of a web page, each to a bundle beside it, model.onnx.sdx, and writes the
 index by which pages written for onnxruntime-web find them, sardonyx.json. The exit code is 1 where a model cannot be.
 """
@@ -40,7 +44,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -53,8 +58,13 @@ if TYPE_CHECKING:
     from sardonyx.model.ir import Model, Value
     from sardonyx.model.ir.types import DimLike
     from sardonyx.plans.bundle import Bundle
+    from sardonyx.plans.plan_cache import Source
 
 TARGETS = ("wasm", "webgpu")
+TRAINING = ("loss", "optimizer", "classes")
+"""The options of `--train`."""
+SHOWN = 2
+"""Parameters that are shown."""
 REFUSALS = 3
 """Sizes that the bundle does not take and that are shown."""
 
@@ -86,6 +96,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=["float32", "float16", "int8", "int4"],
         help="store large weights in half, a quarter or a seventh of the bytes, which changes results (float32)",
     )
+    parser.add_argument("--train", metavar="all|head|NAME,...", help="have a page train these layers or parameters")
+    parser.add_argument(
+        "--loss", choices=["cross-entropy", "mse", "bce", "l1"], help="what --train makes small (cross-entropy)"
+    )
+    parser.add_argument("--optimizer", choices=["adamw", "sgd"], help="how --train makes steps (adamw)")
+    parser.add_argument("--classes", type=int, metavar="N", help="for --train, a new last layer for so many classes")
     parser.add_argument("--caches", action="store_true", help="keep keys and values of a decoder on the device")
     parser.add_argument(
         "--no-compress",
@@ -105,8 +121,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     from sardonyx.cli.sights import asked
 
-    if args.model or args.output or args.shape or args.value or args.image or asked(args):
-        alone = "MODEL, --output, --shape, --value, --image, --detect, --classify and --segment"
+    if args.model or args.output or args.shape or args.value or args.image or args.train or asked(args):
+        alone = "MODEL, --output, --shape, --value, --image, --train, --detect, --classify and --segment"
         raise InvalidArgument(f"--site compiles all models in a folder: leave out {alone}")
     from sardonyx.cli import site
 
@@ -142,6 +158,8 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     from sardonyx.plans.plan_cache import Source
 
     targets = targets_of(args.target)
+    if args.train is None and (option := next((each for each in TRAINING if getattr(args, each) is not None), None)):
+        raise InvalidArgument(f"--{option} is for --train all, --train head or --train NAME: say which")
     if args.output.exists() and os.path.samefile(args.model, args.output):
         raise InvalidArgument(f"--output {args.output} is the model itself; give another file")
     refuse_unwritable("--output", args.output)
@@ -155,10 +173,13 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
         source = Source(model)
     buckets = buckets_of(inputs_of(source.read()), args.shape or (), args.value or ())
     sizes = sizes_of(args.size or ())
-    caches = caches_of(source.read()) if args.caches else {}
-    parts = bundle_of(
-        source, targets, buckets, sizes=sizes, compress=args.compress, weights=args.weights, caches=caches
-    )
+    if args.train is None:
+        caches = caches_of(source.read()) if args.caches else {}
+        parts = bundle_of(
+            source, targets, buckets, sizes=sizes, compress=args.compress, weights=args.weights, caches=caches
+        )
+    else:
+        parts = trained(args, source, targets, sizes)
     with writing("--output", args.output), replacing(args.output, 0o644) as file:
         file.writelines(parts)
     told = facts(Bundle(args.output.read_bytes()))
@@ -169,6 +190,33 @@ def collect(args: argparse.Namespace) -> dict[str, Any]:
     if labels:
         told["labels"] = labels
     return {"model": args.model, "output": str(args.output), "stored": args.weights, **told}
+
+
+def trained(
+    args: argparse.Namespace, source: Source, targets: Sequence[str], sizes: Mapping[str, str]
+) -> Iterator[bytes | memoryview]:
+    """The parts of a bundle that a page trains."""
+    from sardonyx.errors import InvalidArgument
+    from sardonyx.training.bundling import training_bundle
+
+    others = {
+        "--shape": args.shape,
+        "--value": args.value,
+        "--weights": args.weights != "float32",
+        "--caches": args.caches,
+    }
+    if given := [name for name, value in others.items() if value]:
+        raise InvalidArgument(f"--train keeps parameters as they are, for open sizes: leave out {given[0]}")
+    return training_bundle(
+        source,
+        targets,
+        args.train,
+        args.loss or "cross-entropy",
+        args.optimizer or "adamw",
+        classes=args.classes,
+        sizes=sizes,
+        compress=args.compress,
+    )
 
 
 def caches_of(model: Model) -> dict[str, str]:
@@ -270,14 +318,18 @@ def facts(bundle: Bundle) -> dict[str, Any]:
     manifest = bundle.manifest
     sizes = {title: section.nbytes for title, section in bundle.sections.items()}
     weights = sum(sizes[title] for title in manifest["weights"])
+    training = manifest.get("training")
+    file = training["file"]["sections"] if training else []
     plans = [plan for told in manifest["targets"].values() for plan in told["plans"]]
     return {
         "bytes": {
             "plans": bundle.head,
             "plan": sum(len(deflate(json.dumps(plan).encode(), 1)) for plan in plans) // len(plans),
-            "code": {title: size for title, size in sizes.items() if title not in manifest["weights"]},
+            "code": {title: size for title, size in sizes.items() if title not in {*manifest["weights"], *file}},
             "weights": weights,
+            **({"file": sum(sizes[title] for title in file)} if training else {}),
         },
+        **({} if training is None else {"training": _trained(manifest, training)}),
         "targets": {
             target: {
                 "codes": len(told["codes"]),
@@ -290,6 +342,20 @@ def facts(bundle: Bundle) -> dict[str, Any]:
     }
 
 
+def _trained(manifest: Mapping[str, Any], training: Mapping[str, Any]) -> dict[str, Any]:
+    """What is trained: names, elements, loss, optimizer, and what a step is fed."""
+    shapes = [manifest["weights"][training["parameters"][name]][1] for name in training["trainable"]]
+    inputs = [name for name, _ in manifest["model"][0]]
+    labels = [name for name, _ in training["parts"]["evaluation"]["model"][0] if name not in training["features"]]
+    return {
+        "parameters": training["trainable"],
+        "elements": sum(prod(shape) for shape in shapes),
+        "loss": training["loss"],
+        "optimizer": training["optimizer"],
+        "feeds": list(dict.fromkeys([*inputs, *labels])),
+    }
+
+
 def render(screen: Screen, data: dict[str, Any]) -> None:
     sizes = data["bytes"]
     screen.heading(f"{Path(data['model']).name}, compiled")
@@ -297,7 +363,10 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     rows = [[f"Plans, {counts}", nbytes(sizes["plans"])]]
     rows += [[f"Code, {title}", nbytes(size)] for title, size in sizes["code"].items()]
     weights = "Weights" if data["stored"] == "float32" else f"Weights, {data['stored']}"
-    screen.table(["", ">Size"], [*rows, [weights, nbytes(sizes["weights"])]])
+    rows += [[weights, nbytes(sizes["weights"])]]
+    if "file" in sizes:
+        rows += [["ONNX file without parameters", nbytes(sizes["file"])]]
+    screen.table(["", ">Size"], rows)
     if "rounded" in data:
         from sardonyx.cli import rounding
 
@@ -306,6 +375,14 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     screen.heading("Takes")
     for line in dict.fromkeys(line for told in data["targets"].values() for line in told["accepts"]):
         screen.line(line)
+    if training := data.get("training"):
+        screen.heading("Trains")
+        names, count = training["parameters"], training["elements"]
+        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+        screen.line(
+            f"{', '.join(names[:SHOWN])}{more}: {count:,} numbers, by {training['loss']} and {training['optimizer']}"
+        )
+        screen.line(f"trainStep({{ {', '.join(training['feeds'])} }})", quiet=True)
     if refused := list(dict.fromkeys(line for told in data["targets"].values() for line in told["refuses"])):
         screen.heading("Does not take")
         for line in refused[:REFUSALS]:

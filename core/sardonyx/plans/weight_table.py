@@ -55,6 +55,11 @@ class WeightTable:
             self._names[id(array)] = name
         return name
 
+    def reserve(self) -> str:
+        """A new name that no array of this table has or gets: for a constant whose elements will change."""
+        self._count += 1
+        return f"w{self._count - 1}"
+
     def _find(self, array: np.ndarray) -> str:
         if self._by_elements is None:
             self._by_elements = {self._identify(each): name for name, each in self.arrays.items()}

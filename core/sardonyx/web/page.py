@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,16 +20,25 @@ def compile(model: Any, targets: Any, shapes: Any, sizes: Any, files: Any = ()) 
     `targets` is a list, `shapes` an object of sizes or Tensors by input name, or a list of such, `sizes` an object of
     sizes by their names, `files` a list of the paths and bytes of external data: JavaScript's.
     """
+
+    def made(source: Source) -> Iterator[bytes | memoryview]:
+        requested = shapes.to_py()
+        buckets = [_bucket(each) for each in (requested if isinstance(requested, list) else [requested])]
+        return bundle_of(source, targets.to_py(), buckets or [{}], sizes=sizes.to_py())
+
+    return delivered(model, files, made)
+
+
+def delivered(model: Any, files: Any, make: Callable[[Source], Iterator[bytes | memoryview]]) -> Any:
+    """The bundle that is made of a model, as `compile` gives it."""
     from js import Uint8Array
 
     data = model.to_bytes()
     if hasattr(model, "transfer"):
         model.transfer(0)  # before garbage collection would find it
     try:
-        requested = shapes.to_py()
-        buckets = [_bucket(each) for each in (requested if isinstance(requested, list) else [requested])]
         changes = ModelChanges(files={path: content.to_bytes() for path, content in files})
-        parts = list(bundle_of(Source(data, changes), targets.to_py(), buckets or [{}], sizes=sizes.to_py()))
+        parts = list(make(Source(data, changes)))
     except Exception as error:
         return _text(error)
     bundle = Uint8Array.new(sum(map(len, parts)))

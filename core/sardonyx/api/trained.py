@@ -1,0 +1,44 @@
+"""What a bundle holds besides the model, if a page is to train it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sardonyx.common.record import field, record
+from sardonyx.model.ir import Model
+from sardonyx.plans.weight_table import WeightTable
+
+
+@record
+class Part:
+    """A model that shares parameters and moments with others: its last inputs, by their names.
+
+    `updates` are outputs that become such an input of the next run.
+    """
+
+    model: Model
+    updates: Mapping[str, str] = field(default_factory=dict)
+
+
+@record
+class Training:
+    """The models by which one is trained.
+
+    `model` is the one that is trained, `parameters` are its last inputs, with their first elements. `zeros` are inputs
+    of `parts` that begin as zeros of these shapes and float32: gradients, moments. `told` are entries of the manifest,
+    `file` sections that nobody reads who runs the model.
+    """
+
+    model: Model | None = None
+    parameters: Mapping[str, np.ndarray] = field(default_factory=dict)
+    zeros: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    parts: Mapping[str, Part] = field(default_factory=dict)
+    told: Mapping[str, Any] = field(default_factory=dict)
+    file: Mapping[str, bytes] = field(default_factory=dict)
+
+    def titles(self, names: WeightTable) -> dict[str, str]:
+        """What constants are called that parameters and zeros are; nothing in a file is one with a `~`."""
+        return {name: names.reserve() for name in self.parameters} | {name: f"~{name}" for name in self.zeros}
