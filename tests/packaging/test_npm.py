@@ -67,6 +67,7 @@ import defaults from "onnxruntime-web/wasm";
 import { load, type LoadOptions, type Progress } from "onnxruntime-web/runtime";
 import { compile } from "onnxruntime-web/compile";
 import { mark, watch } from "onnxruntime-web/vision";
+import { TrainingSession } from "onnxruntime-web/training";
 import sardonyx from "onnxruntime-web/vite";
 
 ort.env.wasm.numThreads = 1;
@@ -98,6 +99,15 @@ export async function own(more: LoadOptions): Promise<Float32Array> {
   const { y } = await session.run({ x: { type: "float32", data: new Float32Array(4), dims: [4] } });
   session.release();
   return y!.data as Float32Array;
+}
+export async function taught(feeds: Record<string, ort.Tensor>): Promise<Uint8Array> {
+  const session = await TrainingSession.create("net.sdx", { target: "webgpu" });
+  session.learningRate = 0.01;
+  const { loss } = await session.runTrainStep(feeds, ["loss"]);
+  await session.runOptimizerStep();
+  await session.lazyResetGrad();
+  console.log(loss!.data[0], session.trainingInputNames.length, (await session.getContiguousParameters(true)).dims);
+  return session.export("onnx", { classes: "cat,dog" });
 }
 export const made = compile("net.onnx", { sizes: { batch: 1, sequence: "?16" }, target: ["webgpu", "wasm"] });
 export const plugin = sardonyx((file) => ({ target: "webgpu", sizes: { batch: file.length } }));

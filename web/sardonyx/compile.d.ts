@@ -11,6 +11,13 @@ export type Shapes = Record<string, (number | string)[] | TensorLike>;
 export interface CompileOptions extends Pick<LoadOptions, "target" | "threads" | "worker" | "signal" | "progress"> {
   sizes?: Sizes;
   shapes?: Shapes | Shapes[];
+  /** Has `bundleOf` give what `TrainingSession.create` takes. */
+  training?: {
+    train?: string;
+    loss?: "cross-entropy" | "mse" | "bce" | "l1";
+    optimizer?: "adamw" | "sgd";
+    classes?: number;
+  };
   externalData?: readonly ExternalData[];
   /** Where another Pyodide of the same Python lies. */
   pyodide?: string | URL;

@@ -24,7 +24,8 @@ const HERE = import.meta.url; // as in store.js
  * not given stays open. A size is a number, "?16" for an open one that is typically 16, or in `sizes` "P + S".
  * `progress({ stage, loaded, total })` hears of "pyodide", "model" and "weights" in bytes, and of "compile", which is 0 or
  * 1 of 1; a total that is not known is 0. `externalData` lists the files that have the model's data, `{ path, data }`, where
- * `data` is an address, a Blob or bytes, or paths that are addresses, too. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker`
+ * `data` is an address, a Blob or bytes, or paths that are addresses, too. `training` has the bundle be one for
+ * `TrainingSession.create`, `{ train: "head", loss: "cross-entropy", optimizer: "adamw", classes: 3 }`; `shapes` are left out. `pyodide` is where another Pyodide of the same Python lies, `threads`, `worker`
  * and `signal` are as for `load`.
  */
 export async function compile(source, options = {}) {
@@ -34,14 +35,15 @@ export async function compile(source, options = {}) {
 }
 
 /** The bundle that `compile` would run, as something that `load` takes. */
-export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, externalData, pyodide, signal, progress } = {}) {
+export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {}, training, externalData, pyodide, signal, progress } = {}) {
   const tell = (stage, loaded, total) => progress?.({ stage, loaded, total });
   const engine = await engineOf();
   const [targets, adapter] = await usable([target].flat());
   const store = await Store.open(engine.digest);
   const files = await Promise.all((externalData ?? []).map((each) => fileOf(each, signal)));
   const marks = store.isThere ? await Promise.all(files.map(async ([path, data]) => [path, await digestOf(data)])) : [];
-  const key = [targets, { shapes, sizes }, adapter, ...marks];
+  const told = { shapes, sizes, ...(training && { training }) };
+  const key = [targets, told, adapter, ...marks];
   const isRemote = typeof source === "string" || source instanceof URL;
   const origin = isRemote ? await Origin.find(store, source, key) : null;
   const compiler = new Compiler(pyodide ? toldOf(pyodide, engine) : engine, tell, signal);
@@ -52,7 +54,7 @@ export async function bundleOf(source, { target = "wasm", shapes = {}, sizes = {
     const digest = store.isThere ? await digestOf(model) : "";
     let bundle = digest && (await store.get(digest, ...key));
     if (!bundle) {
-      bundle = await compiler.compile(model, targets, shapes, sizes, files);
+      bundle = await compiler.compile(model, targets, told, files);
       await store.put(bundle, digest, ...key);
     }
     if (origin) await store.put(JSON.stringify({ ...origin.state, digest }), origin.address, ...key);

@@ -6,9 +6,12 @@ let engine;
 onmessage = async ({ data }) => {
   try {
     if (!data.model) return void (await (engine = start(data)));
-    const { compile } = await engine;
+    const python = await engine;
     postMessage({ stage: "compile", loaded: 0, total: 1 });
-    const found = compile(data.model, data.targets, data.shapes, data.sizes, data.files);
+    const { model, targets, shapes, sizes, files, training } = data;
+    const found = training
+      ? python.pyimport("sardonyx.web.page_training").compile(model, targets, sizes, files, training)
+      : python.pyimport("sardonyx.web.page").compile(model, targets, shapes, sizes, files);
     if (typeof found === "string") return void postMessage({ error: found });
     postMessage({ stage: "compile", loaded: 1, total: 1 });
     postMessage({ bundle: found.buffer }, [found.buffer]);
@@ -33,7 +36,8 @@ async function start({ pyodide, core, stdlib, packages, rest, total }) {
   const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: stdlib }) }), failure]);
   await python.loadPackage(packages, { messageCallback() {} });
   if (rest.length) python.pyimport("sardonyx.web.rest").install(rest);
-  return python.pyimport("sardonyx.web.page");
+  python.pyimport("sardonyx.web.page");
+  return python;
 }
 
 /** What comes from the network: it tells how many bytes did, and asks for some before they are wanted. */

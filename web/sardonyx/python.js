@@ -17,9 +17,9 @@ export class Compiler {
   }
 
   /** The bundle's bytes; the model's go to the worker. */
-  compile(model, targets, shapes, sizes, files) {
+  compile(model, targets, told, files) {
     if (!this.python) this.start();
-    return this.python.ask({ model, targets, shapes, sizes, files }, this);
+    return this.python.ask({ model, targets, ...told, files }, this);
   }
 
   close() {

@@ -43,8 +43,8 @@ async function prepared(device, bundle, target) {
   return new Session(bundle, target, graph, device, model, strings);
 }
 
-/** A model, ready to run. */
-class Session {
+/** A model to run. */
+export class Session {
   constructor(bundle, target, graph, device, [inputs, outputs], strings) {
     this.target = target;
     this.bundle = bundle;
