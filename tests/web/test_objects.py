@@ -38,7 +38,7 @@ PERIODS, SECONDS = 4, 3
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("objects")
     web_folder.write(folder, compiler=False)
-    demo.prepare_models(folder / "models")
+    demo.write_models(folder / "models")
     with serving(folder) as served:
         yield served
 

@@ -31,6 +31,7 @@ from sardonyx.errors import SardonyxError
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.vision.detection import Detection, with_detection
 from sardonyx.plans.plan_cache import Source
+from sardonyx.training.bundling import training_bundle
 from sardonyx.web import folder as web_folder
 from sardonyx.web.distribution import LOCK, VERSION
 
@@ -45,6 +46,7 @@ if not __package__:  # started as a script
 
 from web.demo import documents  # noqa: E402
 from web.demo.demos import DEMOS  # noqa: E402
+from web.demo.pictures import CLASSES, network  # noqa: E402
 
 FOLDER = HERE.parents[1] / "build" / "demo"
 SHAPES = HERE.parents[1] / "examples" / "detector" / "shapes.onnx"
@@ -94,7 +96,7 @@ def prepare(folder: Path, pyodide: Path | None = None) -> None:
     `pyodide` is a distribution to take; else the one that is there from the last time, else one is downloaded.
     Raises SardonyxError or ValueError where there is none: then the page runs bundles, and cannot compile models.
     """
-    prepare_models(folder / "models")
+    write_models(folder / "models")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # one that has no micropip is good enough for this page
@@ -104,16 +106,19 @@ def prepare(folder: Path, pyodide: Path | None = None) -> None:
         raise
 
 
-def prepare_models(folder: Path) -> None:
-    """Put the digits model, and bundles of it and of the detector of shapes, into `folder`."""
-    folder.mkdir(parents=True, exist_ok=True)
+def write_models(models: Path) -> None:
+    """Put the digits model, and the bundles of the pages of digits, of shapes and of teaching, into a folder."""
     model = (assets() / MODEL).read_bytes()
-    _write(folder / MODEL, [model])
+    models.mkdir(parents=True, exist_ok=True)
+    _write(models / MODEL, [model])
     shapes = write(with_detection(Source(SHAPES).read(), Detection(threshold=SURE, across=True)))
     for target in TARGETS:
         parts = bundle_of(Source(model), [target], [{"image": [1, 1, 28, 28]}], compress=True)
-        _write(folder / f"digits.{target}.sdx", parts)
-        _write(folder / f"shapes.{target}.sdx", bundle_of(Source(shapes), [target], compress=True))
+        _write(models / f"digits.{target}.sdx", parts)
+        _write(models / f"shapes.{target}.sdx", bundle_of(Source(shapes), [target], compress=True))
+    for name, source, classes in (("drawings", model, CLASSES), ("pictures", network(), None)):
+        parts = training_bundle(Source(source), ["wasm"], "head", classes=classes, compress=True)
+        _write(models / f"{name}.sdx", parts)
 
 
 def _write(path: Path, parts: Iterable[bytes | memoryview]) -> None:
