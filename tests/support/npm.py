@@ -19,6 +19,8 @@ PACKAGES = {
     "@huggingface/tokenizers": ("0.2.0", "2800014c83b8186b2e4210c20672f1fb65a12cef85d7e95e0f2003e022611b4a"),
     "@huggingface/jinja": ("0.5.11", "c92401a23cdef23be5a2773eafc22db6723e113380aa02fedd0ca40ceb123f29"),
     "@mlc-ai/web-xgrammar": ("0.1.27", "ce4bab44c89d06c57600cefdfaf6c5c5f3a85ae55b13209a7d889aad47af8193"),
+    "@tensorflow/tfjs": ("4.22.0", "56505c191e24116787477b3bb5bb1cc0cf1c2bdce8112b9c402a8a2d31cf2f00"),
+    "@tensorflow/tfjs-backend-webgpu": ("4.22.0", "e60089ded350de2a7ec0b367bd44c62a516da312d69a84a3f2e1aa3bb31c97e6"),
     "axe-core": ("4.11.0", "39bed7d72308f6d620789c169d699bfd7e8da80f65b545821a6b2215c3e83107"),
     "@wllama/wllama": ("3.8.1", "bbe65fcc6d128d7853aed6d1699db7541e51a0363dc0135b8b68153acbf74670"),
     "@ricky0123/vad-web": ("0.0.31", "d1a211cf1a2ed26297da52cc08de79e75d79838a274bfc6de546feb1f828c940"),
