@@ -124,7 +124,7 @@ def test_training(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = capsys.readouterr().out
     assert all(len(line) <= 80 for line in said.splitlines() if str(tmp_path) not in line)
     for words in (
-        "ONNX file without parameters",
+        "Rest of the ONNX file",
         "387 numbers, by cross-entropy and sgd",
         "trainStep({ image, labels })",
     ):

@@ -23,7 +23,7 @@ from tests.support.browser import Chromium
 pytestmark = pytest.mark.slow
 Arrays = dict[str, np.ndarray]
 TARGETS = ["wasm", "webgpu"]
-SIZES = {"w1": (6, 16), "b1": (16,), "w2": (16, 3), "b2": (3,)}
+SIZES = {"w1": (6, 48), "b1": (48,), "w2": (48, 3), "b2": (3,)}
 BATCHES = [5, 1, 8]
 
 
@@ -231,7 +231,8 @@ def test_a_head_for_other_classes(rng: np.random.Generator) -> None:
     bundle = made(mlp(p), ["wasm"], "head", classes=5)
     manifest = Bundle(bundle).manifest
     shapes = [manifest["weights"][title][1] for title in manifest["training"]["parameters"].values()]
-    assert shapes == [[16, 5], [5]]
+    assert shapes == [[48, 5], [5]]
+    assert manifest["training"]["file"]["initializers"].keys() == {"w1", "w2", "b2"}  # what is large is stored once
     (y,) = sardonyx.InferenceSession(bundle).run(None, {"x": np.ones((2, 6), "f4")})
     assert y.shape == (2, 5)
     np.testing.assert_allclose(y.sum(1), 1, 1e-6)

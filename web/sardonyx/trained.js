@@ -67,24 +67,25 @@ async function deflated(bytes) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-/** The .onnx file: what the bundle has of it, with the parameters as initializers. */
+/** The .onnx file: what the bundle has of it, with parameters and other constants as initializers. */
 async function model(bytes, { name, manifest }, tensors, metadata) {
   const { sections, initializers } = manifest.training.file;
+  const wanted = new Set([...sections, ...Object.values(initializers).map(([title]) => title)]);
   const found = new Map();
   for await (const { title, nbytes, into } of await Bundle.open(bytes, { name })) {
-    if (!sections.includes(title)) continue;
+    if (!wanted.has(title)) continue;
     const data = new Uint8Array(nbytes);
     await into((piece, at) => data.set(piece, at));
     found.set(title, data);
   }
   const [rest, graph] = sections.map((title) => found.get(title));
-  const added = Object.entries(tensors).flatMap(([name, { dims, data }]) =>
+  const added = Object.entries(initializers).flatMap(([name, [title, type, dims]]) =>
     field(INITIALIZER, [
       ...dims.flatMap((size) => [varint(DIMS << 3), varint(size)]),
       varint(DATA_TYPE << 3),
-      varint(initializers[name][0]),
+      varint(type),
       ...text(NAME, name),
-      ...field(RAW_DATA, [bytesOf(data)]),
+      ...field(RAW_DATA, [tensors[name] ? bytesOf(tensors[name].data) : found.get(title)]),
     ]),
   );
   const told = Object.entries(metadata).flatMap(([key, value]) => field(METADATA, [...text(1, key), ...text(2, value)]));

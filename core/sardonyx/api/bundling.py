@@ -9,6 +9,7 @@ import numpy as np
 
 from sardonyx.api.caches import growing
 from sardonyx.api.feeds import node_arg
+from sardonyx.api.model_file import model_file
 from sardonyx.api.open_inputs import OpenInputs, Typical, open_inputs
 from sardonyx.api.options import SessionOptions
 from sardonyx.api.trained import Training
@@ -108,27 +109,28 @@ class _Maker:
             first.update({name: data for name, data in sections.items() if name == head})
             last.update({name: data for name, data in sections.items() if name != head})
         arrays = {name: np.ascontiguousarray(array) for name, array in self._weights.items()}
+        training, file = self._trained()
         manifest = {
             "release": __version__,
             "model": self._facts[MODEL].data(),
             "strings": list(self._names.strings.texts),
             "weights": {name: [dtypes.of(array.dtype).name, list(array.shape)] for name, array in arrays.items()},
             "targets": told,
-            **self._trained(),
+            **training,
         }
         contents = [Content(name, array.reshape(-1).view(np.uint8).data) for name, array in arrays.items()]
-        last |= self._training.file
+        last |= file
         written = [*map(Content, first, first.values()), *contents, *map(Content, last, last.values())]
         if compress:
             widths = {name: array.itemsize for name, array in arrays.items()}
             written = [each.deflated(widths.get(each.title, 1)) for each in written]
         return format.write(manifest, written, compress)
 
-    def _trained(self) -> dict[str, Any]:
-        """The entry of the manifest for who trains the model, if anybody."""
+    def _trained(self) -> tuple[dict[str, Any], dict[str, bytes]]:
+        """The entry of the manifest for who trains the model, if anybody, and sections that nobody else reads."""
         training = self._training
-        if not training.parts:
-            return {}
+        if training.file is None:
+            return {}, {}
         parts = {
             name: {
                 "model": self._facts[name].data(),
@@ -138,7 +140,14 @@ class _Maker:
         }
         state = {self._state[name]: ["float32", list(shape)] for name, shape in training.zeros.items()}
         parameters = {name: self._state[name] for name in training.parameters}
-        return {"training": {**training.told, "parameters": parameters, "state": state, "parts": parts}}
+        sections, file = model_file(training.file, parameters, self._stored)
+        told = {**training.told, "parameters": parameters, "state": state, "parts": parts, "file": file}
+        return {"training": told}, sections
+
+    def _stored(self, array: np.ndarray) -> str | None:
+        """The name of the constant of the bundle with these elements, if there is one."""
+        name = self._names.find(array)
+        return name if name in self._weights else None
 
     def _target(
         self, target: str, bundler: Bundler, given: Mapping[str, Sequence[OpenInputs]]

@@ -29,7 +29,7 @@ class Training:
 
     `model` is the one that is trained, `parameters` are its last inputs, with their first elements. `zeros` are inputs
     of `parts` that begin as zeros of these shapes and float32: gradients, moments. `told` are entries of the manifest,
-    `file` sections that nobody reads who runs the model.
+    `file` is the model as it came, of which a page writes a file.
     """
 
     model: Model | None = None
@@ -37,7 +37,7 @@ class Training:
     zeros: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     parts: Mapping[str, Part] = field(default_factory=dict)
     told: Mapping[str, Any] = field(default_factory=dict)
-    file: Mapping[str, bytes] = field(default_factory=dict)
+    file: Model | None = None
 
     def titles(self, names: WeightTable) -> dict[str, str]:
         """What constants are called that parameters and zeros are; nothing in a file is one with a `~`."""

@@ -365,7 +365,7 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
     weights = "Weights" if data["stored"] == "float32" else f"Weights, {data['stored']}"
     rows += [[weights, nbytes(sizes["weights"])]]
     if "file" in sizes:
-        rows += [["ONNX file without parameters", nbytes(sizes["file"])]]
+        rows += [["Rest of the ONNX file", nbytes(sizes["file"])]]
     screen.table(["", ">Size"], rows)
     if "rounded" in data:
         from sardonyx.cli import rounding

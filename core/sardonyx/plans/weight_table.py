@@ -51,22 +51,29 @@ class WeightTable:
         """The name of a constant, a new one if it is new."""
         name = self._names.get(id(array))
         if name is None:
-            name = self._find(array)
+            name = self._found(array)
             self._names[id(array)] = name
         return name
+
+    def find(self, array: np.ndarray) -> str | None:
+        """The name of a constant with these elements, if there is one."""
+        return self._names_by_elements().get(self._identify(array))
 
     def reserve(self) -> str:
         """A new name that no array of this table has or gets: for a constant whose elements will change."""
         self._count += 1
         return f"w{self._count - 1}"
 
-    def _find(self, array: np.ndarray) -> str:
-        if self._by_elements is None:
-            self._by_elements = {self._identify(each): name for name, each in self.arrays.items()}
-        name = self._by_elements.setdefault(self._identify(array), f"w{self._count}")
+    def _found(self, array: np.ndarray) -> str:
+        name = self._names_by_elements().setdefault(self._identify(array), f"w{self._count}")
         if name in self.arrays:
             self._same.append(array)
         else:
             self.arrays[name] = array
             self._count += 1
         return name
+
+    def _names_by_elements(self) -> dict[Hashable, str]:
+        if self._by_elements is None:
+            self._by_elements = {self._identify(each): name for name, each in self.arrays.items()}
+        return self._by_elements

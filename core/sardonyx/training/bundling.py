@@ -10,7 +10,6 @@ optimizer     parameters and moments from sums of gradients
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from sardonyx.common import dtypes
 from sardonyx.common.record import replace
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Graph, Model, Node, Tensor, TensorType, Value
-from sardonyx.model.serde.writer import write
 from sardonyx.passes.copy import copy_model
 from sardonyx.plans.plan_cache import Source
 from sardonyx.quantization.inferred import inferred_types
@@ -103,15 +101,13 @@ def _training(model: Model, train: str, loss: str, optimizer: str) -> Training:
     parts["optimizer"] = Part(optimizing, _next(optimizing))
     if encoder is not None:
         parts["encoder"] = Part(encoder)
-    file, listed = _file(model, list(parameters))
     told = {
         "loss": loss,
         "optimizer": optimizer,
         "trainable": [tensor.name for tensor in models.trainable],
         "features": features,
-        "file": listed,
     }
-    return Training(_fed(model, list(parameters)), parameters, {**sums, **moments}, parts, told, file)
+    return Training(_fed(model, list(parameters)), parameters, {**sums, **moments}, parts, told, model)
 
 
 class _Network(onnxblock.TrainingBlock):
@@ -259,48 +255,6 @@ def _fed(model: Model, parameters: Sequence[str]) -> Model:
     inputs = [value for value in graph.inputs if value.name not in held]
     graph.inputs = [*inputs, *(held[name] for name in parameters)]
     return result
-
-
-def _file(model: Model, parameters: Sequence[str]) -> tuple[dict[str, bytes], dict[str, Any]]:
-    """What a page writes an .onnx file with: the file without parameters, in two sections, and what these are."""
-    values = {value.name: value for value in model.graph.initializers}
-    held = {name: tensor for name in parameters if (tensor := values[name].constant) is not None}
-    bare = copy_model(model)
-    graph = bare.graph
-    graph.inputs = [value for value in graph.inputs if value.name not in held]
-    graph.initializers = [value for value in graph.initializers if value.name not in held]
-    bare.ir_version = max(bare.ir_version, 4)  # the first in which initializers need not be inputs
-    data = write(bare)
-    start, begin, end = _graph_of(data)
-    kinds = {name: [held[name].dtype.number, list(held[name].shape)] for name in parameters}
-    sections = {"onnx.model": data[:start] + data[end:], "onnx.graph": data[begin:end]}
-    return sections, {"sections": list(sections), "initializers": kinds}
-
-
-GRAPH = 7
-"""The number of the field `graph` of ModelProto."""
-
-
-def _graph_of(data: bytes) -> tuple[int, int, int]:
-    """Where the field of the graph begins in a ModelProto, where what it holds does, and where that ends."""
-    at = 0
-    while True:
-        start = at
-        tag, at = _number(data, at)
-        size, after = _number(data, at)
-        at = after if tag & 7 == 0 else after + size
-        if tag >> 3 == GRAPH:
-            return start, after, at
-
-
-def _number(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
 
 
 def renew_head(model: Model, classes: int) -> None:
