@@ -19,6 +19,7 @@ from sardonyx.demo.digits import digit_from_gray
 from sardonyx.web import folder as web_folder
 from tests.support import require
 from tests.support.browser import Chromium, open_chromium
+from tests.support.npm import package
 from tests.web.serving import serving
 from tests.web.test_demo import draw, drop, evaluate
 from web.demo import app
@@ -197,6 +198,26 @@ def test_what_a_camera_sees_is_learnt(chromium: Chromium, address: str) -> None:
         expect(page.locator("#problem")).to_have_text("The camera was refused; allow it in the browser’s settings.")
         page.get_by_text("Draw", exact=True).click()
         expect(page.locator("#problem")).to_be_hidden()
+
+
+@pytest.mark.nightly
+def test_everybody_can_use_it(chromium: Chromium, address: str) -> None:
+    """axe-core finds nothing, before it has learnt and after, by day and by night."""
+    axe = (package("axe-core") / "axe.min.js").read_text("utf-8")
+    told = "(await axe.run()).violations.map(({ id, nodes }) => [id, nodes[0].html])"
+    script = f"(async () => {{ {axe}; return {told}; }})()"
+    for scheme in ("light", "dark"):
+        with visit(chromium, address, color_scheme=scheme) as page:
+            assert evaluate(page, script) == []
+            page.get_by_role("button", name="Draw some for me").click()
+            teach(page)
+            draw(page, ring(0.5, 0.5, 0.2))
+            page.wait_for_timeout(500)
+            assert evaluate(page, script) == []
+            for name in ("Camera", "Pictures"):
+                page.get_by_text(name, exact=True).click()
+                page.wait_for_timeout(300)
+                assert evaluate(page, script) == [], name
 
 
 @pytest.mark.nightly

@@ -21,7 +21,7 @@ class Kind {
     this.examples = [];
     this.name = element("input", { type: "text", value: `Kind ${number + 1}`, ariaLabel: `Name of kind ${number + 1}`, maxLength: 24, spellcheck: false });
     this.add = element("button", { type: "button" }, "It is this");
-    this.choose = element("input.hidden", { type: "file", accept: "image/*", multiple: true, id: `files-${number}` });
+    this.choose = element("input.hidden", { type: "file", accept: "image/*", multiple: true, id: `files-${number}`, hidden: true });
     this.label = element("label.button", { htmlFor: this.choose.id, hidden: true }, "Add pictures");
     this.shots = element("div.shots", { role: "group" });
     this.fill = element("span.fill");
@@ -103,9 +103,9 @@ class Teacher {
     this.source?.close();
     this.source = this.sources[name];
     for (const each of Object.keys(this.sources)) find(`#${each}`).hidden = each !== name;
-    for (const { add, label } of this.kinds) {
+    for (const { add, label, choose } of this.kinds) {
       add.hidden = name === "files";
-      label.hidden = name !== "files";
+      label.hidden = choose.hidden = name !== "files";
       add.textContent = name === "camera" ? "Hold to show" : "It is this";
     }
     find("#own").hidden = name === "draw";
