@@ -101,7 +101,7 @@ const TASKS = {
         await session.optimizerStep();
         await session.lazyResetGrad();
       }
-      const scores = (await session.evalStep(test)).scores.data;
+      const scores = Object.values(await session.evalStep(test))[1].data;
       const right = [...test.labels.data].filter((label, k) => {
         const row = scores.subarray(10 * k, 10 * k + 10);
         return row.indexOf(Math.max(...row)) === Number(label);
