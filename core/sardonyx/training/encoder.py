@@ -103,7 +103,7 @@ def _pooled(draft: Draft, name: str, shape: Sequence[DimLike]) -> tuple[str, Dim
     if MASK in [value.name for value in draft.graph.inputs]:
         return _masked(draft, name), shape[2]
     if draft.opset() >= AXES_AS_INPUT:
-        names = [name, draft.constant(np.array([1]), "axes")]
+        names = [name, draft.constant(np.array([1], np.int64), "axes")]
         return draft.add("ReduceMean", names, "embedding", {"keepdims": 0}), shape[2]
     return draft.add("ReduceMean", [name], "embedding", {"axes": [1], "keepdims": 0}), shape[2]
 
@@ -111,7 +111,7 @@ def _pooled(draft: Draft, name: str, shape: Sequence[DimLike]) -> tuple[str, Dim
 def _masked(draft: Draft, name: str) -> str:
     """The mean of the tokens [N, T, D] that are there; the mask's product with itself counts them."""
     mask = draft.add("Cast", [MASK], "mask", {"to": dtypes.float32.number})
-    row = draft.add("Reshape", [mask, draft.constant(np.array([0, 1, -1]), "row")])
-    column = draft.add("Reshape", [mask, draft.constant(np.array([0, -1, 1]), "column")])
+    row = draft.add("Reshape", [mask, draft.constant(np.array([0, 1, -1], np.int64), "row")])
+    column = draft.add("Reshape", [mask, draft.constant(np.array([0, -1, 1], np.int64), "column")])
     total, count = draft.add("MatMul", [row, name], "total"), draft.add("MatMul", [row, column], "count")
     return draft.add("Flatten", [draft.add("Div", [total, count])], "embedding")

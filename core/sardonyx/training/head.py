@@ -67,7 +67,7 @@ def train_head(
     known = embeddings[~held_out]
     mean, deviation = known.mean(0), known.std(0)
     deviation = np.maximum(deviation, FAINT * deviation.mean() + TINY)  # what hardly varies is noise
-    inputs, targets = ((known - mean) / deviation).astype(np.float32), numbers[~held_out]
+    inputs, targets = ((known - mean) / deviation).astype(np.float32), numbers[~held_out].astype(np.int64)
     judged = held_out if held_out.any() else ~held_out
     tested = (embeddings[judged] - mean) / deviation
     module, optimizer = _begin(embeddings.shape[1], classes, plan, providers)

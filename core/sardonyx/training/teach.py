@@ -125,7 +125,7 @@ def teach(
     if not np.isfinite(embeddings).all():
         number = int(np.argmin(np.isfinite(embeddings).all(1)))
         raise InvalidArgument(f"the embedding of example {number} is not finite")
-    numbers = np.array([classes.index(label) for label in labels])
+    numbers = np.array([classes.index(label) for label in labels], np.int64)
     kept = _held_out(numbers, held_out, seed)
     plan = Plan(steps, patience, learning_rate, weight_decay, seed)
     head = train_head(embeddings, numbers, kept, len(classes), plan, providers)
