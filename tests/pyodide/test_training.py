@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from onnx import parser
 
 from tests import training
 from tests.support import run_in_pyodide
 from tests.training.networks import MLP
 
+pytestmark = pytest.mark.slow
 FIGURES = Path(training.__path__[0]) / "fixtures" / "ort_steps.npz"
 
 CODE = """
