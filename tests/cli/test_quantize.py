@@ -204,6 +204,16 @@ def test_a_missed_budget(scores: Path, capsys: pytest.CaptureFixture[str], tmp_p
     assert sorted(path.name for path in tmp_path.glob("*.onnx")) == ["scores.int8.missed.onnx", "scores.onnx"]
 
 
+def test_training_what_is_rounded(scores: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = quantized(capsys, scores, "--qat", "--qat-steps", "30")
+    (correction,) = data["corrections"]
+    assert correction["what"] == "qat"
+    if correction["nodes"]:
+        assert [each["label"] for each in data["variants"]] == ["all quantized", "trained"]
+    else:
+        assert "Training made it no better" in data["warnings"]
+
+
 def test_a_slower_result(scores: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(measurement, "times", lambda *_: (0.001, 0.002))
     assert quantized(capsys, scores)["status"] == "ok"
@@ -230,6 +240,9 @@ def test_ctrl_c(scores: Path, capsys: pytest.CaptureFixture[str], monkeypatch: p
         (["--fp16", "--dynamic"], "--dynamic is for --int8, not for --fp16"),
         (["--int4", "--bias-correction"], "bias_correction is for int8"),
         (["--smooth", "2"], "smooth 2: alpha is 0 to 1"),
+        (["--int4", "--qat"], "--qat trains what --int8 gives, in the format qdq"),
+        (["--qat", "--format", "qoperator"], "--qat trains what --int8 gives, in the format qdq"),
+        (["--qat", "--qat-steps", "0"], "--qat-steps 0: take at least 1"),
         (["--exclude", "secnd"], "has no node 'secnd', but 'second'"),
         (["--operators", "Conv"], "has nothing that int8 can quantize (Add, MatMul, Mul, Relu)"),
         (["--report", "r.pdf"], "--report r.pdf: name a file that ends in .html or .json"),

@@ -13,6 +13,9 @@ model, is refused: the exit code is 1, and the file has another name.
 Agreement is the share of equal decisions: the largest of the scores of classes, at each position. Cosine and
 signal-to-noise (in dB) compare all values. Each is that of the worst output.
 
+--qat trains: roundings pass gradients on, and weights and scales learn to give what the model gives for samples, which
+need no labels. It is tried before nodes stay in float, and taken if it helps.
+
 --report FILE.html writes all of it as a page, --report FILE.json as data; it may be given twice.
 """
 
@@ -31,8 +34,13 @@ from sardonyx.cli.writing import refuse_unwritable
 from sardonyx.common.units import duration, nbytes
 
 if TYPE_CHECKING:
+    from sardonyx.model.ir import Model
     from sardonyx.quantization.tuning import Outcome
+    from sardonyx.quantization.tuning.samples import Samples
+    from sardonyx.quantization.tuning.tuner import Refine
 
+QAT_SAMPLES = 1 << 20
+"""Samples of --qat are all taken."""
 KEPT = 10
 """Nodes that stayed in float and are shown."""
 
@@ -70,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--smooth", type=float, nargs="?", const=0.5, metavar="ALPHA", help="SmoothQuant, with alpha 0.5 if not given"
     )
+    qat = "train weights and scales by these samples, or those of --calibrate, to give what the model gives"
+    parser.add_argument("--qat", nargs="?", const="", metavar="DIR|FILE|MODULE:NAME", help=qat)
+    parser.add_argument("--qat-steps", type=int, default=300, metavar="N", help="steps of --qat (300)")
     add_provider(parser, "where it is measured; without it on CPU, and on what else this machine has")
     parser.add_argument(
         "--report", type=Path, action="append", metavar="FILE", help="write a page, .html, or data, .json"
@@ -141,15 +152,16 @@ def collect(args: argparse.Namespace) -> Outcome:
     providers = chosen(args.provider)
     if providers is None:
         providers = [CPU, *(each.name for each in states() if not each.problem and not each.software)]
-    samples = samples_of(
-        model,
-        args.calibrate,
-        most=args.samples,
-        shapes=args.shape,
-        images=args.image,
-        normalization=asked(args),
-        seed=args.seed,
-    )
+    sampling = {"shapes": args.shape, "images": args.image, "normalization": asked(args), "seed": args.seed}
+    samples = samples_of(model, args.calibrate, most=args.samples, **sampling)
+    refine = None
+    if args.qat is not None:
+        if kind != "int8" or scheme.form != "qdq":
+            raise InvalidArgument("--qat trains what --int8 gives, in the format qdq")
+        if args.qat_steps < 1:
+            raise InvalidArgument(f"--qat-steps {args.qat_steps}: take at least 1")
+        others = samples_of(model, args.qat, most=QAT_SAMPLES, **sampling) if args.qat else None
+        refine = _refinement(others, args.qat_steps, args.seed)
     outcome = tune(
         args.model,
         output,
@@ -160,11 +172,23 @@ def collect(args: argparse.Namespace) -> Outcome:
         providers=list(dict.fromkeys(providers)),
         most_samples=args.samples,
         stages=_hidden if args.json else _shown,
+        refine=refine,
+        refine_steps=args.qat_steps,
     )
     for path in args.report or ():
         report(outcome.facts, path)
     outcome.facts["reports"] = [str(path) for path in args.report or ()]
     return outcome
+
+
+def _refinement(samples: Samples | None, steps: int, seed: int) -> Refine:
+    """Training of what is quantized, by these samples, or by those that it was calibrated with."""
+    from sardonyx.training.aware import Plan, train_quantized
+
+    def refine(quantized: Model, model: Model, calibration: Samples, step: Callable[[], None]) -> Model | None:
+        return train_quantized(quantized, model, samples or calibration, Plan(steps=steps, seed=seed), step=step)
+
+    return refine
 
 
 @contextmanager
@@ -183,7 +207,7 @@ def _shown(text: str, total: int) -> Iterator[Callable[[], None]]:
 
 def render(screen: Screen, data: dict[str, Any]) -> None:
     from sardonyx.cli.devices import short_name
-    from sardonyx.quantization.tuning.facts import METRICS
+    from sardonyx.quantization.tuning.facts import CORRECTIONS, METRICS
 
     options, nodes, score = data["options"], data["nodes"], data["score"] or {}
     screen.heading(f"{Path(data['model']['path']).name}, quantized: {options['kind']}")
@@ -210,8 +234,8 @@ def render(screen: Screen, data: dict[str, Any]) -> None:
             rows.append([f"Memory on {name}", *map(nbytes, peaks), f"{peaks[1] / peaks[0]:.2f}"])
     screen.line("")
     screen.table(["", ">Before", ">After", ">Ratio"], rows)
-    for each in data["corrections"]:
-        title = "Bias correction" if each["what"] == "bias" else f"SmoothQuant, alpha {each['alpha']:g}"
+    for each in filter(lambda each: each["nodes"], data["corrections"]):
+        title = f"SmoothQuant, alpha {each['alpha']:g}" if each["what"] == "smooth" else CORRECTIONS[each["what"]]
         before, after = each["before"]["snr"], each["after"]["snr"]
         screen.line("")
         screen.line(f"{title}, of {count(each['nodes'], 'node')}: {before:.1f} dB before, {after:.1f} dB after.")

@@ -35,9 +35,15 @@ class TrainingModels:
 
 
 def differentiate(
-    draft: Draft, outputs: Sequence[str], trained: Collection[str], frozen: Collection[str]
+    draft: Draft,
+    outputs: Sequence[str],
+    trained: Collection[str],
+    frozen: Collection[str],
+    constant: Sequence[str] = (),
 ) -> TrainingModels:
     """The models of a network with its loss, the first of `outputs`; the draft becomes the one that trains.
+
+    Gradients take the tensors `constant` for such, though they depend on parameters.
 
     Running statistics of BatchNormalization in training mode are frozen parameters, whether named or not.
     InvalidArgument where a name is no initializer, or none is to be trained.
@@ -67,7 +73,7 @@ def differentiate(
     draft.record_types()
     evaluation = _evaluated(draft.model)
     _remember_statistics(draft)
-    _add_gradient(draft, outputs[0], data, parameters, trained)
+    _add_gradient(draft, outputs[0], data, parameters, trained, constant)
     groups = ([tensors[v.name] for v in parameters if (v.name in trained) is wanted] for wanted in (True, False))
     return TrainingModels(draft.model, evaluation, *groups)
 
@@ -79,10 +85,16 @@ def _listed(names: Collection[str]) -> str:
 
 
 def _add_gradient(
-    draft: Draft, loss: str, data: Sequence[Value], parameters: Sequence[Value], trained: Collection[str]
+    draft: Draft,
+    loss: str,
+    data: Sequence[Value],
+    parameters: Sequence[Value],
+    trained: Collection[str],
+    constant: Sequence[str],
 ) -> None:
     learnt = [value for value in parameters if value.name in trained]
-    given = [*data, *(value for value in parameters if value.name not in trained)]
+    frozen = (value for value in parameters if value.name not in trained)
+    given = [*data, *frozen, *map(draft.value, constant)]
     draft.model.opset_imports.setdefault(DOMAIN, 1)
     names = [f"{value.name}{GRADIENT}" for value in learnt]
     if taken := [name for name in names if name in draft.values]:

@@ -27,6 +27,8 @@ FEW = 8
 """Samples below which ranges are a guess."""
 LOSS = 1e-3
 """The share of noise that a node has to add to be named."""
+CORRECTIONS = {"bias": "Bias correction", "smooth": "SmoothQuant", "qat": "Training"}
+"""What corrections are called."""
 WORSE = 0.1
 """Decibels that a correction may cost before it is called worse."""
 CULPRITS = 3
@@ -197,9 +199,9 @@ def _warnings(told: Mapping[str, Any], losses: Sequence[str]) -> Iterator[str]:
     if told["result"] and told["result"]["bytes"] >= told["model"]["bytes"]:
         yield "The result is no smaller than the model"
     for each in told["corrections"]:
-        title = {"bias": "Bias correction", "smooth": "SmoothQuant"}[each["what"]]
+        title = CORRECTIONS[each["what"]]
         if not each["nodes"]:
-            yield f"{title} found nothing to change"
+            yield f"{title} {'made it no better' if each['what'] == 'qat' else 'found nothing to change'}"
         elif (each["after"]["snr"] or 0) < (each["before"]["snr"] or 0) - WORSE:
             yield f"{title} made it worse: {each['before']['snr']:.1f} dB before, {each['after']['snr']:.1f} dB after"
 

@@ -16,7 +16,7 @@ from sardonyx.common.units import duration, nbytes
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.quantization.tuning import chart
 from sardonyx.quantization.tuning.budget import budget
-from sardonyx.quantization.tuning.facts import METRICS, provider_title
+from sardonyx.quantization.tuning.facts import CORRECTIONS, METRICS, provider_title
 
 WORST = 10
 """Layers that a table names."""
@@ -69,6 +69,7 @@ def page(facts: Mapping[str, Any]) -> str:
         layers=chart.layer_chart(facts["layers"]),
         metric=metric,
         figures=METRICS,
+        titles=CORRECTIONS,
         fronts=_fronts(facts, metric, [each.least for each in asked if each.metric == metric]) if metric else [],
         prefix=_prefix([layer["node"] for layer in facts["layers"]]),
     )

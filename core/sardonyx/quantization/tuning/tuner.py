@@ -16,6 +16,7 @@ from sardonyx.common.record import field, record
 from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model, Node
 from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import save
 from sardonyx.providers.registry import CPU
 from sardonyx.quantization.tuning import bias_correction, layers, measurement, smooth, switches
 from sardonyx.quantization.tuning.budget import Budget, all_met, budget
@@ -29,6 +30,8 @@ from sardonyx.quantization.tuning.workshop import Workshop
 
 Stages = Callable[[str, int], AbstractContextManager[Callable[[], None]]]
 """What shows progress: of a stage's name and number of steps it makes a context, which gives what is called a step."""
+Refine = Callable[[Model, Model, Samples, Callable[[], None]], "Model | None"]
+"""What makes of a quantized model and the model itself, on samples, a better one of the same graph, or None."""
 SENSED = 60.0
 """Seconds that measuring the noise of single nodes may take before fewer samples are used for it."""
 
@@ -66,12 +69,15 @@ def tune(
     most_samples: int = MOST,
     memory: bool = True,
     stages: Stages = silent,
+    refine: Refine | None = None,
+    refine_steps: int = 1,
 ) -> Outcome:
     """Write `model` quantized to `output`, and tell what changed.
 
     A quarter of the samples is held out, and measured by. With budgets, nodes are kept in float until all are met; what
     misses them, or is slower on the first provider than the model is, goes to a file beside `output` instead. All
-    providers are timed. Raises InvalidArgument where samples do not fit the model, a node does not exist, or nothing
+    providers are timed. `refine` is tried on the result before nodes are kept in float; it calls its last argument
+    `refine_steps` times. Raises InvalidArgument where samples do not fit the model, a node does not exist, or nothing
     can be quantized.
     """
     listed = samples if isinstance(samples, Samples) else Listed(samples)
@@ -79,6 +85,7 @@ def tune(
     with tempfile.TemporaryDirectory(prefix="sardonyx-quantize-") as folder:
         run = _Run(Path(model), Path(output), scheme or Scheme(), asked, list(exclude), list(providers), Path(folder))
         run.stages, run.memory = stages, memory
+        run.refine, run.refine_steps = refine, refine_steps
         return run.outcome(listed, most_samples)
 
 
@@ -95,6 +102,8 @@ class _Run:
     folder: Path
     memory: bool = True
     stages: Stages = silent
+    refine: Refine | None = None
+    refine_steps: int = 1
     variants: list[Variant] = field(default_factory=list)
     corrections: list[dict[str, Any]] = field(default_factory=list)
     noises: dict[str, float] = field(default_factory=dict)
@@ -141,6 +150,8 @@ class _Run:
             if asked.bias_correction:
                 variant = self._correct(variant)
                 step()
+        if self.refine is not None:
+            variant = self._refined(variant, self.refine)
         if self.budgets and not all_met(self.budgets, variant.score):
             self._search()
         assert self.best is not None
@@ -244,6 +255,19 @@ class _Run:
         if self.shop.shifts:
             after = self._measure(self._build(()), (), "biases corrected")
         self.corrections.append(_correction("bias", len(self.shop.shifts), before, after))
+        return after
+
+    def _refined(self, before: Variant, refine: Refine) -> Variant:
+        """Train what is quantized, if that helps."""
+        built, after = self._build(()), before
+        with self.stages("Training", self.refine_steps) as step:
+            better = refine(read(built), self.shop.model, self.parts.calibration, step)
+        if better is not None:
+            save(better, built)
+            after = self._measure(built, (), "trained")
+        else:
+            built.unlink()
+        self.corrections.append(_correction("qat", len(self.candidates) if better is not None else 0, before, after))
         return after
 
     def _search(self) -> None:
