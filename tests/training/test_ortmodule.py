@@ -134,6 +134,8 @@ def test_what_is_refused() -> None:
 
     with pytest.raises(NotImplemented, match="changes the buffer 'seen'"):
         ORTModule(Counting())(torch.ones(2, 3))
+    with pytest.raises(NotImplemented, match="decomposes GRU wrongly"):
+        ORTModule(nn.GRU(3, 3))(torch.ones(2, 4, 3))
     with pytest.raises(Fail, match="cannot export Choosing"):
         ORTModule(Choosing())(torch.ones(2, 3))
     with pytest.raises(InvalidArgument, match=r"no tensors of torch[.]bfloat16; use [.]float\(\)"):

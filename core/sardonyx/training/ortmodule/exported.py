@@ -77,6 +77,8 @@ def export(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[s
             "wrap those submodules that do the work, and whose way does not depend on elements"
         ) from error
     assert made is not None
+    if any(str(node.target).startswith("aten.gru") for node in program.graph.nodes):
+        raise NotImplemented("ORTModule: PyTorch's exporter decomposes GRU wrongly; wrap what is around it, or use LSTM")
     model = read(made.model_proto.SerializeToString())
     data = [value.name for value in model.graph.inputs]
     signature = program.graph_signature
