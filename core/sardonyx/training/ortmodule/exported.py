@@ -78,7 +78,9 @@ def export(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[s
         ) from error
     assert made is not None
     if any(str(node.target).startswith("aten.gru") for node in program.graph.nodes):
-        raise NotImplemented("ORTModule: PyTorch's exporter decomposes GRU wrongly; wrap what is around it, or use LSTM")
+        raise NotImplemented(
+            "ORTModule: PyTorch's exporter decomposes GRU wrongly; wrap what is around it, or use LSTM"
+        )
     model = read(made.model_proto.SerializeToString())
     data = [value.name for value in model.graph.inputs]
     signature = program.graph_signature
