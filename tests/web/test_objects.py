@@ -21,7 +21,7 @@ from web.demo import app as demo
 pytestmark = pytest.mark.slow
 LIMIT = 120_000
 STATUS = "document.querySelector('#status').textContent"
-FOUND = "[...document.querySelectorAll('#kinds li:not(.absent) .label')].map((each) => each.firstChild.textContent)"
+FOUND = "[...document.querySelectorAll('#shapes li:not(.absent) .label')].map((each) => each.firstChild.textContent)"
 FACT = """(name) => {
     const terms = [...document.querySelectorAll("#facts div")];
     return terms.find((each) => each.firstChild.textContent === name)?.lastChild.textContent;

@@ -24,7 +24,7 @@ class Objects {
     this.status = find("#status");
     this.problem = find("#problem");
     this.facts = find("#facts");
-    this.kinds = find("#kinds");
+    this.kinds = find("#shapes");
     this.end = find("#stop");
     this.scene = new Scene(this.sources.moving);
     this.choice = new Switch(find(".switch"));

@@ -167,7 +167,7 @@ WASM = [
     Mutation(
         "NumPy multiplies integers as floats that do not hold their sums",
         "core/sardonyx/numpy_backend/integers.py",
-        "if largest > EXACT:\n            return False\n        params",
+        "if largest > EXACT:\n            return not is_product and self._halves(equation)\n        params",
         "if False:\n            return False\n        params",
         ("tests/engine/test_numpy_integers.py",),
     ),

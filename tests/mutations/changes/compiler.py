@@ -184,7 +184,7 @@ PASSES = [
     Mutation(
         "a picture's bars are black, whatever was asked for",
         "core/sardonyx/passes/picture.py",
-        "floats(self._told.pad)",
+        "floats(told.pad / SCALE)",
         "floats(0)",
         ("tests/passes/test_picture.py",),
     ),

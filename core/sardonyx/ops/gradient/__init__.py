@@ -21,11 +21,12 @@ def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_st
 
     What is `fixed` counts as constant. Loops store the values between their turns, or compute them anew where they
     would be more than `most_stored` bytes and the number of turns is known. NotImplementedError names a primitive on
-    the way that has no rule, and ValueError an x that is constant.
+    the way that has no rule, and an x that is constant.
     """
     known = [number for number, x in enumerate(xs) if x.value is not None]
     if known:
-        raise ValueError(f"tensor {known[0]} of xs is a constant, and so is what is made of it; make it an input")
+        said = "is a constant, and so is what is made of it; make it an input"
+        raise NotImplementedError(f"tensor {known[0]} of xs {said}")
     trace = active_trace()
     if trace is not None:
         y, *arrays = (trace.materialise(array) for array in (y, *xs, *fixed))
