@@ -392,7 +392,7 @@ def test_a_window(model: Path, camera: str) -> None:
 
 
 def test_no_screen(model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    pytest.importorskip("tkinter", exc_type=ImportError)
+    require("desktop")
     monkeypatch.delenv("DISPLAY", raising=False)
     assert main(["watch", str(model), str(folder), "--show", "window"]) == 1
     assert "--show window: there is no screen" in capsys.readouterr().err

@@ -36,10 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    from sardonyx.errors import InvalidArgument
+    from sardonyx.cli.pictures import refuse_several
 
-    if args.draw and len(args.pictures) > 1:
-        raise InvalidArgument(f"--draw {args.draw} draws one picture, and {len(args.pictures)} are given")
+    refuse_several("--draw", args.draw, args.pictures)
     show(args, collect(args), render)
     return 0
 

@@ -6,6 +6,7 @@ import io
 import struct
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -91,6 +92,12 @@ def of_output(name: str, array: np.ndarray) -> NDArray[np.uint8]:
     if array.dtype.kind == "b" or (array.dtype.kind == "f" and values.max() <= UNIT):
         values = values * 255
     return np.rint(np.clip(values, 0, 255)).astype(np.uint8)
+
+
+def refuse_several(option: str, path: Path | None, pictures: Sequence[str]) -> None:
+    """InvalidArgument where an option names one picture to write, and several are given."""
+    if path is not None and len(pictures) > 1:
+        raise InvalidArgument(f"{option} {path} draws one picture, and {len(pictures)} are given")
 
 
 def encode(pixels: NDArray[np.uint8], suffix: str) -> bytes:

@@ -17,6 +17,7 @@ from sardonyx.errors import InvalidArgument, InvalidProtobuf, NoSuchFile, NotImp
 from sardonyx.model.ir import Tensor
 from sardonyx.model.serde.flatbuffer import decode, parse
 from sardonyx.model.serde.flatbuffer_writer import encode
+from sardonyx.model.serde.ort_format import TENSOR
 from sardonyx.model.serde.source import DataFiles
 from sardonyx.model.serde.tensors import raw_bytes, read_tensor
 from sardonyx.model.serde.wire import BytesLike, Record
@@ -24,7 +25,7 @@ from sardonyx.model.serde.wire import BytesLike, Record
 MAGIC = b"ODTC"
 VERSIONS = 1, 2
 """Those that are read; the last one is written."""
-_TABLES = parse("""
+_TABLES = parse(f"""
 table Checkpoint
   int32 version
   ModuleState module_state
@@ -37,15 +38,7 @@ table ModuleState
   bool is_nominal_state
   bool has_external_data
 
-table Tensor
-  string name
-  string doc_string
-  [int64] dims
-  int32 data_type
-  bytes raw_data
-  [bytes] string_data
-  int64 external_data_offset
-
+{TENSOR}
 table OptimizerGroup
   string group_name
   int64 step

@@ -9,7 +9,23 @@ _ARTIFACTS = "tests/training/test_artifacts.py"
 _STATE = "tests/training/test_state.py"
 _TEACH = "tests/training/test_teach.py"
 
+_AWARE = "tests/training/test_aware.py"
+
 TRAINING = [
+    Mutation(
+        "what rounding adds depends on what is rounded",
+        f"{_ROOM}/aware/trainer.py",
+        "learnt, [], found.errors)",
+        "learnt, [])",
+        (_AWARE,),
+    ),
+    Mutation(
+        "a bias keeps its scale where those of its product change",
+        f"{_ROOM}/aware/written.py",
+        "                if before.size == product.size:\n",
+        "                if False:\n",
+        (_AWARE,),
+    ),
     Mutation(
         "gradients of a second step replace those of the first",
         f"{_ROOM}/api/module.py",

@@ -16,7 +16,17 @@ MAGIC = b"ORTM"
 NEWEST = 6
 """The last version of the format whose graphs are known."""
 
-_TABLES = parse("""
+TENSOR = """table Tensor
+  string name
+  string doc_string
+  [int64] dims
+  int32 data_type
+  bytes raw_data
+  [bytes] string_data
+  int64 external_data_offset
+"""
+"""The table of a tensor, which training's checkpoints have, too."""
+_TABLES = parse(f"""
 table InferenceSession
   string ort_version
   Model model
@@ -111,15 +121,7 @@ table Attribute
   [Tensor] tensors
   [Graph] graphs
 
-table Tensor
-  string name
-  string doc_string
-  [int64] dims
-  int32 data_type
-  bytes raw_data
-  [bytes] string_data
-  int64 external_data_offset
-
+{TENSOR}
 table SparseTensor
   Tensor values
   Tensor indices

@@ -48,7 +48,7 @@ class ORTModule(torch.nn.Module):
         flat, structure = leaves(arguments, keywords)
         tensors = [each for each in flat if isinstance(each, torch.Tensor)]
         plans = self._plans_for(arguments, keywords, flat, structure, tensors)
-        owned = dict(self._named(self.named_parameters)) | dict(self._named(self.named_buffers))
+        owned = dict(self.named_parameters(remove_duplicate=False)) | dict(self.named_buffers(remove_duplicate=False))
         held = [owned[name] for name in plans.exported.held]
         results = Step.apply(  # type: ignore[no-untyped-call]
             plans, owned, *tensors, *held
@@ -57,9 +57,6 @@ class ORTModule(torch.nn.Module):
             for name in plans.exported.counted:
                 owned[name] += 1
         return plans.exported.rebuilt(dict(zip(plans.results, results, strict=True)))
-
-    def _named(self, names: Any) -> Any:
-        return names(remove_duplicate=False)
 
     def _plans_for(
         self, arguments: tuple[Any, ...], keywords: dict[str, Any], flat: list[Any], structure: Any, tensors: list[Any]
