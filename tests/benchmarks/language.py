@@ -1,11 +1,11 @@
 """A language model in Python: sardonyx.genai and onnxruntime-genai with the same folder.
 
     python -m tests.benchmarks.language [--kind int4-contrib,...] [--threads 1,2] [--prompt 512] [--tokens 48]
-        [--rounds 3] [--write]
+        [--rounds 3] [--provider webgpu] [--write]
 
 SmolLM2-135M reads a prompt and goes on with the likeliest tokens, each time in a process of its own, the sides in
 turns. Figures are medians: until the first token, for one token more, and the most memory that a process had. Both
-sides must choose the same tokens.
+sides must choose the same tokens. `--provider` is where Sardonyx runs; onnxruntime-genai always runs on the CPU.
 """
 
 from __future__ import annotations
@@ -65,20 +65,32 @@ def measure(side: str, place: Path, prompt: int, tokens: int) -> dict[str, Any]:
     return found
 
 
-def rows(kinds: list[str], threads: list[int], prompt: int, tokens: int, rounds: int) -> Iterator[list[str]]:
+def prepared(place: Path, threads: int, provider: str) -> Path:
+    """A folder of SmolLM2 whose decoder is to have so many threads, and a provider by onnxruntime-genai's names."""
+    file = place / "genai_config.json"
+    config = json.loads(file.read_text())
+    options = config["model"]["decoder"]["session_options"]
+    options["intra_op_num_threads"] = threads
+    options["provider_options"] = [{provider: {}}] if provider else []
+    file.write_text(json.dumps(config))
+    return place
+
+
+def rows(
+    kinds: list[str], threads: list[int], prompt: int, tokens: int, rounds: int, provider: str
+) -> Iterator[list[str]]:
     """Rows of the table."""
     for kind in kinds:
         for count in threads:
             with tempfile.TemporaryDirectory() as scratch:
-                place = folder(Path(scratch), kind)
-                file = place / "genai_config.json"
-                config = json.loads(file.read_text())
-                config["model"]["decoder"]["session_options"]["intra_op_num_threads"] = count
-                file.write_text(json.dumps(config))
+                asked = {OURS: provider, THEIRS: ""}
+                places = {
+                    side: prepared(folder(Path(scratch) / side, kind), count, name) for side, name in asked.items()
+                }
                 found: dict[str, list[dict[str, Any]]] = {OURS: [], THEIRS: []}
                 for k in range(rounds):
                     for side in turns(found, k):
-                        found[side].append(measure(side, place, prompt, tokens))
+                        found[side].append(measure(side, places[side], prompt, tokens))
             chosen = {str(each["tokens"]) for known in found.values() for each in known}
             cells = [kind if len(chosen) == 1 else f"{kind}: the tokens differ", str(count)]
             for figure, unit in (("first", 1e3), ("next", 1e3), ("peak", 1 / 2**20)):
@@ -99,13 +111,14 @@ def main() -> None:
     parser.add_argument("--prompt", type=int, default=512, help="tokens that are read (default %(default)s)")
     parser.add_argument("--tokens", type=int, default=48, help="how many are generated (default %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="processes of each side (default %(default)s)")
+    parser.add_argument("--provider", default="", metavar="NAME", help="where Sardonyx runs (the CPU unless said)")
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     arguments = parser.parse_args()
     head = ["decoder", "threads"]
     for figure in ("first token: genai, ms", "a token more: genai, ms", "peak: genai, MiB"):
         head += [figure, f"Sardonyx, {figure.split()[-1]}", "ratio"]
     threads = [int(count) for count in arguments.threads.split(",")]
-    given = arguments.prompt, arguments.tokens, arguments.rounds
+    given = arguments.prompt, arguments.tokens, arguments.rounds, arguments.provider
     found = [*rows(arguments.kind.split(","), threads, *given)]
     told = f"a prompt of {arguments.prompt} tokens; onnxruntime-genai {version('onnxruntime-genai')}"
     publish("language", [*table(head, found), "", f"{processor()}; {told}."], arguments.write)

@@ -13,8 +13,14 @@ from onnx import TensorProto, helper, numpy_helper
 import sardonyx
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support.numbers import random
+from tests.webgpu.folds import use
 
-pytestmark = pytest.mark.usefixtures("native")
+
+@pytest.fixture(params=["threads", "groups"], autouse=True)
+def _schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread has a tile of the result, as where a processor plays the GPU, or several have parts of its sums."""
+    use(request, monkeypatch)
+
 
 Array = np.ndarray[Any, Any]
 

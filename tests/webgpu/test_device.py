@@ -130,7 +130,7 @@ def test_generated_code_is_shown(
     native.load([program], [[SegmentLaunch(0)]])
     text = capsys.readouterr().err
     assert text.startswith("// shown\n")
-    assert "b1[g0] = sqrt(b0[g0]) + 12.25f;" in text
+    assert "b1[g0] = float_sqrt(b0[g0]) + 12.25f;" in text
     native.load([program], [[SegmentLaunch(0)]])
     assert capsys.readouterr().err == ""
 

@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from sardonyx import primitives as p
 from sardonyx.common import cache
 from sardonyx_webgpu import WebGpuProvider
-from sardonyx_webgpu.routines.designs import SHARED, SPLIT, THREAD, Design, candidates
+from sardonyx_webgpu.routines.designs import SHARED, SPLIT, THREAD, Design, candidates, hardware, software
 from sardonyx_webgpu.runtime import tuner
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 from tests.support import require
@@ -64,11 +64,13 @@ def chosen(device: WebGpuDevice) -> list[Design]:
     return list(device.tuner._chosen.values())
 
 
-def test_the_choice_is_read_back(run: Callable[[], WebGpuDevice], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_choice_is_read_back(
+    run: Callable[[], WebGpuDevice], native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clock = Clock(monkeypatch, WANTED)
     assert chosen(run()) == [WANTED]
     assert len(clock.tried) > 3
-    assert clock.tried[0] == Design(THREAD, 8, 2)
+    assert clock.tried[0] == (software if native.is_software else hardware)(1, 40, 128, 48)
     clock.tried.clear()
     assert chosen(run()) == [WANTED]
     assert clock.tried == []

@@ -6,6 +6,7 @@ import os
 import re
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 import wgpu
 
 from sardonyx.errors import DeviceLost, EngineError, EPFail
+from sardonyx_webgpu.gpu import wgpu_native
 from sardonyx_webgpu.gpu.interface import (
     DEFAULT_LIMITS,
     HALF,
@@ -38,6 +40,8 @@ REMEDY = (
 )
 
 CLOCK = "timestamp-query"
+KEPT = 1 << 20
+"""The bytes of a buffer that is kept for the next read: to make a small one takes as long as to read it."""
 SLICE = 1 << 24
 """Bytes written at once: the driver holds a copy of them until the next submission."""
 
@@ -126,13 +130,6 @@ class Clock(NamedTuple):
         return {"query_set": self.queries, "beginning_of_pass_write_index": 0, "end_of_pass_write_index": 1}
 
 
-def _period(queue: Any) -> float:
-    """The seconds of a tick, which wgpu-py does not tell."""
-    from wgpu.backends.wgpu_native import lib
-
-    return float(lib.wgpuQueueGetTimestampPeriod(queue._internal)) * 1e-9
-
-
 class NativeGpu:
     """A `Gpu` by wgpu-py."""
 
@@ -148,6 +145,7 @@ class NativeGpu:
         self._pipeline_layout = cache(self._make_pipeline_layout)
         self._staged = 0
         self._word = self.buffer(4)
+        self._free: deque[Buffer] = deque(maxlen=4)
 
     def _layout(self, entries: Sequence[Mapping[str, Any]]) -> Any:
         visibility = wgpu.ShaderStage.COMPUTE
@@ -200,22 +198,34 @@ class NativeGpu:
     ) -> Callable[[Sequence[memoryview]], None]:
         nbytes = sum(binding.nbytes for binding in bindings)
         with _errors(f"a read of {nbytes} bytes"):
-            usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
-            staging = self._device.create_buffer(size=nbytes, usage=usage)
+            staging = self._staging(nbytes)
         self.submit([*after, *staged(bindings, staging)])
         with _errors(f"a read of {nbytes} bytes"):
-            mapped = staging.map_async(wgpu.MapMode.READ)
+            mapped = staging.map_async(wgpu.MapMode.READ, 0, nbytes)
 
         def wait(targets: Sequence[memoryview]) -> None:
             with _errors(f"a read of {nbytes} bytes"):
                 mapped.sync_wait()
-                copied, start = staging.read_mapped(copy=False), 0
+                copied, start = staging.read_mapped(0, nbytes, copy=False), 0
                 for binding, target in zip(bindings, targets, strict=True):
                     target[:] = copied[start : start + target.nbytes]
                     start += binding.nbytes
                 staging.unmap()
+            if staging.size <= KEPT:
+                self._free.append(staging)
 
         return wait
+
+    def _staging(self, nbytes: int) -> Buffer:
+        """A buffer that the host can read, of at least so many bytes."""
+        try:
+            staging = self._free.pop()
+        except IndexError:
+            staging = None
+        if staging is None or staging.size < nbytes:
+            usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
+            staging = self._device.create_buffer(size=nbytes, usage=usage)
+        return staging
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -223,7 +233,7 @@ class NativeGpu:
 
     def _pipeline(self, shader: Shader) -> Pipeline:
         with _errors(f"the shader of {shader.name!r}"):
-            module = self._device.create_shader_module(label=shader.name, code=shader.wgsl)
+            module = wgpu_native.shader_module(self._device, shader)
             layout = self._pipeline_layout(shader.buffers)
             compute = {"module": module, "entry_point": "main"}
             return self._device.create_compute_pipeline(label=shader.name, layout=layout, compute=compute)
@@ -258,14 +268,7 @@ class NativeGpu:
 
     def _encode(self, encoder: Any, command: Pass, clock: Clock | None) -> None:
         compute = encoder.begin_compute_pass(timestamp_writes=clock and clock.writes)
-        current = None
-        for pipeline, group, offset, x, y in command.dispatches:
-            if pipeline is not current:
-                compute.set_pipeline(pipeline)
-                current = pipeline
-            compute.set_bind_group(0, group)
-            compute.set_bind_group(1, command.params, [offset])
-            compute.dispatch_workgroups(x, y)
+        wgpu_native.dispatch(compute, command)
         compute.end()
 
     @cached_property
@@ -275,4 +278,4 @@ class NativeGpu:
             return None
         queries = self._device.create_query_set(type="timestamp", count=2)
         usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
-        return Clock(queries, self._device.create_buffer(size=16, usage=usage), _period(self._queue))
+        return Clock(queries, self._device.create_buffer(size=16, usage=usage), wgpu_native.tick(self._queue))

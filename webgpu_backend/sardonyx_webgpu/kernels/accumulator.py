@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from sardonyx.code.folds import identity
 from sardonyx.code.loops import COMBINE, ELEMENT
@@ -14,6 +15,24 @@ from sardonyx_webgpu.wgsl.values import WGSL, kind
 
 NOWHERE = 0x7FFFFFFF
 """The place that argmax has before it has seen an element."""
+
+
+class Shared(NamedTuple):
+    """How a variable of a family lies in memory of a workgroup: drivers lose booleans there, so they are words."""
+
+    family: str
+
+    @property
+    def wgsl(self) -> str:
+        return "u32" if self.family == "bool" else WGSL[self.family]
+
+    def put(self, text: str) -> str:
+        """What is written for a value."""
+        return f"u32({text})" if self.family == "bool" else text
+
+    def got(self, text: str) -> str:
+        """The value of what is read."""
+        return f"({text} != 0u)" if self.family == "bool" else text
 
 
 class Accumulator:
@@ -38,6 +57,10 @@ class Accumulator:
     def wgsl(self) -> list[str]:
         """The types of the variables."""
         return [WGSL[kind(dtype).family] for dtype in self.dtypes]
+
+    def shared(self) -> list[Shared]:
+        """How the variables lie in memory of a workgroup."""
+        return [Shared(kind(dtype).family) for dtype in self.dtypes]
 
     def start(self, printer: Printer, name: str) -> list[str]:
         """The statements that make a state which has seen nothing."""

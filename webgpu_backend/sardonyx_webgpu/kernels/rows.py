@@ -145,10 +145,10 @@ class _Part:
         if not self.shared:
             return []
         return [
-            f"var<workgroup> {self._array(number, level, k)}: array<{wgsl}, {count}>;\n"
+            f"var<workgroup> {self._array(number, level, k)}: array<{shared.wgsl}, {count}>;\n"
             for number, fold in enumerate(self.folds)
             for level, count in enumerate((WORKGROUP, GATHERED))
-            for k, wgsl in enumerate(fold.wgsl())
+            for k, shared in enumerate(fold.shared())
         ]
 
     def trips(self) -> Expression:
@@ -253,15 +253,19 @@ class _Part:
             return lines
         many, few = ([self._array(number, level, k) for k in range(len(fold.dtypes))] for level in range(2))
         texts = fold.texts(result)
+        put = [shared.put(text) for shared, text in zip(fold.shared(), texts, strict=True)]
         inner = self._gathered(printer, fold, result, many, f"thread + {GATHERED}u", WORKGROUP, GATHERED)
-        inner += [f"{array}[thread] = {text};" for array, text in zip(few, texts, strict=True)]
+        inner += [f"{array}[thread] = {text};" for array, text in zip(few, put, strict=True)]
         return [
             *lines,
-            *(f"{array}[thread] = {text};" for array, text in zip(many, texts, strict=True)),
+            *(f"{array}[thread] = {text};" for array, text in zip(many, put, strict=True)),
             "workgroupBarrier();",
             f"if (thread < {GATHERED}u) {block(inner)}",
             "workgroupBarrier();",
-            *(f"{text} = {array}[0];" for array, text in zip(few, texts, strict=True)),
+            *(
+                f"{text} = {shared.got(f'{array}[0]')};"
+                for shared, array, text in zip(fold.shared(), few, texts, strict=True)
+            ),
             *self._gathered(printer, fold, result, few, "1u", GATHERED, 1),
         ]
 
@@ -269,7 +273,10 @@ class _Part:
         self, printer: Printer, fold: Accumulator, state: str, arrays: Sequence[str], first: str, count: int, step: int
     ) -> list[str]:
         names = [f"v_part_{k}" for k in range(len(arrays))]
-        body = [f"let {name} = {array}[j];" for name, array in zip(names, arrays, strict=True)]
+        body = [
+            f"let {name} = {shared.got(f'{array}[j]')};"
+            for shared, name, array in zip(fold.shared(), names, arrays, strict=True)
+        ]
         other = [variable_of(dtype, f"part_{k}") for k, dtype in enumerate(fold.dtypes)]
         body += fold.merge(printer, state, other)
         return [f"for (var j = {first}; j < {count}u; j += {step}u) {block(body)}"]

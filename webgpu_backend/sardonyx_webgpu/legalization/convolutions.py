@@ -24,7 +24,7 @@ from sardonyx_webgpu.legalization import integers
 from sardonyx_webgpu.legalization.products import matmul
 from sardonyx_webgpu.legalization.window import Window, filled, parameters
 from sardonyx_webgpu.legalization.winograd import by_winograd, fastest
-from sardonyx_webgpu.routines.designs import tile
+from sardonyx_webgpu.routines.windows import hardware, places, software
 
 _EXACT = 1 << 24
 """Integers up to here are numbers of float32."""
@@ -83,10 +83,12 @@ def _convolved(
         w, wide, window = widened
         return p.reshape(_convolved(legalizer, image, w, wide, 1, window, exact), shape)
     kind = "one" if groups == 1 else "whole" if maps // groups % 4 == 0 else "mixed"
-    places = product([shape[0], *((size + step - 1) // step for size, step in zip(shape[1:-1], window.spread))])
-    rows, quads = tile(hint(places), maps // groups)
+    seen = product([shape[0], *((size + step - 1) // step for size, step in zip(shape[1:-1], window.spread))])
     params: dict[str, Any] = {name: parameters(sizes) for name, sizes in window._asdict().items()}
-    params |= {"spread": window.spread, "groups": kind, "tile": (rows, 1 if kind == "mixed" else quads)}
+    columns = (maps + 3) // 4 if kind == "mixed" else groups * ((maps // groups + 3) // 4)
+    params |= {"spread": window.spread, "groups": kind}
+    params |= {"software": software(hint(seen), maps // groups, kind == "mixed")}
+    params |= {"hardware": hardware(hint(seen), columns, channels, taps)}
     weights = filled(p.transpose(w, [*range(2, w.rank), 1, 0]), w.rank - 1)
     return legalizer.record(own.CONV, [image, weights], params, dtypes.float32, tuple(shape))
 
@@ -149,12 +151,14 @@ def _depthwise(legalizer: ChannelsLast, image: Array, w: Array, shape: Sequence[
     fits = [(rows, count) for count in columns if count * prod(taps) <= _UNROLLED]
     if not fits:
         return None
+    quads = hint(shape[0]) * ((maps + 3) // 4)
     params = {
         "kernel": (*flat, *taps),
         "strides": (*flat, *window.strides),
         "dilations": (*flat, *window.dilations),
         "low": parameters([*[0] * len(flat), *window.low]),
-        "tile": fits[0],
+        "software": fits[0],
+        "hardware": places(fits[0], sizes, quads),
         "multiplier": maps // int(image.shape[-1]),
     }
     x = p.reshape(image, [image.shape[0], *flat, *image.shape[1:]])

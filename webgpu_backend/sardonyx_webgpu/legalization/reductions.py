@@ -12,6 +12,8 @@ FEW = 64
 """Results of which there must be more for each to be made in one step."""
 LONG = 16384
 """Elements of a result from which two steps are faster than one."""
+PLACES = 128
+"""The same for the places of an image, which lie apart: a thread has all of a channel."""
 MOST_PIECES = 256
 
 
@@ -29,7 +31,7 @@ def reduce(legalizer: ChannelsLast, equation: Equation) -> bool:
         return False
     is_narrow = x.dtype.is_float and x.dtype.bits == 16 and function in ("sum", "prod")
     if legalizer.is_image(x):
-        if len(outer) != 2 or len(axes) < 2 or hint(length) < LONG:
+        if len(outer) != 2 or len(axes) < 2 or hint(length) < PLACES:
             return False
         last = p.transpose(p.widen(x) if is_narrow else x, [0, *axes, 1])
         lines = reduced(last, function, [x.rank - 2])

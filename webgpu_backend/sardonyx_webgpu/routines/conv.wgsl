@@ -1,7 +1,16 @@
 // x [B, *size, C] * w [*taps, C / groups, N]: a thread makes $ROWS places of $QUADS fours of channels.
-// Where the image has zeros between its elements, the places of a phase see the same taps.
+// Where the image has zeros between its elements, the places of a phase see the same taps. Where it is SPLIT, threads
+// of a workgroup have parts of the sums of $BESIDE tiles side by side: some of the taps, and some of the channels.
 
+#if SPLIT
+var<workgroup> parts: array<vec4f, $(THREADS * ROWS * QUADS)>;
+
+fn unit(phase: i32, down: i32, beside: i32, thread: i32) {
+    let across = beside * $BESIDE + thread % $BESIDE;
+    let slice = thread / $BESIDE;
+#else
 fn unit(phase: i32, down: i32, across: i32) {
+#end
     #if GROUPED
     let made = $M / ($C / $CHANNELS);
     #else
@@ -10,7 +19,7 @@ fn unit(phase: i32, down: i32, across: i32) {
     #if MIXED
     let room = $M - 4 * across;
     let column = 4 * across;
-    let b0 = across;
+    let b0 = min(across, $N / 4 - 1);
     #for j in 4
     let f$j = min(column + $j, $M - 1) / made * $CHANNELS;
     #end
@@ -19,7 +28,7 @@ fn unit(phase: i32, down: i32, across: i32) {
     let group = across / tiles;
     let room = made - across % tiles * $(4 * QUADS);
     let column = group * made + across % tiles * $(4 * QUADS);
-    let first = group * $CHANNELS;
+    let first = min(group * $CHANNELS, $C - $CHANNELS);
     #for q in QUADS
     let b$q = min(column / 4 + $q, $N / 4 - 1);
     #end
@@ -40,10 +49,10 @@ fn unit(phase: i32, down: i32, across: i32) {
     #end
     #end
     #for k in AXES
-    for (var t$k = 0; t$k < $(taps[k]); t$k++) {
+    for (var t$k = $(begin[k]); t$k < $(taps[k]); t$k += $(pace[k])) {
         let shift$k = phase$k + t$k * $(step[k]) - $(low[k]);
         #if spread[k] > 1
-        if (shift$k % $(spread[k]) != 0) { continue; }
+        if (shift$k / $(spread[k]) * $(spread[k]) != shift$k) { continue; }
         #end
     #end
         var row = 0;
@@ -62,7 +71,7 @@ fn unit(phase: i32, down: i32, across: i32) {
         at$r = select(0, at$r * $C, inside$r);
         #end
         #if DEEP
-        for (var c = 0; c < $CHANNELS; c += 4) {
+        for (var c = 4 * $BEGIN; c < $CHANNELS; c += $(4 * PACE)) {
             #for j in 4
             #for q in QUADS
             let y$j_$q = load4_b((row + c + $j) * ($N / 4) + b$q);
@@ -78,7 +87,7 @@ fn unit(phase: i32, down: i32, across: i32) {
             #end
         }
         #else
-        for (var c = 0; c < $CHANNELS; c++) {
+        for (var c = $BEGIN; c < $CHANNELS; c += $PACE) {
             #for q in QUADS
             let y$q = load4_b((row + c) * ($N / 4) + b$q);
             #end
@@ -98,6 +107,45 @@ fn unit(phase: i32, down: i32, across: i32) {
     #for k in AXES
     }
     #end
+    #if SPLIT
+    #for r in ROWS
+    #for q in QUADS
+    parts[$(r * QUADS + q) * $THREADS + thread] = sum$r_$q;
+    #end
+    #end
+    workgroupBarrier();
+    for (var n = thread; n < $(ROWS * QUADS * BESIDE); n += $THREADS) {
+        let number = n / $BESIDE;
+        var total = vec4f();
+        for (var k = n % $BESIDE; k < $THREADS; k += $BESIDE) {
+            total += parts[number * $THREADS + k];
+        }
+        let tile = beside * $BESIDE + n % $BESIDE;
+        #if MIXED
+        let to_column = 4 * tile;
+        let to_room = $M - to_column;
+        #else
+        let in_group = tile % tiles * $(4 * QUADS) + 4 * (number % $QUADS);
+        let to_column = tile / tiles * made + in_group;
+        let to_room = select(0, made - in_group, to_column < $M);
+        #end
+        let place = down * $ROWS + number / $QUADS;
+        var to = place;
+        #for j in AXES
+        let o$(AXES - 1 - j) = to % e$(AXES - 1 - j);
+        to /= e$(AXES - 1 - j);
+        #end
+        var is_place = place <= last;
+        #for k in AXES
+        let p$k = o$k * $(spread[k]) + phase$k;
+        is_place = is_place & (p$k < $(out[k]));
+        to = to * $(out[k]) + p$k;
+        #end
+        if (is_place) {
+            put_row(to * $M + to_column, to_room, of_column(to_column), total);
+        }
+    }
+    #else
     #for q in QUADS
     let same$q = of_column(column + $(4 * q));
     #end
@@ -125,4 +173,5 @@ fn unit(phase: i32, down: i32, across: i32) {
         #end
         #end
     }
+    #end
 }

@@ -8,6 +8,7 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.extents import call, constant, divided_up, size
+from sardonyx_webgpu.routines import windows
 from sardonyx_webgpu.routines.frame import Frame, product, told
 
 
@@ -17,7 +18,8 @@ def conv(routine: Routine) -> Code:
     batch, *out, m = routine.outputs[0]
     frame = Frame(routine)
     attributes = routine.attributes
-    rows, quads = attributes["tile"]
+    design = windows.of(attributes)
+    rows, quads = design.rows, design.quads
     kind, spread = attributes["groups"], attributes["spread"]
     deep = kind != "mixed" and frame.is_multiple(channels, image[-1])
     places = product(batch)
@@ -28,9 +30,9 @@ def conv(routine: Routine) -> Code:
         groups = call("div", size(image[-1]), size(channels))
         columns = call("mul", groups, divided_up(call("div", size(m), groups), 4 * quads))
     trips = constant(0)
-    for count in [divided_up(size(channels), 4 if deep else 1), *map(size, reversed(taps))]:
+    for count in [divided_up(size(channels), (4 if deep else 1) * design.channels), *map(size, reversed(taps))]:
         trips = call("add", call("mul", count, call("add", trips, constant(1))), constant(1))
-    trips = call("add", trips, constant(rows + 1))
+    trips = call("add", trips, constant(rows + 1 + design.slices * rows * quads))
     values: dict[str, Any] = {
         "out": out,
         "size": image[1:-1],
@@ -52,9 +54,17 @@ def conv(routine: Routine) -> Code:
         "ROWS": rows,
         "QUADS": quads,
         "DEEP": deep,
+        "SPLIT": design.slices > 1,
+        "BESIDE": design.across,
+        "THREADS": design.threads,
+        "begin": [f"slice / {design.channels}" if design.taps > 1 and k == design.axis else 0 for k in range(len(out))],
+        "pace": [design.taps if k == design.axis else 1 for k in range(len(out))],
+        "BEGIN": f"(slice % {design.channels})" if design.channels > 1 else 0,
+        "PACE": design.channels,
     }
-    grid = [constant(prod(spread)), divided_up(places, rows), columns]
-    return frame.code("conv", grid, trips, frame.is_multiple(m), [0, 1] if deep else [1], **values)
+    grid = [constant(prod(spread)), divided_up(places, rows), divided_up(columns, design.across)]
+    fours, threads = [0, 1] if deep else [1], design.threads if design.slices > 1 else 0
+    return frame.code("conv", grid, trips, frame.is_multiple(m), fours, threads=threads, **values)
 
 
 def depthwise(routine: Routine) -> Code:
@@ -63,7 +73,7 @@ def depthwise(routine: Routine) -> Code:
     batch, *out, m = routine.outputs[0]
     frame = Frame(routine)
     attributes = routine.attributes
-    tile, multiplier = attributes["tile"], attributes["multiplier"]
+    tile, multiplier = attributes["design"], attributes["multiplier"]
     high, wide = attributes["kernel"]
     whole = frame.is_multiple(m)
     steps = list(zip(tile, attributes["strides"], (high, wide), attributes["dilations"], strict=True))

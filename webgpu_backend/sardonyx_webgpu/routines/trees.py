@@ -14,14 +14,15 @@ def walk(routine: Routine) -> Code:
     (rows, features), (trees,), (nodes,), _, (following,) = routine.inputs
     dtype = routine.reads[0]
     depth = routine.attributes["depth"]["size"]
+    is_float, compared = dtype.startswith("float"), ["x", "load_d(node)"]
     values = {
         "FEATURES": features,
         "ROWS": rows,
         "DEPTH": depth,
         "NODES": nodes,
         "NEXT": following,
-        "AGREES": functions.apply("le", "bool", dtype, ["x", "load_d(node)"]),
-        "MISSING": functions.apply("isnan", "bool", dtype, ["x"]) if routine.reads[0].startswith("float") else "false",
+        "AGREES": "float_at_most(x, load_d(node))" if is_float else functions.apply("le", "bool", dtype, compared),
+        "MISSING": functions.apply("isnan", "bool", dtype, ["x"]) if is_float else "false",
     }
     trips = call("add", size(depth), constant(1))
     return Frame(routine).code("trees", [size(trees), size(rows)], trips, **values)

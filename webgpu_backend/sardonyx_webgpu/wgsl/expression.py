@@ -10,7 +10,7 @@ from sardonyx.code.program import Expression
 from sardonyx.code.transcendental import Approximation
 from sardonyx.common.record import field, record
 from sardonyx_webgpu.wgsl import functions
-from sardonyx_webgpu.wgsl.values import bare, literal
+from sardonyx_webgpu.wgsl.values import bare, fill, literal
 
 DEPTH = 20
 """How deep operations nest in one line: compilers limit it, and readers do too."""
@@ -98,12 +98,13 @@ class Printer:
         if function in _BY_CONSTANT and dtype in ("int32", "uint32") and operands[1].is_constant:
             number = operands[1].code[2]
             if 0 < number < (32 if function in ("shl", "shr") else 1 << 31):
-                return _BY_CONSTANT[function].format(texts[0], number, "u" if dtype == "uint32" else "")
+                template = "int_left({0}, {1})" if (function, dtype) == ("rem", "int32") else _BY_CONSTANT[function]
+                return fill(template, texts[0], str(number), u="u" if dtype == "uint32" else "")
         return functions.apply(function, dtype, of, texts)
 
 
-_BY_CONSTANT = {"div": "({0} / {1}{2})", "rem": "({0} % {1}{2})", "shl": "({0} << {1}u)", "shr": "({0} >> {1}u)"}
-"""Integer functions by a constant that needs no guard."""
+_BY_CONSTANT = {"div": "({0} / {1}{u})", "rem": "({0} % {1}{u})", "shl": "({0} << {1}u)", "shr": "({0} >> {1}u)"}
+"""Integer functions by a constant that needs no guard; see `int_left` for remainders of signed integers."""
 
 
 def _intern(codes: Sequence[Expression], nodes: list[_Node]) -> list[int]:

@@ -27,8 +27,9 @@ _WHERE = {"where": "select({2}, {1}, {0})"}
 _FLOAT = {
     **_infix(_OPERATORS | _ORDER),
     **_WHERE,
-    **_same("abs", "floor", "ceil", "trunc", "round", "sqrt"),
-    "div": "({0} / {1})",
+    **_same("abs", "floor", "ceil", "trunc", "round"),
+    "sqrt": "float_sqrt({0})",
+    "div": "float_div({0}, {1})",
     "min": "float_min({0}, {1})",
     "max": "float_max({0}, {1})",
     "ne": "!({0} == {1})",  # compilers make `!=` false for NaN

@@ -66,6 +66,12 @@ class Forest:
         return self.feature, self.split, self.next
 
     @property
+    def has_denormals(self) -> bool:
+        """Whether numbers are float32 that some hardware takes for zero, such as the one before 0."""
+        tiny = (self.split != 0) & (np.abs(self.split) < np.finfo(np.float32).tiny)
+        return self.split.dtype == np.float32 and bool(tiny.any())
+
+    @property
     def features(self) -> int:
         """How many features a row needs."""
         return int(self.feature.max()) + 1

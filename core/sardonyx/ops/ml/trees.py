@@ -6,6 +6,7 @@ onnxruntime says what ONNX leaves open: which scores binary classifiers have, an
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -55,14 +56,27 @@ class Trees(Operator, abstract=True):
             leaves = walk(block, constant(tallies[0].roots), [*map(constant, forest.tables)], forest.depth, agree)
             return p.concat([tally.scores(leaves) for tally in tallies], 1)
 
+        at_most = _at_most if forest.has_denormals else operator.le
+
         def agree(value: Array, number: Array, node: Array) -> Array:
             if forest.in_set is None:
-                return value <= number
+                return at_most(value, number)
             equals = member(forest, node, value) if len(forest.members) else p.equal(value, number)
-            return p.where(p.gather(constant(forest.in_set), [node], [0]), equals, value <= number)
+            return p.where(p.gather(constant(forest.in_set), [node], [0]), equals, at_most(value, number))
 
         scores = by_rows(x, max(tally.elements for tally in tallies), of_block)
         return [p.slice_axis(scores, 1, k * targets, targets) for k in range(len(tallies))]
+
+
+def _at_most(x: Array, y: Array) -> Array:
+    """Whether x <= y, where hardware takes denormal float32 numbers for zero."""
+    return (_place(x) <= _place(y)) & ~p.isnan(x) & ~p.isnan(y)
+
+
+def _place(x: Array) -> Array:
+    """An int32 for each number but NaN, in their order; both zeros have the same."""
+    bits = p.bitcast(x, dtypes.int32)
+    return p.where(bits < 0, -(bits & 0x7FFFFFFF), bits)
 
 
 def member(forest: Forest, node: Array, value: Array) -> Array:

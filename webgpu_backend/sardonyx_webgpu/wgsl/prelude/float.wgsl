@@ -12,6 +12,46 @@ fn is_inf(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) == 0x7f800000u;
 }
 
+// A number near to x of which compilers do not know that it came of a quotient: they take x - x / y * y for zero.
+fn without_last_bits(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) & 0xfffffffcu);
+}
+
+// Whether a remainder is neither zero nor infinity nor NaN.
+fn corrects(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) - 1u < 0x7f7fffffu;
+}
+
+// WGSL's own quotient may be off by 2.5 units in the last place, or be anything where 1 / b is no normal number.
+fn float_div(a: f32, b: f32) -> f32 {
+    let scale = select(1.0, 0.25, abs(b) > 0x1p125);
+    let x = a * scale;
+    let y = b * scale;
+    let quotient = x / y;
+    let near = without_last_bits(quotient);
+    let rest = fma(-near, y, x);
+    return select(quotient, fma(rest, 1.0 / y, near), corrects(rest));
+}
+
+// WGSL's own square root may be off as 1 / inverseSqrt(x) is.
+fn float_sqrt(x: f32) -> f32 {
+    let root = sqrt(x);
+    let near = without_last_bits(root);
+    let rest = fma(-near, near, x);
+    return select(root, fma(rest, 0.5 / root, near), corrects(rest));
+}
+
+// Whether a <= b, where GPUs take denormal numbers for zero: thresholds of trees may be the number before 0.
+fn float_at_most(a: f32, b: f32) -> bool {
+    return !is_nan(a) & !is_nan(b) & (float_order(a) <= float_order(b));
+}
+
+// An integer for each number but NaN, in their order; both zeros have the same.
+fn float_order(x: f32) -> i32 {
+    let bits = bitcast<i32>(x);
+    return select(bits, -(bits & 0x7fffffff), bits < 0);
+}
+
 fn float_min(a: f32, b: f32) -> f32 {
     return select(b, a, (a < b) | is_nan(a));
 }

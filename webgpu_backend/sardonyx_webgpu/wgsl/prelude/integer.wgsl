@@ -5,7 +5,12 @@ fn int_div(a: i32, b: i32) -> i32 {
 }
 
 fn int_rem(a: i32, b: i32) -> i32 {
-    return select(a % select(b, 1, b == 0), 0, b == 0);
+    return select(int_left(a, select(b, 1, b == 0)), 0, b == 0);
+}
+
+// The remainder has the sign of a; Vulkan leaves that of a % b open where one of them is negative.
+fn int_left(a: i32, b: i32) -> i32 {
+    return a - a / b * b;
 }
 
 fn uint_div(a: u32, b: u32) -> u32 {
