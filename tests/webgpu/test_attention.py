@@ -14,6 +14,7 @@ from sardonyx.primitives.attention import NEVER
 from tests.support import require
 from tests.support.attention import operands, reference
 from tests.support.numbers import random
+from tests.webgpu.folds import use
 from tests.webgpu.traced import evaluate, launches
 
 Numbers = np.ndarray[Any, Any]
@@ -21,6 +22,12 @@ OPEN = [(0, 0), (0, 2), (1, 0), (1, 2), (2, 0), (2, 2)]
 """Batch, queries and keys."""
 
 require("webgpu")
+
+
+@pytest.fixture(params=["threads", "groups"], autouse=True)
+def _schedule(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread has rows of its own, as where a processor plays the GPU, or a workgroup shares them."""
+    use(request, monkeypatch)
 
 
 def attended(q: Array, k: Array, v: Array) -> Array:
@@ -42,7 +49,7 @@ def test_widths(widths: tuple[int, int]) -> None:
     assert launches(plan) == {"attend": 1}
 
 
-@pytest.mark.parametrize("lengths", [(1, 1), (1, 40), (2, 3), (4, 4), (5, 17), (9, 1), (33, 33)], ids=str)
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 150), (2, 3), (4, 4), (5, 17), (9, 1), (70, 70)], ids=str)
 @pytest.mark.parametrize("heads", [(1, 1), (4, 2), (6, 1)], ids=str)
 def test_lengths_and_heads(heads: tuple[int, int], lengths: tuple[int, int]) -> None:
     arrays = operands((2, *heads, *lengths, 8, 8))

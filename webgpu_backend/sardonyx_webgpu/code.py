@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Any
 
 from sardonyx.code.program import Expression
 from sardonyx.common.record import record
+from sardonyx_webgpu.extents import compiled
 from sardonyx_webgpu.gpu.interface import Shader
 
 WORKGROUP = 64
@@ -34,3 +37,13 @@ class Code:
     shader: Callable[[Sequence[int], bool], Shader]
     software: Code | None = None
     steps: Expression | None = None
+
+    @cached_property
+    def points(self) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+        """The extents of the grid, for parameters."""
+        return compiled(self.grid)
+
+    @cached_property
+    def turns(self) -> Callable[[Sequence[Any]], tuple[int, ...]]:
+        """How often the loops of a thread turn at most, for parameters: the only one of a tuple."""
+        return compiled([self.trips])

@@ -9,6 +9,7 @@ from sardonyx.compiler.rewriting import Rewriter
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.symbolic import hint
 from sardonyx_webgpu import primitives as own
+from sardonyx_webgpu.routines.designs import SHARED, THREAD
 
 LARGEST = 256
 """The widest heads."""
@@ -33,7 +34,8 @@ def attend(rewriter: Rewriter, equation: Equation) -> bool:
     shape = (*q.shape[:3], k.shape[2])
     added = [p.broadcast_to(_readable(x), shape) for x in others]
     rows = min(ROWS, 1 << (share * hint(q.shape[2]) - 1).bit_length())
-    attributes = {**params, "share": share, "depth": int(q.shape[3]), "width": int(v.shape[3]), "rows": rows}
+    attributes = {**params, "share": share, "depth": int(q.shape[3]), "width": int(v.shape[3])}
+    attributes |= {"software": (THREAD, rows), "hardware": (SHARED, rows)}
     result = rewriter.record(own.ATTEND, [q, k, v, *added], attributes, dtypes.float32, output.shape)
     rewriter.define_reshaped(output, p.cast(result, output.dtype))
     return True

@@ -1,23 +1,7 @@
 // q [B, H, S, D], k [B, G, T, D], v [B, G, T, E]: a thread makes $ROWS rows of $QUADS fours of columns, of the queries of
 // all heads that share keys. It takes four keys at a time, and scales what it has by how the largest score grew.
 
-#for o in 3
-#if four[o]
-fn four_$(names[o])(at: i32, quad: i32) -> vec4f {
-    return load4_$(letters[o])((at >> 2u) + quad);
-}
-#else
-fn one_$(names[o])(at: i32, x: i32) -> f32 {
-    return select(0.0, load_$(letters[o])(at + min(x, $(wide[o]) - 1) * $(step[o])), x < $(wide[o]));
-}
-
-fn four_$(names[o])(at: i32, quad: i32) -> vec4f {
-    let x = 4 * quad;
-    return vec4f(one_$(names[o])(at, x), one_$(names[o])(at, x + 1), one_$(names[o])(at, x + 2), one_$(names[o])(at, x + 3));
-}
-#end
-
-#end
+#include FOURS
 // Of the largest weight, which is 1, errors are as small as those of exp near 0. What is not a number stays, by its bits:
 // compilers make a maximum, which drops it, of comparisons.
 fn powers(x: vec4f) -> vec4f {

@@ -7,8 +7,11 @@ from typing import Any
 from sardonyx.code.kernel import Routine
 from sardonyx_webgpu.code import Code
 from sardonyx_webgpu.extents import call, constant, divided_up, size
+from sardonyx_webgpu.routines.designs import SHARED
 from sardonyx_webgpu.routines.frame import Frame, product
 
+THREADS = 64
+"""Threads of a workgroup that share rows."""
 MOST = 64
 """Fours of sums that a thread holds."""
 DEEP = 2
@@ -22,15 +25,9 @@ def attend(routine: Routine) -> Code:
     given: dict[str, Any] = routine.attributes
     depth, width, share, causal = given["depth"], given["width"], given["share"], given["causal"]
     frame = Frame(routine)
-    deep, quads = (_divisor(-(-wide // 4), most) for wide, most in ((depth, DEEP), (width, MOST)))
-    parts = -(-depth // 4) // deep
-    rows = min(given["rows"], max(1, MOST // quads))
+    kind, most = given["design"]
     fours = [number for number in range(3) if frame.is_four(number)]
-    grid = [size(batch), size(groups), divided_up(product(share, queries), rows), constant(-(-width // 4) // quads)]
-    trips = call("mul", divided_up(size(keys), 4), constant(parts + 7))
-    trips = call("add", trips, constant(rows + 1))
-    values: dict[str, Any] = {"S": queries, "T": keys, "G": groups, "E": width, "SHARE": share}
-    values |= {"ROWS": rows, "QUADS": quads, "DEEP": deep, "PARTS": parts}
+    values: dict[str, Any] = {"S": queries, "T": keys, "G": groups, "E": width, "SHARE": share, "FOURS": "attend_fours"}
     values |= {"CAUSAL": given["causal"] is not None, "OWN": causal["size"] if isinstance(causal, dict) else causal}
     values |= {"DOWNB": frame.step(1, -2), "DOWNC": frame.step(2, -2)}
     values |= {"names": "qkv", "letters": "abc", "four": [number in fours for number in range(3)]}
@@ -39,7 +36,23 @@ def attend(routine: Routine) -> Code:
     values |= {"BIASED": given["biased"], "MASKED": given["masked"]}
     for number, name in enumerate(others, 3):
         values |= {name: "abcdefgh"[number], f"STEP{name}": frame.step(number)}
-    return frame.code("attend", grid, trips, frame.is_multiple(width), fours, **values)
+    deep, wide = -(-depth // 4), -(-width // 4)
+    whole, lines = frame.is_multiple(width), product(share, queries)
+    if kind == SHARED:
+        grid = [size(batch), size(groups), divided_up(lines, most)]
+        slices = THREADS // wide
+        turns = deep + THREADS + -(-THREADS // slices) + 3
+        trips = call("mul", divided_up(size(keys), THREADS), constant(turns))
+        trips = call("add", trips, constant(most * -(-(deep + wide * slices) // THREADS) + 2))
+        values |= {"ROWS": most, "DEPTH": deep, "WIDE": wide, "SLICES": slices, "THREADS": THREADS}
+        return frame.code("attend_shared", grid, trips, whole, fours, threads=THREADS, **values)
+    few, quads = _divisor(deep, DEEP), _divisor(wide, MOST)
+    rows = min(most, max(1, MOST // quads))
+    grid = [size(batch), size(groups), divided_up(lines, rows), constant(wide // quads)]
+    trips = call("mul", divided_up(size(keys), 4), constant(deep // few + 7))
+    trips = call("add", trips, constant(rows + 1))
+    values |= {"ROWS": rows, "QUADS": quads, "DEEP": few, "PARTS": deep // few}
+    return frame.code("attend", grid, trips, whole, fours, **values)
 
 
 def _divisor(number: int, most: int) -> int:

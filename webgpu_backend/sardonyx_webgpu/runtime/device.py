@@ -7,9 +7,10 @@ import sys
 import weakref
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import count
 from threading import Lock
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -19,7 +20,6 @@ from sardonyx.common.record import record
 from sardonyx.errors import EPFail
 from sardonyx.providers.contract import ALIGNMENT, Address, Device, Executable, SegmentLaunch, Tensor
 from sardonyx_webgpu.code import WORKGROUP, Code
-from sardonyx_webgpu.extents import evaluate
 from sardonyx_webgpu.gpu.interface import Binding, Buffer, Copy, Dispatch, Gpu, Group, Pass, Pipeline, Shader
 from sardonyx_webgpu.lower import lower
 from sardonyx_webgpu.runtime.grid import portions, workgroups
@@ -267,7 +267,7 @@ class WebGpuDevice(Device):
     def check_loops(self, code: Code, label: str, params: Sequence[Any]) -> int:
         """How often the loops of a thread turn; raises EPFail where this driver would end them before that."""
         adapter = self.gpu.adapter
-        count = evaluate(code.trips, params)
+        (count,) = code.turns(params)
         if count > self.most_trips:
             raise EPFail(
                 f"WebGpuExecutionProvider: {label or code.name} may turn loops {count:,} times in a thread, and"
@@ -331,19 +331,23 @@ class WebGpuExecutable(Executable):
         table = bytearray()
         dispatches: list[Dispatch] = []
         seconds: list[float] = []
+        bound: list[_Bound] = []
         most = device.gpu.limits["maxComputeWorkgroupsPerDimension"]
         for launch, addresses, numbers in zip(self.segments[segment], buffers, params, strict=True):
             code = self.codes[launch.code]
             if device.tuner is not None:
                 code = device.tuner.code(self.sources[launch.code], addresses, numbers) or code
-            if code.steps is None and evaluate(code.trips, numbers) > device.most_trips:
+            if code.steps is None and code.turns(numbers)[0] > device.most_trips:
                 code = lower(self.sources[launch.code])  # threads do less each, so that this driver lets them end
-            x, y = workgroups(code, numbers, most)
+            nbytes = sum(address.nbytes for address in addresses)
+            x, y = workgroups(code.name, code.points(numbers), most)
+            is_one = x > 0 and code.steps is None and device.tuner is None
+            bound.append(_Bound(code, launch.label, len(numbers), nbytes, len(dispatches) if is_one else None))
             if x:
                 pipeline, group = device.prepare(code, addresses)
                 for portion in portions(code, numbers, device.most_trips):
                     trips = device.check_loops(code, launch.label, portion)
-                    seconds.append(estimate(x * y * WORKGROUP, trips, sum(address.nbytes for address in addresses)))
+                    seconds.append(estimate(x * y * WORKGROUP, trips, nbytes))
                     dispatches.append(Dispatch(pipeline, group, len(table), x, y))
                     table += struct.pack(f"<{len(portion)}i", *portion).ljust(stride, b"\0")
         if not dispatches:
@@ -353,22 +357,72 @@ class WebGpuExecutable(Executable):
             uniform = device.gpu.buffer(len(table), uniform=True)
             device.gpu.write(uniform, 0, memoryview(table))
             group = device.gpu.params_group(uniform, window)
-        run = _Run(device, Work(group, dispatches, seconds), buffers)
+        row = np.array([number for each in params for number in each], np.int64)
+        run = _Run(device, Work(group, dispatches, seconds), buffers, bound, row, uniform, table)
         weakref.finalize(run, device._dead.append, (NO_CHUNK, uniform, len(table))).atexit = False
         return run
 
+    def rebind(self, run: Callable[[], None], params: np.ndarray) -> bool:
+        return isinstance(run, _Run) and run.rebind(params)
 
-@record(frozen=True, eq=False)
+
+class _Bound(NamedTuple):
+    """A launch of a segment that is bound: its code, and what that is called for users; how many parameters and bytes
+    it has; and the number of its dispatch, None if it has not one but several, or none."""
+
+    code: Code
+    label: str
+    params: int
+    nbytes: int
+    dispatch: int | None
+
+
+@record(eq=False)
 class _Run:
-    """A bound segment. It keeps the buffers that it works on."""
+    """A bound segment, with its parameters, and the table that the GPU reads them from. It keeps the buffers that it
+    works on."""
 
     device: WebGpuDevice
     work: Work
     buffers: Sequence[Sequence[Address]]
+    launches: Sequence[_Bound]
+    params: np.ndarray
+    uniform: Buffer
+    table: bytearray
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """Where the parameters of each launch start, and where the last one's end."""
+        return np.cumsum([0, *(launch.params for launch in self.launches)])
 
     def __call__(self) -> None:
         with self.device.lock:
             self.device.queue.run(self.work)
+
+    def rebind(self, params: np.ndarray) -> bool:
+        """Work with other parameters; False where launches then have more dispatches or fewer."""
+        changed = np.unique(np.searchsorted(self.starts, np.flatnonzero(params != self.params), "right") - 1)
+        dispatches, seconds = [*self.work.dispatches], [*self.work.seconds]
+        most = self.device.gpu.limits["maxComputeWorkgroupsPerDimension"]
+        for k in changed.tolist():
+            launch = self.launches[k]
+            own = params[self.starts[k] : self.starts[k + 1]].tolist()
+            (trips,) = launch.code.turns(own)
+            if launch.dispatch is None or trips > self.device.most_trips:
+                return False
+            x, y = workgroups(launch.code.name, launch.code.points(own), most)
+            if not x:
+                return False
+            pipeline, group, place, *_ = dispatches[launch.dispatch]
+            dispatches[launch.dispatch] = Dispatch(pipeline, group, place, x, y)
+            seconds[launch.dispatch] = estimate(x * y * WORKGROUP, trips, launch.nbytes)
+            struct.pack_into(f"<{len(own)}i", self.table, place, *own)
+        with self.device.lock:
+            self.device.queue.flush()
+            self.device.gpu.write(self.uniform, 0, memoryview(self.table))
+        self.work.change(dispatches, seconds)
+        self.params = params
+        return True
 
 
 def _limit(pipelines: OrderedDict[Any, Pipeline]) -> None:

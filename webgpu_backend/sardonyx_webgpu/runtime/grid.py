@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sardonyx.code.program import Program
 from sardonyx.errors import EPFail
 from sardonyx_webgpu.code import WORKGROUP, Code
 from sardonyx_webgpu.extents import evaluate
@@ -18,22 +17,23 @@ def portions(code: Code, params: Sequence[Any], most: float) -> list[Sequence[An
         return [params]
     steps = evaluate(code.steps, params)
     count = steps
-    while count > 1 and evaluate(code.trips, [*params, 0, count]) > most:
+    while count > 1 and code.turns([*params, 0, count])[0] > most:
         count = -(-count // 2)
     firsts = range(0, max(1, steps), max(1, count))
     return [[*params, first, min(count, steps - first)] for first in firsts]
 
 
-def workgroups(code: Program | Code, params: Sequence[Any], most: int) -> tuple[int, int]:
-    """The dispatch in two dimensions, of at most `most` workgroups each; (0, 0) where the grid is empty."""
-    if not code.grid:
+def workgroups(name: str, extents: Sequence[int], most: int) -> tuple[int, int]:
+    """The dispatch of a code in two dimensions, of at most `most` workgroups each, for the extents of its grid; (0, 0)
+    where that is empty."""
+    if not extents:
         return 1, 1
     points = 1
-    for extent in code.grid:
-        points *= max(0, evaluate(extent, params))
+    for extent in extents:
+        points *= max(0, extent)
     groups = -(-points // WORKGROUP)
     rows = -(-groups // most)
     columns = -(-groups // rows) if rows else 0
     if rows * columns * WORKGROUP >= 1 << 32:
-        raise EPFail(f"WebGpuExecutionProvider: {code.name!r} has {points:,} points; a dispatch has 2^32 threads")
+        raise EPFail(f"WebGpuExecutionProvider: {name!r} has {points:,} points; a dispatch has 2^32 threads")
     return columns, rows

@@ -31,27 +31,33 @@ class Work:
 
     def __init__(self, params: Group, dispatches: Sequence[Dispatch], seconds: Sequence[float]) -> None:
         self.params = params
-        self.dispatches = dispatches
-        self._seconds = seconds
         self._took = 0.0
         self._times = 0
-        self.passes = self._split(1)
+        self._factor = 1.0
+        self.change(dispatches, seconds)
+
+    def change(self, dispatches: Sequence[Dispatch], seconds: Sequence[float]) -> None:
+        """Have other dispatches, with what they are estimated to take."""
+        self.dispatches = dispatches
+        self.seconds = seconds
+        self.passes = self._split()
 
     def learn(self, seconds: float) -> None:
         """Have taken so long at most. A first time, in which drivers compile, says nothing."""
         self._times += 1
         if self._times == 2 or (self._times > 2 and seconds < self._took):
             self._took = seconds
-            self.passes = self._split(seconds / max(sum(self._seconds), 1e-9))
+            self._factor = seconds / max(sum(self.seconds), 1e-9)
+            self.passes = self._split()
 
-    def _split(self, factor: float) -> list[tuple[Pass, float]]:
+    def _split(self) -> list[tuple[Pass, float]]:
         passes: list[tuple[Pass, float]] = []
         first, total = 0, 0.0
-        for k, seconds in enumerate(self._seconds):
-            if k > first and total + factor * seconds > BOUND:
+        for k, seconds in enumerate(self.seconds):
+            if k > first and total + self._factor * seconds > BOUND:
                 passes.append((Pass(self.params, self.dispatches[first:k]), total))
                 first, total = k, 0.0
-            total += factor * seconds
+            total += self._factor * seconds
         return [*passes, (Pass(self.params, self.dispatches[first:]), total)]
 
 
