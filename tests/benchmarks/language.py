@@ -121,7 +121,8 @@ def main() -> None:
     given = arguments.prompt, arguments.tokens, arguments.rounds, arguments.provider
     found = [*rows(arguments.kind.split(","), threads, *given)]
     told = f"a prompt of {arguments.prompt} tokens; onnxruntime-genai {version('onnxruntime-genai')}"
-    publish("language", [*table(head, found), "", f"{processor()}; {told}."], arguments.write)
+    section = f"language-{arguments.provider}" if arguments.provider else "language"
+    publish(section, [*table(head, found), "", f"{processor()}; {told}."], arguments.write)
 
 
 if __name__ == "__main__":

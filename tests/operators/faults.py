@@ -10,6 +10,8 @@ import numpy as np
 
 from sardonyx.common import dtypes
 
+from tests.support.saturation import WEIGHTS, saturates
+
 from .strategies.call import Call
 
 MEMBER = 6
@@ -44,6 +46,12 @@ def has_any(call: Call, names: str) -> bool:
 def empty(call: Call) -> bool:
     """Whether an input that is no list of axes has no elements."""
     return any(isinstance(x, np.ndarray) and x.size == 0 for k, x in enumerate(call.inputs) if k not in call.constant)
+
+
+def saturated(call: Call) -> bool:
+    """Whether products of bytes have weights of int8, and this processor adds two of them in 16 bits."""
+    (weights,) = WEIGHTS[call.op_type]
+    return call.inputs[weights].dtype == np.int8 and saturates()
 
 
 def affine(call: Call) -> bool:
@@ -225,6 +233,7 @@ FAULTS = [
     Fault(RUNTIME, "LpPool MaxPool MaxpoolWithMask NhwcMaxPool", "pads by negative numbers", leaps),
     Fault(RUNTIME, "MatMul", "does not stack products of nothing", empty),
     Fault(RUNTIME, "MatMulInteger QLinearMatMul", "leaves sums of nothing undefined", empty),
+    Fault(RUNTIME, "MatMulInteger QLinearMatMul", "adds products of bytes in 16 bits", saturated),
     Fault(RUNTIME, "MaxUnpool", "takes indices for those of the asked shape", lambda call: call.inputs[2] is not None),
     Fault(RUNTIME, "NonZero", "takes a scalar as a row of one", lambda call: rank(call) == 0),
     Fault(RUNTIME, "QLinearSoftmax", "gives 0 for one element", lambda c: c.inputs[0].shape[c.attributes["axis"]] == 1),
