@@ -24,6 +24,7 @@ from sardonyx_webgpu.gpu.interface import Binding, Buffer, Copy, Dispatch, Gpu, 
 from sardonyx_webgpu.lower import lower
 from sardonyx_webgpu.runtime.grid import portions, workgroups
 from sardonyx_webgpu.runtime.queue import Queue, Reading, Work, estimate
+from sardonyx_webgpu.wgsl.prelude import exact
 
 GROUPS = 4096
 """Bind groups that a device keeps; what was bound longest ago goes first."""
@@ -236,7 +237,7 @@ class WebGpuDevice(Device):
         return lowered
 
     def _compile(self, codes: Mapping[tuple[str, tuple[int, ...]], Code]) -> None:
-        new = {key: code.shader(key[1], self.gpu.half) for key, code in codes.items() if key not in self._pipelines}
+        new = {key: self._shader(code, key[1]) for key, code in codes.items() if key not in self._pipelines}
         if debug.level() >= debug.CODE:
             for item in new.values():
                 print(item.wgsl, file=sys.stderr)
@@ -245,6 +246,10 @@ class WebGpuDevice(Device):
         for shader in new.values():
             self._compiled.move_to_end(shader)
         self._pipelines.update({key: self._compiled[shader] for key, shader in new.items()})
+
+    def _shader(self, code: Code, same: tuple[int, ...]) -> Shader:
+        made = code.shader(same, self.gpu.half)
+        return made._replace(wgsl=exact(made.wgsl)) if self.gpu.adapter.is_software else made
 
     def prepare(self, code: Code, buffers: Sequence[Address]) -> tuple[Pipeline, Group]:
         """The pipeline of a code, and the bind group for these buffers."""

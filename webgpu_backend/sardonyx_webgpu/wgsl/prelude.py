@@ -40,3 +40,20 @@ def needed(text: str) -> list[str]:
             wanted.add(name)
             rest += _calls(name)
     return [sources[name] for name in sources if name in wanted]
+
+
+_EXACT = {"float_div": "a / b", "float_sqrt": "sqrt(x)"}
+"""What processors compute exactly, and hardware does not; a product and a sum they round twice, whatever fma says."""
+
+
+def exact(text: str) -> str:
+    """A shader for a processor that plays the GPU.
+
+    >>> print(exact(functions()["float_sqrt"]).splitlines()[-2])
+        return sqrt(x);
+    """
+    for name, expression in _EXACT.items():
+        source = functions()[name]
+        head = next(line for line in source.splitlines() if line.startswith("fn "))
+        text = text.replace(source, f"{head}\n    return {expression};\n}}\n")
+    return text

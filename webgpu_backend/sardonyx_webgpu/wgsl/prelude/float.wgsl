@@ -17,9 +17,9 @@ fn without_last_bits(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) & 0xfffffffcu);
 }
 
-// Whether a remainder is neither zero nor infinity nor NaN.
-fn corrects(x: f32) -> bool {
-    return (bitcast<u32>(x) & 0x7fffffffu) - 1u < 0x7f7fffffu;
+// Whether what is left of x beside multiples of y is exact, for x and x / y: nothing in between vanishes.
+fn is_middling(x: f32, y: f32) -> bool {
+    return min(abs(x), abs(y)) > 0x1p-60 && max(abs(x), abs(y)) < 0x1p60;
 }
 
 // WGSL's own quotient may be off by 2.5 units in the last place, or be anything where 1 / b is no normal number.
@@ -29,16 +29,14 @@ fn float_div(a: f32, b: f32) -> f32 {
     let y = b * scale;
     let quotient = x / y;
     let near = without_last_bits(quotient);
-    let rest = fma(-near, y, x);
-    return select(quotient, fma(rest, 1.0 / y, near), corrects(rest));
+    return select(quotient, fma(fma(-near, y, x), 1.0 / y, near), is_middling(x, quotient));
 }
 
 // WGSL's own square root may be off as 1 / inverseSqrt(x) is.
 fn float_sqrt(x: f32) -> f32 {
     let root = sqrt(x);
     let near = without_last_bits(root);
-    let rest = fma(-near, near, x);
-    return select(root, fma(rest, 0.5 / root, near), corrects(rest));
+    return select(root, fma(fma(-near, near, x), 0.5 / root, near), is_middling(x, root));
 }
 
 // Whether a <= b, where GPUs take denormal numbers for zero: thresholds of trees may be the number before 0.
