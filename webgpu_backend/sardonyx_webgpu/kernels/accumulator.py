@@ -84,7 +84,7 @@ class Accumulator:
     def _is_better(self, a: Value, b: Value) -> Value:
         better = a > b if self.function == "argmax" else a < b
         if dtypes.by_name(self.dtypes[0]).is_float:
-            better = better | (call("isnan", a) & ~call("isnan", b))
+            better = (better | call("isnan", a)) & ~call("isnan", b)  # compilers may turn a comparison around
         return better
 
     def result(self, printer: Printer, name: str) -> tuple[list[str], str]:

@@ -412,8 +412,10 @@ class _Run:
         for k in changed.tolist():
             launch = self.launches[k]
             own = params[self.starts[k] : self.starts[k + 1]].tolist()
+            if launch.dispatch is None:
+                return False
             (trips,) = launch.code.turns(own)
-            if launch.dispatch is None or trips > self.device.most_trips:
+            if trips > self.device.most_trips:
                 return False
             x, y = workgroups(launch.code.name, launch.code.points(own), most)
             if not x:

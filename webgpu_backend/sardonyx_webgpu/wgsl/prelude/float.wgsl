@@ -1,4 +1,5 @@
-// Functions of f32. Compilers may assume that there are no NaNs and infinities, so tests look at bits.
+// Functions of f32. Compilers may assume that there are no NaNs and infinities, so tests look at bits, those of both
+// operands of a comparison, which may be turned around.
 
 fn float_of_bits(bits: u32) -> f32 {
     return bitcast<f32>(bits);
@@ -17,26 +18,37 @@ fn without_last_bits(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) & 0xfffffffcu);
 }
 
-// Whether what is left of x beside multiples of y is exact, for x and x / y: nothing in between vanishes.
-fn is_middling(x: f32, y: f32) -> bool {
-    return min(abs(x), abs(y)) > 0x1p-60 && max(abs(x), abs(y)) < 0x1p60;
+// Neither zero nor denormal, infinity or NaN.
+fn is_normal(x: f32) -> bool {
+    return (bitcast<u32>(x) & 0x7fffffffu) - 0x00800000u < 0x7f000000u;
 }
 
-// WGSL's own quotient may be off by 2.5 units in the last place, or be anything where 1 / b is no normal number.
+fn power_of_two(exponent: i32) -> f32 {
+    return bitcast<f32>((exponent + 127) << 23u);
+}
+
+// WGSL's own quotient may be off by 2.5 units in the last place, or be anything where 1 / b is no normal number: so the
+// quotient of numbers from 1 to 2 is corrected by the remainder, and gets its power of two.
 fn float_div(a: f32, b: f32) -> f32 {
     let scale = select(1.0, 0.25, abs(b) > 0x1p125);
-    let x = a * scale;
-    let y = b * scale;
-    let quotient = x / y;
-    let near = without_last_bits(quotient);
-    return select(quotient, fma(fma(-near, y, x), 1.0 / y, near), is_middling(x, quotient));
+    let bits = vec2(bitcast<i32>(a), bitcast<i32>(b));
+    let ones = bitcast<vec2f>((bits & vec2(i32(0x807fffffu))) | vec2(0x3f800000));
+    let near = without_last_bits(ones.x / ones.y);
+    let quotient = fma(fma(-near, ones.y, ones.x), 1.0 / ones.y, near);
+    let powers = (bits >> vec2(23u)) & vec2(0xff);
+    let power = powers.x - powers.y;
+    let result = quotient * power_of_two(power / 2) * power_of_two(power - power / 2);
+    return select((a * scale) / (b * scale), result, is_normal(a) & is_normal(b));
 }
 
 // WGSL's own square root may be off as 1 / inverseSqrt(x) is.
 fn float_sqrt(x: f32) -> f32 {
-    let root = sqrt(x);
+    let is_small = x < 0x1p-60;
+    let y = x * select(1.0, 0x1p64, is_small);
+    let root = sqrt(y);
     let near = without_last_bits(root);
-    return select(root, fma(fma(-near, near, x), 0.5 / root, near), is_middling(x, root));
+    let result = select(root, fma(fma(-near, near, y), 0.5 / root, near), is_normal(y) & (y > 0.0));
+    return result * select(1.0, 0x1p-32, is_small);
 }
 
 // Whether a <= b, where GPUs take denormal numbers for zero: thresholds of trees may be the number before 0.
@@ -51,11 +63,11 @@ fn float_order(x: f32) -> i32 {
 }
 
 fn float_min(a: f32, b: f32) -> f32 {
-    return select(b, a, (a < b) | is_nan(a));
+    return select(b, a, ((a < b) | is_nan(a)) & !is_nan(b));
 }
 
 fn float_max(a: f32, b: f32) -> f32 {
-    return select(b, a, (a > b) | is_nan(a));
+    return select(b, a, ((a > b) | is_nan(a)) & !is_nan(b));
 }
 
 // A zero times x, which is NaN for infinity; compilers do not know that it is one.
