@@ -88,7 +88,7 @@ def _convolved(
     columns = (maps + 3) // 4 if kind == "mixed" else groups * ((maps // groups + 3) // 4)
     params |= {"spread": window.spread, "groups": kind}
     params |= {"software": software(hint(seen), maps // groups, kind == "mixed")}
-    params |= {"hardware": hardware(hint(seen), columns, channels, taps)}
+    params |= {"hardware": hardware(hint(seen), columns, channels, taps, prod(window.spread))}
     weights = filled(p.transpose(w, [*range(2, w.rank), 1, 0]), w.rank - 1)
     return legalizer.record(own.CONV, [image, weights], params, dtypes.float32, tuple(shape))
 

@@ -52,8 +52,9 @@ def software(places: int, maps: int, mixed: bool) -> Windows:
     return Windows(rows, 1 if mixed else quads)
 
 
-def hardware(places: int, columns: int, channels: int, taps: Sequence[int]) -> Windows:
-    """The one that keeps a GPU busy, for so many fours of channels of all groups. Measured on an NVIDIA H200.
+def hardware(places: int, columns: int, channels: int, taps: Sequence[int], phases: int = 1) -> Windows:
+    """The one that keeps a GPU busy, for so many places of each phase, and fours of channels of all groups. Measured on
+    an NVIDIA H200. A phase sees few of the taps, so that threads do not share them.
 
     >>> hardware(49, 128, 512, [3, 3])
     Windows(rows=4, quads=1, across=2, channels=32, taps=1, axis=0)
@@ -61,11 +62,11 @@ def hardware(places: int, columns: int, channels: int, taps: Sequence[int]) -> W
     Windows(rows=4, quads=1, across=16, channels=1, taps=4, axis=0)
     """
     rows = min(4, power(places))
-    threads = max(1, -(-places // rows) * columns)
+    threads = max(1, -(-places // rows) * columns * phases)
     wanted = min(MOST, power_up(-(-BUSY // threads)))
     of_channels = min(wanted, power_down(max(1, channels // 4)))
     axis = max(range(len(taps)), key=lambda k: taps[k])
-    of_taps = min(wanted // of_channels, power_down(taps[axis]))
+    of_taps = min(wanted // of_channels, power_down(taps[axis])) if phases == 1 else 1
     slices = of_channels * of_taps
     if slices == 1:
         return Windows(power(places) if threads >= 2 * BUSY else rows, 1)
