@@ -14,27 +14,9 @@ fn unit(batch: i32, group: i32, down: i32, across: i32) {
     let keys = at_b(batch, group, 0, 0);
     let values = at_c(batch, group, 0, 0);
     let quad = across * $QUADS;
-    var last = $T;
-    #if CAUSAL
-    last = 0;
-    #end
+    #include LINES
     #for r in ROWS
-    let row$r = min(down * $ROWS + $r, rows - 1);
-    let head$r = group * $SHARE + row$r / $S;
-    let query$r = row$r % $S;
     let a$r = at_a(batch, head$r, query$r, 0);
-    #if BIASED
-    let bias$r = at_$BIAS(batch, head$r, query$r, 0);
-    #end
-    #if MASKED
-    let mask$r = at_$MASK(batch, head$r, query$r, 0);
-    #end
-    #if CAUSAL
-    let end$r = min($T, query$r + $OWN + 1);
-    last = max(last, end$r);
-    #else
-    let end$r = $T;
-    #end
     var most$r = -0x1.fffffep127f;
     var total$r = 0.0;
     #for c in QUADS

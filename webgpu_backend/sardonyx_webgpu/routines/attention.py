@@ -27,7 +27,8 @@ def attend(routine: Routine) -> Code:
     frame = Frame(routine)
     kind, most = given["design"]
     fours = [number for number in range(3) if frame.is_four(number)]
-    values: dict[str, Any] = {"S": queries, "T": keys, "G": groups, "E": width, "SHARE": share, "FOURS": "attend_fours"}
+    values: dict[str, Any] = {"S": queries, "T": keys, "G": groups, "E": width, "SHARE": share}
+    values |= {"FOURS": "attend_fours", "LINES": "attend_rows"}
     values |= {"CAUSAL": given["causal"] is not None, "OWN": causal["size"] if isinstance(causal, dict) else causal}
     values |= {"DOWNB": frame.step(1, -2), "DOWNC": frame.step(2, -2)}
     values |= {"names": "qkv", "letters": "abc", "four": [number in fours for number in range(3)]}
