@@ -129,15 +129,26 @@ def parameters_of(file: bytes) -> Arrays:
     }
 
 
-@pytest.mark.parametrize(("target", "train"), [("wasm", "all"), ("wasm", "head"), ("webgpu", "all")])
-def test_steps_are_those_of_float64(chromium: Chromium, target: str, train: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    ("target", "train", "worker"),
+    [
+        ("wasm", "all", False),
+        ("wasm", "all", True),
+        ("wasm", "head", False),
+        ("wasm", "head", True),
+        ("webgpu", "all", False),
+    ],
+)
+def test_steps_are_those_of_float64(
+    chromium: Chromium, target: str, train: str, worker: bool, rng: np.random.Generator
+) -> None:
     p, batches = drawn(rng), batches_of(rng)
     names = list(SIZES) if train == "all" else ["w2", "b2"]
     steps = [[0], [1], [2], *[[0, 1, 2]] * 3, [1], [0]]
     after, losses = wanted(p, batches, steps, 0.02, names)
     chromium.site.data["model.sdx"] = made(mlp(p), [target], train)
     given = [{name: plain(array) for name, array in batch.items()} for batch in batches]
-    asked = {"task": "train", "target": target, "rate": 0.02, "batches": given, "steps": steps}
+    asked = {"task": "train", "target": target, "worker": worker, "rate": 0.02, "batches": given, "steps": steps}
     told = chromium.call("/web/training.mjs", asked, 120)
     np.testing.assert_allclose(told["losses"], losses, 1e-4)
     found = {name: np.reshape(*each) for name, each in told["parameters"]}
@@ -174,14 +185,15 @@ def test_steps_are_those_of_float64(chromium: Chromium, target: str, train: str,
         np.testing.assert_array_equal(array, stored.get(name, p[name]))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-def test_parameters_are_put_back(chromium: Chromium, target: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(("target", "worker"), [("wasm", False), ("wasm", True), ("webgpu", False)])
+def test_parameters_are_put_back(chromium: Chromium, target: str, worker: bool, rng: np.random.Generator) -> None:
     p, batches = drawn(rng), batches_of(rng)
     model = mlp(p)
     chromium.site.data["model.sdx"] = made(model, [target], compress=False)
     chromium.site.data["plain.sdx"] = sardonyx.compile(model, target)
     given = [{name: plain(array) for name, array in batches[0].items()}]
-    told = chromium.call("/web/training.mjs", {"task": "restore", "target": target, "batches": given}, 120)
+    asked = {"task": "restore", "target": target, "worker": worker, "batches": given}
+    told = chromium.call("/web/training.mjs", asked, 120)
     after, _ = wanted(p, batches, [[0]], 0.001, list(SIZES))
     losses = [step(each, batches[0])[0] for each in (p, after, after, p)]
     np.testing.assert_allclose(told["losses"], losses, 1e-5)
@@ -193,6 +205,24 @@ def test_parameters_are_put_back(chromium: Chromium, target: str, rng: np.random
         "this session was released",
         "/data/plain.sdx has no plans for training: make it with `sardonyx compile model.onnx --train all`",
     ]
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["here", "worker"])
+@pytest.mark.parametrize("train", ["all", "head"])
+def test_calls_wait_for_each_other(chromium: Chromium, train: str, worker: bool, rng: np.random.Generator) -> None:
+    """Nobody has to wait for a call before the next one, `release` included."""
+    p, batches = drawn(rng), batches_of(rng)
+    names = list(SIZES) if train == "all" else ["w2", "b2"]
+    chromium.site.data["model.sdx"] = made(mlp(p), ["wasm"], train)
+    given = [{name: plain(array) for name, array in batch.items()} for batch in (batches[0], batches[2])]
+    told = chromium.call("/web/training.mjs", {"task": "hasty", "worker": worker, "rate": 0.02, "batches": given}, 60)
+    for count, (found, _) in enumerate(told["parameters"], 1):
+        after, losses = wanted(p, batches, [[0], [2]][:count], 0.02, names)
+        np.testing.assert_allclose(found, np.concatenate([after[name].ravel() for name in names]), 2e-4, 2e-4)
+    np.testing.assert_allclose(told["losses"], losses, 1e-4)
+    stored = parameters_of(chromium.site.posted["hasty"])
+    np.testing.assert_array_equal(np.concatenate([stored[name].ravel() for name in names]), np.float32(found))
+    assert told["error"] == "this session was released"
 
 
 LOSSES = {
