@@ -157,7 +157,7 @@ def test_drawings_are_learnt(chromium: Chromium, address: str, tmp_path: Path) -
 
 
 def test_the_page_stays_free_while_it_learns(chromium: Chromium, address: str) -> None:
-    """No task takes 50 ms. Other programs may take the processor from the page, so that one lesson without any is enough."""
+    """No task takes 50 ms. Other programs may take the processor, so that one lesson without any is enough."""
     with visit(chromium, address, TASKS, viewport={"width": 1200, "height": 1000}) as page:
         page.get_by_role("button", name="Draw some for me").click()
         page.locator(".kind").nth(2).locator(".shots button").nth(7).wait_for()

@@ -20,6 +20,7 @@ from sardonyx.demo.digits import digit_from_gray
 from sardonyx.errors import InvalidArgument
 from sardonyx.plans.bundle import Bundle
 from sardonyx.plans.plan_cache import Source
+from sardonyx.training import wholes
 from sardonyx.training.bundling import training_bundle
 from tests.support.browser import Chromium
 
@@ -185,6 +186,28 @@ def test_steps_are_those_of_float64(
         np.testing.assert_array_equal(array, stored.get(name, p[name]))
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_parameters_lie_in_several_wholes(
+    chromium: Chromium, target: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """w1 alone; b1 and w2, with zeros between; b2, behind which are zeros alone."""
+    monkeypatch.setattr(wholes, "LARGEST", 256)
+    p, batches = drawn(rng), batches_of(rng)
+    steps = [[0], [1, 2], [2]]
+    after, losses = wanted(p, batches, steps, 0.02, list(SIZES))
+    chromium.site.data["model.sdx"] = bundle = made(mlp(p), [target])
+    told = Bundle(bundle).manifest["training"]
+    titles = {title: name for name, title in told["parameters"].items()}
+    parts = {name: [titles[part] for part in parts] for name, parts in told["wholes"].items() if "sum" not in name}
+    assert parts == {"~whole0": ["w1"], "~whole1": ["b1", "w2"], "~whole2": ["b2"]}
+    given = [{name: plain(array) for name, array in batch.items()} for batch in batches]
+    asked = {"task": "train", "target": target, "rate": 0.02, "batches": given, "steps": steps}
+    told = chromium.call("/web/training.mjs", asked, 120)
+    np.testing.assert_allclose(told["losses"], losses, 1e-4)
+    for name, found in told["parameters"]:
+        np.testing.assert_allclose(np.reshape(*found), after[name], 2e-4, 2e-4)
+
+
 @pytest.mark.parametrize(("target", "worker"), [("wasm", False), ("wasm", True), ("webgpu", False)])
 def test_parameters_are_put_back(chromium: Chromium, target: str, worker: bool, rng: np.random.Generator) -> None:
     p, batches = drawn(rng), batches_of(rng)
@@ -271,6 +294,17 @@ def test_a_head_for_other_classes(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(y.sum(1), 1, 1e-6)
     assert np.ptp(y) > 0
     assert made(mlp(p), ["wasm"], "head", classes=5) == bundle
+
+
+def test_a_step_of_the_optimizer_takes_as_few_launches_as_for_one_parameter() -> None:
+    """Of the digits model, which has 32."""
+    source = Source(str(assets() / "digits.onnx"))
+    for optimizer, most in (("adamw", 4), ("sgd", 1)):
+        manifest = Bundle(b"".join(training_bundle(source, TARGETS, optimizer=optimizer))).manifest
+        assert len(manifest["training"]["trainable"]) > 30
+        for target in TARGETS:
+            (plan,) = manifest["targets"][target]["training"]["optimizer"]
+            assert 1 <= len(plan["steps"]) <= most
 
 
 def test_what_cannot_be_trained(rng: np.random.Generator) -> None:

@@ -2,10 +2,12 @@
 
 import { Graph, Weights } from "./executor.js";
 import { Session } from "./session.js";
+import { padded } from "./client.js";
 import { Tensor, arrayOf, product, widthOf } from "./types.js";
 import { check, sound } from "./soundness.js";
 import { withParameters } from "./trained.js";
 
+const ALIGNMENT = 256; // bytes at whose multiples a GPU reads a part of a buffer
 export const MODEL = "model"; // the part that is the model itself
 
 /** The parts of a training bundle, which run one after another and share what they change. */
@@ -32,17 +34,19 @@ export class Trainer {
     device.listed = told.codes;
     const plans = { [MODEL]: told.plans, ...told.training };
     const parts = { [MODEL]: { model: manifest.model, updates: {} }, ...training.parts };
-    const weights = { ...manifest.weights, ...training.state };
-    this.parts = sound(name, () =>
-      Object.fromEntries(
+    const kinds = { ...manifest.weights, ...training.state };
+    this.parts = sound(name, () => {
+      this.wholes = Object.entries(training.wholes).map(([whole, titles]) => new Whole(whole, titles.map((title) => [title, sizeOf(kinds[title])])));
+      const weights = { ...kinds, ...Object.fromEntries(this.wholes.map(({ title, nbytes }) => [title, ["uint8", [nbytes]]])) };
+      return Object.fromEntries(
         Object.entries(parts).map(([part, { model, updates }]) => {
           const graph = new Graph(plans[part], device);
           check({ ...manifest, weights, model }, { codes: told.codes, plans: plans[part] }, graph);
           const own = { name, manifest: { targets: { [target]: { plans: plans[part] } } } };
           return [part, new Part(this, own, graph, model, manifest.strings, updates)];
         }),
-      ),
-    );
+      );
+    });
   }
 
   /** Lay out parameters and what begins as zeros, and read the bundle. */
@@ -53,17 +57,19 @@ export class Trainer {
     graphs.forEach((graph) => (graph.weights = weights));
     Object.values(training.parameters).forEach((title) => weights.wanted.add(title));
     this.places = weights.places;
-    for (const [title, [dtype, shape]] of Object.entries(training.state)) {
-      const zeros = new Uint8Array(product(shape) * widthOf(dtype));
-      device.write(weights.reserve(title, zeros.length), zeros);
+    const zeros = (title, nbytes) => device.write(weights.reserve(title, nbytes), new Uint8Array(nbytes));
+    for (const whole of this.wholes) {
+      zeros(whole.title, whole.nbytes);
+      whole.placed(weights.places);
     }
+    for (const [title, kind] of Object.entries(training.state)) if (!weights.places.has(title)) zeros(title, sizeOf(kind));
     for await (const { title, nbytes, into } of bundle) {
       if (title === device.section) {
         const code = new Uint8Array(nbytes);
         await into((piece, at) => code.set(piece, at));
         await device.load(code);
       } else if (weights.wanted.has(title)) {
-        const address = weights.reserve(title, nbytes);
+        const address = weights.places.get(title) ?? weights.reserve(title, nbytes);
         await into((piece, at) => device.write(address, piece, at));
         weights.wanted.delete(title);
       }
@@ -140,6 +146,25 @@ export class Trainer {
       this.device = null;
     });
     return this.last;
+  }
+}
+
+/** A constant that is others, one behind the other, so that an optimizer takes them for one; between them are zeros. */
+class Whole {
+  constructor(title, sizes) {
+    this.title = title;
+    this.nbytes = 0;
+    this.parts = sizes.map(([part, nbytes]) => {
+      const offset = this.nbytes;
+      this.nbytes += padded(nbytes, ALIGNMENT);
+      return { part, offset, nbytes: padded(nbytes) };
+    });
+  }
+
+  /** Place the parts where the whole is. */
+  placed(places) {
+    const { chunk, offset: start } = places.get(this.title);
+    for (const { part, offset, nbytes } of this.parts) places.set(part, { chunk, offset: start + offset, nbytes });
   }
 }
 
