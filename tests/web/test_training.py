@@ -135,7 +135,6 @@ def parameters_of(file: bytes) -> Arrays:
     [
         ("wasm", "all", False),
         ("wasm", "all", True),
-        ("wasm", "head", False),
         ("wasm", "head", True),
         ("webgpu", "all", False),
     ],
@@ -296,12 +295,10 @@ def test_a_head_for_other_classes(rng: np.random.Generator) -> None:
     assert made(mlp(p), ["wasm"], "head", classes=5) == bundle
 
 
-def test_a_step_of_the_optimizer_takes_as_few_launches_as_for_one_parameter() -> None:
-    """Of the digits model, which has 32."""
-    source = Source(str(assets() / "digits.onnx"))
+def test_a_step_of_the_optimizer_takes_as_few_launches_as_for_one_parameter(rng: np.random.Generator) -> None:
     for optimizer, most in (("adamw", 4), ("sgd", 1)):
-        manifest = Bundle(b"".join(training_bundle(source, TARGETS, optimizer=optimizer))).manifest
-        assert len(manifest["training"]["trainable"]) > 30
+        manifest = Bundle(made(cnn(rng), TARGETS, optimizer=optimizer)).manifest
+        assert len(manifest["training"]["trainable"]) == 6
         for target in TARGETS:
             (plan,) = manifest["targets"][target]["training"]["optimizer"]
             assert 1 <= len(plan["steps"]) <= most
