@@ -247,6 +247,36 @@ def test_calls_wait_for_each_other(chromium: Chromium, train: str, worker: bool,
     assert told["error"] == "this session was released"
 
 
+def test_a_head_that_sees_the_input_besides(chromium: Chromium, rng: np.random.Generator) -> None:
+    """What training begins with is a feature and an input of the model, of which the latter is fed."""
+    shapes = {"w1": (6, 5), "w2": (5, 3)}
+    p = {name: (rng.normal(size=shape) / 2).astype("f4") for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["h"]),
+        helper.make_node("MatMul", ["h", "w2"], ["s"]),
+        helper.make_node("Concat", ["s", "x"], ["y"], axis=1),
+    ]
+    chromium.site.data["model.sdx"] = made(network(p, nodes, ["N", 6], "y"), ["wasm"], "w2", "cross-entropy", "sgd")
+    batch = batches_of(rng)[0]
+    asked = {
+        "task": "train",
+        "target": "wasm",
+        "rate": 0.5,
+        "batches": [{name: plain(array) for name, array in batch.items()}],
+        "steps": [[0]],
+    }
+    told = chromium.call("/web/training.mjs", asked, 60)
+    h, rows = np.maximum(batch["x"].astype("f8") @ p["w1"], 0), np.arange(len(batch["x"]))
+    y = np.exp(np.concatenate([h @ p["w2"], batch["x"]], 1))
+    y /= y.sum(1, keepdims=True)
+    np.testing.assert_allclose(told["losses"], [-np.log(y[rows, batch["labels"]]).mean()], 1e-5)
+    y[rows, batch["labels"]] -= 1
+    ((name, found),) = told["parameters"]
+    assert name == "w2"
+    np.testing.assert_allclose(np.reshape(*found), p["w2"] - 0.5 * h.T @ y[:, :3] / len(h), 1e-5, 1e-6)
+
+
 LOSSES = {
     "mse": (lambda s, t: np.mean((s - t) ** 2), "Identity"),
     "l1": (lambda s, t: np.mean(np.abs(s - t)), "Identity"),
