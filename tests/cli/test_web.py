@@ -20,7 +20,8 @@ from tests.support.wheel import ROOT
 
 SCRIPTS = {path.name for path in (ROOT / "web" / "sardonyx").glob("*.js")}
 TYPES = {"runtime.d.ts", "compile.d.ts", "training.d.ts", "vision.d.ts"}
-LATE = {"picture.js", "downloads.js", "training.js", "trained.js", "vision.js"}
+TRAINING = {"training.js", "training_remote.js", "training_host.js", "trainer.js", "trained.js"}
+LATE = {"picture.js", "downloads.js", "vision.js", *TRAINING}
 """What pages load when they want it."""
 PARTS = {f"{name}/{path.name}" for name in ("ort", "genai") for path in (ROOT / "web" / "sardonyx" / name).iterdir()}
 

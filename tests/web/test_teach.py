@@ -22,6 +22,7 @@ from tests.support.browser import Chromium, open_chromium
 from tests.support.npm import package
 from tests.web.serving import serving
 from tests.web.test_demo import draw, drop, evaluate
+from tests.web.test_objects import TASKS
 from web.demo import app
 
 pytestmark = pytest.mark.slow
@@ -153,6 +154,25 @@ def test_drawings_are_learnt(chromium: Chromium, address: str, tmp_path: Path) -
         assert session.get_modelmeta().custom_metadata_map == {"classes": "a cross,Kind 2,a ring"}
         (found,) = session.run(None, {"image": image})
         np.testing.assert_allclose(found[0], shares, atol=0.05)  # drawn by another pen
+
+
+def test_the_page_stays_free_while_it_learns(chromium: Chromium, address: str) -> None:
+    """No task takes 50 ms. Other programs may take the processor, so that one lesson without any is enough."""
+    with visit(chromium, address, TASKS, viewport={"width": 1200, "height": 1000}) as page:
+        page.get_by_role("button", name="Draw some for me").click()
+        page.locator(".kind").nth(2).locator(".shots button").nth(7).wait_for()
+        found = []
+        for _ in range(4):
+            page.wait_for_timeout(500)
+            evaluate(page, "tasks.length = 0")
+            teach(page)
+            page.wait_for_timeout(100)
+            found.append(evaluate(page, "tasks"))
+            assert evaluate(page, "document.querySelector('#curve .right').points.length") == 60
+            if not found[-1]:
+                break
+        assert found[-1] == [], found
+        assert [worker.url.rpartition("/")[2] for worker in page.workers] == ["training_host.js"]
 
 
 @pytest.mark.nightly

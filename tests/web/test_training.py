@@ -20,6 +20,7 @@ from sardonyx.demo.digits import digit_from_gray
 from sardonyx.errors import InvalidArgument
 from sardonyx.plans.bundle import Bundle
 from sardonyx.plans.plan_cache import Source
+from sardonyx.training import wholes
 from sardonyx.training.bundling import training_bundle
 from tests.support.browser import Chromium
 
@@ -129,15 +130,25 @@ def parameters_of(file: bytes) -> Arrays:
     }
 
 
-@pytest.mark.parametrize(("target", "train"), [("wasm", "all"), ("wasm", "head"), ("webgpu", "all")])
-def test_steps_are_those_of_float64(chromium: Chromium, target: str, train: str, rng: np.random.Generator) -> None:
+@pytest.mark.parametrize(
+    ("target", "train", "worker"),
+    [
+        ("wasm", "all", False),
+        ("wasm", "all", True),
+        ("wasm", "head", True),
+        ("webgpu", "all", False),
+    ],
+)
+def test_steps_are_those_of_float64(
+    chromium: Chromium, target: str, train: str, worker: bool, rng: np.random.Generator
+) -> None:
     p, batches = drawn(rng), batches_of(rng)
     names = list(SIZES) if train == "all" else ["w2", "b2"]
     steps = [[0], [1], [2], *[[0, 1, 2]] * 3, [1], [0]]
     after, losses = wanted(p, batches, steps, 0.02, names)
     chromium.site.data["model.sdx"] = made(mlp(p), [target], train)
     given = [{name: plain(array) for name, array in batch.items()} for batch in batches]
-    asked = {"task": "train", "target": target, "rate": 0.02, "batches": given, "steps": steps}
+    asked = {"task": "train", "target": target, "worker": worker, "rate": 0.02, "batches": given, "steps": steps}
     told = chromium.call("/web/training.mjs", asked, 120)
     np.testing.assert_allclose(told["losses"], losses, 1e-4)
     found = {name: np.reshape(*each) for name, each in told["parameters"]}
@@ -175,13 +186,36 @@ def test_steps_are_those_of_float64(chromium: Chromium, target: str, train: str,
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_parameters_are_put_back(chromium: Chromium, target: str, rng: np.random.Generator) -> None:
+def test_parameters_lie_in_several_wholes(
+    chromium: Chromium, target: str, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """w1 alone; b1 and w2, with zeros between; b2, behind which are zeros alone."""
+    monkeypatch.setattr(wholes, "LARGEST", 256)
+    p, batches = drawn(rng), batches_of(rng)
+    steps = [[0], [1, 2], [2]]
+    after, losses = wanted(p, batches, steps, 0.02, list(SIZES))
+    chromium.site.data["model.sdx"] = bundle = made(mlp(p), [target])
+    told = Bundle(bundle).manifest["training"]
+    titles = {title: name for name, title in told["parameters"].items()}
+    parts = {name: [titles[part] for part in parts] for name, parts in told["wholes"].items() if "sum" not in name}
+    assert parts == {"~whole0": ["w1"], "~whole1": ["b1", "w2"], "~whole2": ["b2"]}
+    given = [{name: plain(array) for name, array in batch.items()} for batch in batches]
+    asked = {"task": "train", "target": target, "rate": 0.02, "batches": given, "steps": steps}
+    told = chromium.call("/web/training.mjs", asked, 120)
+    np.testing.assert_allclose(told["losses"], losses, 1e-4)
+    for name, found in told["parameters"]:
+        np.testing.assert_allclose(np.reshape(*found), after[name], 2e-4, 2e-4)
+
+
+@pytest.mark.parametrize(("target", "worker"), [("wasm", False), ("wasm", True), ("webgpu", False)])
+def test_parameters_are_put_back(chromium: Chromium, target: str, worker: bool, rng: np.random.Generator) -> None:
     p, batches = drawn(rng), batches_of(rng)
     model = mlp(p)
     chromium.site.data["model.sdx"] = made(model, [target], compress=False)
     chromium.site.data["plain.sdx"] = sardonyx.compile(model, target)
     given = [{name: plain(array) for name, array in batches[0].items()}]
-    told = chromium.call("/web/training.mjs", {"task": "restore", "target": target, "batches": given}, 120)
+    asked = {"task": "restore", "target": target, "worker": worker, "batches": given}
+    told = chromium.call("/web/training.mjs", asked, 120)
     after, _ = wanted(p, batches, [[0]], 0.001, list(SIZES))
     losses = [step(each, batches[0])[0] for each in (p, after, after, p)]
     np.testing.assert_allclose(told["losses"], losses, 1e-5)
@@ -193,6 +227,54 @@ def test_parameters_are_put_back(chromium: Chromium, target: str, rng: np.random
         "this session was released",
         "/data/plain.sdx has no plans for training: make it with `sardonyx compile model.onnx --train all`",
     ]
+
+
+@pytest.mark.parametrize("worker", [False, True], ids=["here", "worker"])
+@pytest.mark.parametrize("train", ["all", "head"])
+def test_calls_wait_for_each_other(chromium: Chromium, train: str, worker: bool, rng: np.random.Generator) -> None:
+    """Nobody has to wait for a call before the next one, `release` included."""
+    p, batches = drawn(rng), batches_of(rng)
+    names = list(SIZES) if train == "all" else ["w2", "b2"]
+    chromium.site.data["model.sdx"] = made(mlp(p), ["wasm"], train)
+    given = [{name: plain(array) for name, array in batch.items()} for batch in (batches[0], batches[2])]
+    told = chromium.call("/web/training.mjs", {"task": "hasty", "worker": worker, "rate": 0.02, "batches": given}, 60)
+    for count, (found, _) in enumerate(told["parameters"], 1):
+        after, losses = wanted(p, batches, [[0], [2]][:count], 0.02, names)
+        np.testing.assert_allclose(found, np.concatenate([after[name].ravel() for name in names]), 2e-4, 2e-4)
+    np.testing.assert_allclose(told["losses"], losses, 1e-4)
+    stored = parameters_of(chromium.site.posted["hasty"])
+    np.testing.assert_array_equal(np.concatenate([stored[name].ravel() for name in names]), np.float32(found))
+    assert told["error"] == "this session was released"
+
+
+def test_a_head_that_sees_the_input_besides(chromium: Chromium, rng: np.random.Generator) -> None:
+    """What training begins with is a feature and an input of the model, of which the latter is fed."""
+    shapes = {"w1": (6, 5), "w2": (5, 3)}
+    p = {name: (rng.normal(size=shape) / 2).astype("f4") for name, shape in shapes.items()}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["a"]),
+        helper.make_node("Relu", ["a"], ["h"]),
+        helper.make_node("MatMul", ["h", "w2"], ["s"]),
+        helper.make_node("Concat", ["s", "x"], ["y"], axis=1),
+    ]
+    chromium.site.data["model.sdx"] = made(network(p, nodes, ["N", 6], "y"), ["wasm"], "w2", "cross-entropy", "sgd")
+    batch = batches_of(rng)[0]
+    asked = {
+        "task": "train",
+        "target": "wasm",
+        "rate": 0.5,
+        "batches": [{name: plain(array) for name, array in batch.items()}],
+        "steps": [[0]],
+    }
+    told = chromium.call("/web/training.mjs", asked, 60)
+    h, rows = np.maximum(batch["x"].astype("f8") @ p["w1"], 0), np.arange(len(batch["x"]))
+    y = np.exp(np.concatenate([h @ p["w2"], batch["x"]], 1))
+    y /= y.sum(1, keepdims=True)
+    np.testing.assert_allclose(told["losses"], [-np.log(y[rows, batch["labels"]]).mean()], 1e-5)
+    y[rows, batch["labels"]] -= 1
+    ((name, found),) = told["parameters"]
+    assert name == "w2"
+    np.testing.assert_allclose(np.reshape(*found), p["w2"] - 0.5 * h.T @ y[:, :3] / len(h), 1e-5, 1e-6)
 
 
 LOSSES = {
@@ -241,6 +323,15 @@ def test_a_head_for_other_classes(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(y.sum(1), 1, 1e-6)
     assert np.ptp(y) > 0
     assert made(mlp(p), ["wasm"], "head", classes=5) == bundle
+
+
+def test_a_step_of_the_optimizer_takes_as_few_launches_as_for_one_parameter(rng: np.random.Generator) -> None:
+    for optimizer, most in (("adamw", 4), ("sgd", 1)):
+        manifest = Bundle(made(cnn(rng), TARGETS, optimizer=optimizer)).manifest
+        assert len(manifest["training"]["trainable"]) == 6
+        for target in TARGETS:
+            (plan,) = manifest["targets"][target]["training"]["optimizer"]
+            assert 1 <= len(plan["steps"]) <= most
 
 
 def test_what_cannot_be_trained(rng: np.random.Generator) -> None:

@@ -23,8 +23,8 @@ async function trained(session, batches, steps) {
 
 const TASKS = {
   // What training makes of a model, and what its files are.
-  async train({ target, rate, batches, steps }) {
-    const session = await TrainingSession.create("/data/model.sdx", { target });
+  async train({ target, worker, rate, batches, steps }) {
+    const session = await TrainingSession.create("/data/model.sdx", { target, worker });
     session.learningRate = rate;
     const given = batches.map(fed);
     const losses = await trained(session, given, steps);
@@ -43,20 +43,21 @@ const TASKS = {
     const run = await again.run(inputs);
     await again.release();
     const told = (found) => Object.entries(found).map(([name, each]) => [name, plain(each)]);
+    if (session.trainer.constructor.name !== (worker ? "RemoteTrainer" : "Trainer")) throw new Error("it trains elsewhere");
     return { losses, loss: loss.data[0], outputs: told(outputs), run: told(run), parameters, contiguous: plain(contiguous), names };
   },
 
   // The loss with parameters that were changed, put back, and of a bundle that was trained and saved.
-  async restore({ target, batches }) {
+  async restore({ target, worker, batches }) {
     const [feeds] = batches.map(fed);
-    const session = await TrainingSession.create("/data/model.sdx", { target });
+    const session = await TrainingSession.create("/data/model.sdx", { target, worker });
     const loss = async (of = session) => (await of.runEvalStep(feeds)).loss.data[0];
     const losses = [await loss()];
     const before = (await session.getContiguousParameters()).data;
     await session.runTrainStep(feeds);
     await session.runOptimizerStep();
     losses.push(await loss());
-    const later = await TrainingSession.create(await session.export("sdx"), { target });
+    const later = await TrainingSession.create(await session.export("sdx"), { target, worker });
     losses.push(await loss(later));
     await session.loadParametersBuffer(new Uint8Array(before.buffer));
     losses.push(await loss());
@@ -68,8 +69,25 @@ const TASKS = {
       await refusal(session.export("txt")),
     ];
     await session.release();
-    errors.push(await refusal(session.trainStep(feeds)), await refusal(TrainingSession.create("/data/plain.sdx", { target })));
+    errors.push(await refusal(session.trainStep(feeds)), await refusal(TrainingSession.create("/data/plain.sdx", { target, worker })));
     return { losses, size, errors };
+  },
+
+  // What comes of calls that nobody waits for: losses, parameters between and after two steps, and a file.
+  async hasty({ worker, rate, batches }) {
+    const session = await TrainingSession.create("/data/model.sdx", { target: "wasm", worker });
+    const [first, second] = batches.map(fed);
+    session.learningRate = rate;
+    const made = [];
+    for (const feeds of [first, second]) {
+      made.push(session.trainStep(feeds, ["loss"]), session.optimizerStep(), session.getContiguousParameters());
+      session.lazyResetGrad();
+      Object.values(feeds).forEach(({ data }) => worker && data.fill(data[0])); // which were copied
+    }
+    made.push(session.export("safetensors", { classes: "ä,b" }), session.release(), refusal(session.evalStep(first)));
+    const [a, , p, b, , q, file, , error] = await Promise.all(made);
+    await post("hasty", file);
+    return { losses: [a.loss.data[0], b.loss.data[0]], parameters: [p, q].map(plain), error };
   },
 
   // Accuracy on the held-out part after each epoch, until it is enough.

@@ -9,7 +9,7 @@ type Found = Promise<Record<string, Tensor>>;
 /** Names of outputs that are wanted, or an object that has them. */
 type Fetches = readonly string[] | Record<string, unknown>;
 
-export interface TrainingOptions extends Omit<LoadOptions, "worker"> {
+export interface TrainingOptions extends LoadOptions {
   /** A GPUDevice for this session alone. */
   device?: unknown;
 }
@@ -17,7 +17,7 @@ export interface TrainingOptions extends Omit<LoadOptions, "worker"> {
 /** A model with its gradients and its optimizer, whose parameters and moments stay on one device. */
 export class TrainingSession {
   private constructor();
-  /** A session for a bundle, on the thread that calls. */
+  /** A session for a bundle: on WebAssembly in a worker of its own, as `worker` says, by default for a page's own thread. */
   static create(source: Source | Source[], options?: TrainingOptions): Promise<TrainingSession>;
 
   readonly target: Target;
@@ -57,5 +57,6 @@ export class TrainingSession {
 
   /** The model as an .onnx file, as a bundle that `load` runs and that can be trained further, or its parameters. */
   export(format?: "onnx" | "sdx" | "safetensors", metadata?: Record<string, string>): Promise<Uint8Array>;
+  /** Give all back, the worker too, after what was asked for. */
   release(): Promise<void>;
 }

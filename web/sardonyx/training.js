@@ -13,105 +13,50 @@
  */
 
 import { Bundle, Stream } from "./bundle.js";
-import { Graph, Weights } from "./executor.js";
-import { Session } from "./session.js";
-import { check, sound } from "./soundness.js";
-import { threadsFor } from "./crew.js";
-import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
+import { MODEL, Trainer } from "./trainer.js";
+import { RemoteTrainer } from "./training_remote.js";
+import { Tensor, bytesOf, product } from "./types.js";
 import { WasmDevice } from "./wasm.js";
 import { WebGpuDevice } from "./webgpu.js";
-import { withParameters } from "./trained.js";
+import { threadsFor } from "./crew.js";
 
 export { Tensor };
 
 const RATE = 0.001;
-const MODEL = "model"; // the part that is the model itself
 const FORMATS = ["onnx", "sdx", "safetensors"];
+const isPage = Boolean(globalThis.document);
 
 /** A model with its gradients and its optimizer, whose parameters and moments stay on one device. */
 export class TrainingSession {
-  /** A session for what `load` takes, and `load`'s options. It runs on the thread that calls. */
-  static async create(source, { target, threads, device: gpu, ...options } = {}) {
-    const bytes = await whole(source, options);
-    const bundle = await Bundle.open(bytes, { name: options.name ?? (typeof source === "string" ? source : undefined) });
-    const { manifest, name } = bundle;
-    if (!manifest.training) throw new Error(`${name} has no plans for training: make it with \`sardonyx compile model.onnx --train all\``);
-    const reasons = [];
-    for (const each of target ? [target].flat() : Object.keys(manifest.targets)) {
-      const told = manifest.targets[each];
-      if (!told) reasons.push(`${name} has no code for ${each}, only for ${Object.keys(manifest.targets).join(" and ")}`);
-      const device = told && (await opened(each, told, threads, gpu).catch((error) => void reasons.push(error.message)));
-      if (device) return new TrainingSession(bytes, bundle, each, device).load();
+  /** A session for what `load` takes, and `load`'s options; "wasm" trains in a worker of its own where `load` has one run. */
+  static async create(source, { target, threads, worker = isPage, device: gpu, ...options } = {}) {
+    const file = await whole(source, options);
+    const bundle = await Bundle.open(file, { name: options.name ?? (typeof source === "string" ? source : undefined) });
+    try {
+      const [each, trainer] = await opened(file, bundle, target, threadsFor(threads), worker, gpu);
+      return new TrainingSession(bundle.manifest, each, trainer);
+    } catch (error) {
+      bundle.stream.close();
+      throw error;
     }
-    throw new Error(reasons.join("; "));
   }
 
-  constructor(bytes, bundle, target, device) {
-    const { manifest, name } = bundle;
-    const { training, targets } = manifest;
-    Object.assign(this, { bytes, bundle, target, device, training });
+  constructor(manifest, target, trainer) {
+    const { model, training, weights } = manifest;
+    const ports = ([inputs, outputs]) => [inputs, outputs].map((list) => list.map(([name, told]) => ({ name, type: told?.[1], dims: told?.[2] })));
+    this.target = target;
+    this.trainer = trainer;
+    this.training = training;
+    /** What the model takes and gives, as of a session that `load` gives. */
+    [this.inputs, this.outputs] = ports(model);
+    [this.fed, this.found] = ports(training.parts.evaluation.model).map(namesOf);
+    this.flag = training.parts.training.model[0].at(-1)[0];
+    this.kinds = Object.fromEntries(Object.entries(training.parameters).map(([name, title]) => [name, weights[title]]));
     /** What the next steps of the optimizer take. */
     this.learningRate = RATE;
     /** How many steps the optimizer has made. */
     this.steps = 0;
     this.isAnew = true;
-    this.last = Promise.resolve();
-    const told = targets[target];
-    device.listed = told.codes;
-    const plans = { [MODEL]: told.plans, ...told.training };
-    const parts = { [MODEL]: { model: manifest.model, updates: {} }, ...training.parts };
-    const weights = { ...manifest.weights, ...training.state };
-    this.sessions = sound(name, () =>
-      Object.fromEntries(
-        Object.entries(parts).map(([part, { model, updates }]) => {
-          const graph = new Graph(plans[part], device);
-          check({ ...manifest, weights, model }, { codes: told.codes, plans: plans[part] }, graph);
-          const own = { name, manifest: { targets: { [target]: { plans: plans[part] } } } };
-          return [part, new Step(this, own, graph, model, manifest.strings, updates)];
-        }),
-      ),
-    );
-  }
-
-  /** Lay out parameters and what begins as zeros, and read the bundle. */
-  async load() {
-    const { bundle, device, training } = this;
-    try {
-      const graphs = Object.values(this.sessions).map(({ graph }) => graph);
-      const weights = new Weights(device, bundle.manifest.targets[this.target].codes, { plans: graphs.flatMap(({ plans }) => plans) });
-      graphs.forEach((graph) => (graph.weights = weights));
-      Object.values(training.parameters).forEach((title) => weights.wanted.add(title));
-      this.places = weights.places;
-      for (const [title, [dtype, shape]] of Object.entries(training.state)) {
-        const zeros = new Uint8Array(product(shape) * widthOf(dtype));
-        device.write(weights.reserve(title, zeros.length), zeros);
-      }
-      for await (const { title, nbytes, into } of bundle) {
-        if (title === device.section) {
-          const code = new Uint8Array(nbytes);
-          await into((piece, at) => code.set(piece, at));
-          await device.load(code);
-        } else if (weights.wanted.has(title)) {
-          const address = weights.reserve(title, nbytes);
-          await into((piece, at) => device.write(address, piece, at));
-          weights.wanted.delete(title);
-        }
-        weights.advance();
-      }
-      await device.settle();
-      if (weights.wanted.size) throw new Error(`${bundle.name} lacks its weights ${[...weights.wanted]}; compile the model anew`);
-      return this;
-    } catch (error) {
-      device.close();
-      throw error;
-    }
-  }
-
-  /** What a function gives once all that was asked for before is over. */
-  next(find) {
-    const result = this.last.then(find);
-    this.last = result.catch(() => {});
-    return result;
   }
 
   get trainingInputNames() {
@@ -124,34 +69,24 @@ export class TrainingSession {
 
   get evalInputNames() {
     const { features } = this.training;
-    const others = namesOf(this.sessions.evaluation.inputs).filter((name) => !features.includes(name));
-    return [...new Set([...namesOf(this.inputs), ...others])];
+    return [...new Set([...namesOf(this.inputs), ...this.fed.filter((name) => !features.includes(name))])];
   }
 
   get evalOutputNames() {
-    return namesOf(this.sessions.evaluation.outputs);
-  }
-
-  /** What the model takes and gives, as of a session that `load` gives. */
-  get inputs() {
-    return this.sessions[MODEL].inputs;
-  }
-
-  get outputs() {
-    return this.sessions[MODEL].outputs;
+    return this.found;
   }
 
   /** The outputs of the model with its parameters as they are now. */
   run(feeds, names) {
-    return this.sessions[MODEL].run(feeds, names);
+    return this.trainer.run(MODEL, feeds, names);
   }
 
   /**
    * What training begins with, for inputs of the model: where its head alone is trained, what the rest of it makes of them.
    * Who trains with the same inputs again spares time by feeding this instead.
    */
-  features(feeds) {
-    return this.sessions.encoder ? this.sessions.encoder.run(feeds) : Promise.resolve(feeds);
+  async features(feeds) {
+    return this.training.features.length ? this.trainer.run("encoder", feeds) : feeds;
   }
 
   /** The loss and the outputs; the gradients are added to those since `lazyResetGrad`. */
@@ -159,13 +94,12 @@ export class TrainingSession {
     const isAnew = this.isAnew;
     this.isAnew = false;
     const flag = new Tensor("bool", Uint8Array.of(Number(isAnew)), []);
-    const fed = { ...(await this.fed(feeds)), [this.sessions.training.inputs.at(-1).name]: flag };
-    return this.sessions.training.run(fed, fetched(names) ?? this.trainingOutputNames);
+    return this.trainer.run("training", { ...feeds, [this.flag]: flag }, fetched(names) ?? this.found);
   }
 
   /** The loss and the outputs, without gradients. */
   async evalStep(feeds, names) {
-    return this.sessions.evaluation.run(await this.fed(feeds), fetched(names));
+    return this.trainer.run("evaluation", feeds, fetched(names));
   }
 
   /** Have the optimizer make a step by the gradients. */
@@ -173,7 +107,7 @@ export class TrainingSession {
     const step = BigInt64Array.of(BigInt(++this.steps));
     const rate = Float32Array.of(this.learningRate);
     const feeds = { learning_rate: new Tensor("float32", rate, [1]), step: new Tensor("int64", step, [1]) };
-    await this.sessions.optimizer.run(feeds, []);
+    await this.trainer.run("optimizer", feeds, []);
   }
 
   /** Have the next gradients take the place of those so far. */
@@ -195,20 +129,12 @@ export class TrainingSession {
 
   /** The parameters by name, as tensors. */
   parameters(trainableOnly = true) {
-    const names = this.names(trainableOnly);
-    const kinds = names.map((name) => this.bundle.manifest.weights[this.training.parameters[name]]);
-    return this.next(async () => {
-      const ranges = names.map((name, k) => [this.places.get(this.training.parameters[name]), sizeOf(kinds[k])]);
-      const found = await this.alive.readAll(ranges);
-      return Object.fromEntries(
-        names.map((name, k) => [name, new Tensor(kinds[k][0], new (arrayOf(kinds[k][0]))(found[k].buffer), kinds[k][1])]),
-      );
-    });
+    return this.trainer.parameters(this.names(trainableOnly));
   }
 
   /** How many elements the parameters have. */
   async getParametersSize(trainableOnly = true) {
-    return this.names(trainableOnly).reduce((sum, name) => sum + product(this.bundle.manifest.weights[this.training.parameters[name]][1]), 0);
+    return this.names(trainableOnly).reduce((sum, name) => sum + product(this.kinds[name][1]), 0);
   }
 
   /** All parameters one behind the other, a tensor of float32. */
@@ -228,15 +154,7 @@ export class TrainingSession {
     const bytes = ArrayBuffer.isView(buffer) ? bytesOf(buffer) : new Uint8Array(buffer);
     const size = 4 * (await this.getParametersSize(trainableOnly));
     if (bytes.length !== size) throw new RangeError(`the parameters have ${size} bytes, not ${bytes.length}`);
-    return this.next(() => {
-      let start = 0;
-      for (const name of this.names(trainableOnly)) {
-        const title = this.training.parameters[name];
-        const nbytes = sizeOf(this.bundle.manifest.weights[title]);
-        this.alive.write(this.places.get(title), bytes.slice(start, start + nbytes));
-        start += nbytes;
-      }
-    });
+    return this.trainer.write(this.names(trainableOnly), bytes);
   }
 
   /**
@@ -245,66 +163,42 @@ export class TrainingSession {
    */
   async export(format = "onnx", metadata = {}) {
     if (!FORMATS.includes(format)) throw new Error(`there is no format ${JSON.stringify(format)}; use ${FORMATS.join(", ")}`);
-    return withParameters(format, this.bytes, this.bundle, await this.parameters(false), metadata);
+    return this.trainer.export(format, metadata);
   }
 
   /** Give all back, after what was asked for. */
   release() {
-    return this.next(() => {
-      this.device?.close();
-      this.device = null;
-    });
-  }
-
-  get alive() {
-    if (!this.device) throw new Error("this session was released");
-    return this.device;
+    return this.trainer.release();
   }
 
   names(trainableOnly) {
     return trainableOnly ? this.training.trainable : Object.keys(this.training.parameters);
   }
-
-  /** Feeds that training begins with. */
-  async fed(feeds) {
-    const { features } = this.training;
-    if (!features.length || features.some((name) => name in feeds)) return feeds;
-    const own = new Set(namesOf(this.inputs));
-    const [given, others] = [true, false].map((isOwn) => Object.fromEntries(Object.entries(feeds).filter(([name]) => own.has(name) === isOwn)));
-    return { ...(await this.features(given)), ...others };
-  }
-}
-
-/** A model of a training session: some of its outputs become parameters, sums or moments, on the device. */
-class Step extends Session {
-  constructor(owner, bundle, graph, model, strings, updates) {
-    super(bundle, owner.target, graph, owner.device, model, strings);
-    this.owner = owner;
-    this.updates = Object.entries(updates).map(([name, title]) => [this.outputs.findIndex((output) => output.name === name), title]);
-  }
-
-  run(feeds, names = namesOf(this.outputs)) {
-    return this.owner.next(() => this.ran(this.owner.alive && this.graph, this.device, feeds, names, {}));
-  }
-
-  found(device, results, ...rest) {
-    const keep = ([k, title]) => {
-      const { address, dtype, dims } = results[k];
-      device.copy(address, this.owner.places.get(title), product(dims) * widthOf(dtype));
-    };
-    device.watch(() => this.updates.forEach(keep));
-    return super.found(device, results, ...rest);
-  }
 }
 
 const namesOf = (ports) => ports.map(({ name }) => name);
-const sizeOf = ([dtype, shape]) => product(shape) * widthOf(dtype);
 
 /** The names of outputs that are wanted: a list, or an object by name. */
 const fetched = (names) => (names && !Array.isArray(names) ? Object.keys(names) : names);
 
-async function opened(target, told, threads, gpu) {
-  return target === "wasm" ? new WasmDevice(told, { threads: threadsFor(threads) }) : WebGpuDevice.open(told, gpu);
+/** The first target that there is a device for, and the trainer on it. */
+async function opened(file, bundle, target, threads, worker, gpu) {
+  const { manifest, name } = bundle;
+  if (!manifest.training) throw new Error(`${name} has no plans for training: make it with \`sardonyx compile model.onnx --train all\``);
+  const reasons = [];
+  for (const each of target ? [target].flat() : Object.keys(manifest.targets)) {
+    const told = manifest.targets[each];
+    if (!told) reasons.push(`${name} has no code for ${each}, only for ${Object.keys(manifest.targets).join(" and ")}`);
+    else if (each === "wasm") {
+      const remote = worker && (await RemoteTrainer.load(file, name, threads));
+      if (remote) bundle.stream.close();
+      return [each, remote || (await Trainer.load(file, bundle, each, new WasmDevice(told, { threads })))];
+    } else {
+      const device = await WebGpuDevice.open(told, gpu).catch((error) => void reasons.push(error.message));
+      if (device) return [each, await Trainer.load(file, bundle, each, device)];
+    }
+  }
+  throw new Error(reasons.join("; "));
 }
 
 /** All bytes of what `load` takes. */
@@ -313,5 +207,5 @@ async function whole(source, { signal, progress, ...options }) {
   stream.onprogress = (loaded, total) => (progress?.({ stage: "weights", loaded, total }), signal?.throwIfAborted());
   const pieces = [];
   for (let piece; (piece = await stream.next(Infinity)); ) pieces.push(piece);
-  return new Uint8Array(await new Blob(pieces).arrayBuffer());
+  return new Blob(pieces);
 }

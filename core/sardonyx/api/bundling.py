@@ -139,10 +139,11 @@ class _Maker:
             for name, part in training.parts.items()
         }
         state = {self._state[name]: ["float32", list(shape)] for name, shape in training.zeros.items()}
+        wholes = {self._state[name]: [self._state[part] for part in parts] for name, parts in training.wholes.items()}
         parameters = {name: self._state[name] for name in training.parameters}
         sections, file = model_file(training.file, parameters, self._stored)
-        told = {**training.told, "parameters": parameters, "state": state, "parts": parts, "file": file}
-        return {"training": told}, sections
+        told = {"parameters": parameters, "state": state, "wholes": wholes, "parts": parts, "file": file}
+        return {"training": {**training.told, **told}}, sections
 
     def _stored(self, array: np.ndarray) -> str | None:
         """The name of the constant of the bundle with these elements, if there is one."""

@@ -27,6 +27,7 @@ from sardonyx.training.draft import Draft
 from sardonyx.training.gradient_model import GRADIENT, NEXT
 from sardonyx.training.onnxblock.model_accessor import base, empty_base
 from sardonyx.training.parameters import dependent, head_of, parameters_of
+from sardonyx.training.wholes import length, wholes_of
 
 LOSSES = {
     "cross-entropy": onnxblock.loss.CrossEntropyLoss,
@@ -83,22 +84,15 @@ def _training(model: Model, train: str, loss: str, optimizer: str) -> Training:
         network(_logits(head.graph.outputs[0], loss))
         opset = accessor.draft.opset()
     models = network.models()
-    with empty_base(opset) as accessor:
-        step = OPTIMIZERS[optimizer]()
-        step(network.parameters())
     parameters = {tensor.name: tensor.array() for tensor in (*models.trainable, *models.frozen)}
     sums = {f"{tensor.name}{EARLIER}": tensor.shape for tensor in models.trainable}
-    optimizing = step.to_model()
-    for value in optimizing.graph.inputs:
-        if value.name.endswith(GRADIENT) and value.name.removesuffix(GRADIENT) in parameters:
-            value.name = f"{value.name.removesuffix(GRADIENT)}{EARLIER}"
-    moments = {
-        value.name: value.shape
-        for value in optimizing.graph.inputs[2:]
-        if value.name not in parameters and value.name not in sums
+    wholes = wholes_of(models.trainable, parameters)
+    optimizing, moments = _optimizing(wholes, opset, OPTIMIZERS[optimizer]())
+    parts = {
+        "training": _summing(models.training, sums),
+        "evaluation": Part(models.evaluation),
+        "optimizer": optimizing,
     }
-    parts = {"training": _summing(models.training, sums), "evaluation": Part(models.evaluation)}
-    parts["optimizer"] = Part(optimizing, _next(optimizing))
     if encoder is not None:
         parts["encoder"] = Part(encoder)
     told = {
@@ -107,7 +101,13 @@ def _training(model: Model, train: str, loss: str, optimizer: str) -> Training:
         "trainable": [tensor.name for tensor in models.trainable],
         "features": features,
     }
-    return Training(_fed(model, list(parameters)), parameters, {**sums, **moments}, parts, told, model)
+    together = {
+        f"{name}{suffix}": [f"{tensor.name}{suffix}" for tensor in group]
+        for name, group in wholes.items()
+        for suffix in ("", EARLIER)
+    }
+    fed = _fed(model, list(parameters))
+    return Training(fed, parameters, {**sums, **moments}, together, parts, told, model)
 
 
 class _Network(onnxblock.TrainingBlock):
@@ -233,6 +233,23 @@ def _summing(model: Model, sums: Mapping[str, tuple[int, ...]]) -> Part:
     graph.outputs = list(outputs.values())
     graph.inputs = [*fed, draft.value(reset), *held, *(draft.value(name) for name in earlier)]
     return Part(model, {**updates, **_next(model)})
+
+
+def _optimizing(
+    wholes: Mapping[str, Sequence[Tensor]], opset: int, step: onnxblock.optim.AdamW | onnxblock.optim.SGD
+) -> tuple[Part, dict[str, tuple[int, ...]]]:
+    """The optimizer of wholes, so that a step of all parameters takes as few launches as one of each; its moments."""
+    shapes: dict[str, tuple[int, ...]] = {name: (length(group),) for name, group in wholes.items()}
+    with empty_base(opset):
+        zero = np.zeros(1, np.float32)
+        held = [Tensor.of(np.broadcast_to(zero, shape), dtypes.float32, name) for name, shape in shapes.items()]
+        step((held, []))
+    model = step.to_model()
+    for value in model.graph.inputs:
+        if value.name.removesuffix(GRADIENT) in shapes and value.name not in shapes:
+            value.name = f"{value.name.removesuffix(GRADIENT)}{EARLIER}"
+    moments = {f"{name}_{moment}": shape for name, shape in shapes.items() for moment in step.moments}
+    return Part(model, _next(model)), moments
 
 
 def _next(model: Model) -> dict[str, str]:
