@@ -111,8 +111,8 @@ def main() -> None:
             )
             assert len({*told["counts"].values()}) == 1, told["counts"]
             figures = [f"{told['theirs']:.1f}"]
-            for name in ("ours", "plain"):
-                figures += [f"{told[name]:.1f}", f"{told[name] / told['theirs']:.2f}"]
+            for own in ("ours", "plain"):
+                figures += [f"{told[own]:.1f}", f"{told[own] / told['theirs']:.2f}"]
             figures += [f"{told['theirs alone']:.1f}", f"{told['ours alone']:.1f}"]
             figures.append(f"{told['ours alone'] / told['theirs alone']:.2f}")
             rows.append([f"{name} to {side} x {side}", *figures])
