@@ -16,6 +16,7 @@ try:
     import tkinter as tk
     from tkinter import filedialog, font, ttk
 
+    from bar import Bar
     from PIL import Image
     from reader import FOLDER, Found, Reader, Reading, download
     from sources import camera, file, screen
@@ -37,6 +38,8 @@ POLL = 30
 """Milliseconds between looks at what the worker made."""
 HIDDEN = 350
 """Milliseconds for the window to leave the screen before that is taken."""
+LIST = 320
+"""Pixels that the list is wide at most, beside a picture."""
 READING = "Reading ..."
 DETECTORS = [("Detectors", "*.onnx *.sdx"), ("All files", "*")]
 TYPES = [("Pictures", "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"), ("All files", "*")]
@@ -63,50 +66,67 @@ class App:
         root = self.root
         root.title("Sardonyx reads")
         root.geometry("1120x720")
-        root.minsize(640, 400)
+        root.minsize(480, 400)
         self._style = ttk.Style(root)
         self._style.theme_use("clam")
         family = font.nametofont("TkDefaultFont").actual("family")
         self._fonts = {size: font.Font(root, family=family, size=size) for size in (9, 10, 11, 13)}
         self._fonts[-13] = font.Font(root, family=family, size=13, weight="bold")
-        bar = ttk.Frame(root, padding=(14, 12, 14, 10))
+        self._bar = Bar(root, (14, 12, 14, 10))
         status = ttk.Frame(root, padding=(14, 8), style="Panel.TFrame")
-        panel = ttk.Frame(root, padding=(16, 14), style="Panel.TFrame", width=320)
+        self._panel = panel = ttk.Frame(root, padding=(16, 14), style="Panel.TFrame")
         self.canvas = tk.Canvas(root, highlightthickness=0, takefocus=True)
-        bar.pack(fill="x")
+        self._bar.pack(fill="x")
         status.pack(fill="x", side="bottom")
-        panel.pack(fill="y", side="right")
         panel.pack_propagate(False)
         self.canvas.pack(fill="both", expand=True)
-        self._button(bar, "Open", "o", self.open).pack(side="left")
-        self._button(bar, "Screen", "r", self.take_screen).pack(side="left", padx=8)
-        self._button(bar, "Camera", "k", lambda: self.show(camera())).pack(side="left")
-        self._button(bar, "Detector", "d", self.choose_detector).pack(side="left", padx=(8, 0))
-        self._get = self._button(bar, "Get text models", "g", lambda: self.load(fetching=True))
-        for text, key, command in (("Light or dark", "t", self.toggle), ("Labels", "b", self.toggle_labels)):
-            self._button(bar, text, key, command).pack(side="right", padx=(8, 0))
+        self._button("Open", "o", self.open)
+        self._button("Screen", "r", self.take_screen)
+        self._button("Camera", "k", lambda: self.show(camera()))
+        self._button("Detector", "d", self.choose_detector)
+        self._get = self._button("Get text models", "g", lambda: self.load(fetching=True))
+        self._bar.show(self._get, False)
+        self._button("Labels", "b", self.toggle_labels, atend=True)
+        self._button("Light or dark", "t", self.toggle, atend=True)
         self._heading = ttk.Label(panel, text="Nothing yet", style="Heading.TLabel", font=self._fonts[-13])
         self._heading.pack(anchor="w")
         self._text = tk.Text(panel, wrap="word", relief="flat", borderwidth=0, highlightthickness=0, padx=0, pady=10)
         self._text.configure(font=self._fonts[11], state="disabled", cursor="arrow", spacing1=7)
-        self._copy = self._button(panel, "Copy text", "c", self.copy, "Panel.TButton")
+        root.bind(f"<{KEY}-c>", lambda _: self.copy())
+        self._copy = ttk.Button(panel, text=f"Copy text   {SIGN}C", command=self.copy, style="Panel.TButton")
         self._copy.state(["disabled"])
         self._copy.pack(side="bottom", fill="x")
         self._text.pack(fill="both", expand=True)
         self._device = ttk.Label(status, style="Accent.TLabel", font=self._fonts[10])
         self.status = ttk.Label(status, style="Panel.TLabel", font=self._fonts[10])
         self._time = ttk.Label(status, style="Panel.TLabel", font=self._fonts[10])
-        self._device.pack(side="left", padx=(0, 14))
-        self._time.pack(side="right")
-        self.status.pack(side="left", fill="x", expand=True)
+        status.columnconfigure(1, weight=1)
+        self._device.grid(row=1, column=0, sticky="w", padx=(0, 14))
+        self._time.grid(row=1, column=2, sticky="e")
         root.bind("<Escape>", lambda _: self.stop())
+        root.bind("<Configure>", lambda event: self._arrange() if event.widget is root else None)
         self.canvas.bind("<Configure>", lambda _: self.draw())
 
-    def _button(
-        self, where: ttk.Frame, text: str, key: str, command: Callable[[], object], style: str = "TButton"
-    ) -> ttk.Button:
+    def _button(self, text: str, key: str, command: Callable[[], object], atend: bool = False) -> ttk.Button:
         self.root.bind(f"<{KEY}-{key}>", lambda _: command())
-        return ttk.Button(where, text=f"{text}   {SIGN}{key.upper()}", command=command, style=style)
+        return self._bar.add(text, f"{SIGN}{key.upper()}", command, atend)
+
+    def _arrange(self) -> None:
+        """Have the list stand beside the picture, or below it in a window that is narrow and high; in narrow ones what
+        is said has lines of its own."""
+        width, height = self.root.winfo_width(), self.root.winfo_height()
+        if width <= 2 * LIST:
+            self.status.grid(row=0, column=0, columnspan=3, sticky="w")
+            self.status.configure(wraplength=width - 36)
+        else:
+            self.status.grid(row=1, column=1, columnspan=1, sticky="w")
+            self.status.configure(wraplength=width // 2)
+        if isbelow(width, height):
+            self._panel.configure(height=height * 2 // 5)
+            self._panel.pack(fill="x", side="bottom", before=self.canvas)
+        else:
+            self._panel.configure(width=min(LIST, width * 2 // 5))
+            self._panel.pack(fill="y", side="right", before=self.canvas)
 
     def _paint(self) -> None:
         """Give everything its colours."""
@@ -258,10 +278,7 @@ class App:
         self._device["text"] = reader.device
         if self.status["text"] != READING:
             self.status["text"] = f"Ready: finds {reader.finds}."
-        if reader.readstext:
-            self._get.pack_forget()
-        else:
-            self._get.pack(side="left", padx=(16, 0))
+        self._bar.show(self._get, not reader.readstext)
 
     def _list(self, reading: Reading) -> None:
         self._copy.state(["!disabled" if reading.found else "disabled"])
@@ -275,6 +292,11 @@ class App:
             self._text.insert("end", "\u25a0 " * (each.number is not None), mark)
             self._text.insert("end", each.text, (), f"   {each.share:.0%}\n", "share")
         self._text.configure(state="disabled")
+
+
+def isbelow(width: int, height: int) -> bool:
+    """Whether the list is below the picture."""
+    return width <= 2 * LIST and width < height
 
 
 def told(found: list[Found]) -> str:

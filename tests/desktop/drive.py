@@ -148,6 +148,48 @@ def digit(picture: str, other: str, broken: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
+def layout(picture: str, *sizes: str) -> dict[str, Any]:
+    """Where things are in windows of these sizes, with all buttons and a long message, dark and light."""
+    driver = Driver()
+    driver.read(picture)
+    driver.until(lambda: driver.app._device["text"])
+    seen: dict[str, Any] = {}
+    for color in ("dark", "light"):
+        for size in sizes:
+            driver.app.status["text"] = "What is said is long. " * 5
+            driver.root.geometry(size)
+            driver.until(partial(sized, driver.root, size))
+            seen[f"{size} {color}"] = {
+                "buttons": {str(button["text"]): place(button) for button in inside(driver.root, "TButton")},
+                "labels": [place(label) for label in inside(driver.root, "TLabel") if label["text"]],
+                "needs": [label.winfo_reqwidth() for label in inside(driver.root, "TLabel") if label["text"]],
+                "canvas": place(driver.app.canvas),
+                "list": place(driver.app._text),
+            }
+        driver.press("t")
+    driver.app._bar.show(driver.app._get, False)
+    return {"places": seen, "texts": words(driver.app._bar)}
+
+
+def sized(root: tk.Tk, size: str) -> bool:
+    """Whether a window has this size."""
+    return f"{root.winfo_width()}x{root.winfo_height()}" == size
+
+
+def inside(widget: tk.Misc, kind: str) -> list[Any]:
+    """The widgets of a kind in another that can be seen."""
+    children = widget.winfo_children()
+    own = [child for child in children if child.winfo_class() == kind and child.winfo_ismapped()]
+    return own + [found for child in children for found in inside(child, kind)]
+
+
+def place(widget: tk.Misc) -> list[int]:
+    """Left, top, right and bottom within the window."""
+    root = widget.winfo_toplevel()
+    left, top = widget.winfo_rootx() - root.winfo_rootx(), widget.winfo_rooty() - root.winfo_rooty()
+    return [left, top, left + widget.winfo_width(), top + widget.winfo_height()]
+
+
 def contrast(pixels: np.ndarray) -> int:
     """How far the ink of a button is from its ground, without its edges."""
     inner = pixels[6:-6, 6:-6].astype(np.int64).sum(axis=2)
@@ -266,7 +308,7 @@ def lost(picture: str) -> dict[str, Any]:
     return {**seen, "after": driver.read(picture)}
 
 
-SCENES = {scene.__name__: scene for scene in (text, objects, digit, copying, fetch, screen, camera, slow, lost)}
+SCENES = {scene.__name__: scene for scene in (text, objects, digit, layout, copying, fetch, screen, camera, slow, lost)}
 
 if __name__ == "__main__":
     print(json.dumps(SCENES[sys.argv[1]](*sys.argv[2:])))

@@ -81,6 +81,33 @@ def test_digits_keys_and_errors(display: str, tmp_path: Path) -> None:
     assert "No such file" in seen[".png"]
 
 
+def test_everything_lies_within_the_window(display: str) -> None:
+    """From its smallest size on, in both colours; the keys stand on the buttons where there is room for them."""
+    sizes = ["480x400", "480x700", "560x500", "640x480", "1100x720", "1150x740"]
+    told = drive(display, "layout", SEVEN, *sizes)
+    seen = told["places"]
+    assert [*seen] == [f"{size} {color}" for color in ("dark", "light") for size in sizes]
+    names = ["Open", "Screen", "Camera", "Detector", "Get text models", "Labels", "Light or dark", "Copy text"]
+    for name, parts in seen.items():
+        width, height = map(int, name.split()[0].split("x"))
+        buttons = parts["buttons"]
+        assert sorted(re.sub(r"   \S+", "", text) for text in buttons) == sorted(names), name
+        boxes = [*buttons.values(), *parts["labels"], parts["canvas"], parts["list"]]
+        for left, top, right, bottom in boxes:
+            assert 0 <= left < right <= width, name
+            assert 0 <= top < bottom <= height, name
+        for number, a in enumerate(boxes):
+            for b in boxes[:number]:
+                assert min(a[2], b[2]) <= max(a[0], b[0]) or min(a[3], b[3]) <= max(a[1], b[1]), name
+        for (left, _, right, _), need in zip(parts["labels"], parts["needs"]):
+            assert right - left >= need, name
+        assert parts["canvas"][2] - parts["canvas"][0] >= 240
+        assert parts["canvas"][3] - parts["canvas"][1] >= 140
+    assert len({top for _, top, _, _ in seen["480x400 dark"]["buttons"].values()}) == 3  # two rows, and the list's
+    assert "Open" in seen["480x400 dark"]["buttons"]
+    assert told["texts"][0].startswith("Open   ")
+
+
 def test_copying_looks_as_it_is(display: str, tmp_path: Path) -> None:
     """Where there is nothing to copy the button is faint, and the clipboard keeps what it has."""
     Image.new("RGB", (64, 64), "white").save(tmp_path / "blank.png")

@@ -241,7 +241,7 @@ def test_an_image_in_the_metadata_is_followed() -> None:
     made = model(text, metadata={"sardonyx.image": json.dumps(told)})
     taught = sardonyx.teach(made, [red, blue] * 4, ["red", "blue"] * 4)
     assert taught.accuracy == 1.0
-    assert json.loads(taught.model.metadata["sardonyx.image"]) == {**told, "size": [8, 8]}
+    assert json.loads(taught.model.metadata["sardonyx.image"]) == {**told, "size": [8, 8], "antialias": True}
     for wrong in ('{"mean": "x"}', "[]", json.dumps({**told, "std": [0]}), json.dumps({**told, "fit": "squeeze"})):
         with pytest.raises(InvalidArgument, match="says nothing that can be followed"):
             sardonyx.teach(model(text, metadata={"sardonyx.image": wrong}), [red, blue], ["red", "blue"])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from PIL import Image, ImageDraw
 
 from sardonyx import vision
 from sardonyx.api.bundling import bundle_of
@@ -20,6 +21,7 @@ from sardonyx.passes.vision.segmentation import Segmentation, with_segmentation
 from sardonyx.plans.plan_cache import Source
 from tests.support import require
 from tests.support.browser import Chromium
+from tests.support.wheel import ROOT
 from tests.vision.families import LABELS, convolutional
 from tests.vision.test_maps import network
 from tests.web.pages import open_page
@@ -27,6 +29,8 @@ from tests.web.pages import open_page
 pytestmark = pytest.mark.slow
 WIDTH, HEIGHT = 90, 60
 TARGETS = ("wasm", "webgpu")
+SHAPES, SIDE = ROOT / "examples" / "detector" / "shapes.onnx", 160
+"""A detector of drawn shapes, and the side of its input."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,50 @@ def test_objects(chromium: Chromium, pixels: Any, target: str) -> None:
         for found, want in zip(each["found"], wanted, strict=True):
             np.testing.assert_allclose(found["score"], want.score, rtol=0, atol=tolerance)
             np.testing.assert_allclose(found["box"], want.box, rtol=0, atol=100 * tolerance)
+
+
+def shapes(width: int, height: int) -> Any:
+    """RGBA: four drawn shapes on paper, with a camera's noise."""
+    image = Image.new("RGB", (width, height), (238, 232, 220))
+    brush = ImageDraw.Draw(image)
+    unit = min(width / 16, height / 9)
+    square, ring, block = [2, 5, 4.5, 7.5], [10, 0.5, 13.5, 4], [9, 5, 12, 8]
+    brush.polygon([(unit * x, unit * y) for x, y in ((3, 0.7), (5, 4), (1, 4))], fill=(20, 60, 140))
+    brush.ellipse([unit * side for side in ring], outline=(160, 30, 20), width=round(0.35 * unit))
+    brush.rectangle([unit * side for side in square], fill=(30, 120, 60))
+    brush.rectangle([unit * side for side in block], outline=(60, 30, 90), width=round(0.3 * unit))
+    noise = np.random.default_rng(3).normal(0, 8, (height, width, 1))
+    levels = np.clip(np.asarray(image) + noise, 0, 255).astype(np.uint8)
+    return np.dstack([levels, np.full((height, width), 255, np.uint8)])
+
+
+def shared(a: Any, b: Any) -> float:
+    """The share of two boxes' union that both have."""
+    inner = np.prod(np.maximum(np.minimum(a[2:], b[2:]) - np.maximum(a[:2], b[:2]), 0))
+    return float(inner / (np.prod(a[2:] - a[:2]) + np.prod(b[2:] - b[:2]) - inner))
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 720), (1920, 1080), (640, 480), (300, 200)])
+def test_large_frames_are_reduced(chromium: Chromium, width: int, height: int) -> None:
+    """The canvas rounds levels, and has a filter of its own: sides move by half a pixel of the network's at most, which
+    leaves of boxes 20 such pixels wide and high (19.5 / 20.5)**2 of their union, and of the larger ones here more."""
+    model = with_detection(Source(SHAPES).read(), Detection(threshold=0.5, across=True))
+    offer(chromium, model, shapes(width, height))
+    told = chromium.call("/web/vision.mjs", {"task": "enough", "width": width, "height": height}, 120)
+    scale = max(SIDE / width, SIDE / height)
+    scale = scale if scale <= 0.5 else 1
+    whole, reduced = [height, width, 4], [round(height * scale), round(width * scale), 4]
+    assert told["sizes"] == [whole, reduced, whole]
+    assert told["framed"] == [[width, height]] * 3
+    exact, found, again = told["found"]
+    assert again == exact
+    assert sorted(each["label"] for each in exact) == ["circle", "square", "square", "triangle"]
+    assert len(found) == len(exact)
+    for each in exact:
+        others = [other for other in found if other["label"] == each["label"]]
+        nearest = max(others, key=lambda other: shared(np.array(each["box"]), np.array(other["box"])))
+        assert shared(np.array(each["box"]), np.array(nearest["box"])) > (19.5 / 20.5) ** 2
+        assert abs(nearest["score"] - each["score"]) < 0.1
 
 
 @pytest.mark.parametrize("target", TARGETS)

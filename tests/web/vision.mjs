@@ -31,6 +31,27 @@ const TASKS = {
     return { told, reduced: { ...reduced, mask: reduced.mask?.length }, labels: labelsOf(session), unnamed: found.map(({ label }) => label), empty };
   },
 
+  // What `watch` finds in a frame that the canvas reduces, what there is in all of its pixels, and how many the bundle had.
+  enough: async ({ width, height }) => {
+    const session = await load("/data/model.sdx", { target: "wasm" });
+    const canvas = await canvasOf("/data/pixels", width, height);
+    const sizes = [];
+    const run = session.run.bind(session);
+    session.run = (feeds) => {
+      sizes.push(Object.values(feeds)[0].dims);
+      return run(feeds);
+    };
+    const told = [await see(session, canvas)];
+    for (const options of [{}, { side: Infinity }]) {
+      for await (const seen of watch(session, canvas, options)) {
+        told.push(seen);
+        break;
+      }
+    }
+    await session.release();
+    return { sizes, found: told.map(({ found }) => found), framed: told.map(({ width, height }) => [width, height]) };
+  },
+
   // The bytes on the GPU, as a session there has them.
   bytes: async ({ width, height }) => {
     const canvas = await canvasOf("/data/pixels", width, height);

@@ -135,6 +135,13 @@ CONV_WINOGRAD_INT8 = _ConvWinogradInt8()
 CONV_PACKED, CONV_GROUPED, IM2COL, DEPTHWISE = _ConvPacked(), _ConvGrouped(), _Im2col(), _Depthwise()
 
 
+class _Resample(Primitive):
+    """x [H, W, C] of bytes to [T, S, C] of float32: for each row the rows of x [T, m], and their weights [T, m], of
+    which it is a sum; and the same of columns [S, n]."""
+
+    name = "resample"
+
+
 class _Select(Primitive):
     """The first elements of the lines [..., n] of x in order, [..., k], and where they are; `largest` ones or not."""
 
@@ -178,4 +185,4 @@ class _WalkTrees(Primitive):
 
 
 ACCUMULATE, ATTEND, SCATTER_UPDATES, WALK_TREES = _Accumulate(), _Attend(), _ScatterUpdates(), _WalkTrees()
-SELECT, SORT_LINES, SUPPRESS = _Select(), _SortLines(), _Suppress()
+RESAMPLE, SELECT, SORT_LINES, SUPPRESS = _Resample(), _Select(), _SortLines(), _Suppress()

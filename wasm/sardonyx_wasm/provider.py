@@ -36,6 +36,7 @@ ROUTINES = frozenset(
         "nonzero",
         "recurrent",
         "requantize",
+        "resample",
         "scatter_updates",
         "select",
         "sort_lines",

@@ -25,8 +25,8 @@ export interface Seen {
 export interface SeeOptions {
   /** Names of classes, if not those of the bundle. */
   labels?: readonly string[];
-  /** The longest side that the bundle is given; larger pictures are reduced by the canvas before. */
-  side?: number;
+  /** The longest side that the bundle is given, or what is enough for it; larger pictures are reduced by the canvas before. */
+  side?: number | "enough";
 }
 
 export interface WatchOptions extends SeeOptions {

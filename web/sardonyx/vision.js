@@ -11,15 +11,19 @@ import { pixels, sizeOf } from "./picture.js";
 import { Tensor } from "./types.js";
 
 const COLORS = ["#e63946", "#1d84b5", "#2a9d50", "#c2570c", "#8338ec", "#00796b"];
+const MOST = 0.5; // of a frame's sides, where a canvas reduces it: near the whole there is little to win
 const LETTERS = 0.028; // of the picture's longer side
 
 /** Of the boxes of a class. */
 export const colorOf = (number) => COLORS[number % COLORS.length];
 
 /** The names of classes that the bundle of a session has, [] where nobody named them. */
-export function labelsOf({ bundle }) {
+export const labelsOf = (session) => told(session, "labels");
+
+/** What the metadata of a session's bundle has under a name, [] where it has nothing. */
+function told({ bundle }, name) {
   const metadata = bundle.manifest.model.at(-1).at(-1);
-  return JSON.parse(metadata["sardonyx.labels"] ?? "[]");
+  return JSON.parse(metadata[`sardonyx.${name}`] ?? "[]");
 }
 
 /**
@@ -28,14 +32,15 @@ export function labelsOf({ bundle }) {
  * Gives `{ found, mask, width, height, milliseconds }`. `found` has `{ label, number, score, box }` for each object, the
  * surest first, `box` being left, top, right and bottom in pixels, or for each class, without boxes; `mask` has the class
  * of each pixel. On a GPU the picture does not leave it. `labels` are names of classes, if not those of the bundle.
- * `side` is the longest side that the bundle is given: what is larger, such as frames of 1080 lines for a small network,
- * is reduced by the canvas before, which is faster and not as fine. GPUs, and bundles that give masks, have all pixels.
+ * `side` is the longest side that the bundle is given: what is larger is reduced by the canvas before, which is faster
+ * and rounds to whole levels. "enough" leaves as many pixels as the network's input has along both sides, where that is
+ * half of them at most, or fewer. GPUs, and bundles that give masks, have all pixels.
  */
 export async function see(session, source, { labels = labelsOf(session), side = Infinity } = {}) {
   const start = performance.now();
   const [width, height] = sizeOf(source);
   const isWhole = session.gpu || session.outputs.some(({ name }) => name === "mask");
-  const scale = isWhole ? 1 : Math.min(1, side / Math.max(width, height));
+  const scale = isWhole ? 1 : Math.min(1, side === "enough" ? enough(session, width, height) : side / Math.max(width, height));
   const [wide, high] = [width, height].map((each) => Math.max(1, Math.round(each * scale)));
   const image = session.gpu ? await pixels(source, { device: session.gpu }) : read(source, wide, high);
   const outputs = await session.run({ [session.inputs[0].name]: image }).finally(() => image.buffer?.destroy());
@@ -47,9 +52,17 @@ export async function see(session, source, { labels = labelsOf(session), side = 
   return { found, mask: outputs.mask?.data ?? null, width, height, milliseconds: performance.now() - start };
 }
 
+/** By what a canvas may reduce a picture so that the network's input still has a pixel for each of its own. */
+function enough(session, width, height) {
+  const [high, wide] = told(session, "size");
+  const scale = Math.max(wide / width, high / height);
+  return scale <= MOST ? scale : 1;
+}
+
 /**
  * What is in a video or a canvas, frame after frame: what `see` gives, and how many frames were `dropped` before it.
  *
+ * Large frames are reduced by a canvas to what is "enough" for the network; `side: Infinity` has it look at all pixels.
  * A frame is taken when the one before was dealt with, and it is the newest then: none is kept waiting. It ends with the
  * video, or by `signal`.
  */
@@ -58,7 +71,7 @@ export async function* watch(session, source, { signal, ...options } = {}) {
   try {
     while (await frames.next()) {
       const { dropped } = frames;
-      const seen = await see(session, source, options);
+      const seen = await see(session, source, { side: "enough", ...options });
       if (signal?.aborted) return;
       yield { ...seen, dropped };
     }
@@ -138,6 +151,7 @@ let canvas = null;
 function read(source, width, height) {
   canvas ??= new OffscreenCanvas(width, height).getContext("2d", { willReadFrequently: true });
   if (canvas.canvas.width !== width || canvas.canvas.height !== height) Object.assign(canvas.canvas, { width, height });
+  canvas.imageSmoothingQuality = "high"; // others leave pixels out; what sets the size forgets it
   canvas.clearRect(0, 0, width, height);
   canvas.drawImage(source, 0, 0, width, height);
   return new Tensor("uint8", canvas.getImageData(0, 0, width, height).data, [height, width, 4]);

@@ -7,11 +7,11 @@ image=1x3x224x224 or tokens=1x?16, which may be given several shapes: the bundle
 an input decide on shapes or branches, --value gives typical ones, --value rate=16000.
 
 --image NAME:mean=..,std=..,resize=224,fit=cover has an input be a picture as it comes, bytes of any size, as canvases
-and Pillow give them; it is cut, resized (bilinear, with antialiasing, as Pillow does) and normalized in the bundle, so
-that page, Python and board compute the same. fit is stretch, cover (the middle fills all), contain (with bars, of level
-pad) or corner (with bars to the right and below); without resize the model's own size counts. mean and std are as for
-`sardonyx run`, or normalize=imagenet. Pixels are RGBA, the last being ignored, or RGB with pixels=rgb; order=bgr is for
-models that want blue first.
+and Pillow give them; it is cut, resized (bilinear, with antialiasing, as Pillow does, or with antialias=no without, as
+OpenCV does) and normalized in the bundle, so that page, Python and board compute the same. fit is stretch, cover (the
+middle fills all), contain (with bars, of level pad) or corner (with bars to the right and below); without resize the
+model's own size counts. mean and std are as for `sardonyx run`, or normalize=imagenet. Pixels are RGBA, the last being
+ignored, or RGB with pixels=rgb; order=bgr is for models that want blue first.
 
 --detect has a detector give boxes in pixels of that picture, with scores and labels; decoding, the choice of the best
 and the way back through the letterbox are in the bundle. YOLO, NanoDet, SSD, DETR and RT-DETR are known by what they
@@ -71,7 +71,7 @@ REFUSALS = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     shape = "sizes of an input, ? before those that stay open; once more for another set of shapes"
-    image = "have an input be a picture: mean=, std= or normalize=, resize=, fit=, pad=, order=, pixels= (see above)"
+    image = "have an input be a picture: mean=, std= or normalize=, resize=, fit=, pad=, antialias=, order=, pixels="
     detect = "give boxes in the picture: head=, threshold=, overlap=, most=, across=, labels=, classes=, priors="
     size = "sizes of named dimensions: a number, ?16 for an open one that is typically 16, or P+S"
     parser.add_argument("model", metavar="MODEL", nargs="?", help="an .onnx file")

@@ -17,7 +17,7 @@ def picture(text: str) -> Picture:
 
     >>> picture("x:mean=0.5,std=0.25,resize=224x192,fit=cover")  # doctest: +NORMALIZE_WHITESPACE
     Picture(name='x', mean=[127.5], std=[63.75], size=(224, 192), fit='cover', pad=0.0, order='rgb', channels=4,
-        option='--image x:mean=0.5,std=0.25,resize=224x192,fit=cover')
+        antialias=True, option='--image x:mean=0.5,std=0.25,resize=224x192,fit=cover')
     """
     name, _, listed = text.rpartition(":")
     if "=" not in listed or not name:
@@ -104,6 +104,7 @@ READERS: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "pad": ("pad", _number),
     "order": ("order", _one_of({order: order for order in ORDERS})),
     "pixels": ("channels", _one_of(PIXELS)),
+    "antialias": ("antialias", _one_of({"yes": True, "no": False})),
 }
 """The field of a Picture that an option is for, and what reads it."""
 ALL = ("mean", "std", "normalize", *READERS)

@@ -3,8 +3,9 @@
     x: uint8 [height, width, 4]  ->  two sums of taps, rows and then columns  ->  what the model declared for x
 
 Resizing is bilinear with antialiasing, as Pillow's `resize`: each result is a mean of the pixels around its place, by a
-triangle as wide as what it stands for. Pillow and browsers round to whole levels afterwards, and this does not. Sizes
-decide nothing, so one plan holds for all pictures.
+triangle as wide as what it stands for. Pillow and browsers round to whole levels afterwards, and this does not. Without
+antialiasing it is a mean of the four pixels that are nearest, as OpenCV's `INTER_LINEAR`. Sizes decide nothing, so one
+plan holds for all pictures.
 
 Bytes become floats once. Rows are summed first, as they lie in memory; what comes of it is written with its columns as
 rows, so that the second sum, too, is of what lies in a row. Channels are chosen, and bars laid, when the picture is
@@ -46,7 +47,8 @@ class Picture:
 
     `mean` and `std` are in levels, 0 to 255, one for all channels or one for each. `size` is height and width, where
     it is not the model's own; `pad` is the level of bars; `order` is that of the channels. Pixels have `channels` of
-    bytes, 3 or 4; a fourth is ignored. `option` is what asked for all this, for messages.
+    bytes, 3 or 4; a fourth is ignored. Without `antialias` what shrinks leaves pixels out. `option` is what
+    asked for all this, for messages.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Picture:
     pad: float = 0.0
     order: str = "rgb"
     channels: int = 4
+    antialias: bool = True
     option: str = ""
 
 
@@ -188,6 +191,8 @@ class _Prefix:
         if self._told.fit != "stretch":
             which = "Min" if self._told.fit == "cover" else "Max"
             steps, halves = [self._add(which, *steps)] * 2, [self._add(which, *halves)] * 2
+        if not self._told.antialias:
+            halves = [integers(1)] * 2
         inside = []
         for axis, target in enumerate((height, width)):
             index, weights, within = self._taps(sizes[axis], lengths[axis], steps[axis], halves[axis], target)
@@ -214,7 +219,7 @@ class _Prefix:
         nearest = self._add("Cast", self._add("Floor", places), to=dtypes.int64.number)
         index = self._add("Add", nearest, offsets)
         distance = self._add("Abs", self._add("Sub", self._add("Cast", index, to=dtypes.float32.number), places))
-        reach = self._add("Max", step, floats(1))
+        reach = self._add("Max", step, floats(1)) if self._told.antialias else floats(1)
         weights = self._add("Max", self._add("Sub", floats(1), self._add("Div", distance, reach)), floats(0))
         isthere = self._add("And", self._at_least(index, integers(0)), self._add("Less", index, size))
         weights = self._add("Where", isthere, weights, floats(0))

@@ -40,6 +40,7 @@ _RULES = {
     "sort": ("selection.sort",),
     "suppression": ("selection.suppress",),
     "top_k": ("selection.top_k",),
+    "transpose": ("resampling.transpose",),
     "tree_ensemble": ("trees.pack",),
 }
 """The primitive's name -> module and name of its rules: most models need few of these modules."""
@@ -51,10 +52,17 @@ def _is_sub(equation: Equation) -> bool:
     return source is not None and source.params.get("function") == "sub"
 
 
+def _is_summed(equation: Equation) -> bool:
+    """Whether sums [places, channels, places] are transposed, as they are where pictures are resized."""
+    source = equation.inputs[0].equation
+    return equation.params["perm"] == (2, 0, 1) and source is not None and source.params.get("function") == "sum"
+
+
 _CONDITIONS: dict[str, Callable[[Legalizer, Equation], bool]] = {
     "nbits.dot_general": lambda legalizer, equation: equation.inputs[1].value is None,
     "integers.dot_general": lambda legalizer, equation: equation.inputs[0].dtype.is_int,
     "integers.dot_general_of_floats": lambda legalizer, equation: legalizer.target == "v8" or _is_sub(equation),
+    "resampling.transpose": lambda legalizer, equation: _is_summed(equation),
     "integers.conv_general": lambda legalizer, equation: equation.inputs[0].dtype.is_int,
 }
 """What must hold for a rule to be asked, and its module to be imported."""

@@ -35,6 +35,7 @@ WRITERS = {
     "nonzero": "nonzero.nonzero",
     "recurrent": "recurrent.recurrent",
     "requantize": "requantize.requantize",
+    "resample": "resample.resample",
     "scatter_updates": "scatter.scatter",
     "select": "selection.select",
     "sort_lines": "sorting.sort",

@@ -19,9 +19,9 @@ def remember(metadata: MutableMapping[str, str], picture: Picture) -> None:
     """Write into a model's metadata how pictures become its input, whose name and channels are left out.
 
     >>> metadata = {}
-    >>> remember(metadata, Picture("x", mean=[127.5], size=(96, 96), fit="cover"))
-    >>> recalled(metadata).fit, recalled(metadata).size
-    ('cover', (96, 96))
+    >>> remember(metadata, Picture("x", mean=[127.5], size=(96, 96), fit="cover", antialias=False))
+    >>> recalled(metadata).fit, recalled(metadata).size, recalled(metadata).antialias
+    ('cover', (96, 96), False)
     """
     told = {
         "mean": [float(each) for each in picture.mean],
@@ -30,6 +30,7 @@ def remember(metadata: MutableMapping[str, str], picture: Picture) -> None:
         "fit": picture.fit,
         "pad": picture.pad,
         "order": picture.order,
+        "antialias": picture.antialias,
     }
     metadata[KEY] = json.dumps(told)
 
@@ -40,11 +41,11 @@ def recalled(metadata: Mapping[str, str]) -> Picture | None:
         return None
     try:
         told = json.loads(metadata[KEY])
-        mean, std, size = told["mean"], told["std"], told["size"]
+        mean, std, size, antialias = told["mean"], told["std"], told["size"], told.get("antialias", True)
         sound = [
             all(map(_is_number, (*mean, *std, told["pad"]))) and all(each > 0 for each in std),
             size is None or (len(size) == 2 and all(isinstance(side, int) and 0 < side <= LARGEST for side in size)),
-            told["fit"] in FITS and told["order"] in ORDERS,
+            told["fit"] in FITS and told["order"] in ORDERS and isinstance(antialias, bool),
         ]
     except (ValueError, KeyError, TypeError, RecursionError):
         sound = [False]
@@ -52,7 +53,8 @@ def recalled(metadata: Mapping[str, str]) -> Picture | None:
         raise InvalidArgument(
             f"the model's metadata {KEY!r} says nothing that can be followed: {metadata[KEY][:100]!r}"
         )
-    return Picture("", mean, std, tuple(size) if size else None, told["fit"], told["pad"], told["order"])
+    size = tuple(size) if size else None
+    return Picture("", mean, std, size, told["fit"], told["pad"], told["order"], antialias=antialias)
 
 
 def _is_number(value: Any) -> bool:

@@ -17,6 +17,9 @@ from sardonyx.passes.picture import Picture, with_pictures
 from sardonyx.passes.upgrade import NEWEST, lift, upgrade
 from sardonyx.passes.vision.labels import KEY, literal
 
+SIZE = "sardonyx.size"
+"""Where the metadata of a model that takes pictures of any size has the height and width that they get, in JSON."""
+
 
 class Sight:
     """A copy of a model, in the newest operator set: its `input` for a picture, with the `size` (height, width) that
@@ -145,7 +148,7 @@ class Rewritten:
         return found
 
     def ended(self, nodes: Nodes, ends: Sequence[tuple[Value, TensorType]], labels: Sequence[str]) -> Model:
-        """The model with these outputs instead, and the names of classes in its metadata."""
+        """The model with these outputs instead, and the names of classes and the size of the input in its metadata."""
         graph = self.model.graph
         graph.outputs = []
         for name, (value, kind) in zip(self.names, ends, strict=True):
@@ -153,7 +156,8 @@ class Rewritten:
             made.name, made.type = name, kind
             graph.outputs.append(made)
         graph.nodes += nodes.made
-        self.model.metadata = {**self.model.metadata, KEY: json.dumps([*labels])}
+        told = {KEY: json.dumps([*labels]), SIZE: json.dumps(self.picture.size)}
+        self.model.metadata = {**self.model.metadata, **told}
         return self.model
 
 
