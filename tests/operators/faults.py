@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common import dtypes
-
 from tests.support.saturation import WEIGHTS, saturates
 
 from .strategies.call import Call
