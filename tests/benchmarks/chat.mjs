@@ -10,10 +10,10 @@ const SIDES = {
     };
   },
 
-  async wllama(folder, threads) {
+  async wllama(file, threads) {
     const { Wllama } = await import("/wllama/esm/index.js");
     const wllama = new Wllama({ default: "/wllama/src/wasm/wllama.wasm" }, { suppressNativeLog: true });
-    const bytes = await (await fetch(`${folder}/model.gguf`)).blob();
+    const bytes = await (await fetch(file)).blob();
     await wllama.loadModel([bytes], { n_ctx: 2048, n_threads: threads, n_gpu_layers: 0 });
     return {
       parts: (request) => wllama.createChatCompletion({ ...request, stream: true, cache_prompt: false }),
@@ -22,8 +22,8 @@ const SIDES = {
   },
 };
 
-export async function chat(side, folder, threads, messages, tokens) {
-  const { parts, close } = await SIDES[side](folder, threads);
+export async function chat(side, place, threads, messages, tokens) {
+  const { parts, close } = await SIDES[side](place, threads);
   const request = { messages, max_tokens: tokens, temperature: 0 };
   const warm = { ...request, messages: [{ role: "user", content: "Hello" }], max_tokens: 4 }; // no beginning of it helps
   for await (const part of await parts(warm)) part;

@@ -3,8 +3,9 @@
     python -m tests.benchmarks.chat [--threads 1,2] [--prompt 512] [--tokens 32] [--rounds 3] [--write]
 
 SmolLM2-135M, for wllama from its GGUF file, for Sardonyx from the decoder that is made of it, answers a question that
-follows a text, of about so many tokens in all. Each round has pages of its own, the sides in turns, and figures are
-medians: until the first text, and for each piece of text more.
+follows a text, of about so many tokens in all. The file has blocks of Q4_1, for which llama.cpp has no code of
+WebAssembly's own; another with Q4_0, for which it has, is made of it. Each round has pages of its own, the sides in
+turns, and figures are medians: until the first text, and for each piece of text more.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from tests.support.npm import PACKAGES, package
 from tests.web.pages import RUNTIME
 
 OURS, THEIRS = "Sardonyx", "wllama"
+FILES = {"Q4_1": smollm2.gguf_file, "Q4_0": smollm2.requantized}
+"""What wllama loads, by the kind of most of its blocks."""
 IMPORTS = {
     "@huggingface/tokenizers": "/tokenizers/dist/tokenizers.min.mjs",
     "@huggingface/jinja": "/jinja/dist/index.js",
@@ -53,7 +56,7 @@ def opened() -> Iterator[Chromium]:
         }
         with open_chromium(folders) as chromium:
             chromium.site.data |= {f"chat/{file.name}": file for file in place.iterdir()}
-            chromium.site.data |= {"chat/model.gguf": smollm2.gguf_file()}
+            chromium.site.data |= {f"chat/{kind}.gguf": made() for kind, made in FILES.items()}
             chromium.site.data["page.html"] = (PAGE % json.dumps(IMPORTS)).encode()
             yield chromium
 
@@ -76,18 +79,21 @@ def rows(threads: list[int], prompt: int, tokens: int, rounds: int) -> Iterator[
     messages = [{"role": "user", "content": text}]
     with opened() as chromium:
         for count in threads:
-            found: dict[str, list[dict[str, Any]]] = {OURS: [], THEIRS: []}
+            found: dict[str, list[dict[str, Any]]] = {OURS: [], **{kind: [] for kind in FILES}}
             for k in range(rounds):
                 for side in turns(found, k):
-                    found[side].append(measure(chromium, side, "/data/chat", count, messages, tokens))
-            cells = [str(count)]
-            for figure in ("first", "next"):
-                ours, theirs = (statistics.median(each[figure] for each in found[side]) for side in (OURS, THEIRS))
-                cells += [f"{theirs:.0f}", f"{ours:.1f}", f"{ours / theirs:.2f}"]
-            print(" | ".join(cells), flush=True)
-            for side in found:
-                print(f"  {side}: {found[side][0]['count']} pieces, {found[side][0]['text'][:60]!r}", flush=True)
-            yield cells
+                    named = OURS if side == OURS else THEIRS
+                    given = f"/data/chat/{side}.gguf" if named == THEIRS else "/data/chat"
+                    found[side].append(measure(chromium, named, given, count, messages, tokens))
+            for kind in FILES:
+                cells = [str(count), kind]
+                for figure in ("first", "next"):
+                    ours, theirs = (statistics.median(each[figure] for each in found[side]) for side in (OURS, kind))
+                    cells += [f"{theirs:.0f}", f"{ours:.1f}", f"{ours / theirs:.2f}"]
+                print(" | ".join(cells), flush=True)
+                yield cells
+            for side, measured in found.items():
+                print(f"  {side}: {measured[0]['count']} pieces, {measured[0]['text'][:60]!r}", flush=True)
 
 
 def main() -> None:
@@ -98,7 +104,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="pages of each side (default %(default)s)")
     parser.add_argument("--write", action="store_true", help="write the table into README.md")
     arguments = parser.parse_args()
-    head = ["threads"]
+    head = ["threads", f"{THEIRS}'s weights"]
     for figure in ("first text", "a piece more"):
         head += [f"{figure}: {THEIRS}, ms", f"{OURS}, ms", "ratio"]
     threads = [int(count) for count in arguments.threads.split(",")]

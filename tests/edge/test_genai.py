@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -63,10 +64,11 @@ def test_tokens_need_no_package(armhf: Board, tmp_path: Path) -> None:
 
 
 @pytest.mark.nightly
-def test_smollm2(armhf: Board, tmp_path: Path) -> None:
+def test_smollm2(armhf: Board, tmp_path: Path, record_property: Callable[[str, object], None]) -> None:
     folder, length = smollm2.folder(tmp_path), len(PROMPT) + 4
     armhf.install([tokenizers()], "--no-deps")
     printed, held = armhf.measure(SCRIPT, files(folder, PROMPT, length, "300 MB"), timeout=1800)
+    record_property("summary", f"{held / 1e6:.0f} MB of {MOST / 1e6:.0f} were held on a board of 32 bits")
     told = json.loads(printed)
     assert told["devices"] == ["CPUExecutionProvider", "NumpyExecutionProvider"]
     assert [told["tokens"]] == written(ours(folder), PROMPT, max_length=length)

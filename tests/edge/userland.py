@@ -19,13 +19,15 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+from sardonyx.common.fingerprint import fingerprint
 from tests.support.cache import CACHE, cached
 from tests.support.wheel import build_wheel
 
 USERLANDS = {"armhf": ("bookworm", "armhf"), "arm64": ("bookworm", "arm64"), "trixie": ("trixie", "armhf")}
 """Release and architecture: bookworm has Python 3.11 with NumPy 1.24, trixie Python 3.13 with NumPy 2.2."""
 MIRROR = "http://deb.debian.org/debian"
-PACKAGES = ("python3-minimal", "python3-numpy", "python3-pip-whl", "ca-certificates")
+PACKAGES = ("python3-minimal", "python3-numpy", "python3-pip-whl", "ca-certificates", "libstdc++6")
+"""What every Raspberry Pi has, libstdc++6 for wheels of others, as tokenizers'."""
 HOOKS = "/usr/share/mmdebstrap/hooks/merged-usr"
 LIBRARIES = {"armhf": "usr/lib/arm-linux-gnueabihf", "arm64": "usr/lib/aarch64-linux-gnu"}
 """Where each architecture has its libraries."""
@@ -67,7 +69,8 @@ def make(userland: str) -> Path:
         bundle = root / "etc/ssl/certs/ca-certificates.crt"
         bundle.write_bytes(b"".join(certificate.read_bytes() for certificate in certificates))
 
-    name = f"{release}-{architecture}"
+    digest = fingerprint(" ".join(PACKAGES).encode()).hexdigest()[:8]
+    name = f"{release}-{architecture}-{digest}"
     return cached(CACHE / "userlands" / name, unpack)
 
 

@@ -17,6 +17,7 @@ from tests.benchmarks import fresh
 from tests.benchmarks.fresh import SIDES
 from tests.engine.graphs import CONTROL_FLOW, model
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
+from tests.support.memory import STATUS, private
 
 WIDTH, LAYERS, WORDS = 96, 6, 2000
 LAYER = 4 * WIDTH * WIDTH
@@ -224,12 +225,6 @@ def test_the_report_tells_limit_and_use() -> None:
     assert "at most" not in str(free.memory()[0])
 
 
-def private() -> int:
-    """The bytes of this process that are no pages of files."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return sum(int(line.split()[1]) << 10 for line in lines if line.startswith(("RssAnon", "RssShmem")))
-
-
 def grown(side: str, id: str, limit: int) -> dict[str, int]:
     """What a session with a limit, and three runs of it, add to a process that has run another model."""
     provider = SIDES[side][1]
@@ -256,7 +251,7 @@ def grown(side: str, id: str, limit: int) -> dict[str, int]:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux tells what is private")
+@pytest.mark.skipif(not STATUS.exists(), reason="only Linux tells what is private")
 @pytest.mark.parametrize("part", [2, 6])
 @pytest.mark.parametrize("side", ["NumPy", "WASM"])
 def test_a_process_keeps_the_limit(side: str, part: int) -> None:

@@ -19,6 +19,7 @@ PACKAGES = {
     "vad": "@ricky0123/vad-web",
     "kokoro": "kokoro-js",
     "phonemizer": "phonemizer",
+    "onnxruntime-web": "onnxruntime-web",
 }
 
 
@@ -43,7 +44,12 @@ def fixture(*names: str) -> Any:
 
 
 def ask(
-    chromium: Chromium, task: str, *given: Any, limit: float = 120, prepare: Callable[[Any], None] | None = None
+    chromium: Chromium,
+    task: str,
+    *given: Any,
+    limit: float = 120,
+    prepare: Callable[[Any], None] | None = None,
+    address: str = "/web/ort/page.html",
 ) -> Any:
     """Return what a task of tasks.mjs or gpu.mjs gives in a page of its own, which `prepare` gets before it loads."""
     page = chromium.browser.new_page()
@@ -51,7 +57,7 @@ def ask(
     if prepare:
         prepare(page)
     try:
-        page.goto(f"{chromium.site.address}/web/ort/page.html")
+        page.goto(f"{chromium.site.address}{address}")
         page.wait_for_function("globalThis.tasks")
         return page.evaluate("([task, given]) => tasks[task](...given)", [task, given])
     finally:

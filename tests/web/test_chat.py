@@ -121,12 +121,28 @@ def test_smollm2(chromium: Chromium, tmp_path: Path) -> None:
     folder = smollm2.folder(tmp_path)
     model = served(chromium, folder, tmp_path / "page", "wasm")
     check(chromium, model, SEARCHES[:3], {})
-    schema = {"type": "object", "properties": {"city": {"type": "string", "maxLength": 20}}, "required": ["city"]}
+    city = {"city": {"type": "string", "maxLength": 20}}
+    schema = {"type": "object", "properties": city, "required": ["city"], "additionalProperties": False}
     ((text, reason),) = ask(chromium, "contents", [formatted("json_schema", schema, temperature=0)], limit=600)
     jsonschema.validate(json.loads(text), schema)
     assert reason == "stop"
     told = ask(chromium, "complete", [{"messages": [{"role": "user", "content": "What is the capital of France?"}]}])
     assert "Paris" in told[0]["whole"]["choices"][0]["message"]["content"]
+
+
+@pytest.mark.nightly
+def test_smollm2_on_a_gpu(chromium: Chromium, tmp_path: Path) -> None:
+    """The likeliest tokens are those of WebAssembly in the same page, and of Python."""
+    model = served(chromium, smollm2.folder(tmp_path), tmp_path / "page", "webgpu,wasm")
+    question = [{"role": "user", "content": "What is the capital of France?"}]
+    request = {"messages": question, "max_tokens": 8}
+    found = {
+        target: ask(chromium, "complete", [request], {"target": target}, limit=900) for target in ("webgpu", "wasm")
+    }
+    (gpu,), (cpu,) = found.values()
+    assert gpu["tokens"] == cpu["tokens"] == in_python(model, question, {})[0][: len(cpu["tokens"])]
+    assert gpu["whole"]["choices"] == cpu["whole"]["choices"]
+    assert "Paris" in gpu["whole"]["choices"][0]["message"]["content"]
 
 
 def test_what_cannot_be_asked(chromium: Chromium, tiny: Path, tmp_path: Path) -> None:

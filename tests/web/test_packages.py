@@ -12,15 +12,17 @@ import onnx
 import onnxruntime
 import pytest
 
+from sardonyx import genai
 from sardonyx.api.bundling import bundle_of
 from sardonyx.plans.plan_cache import Source
 from tests import models
+from tests.models.oracle import session_of
 from tests.support.browser import Chromium
 from tests.support.cache import CACHE, cached, downloaded, member
 from tests.support.npm import package
 from tests.web.ort_pages import ask, fixture
 
-chromium = fixture("transformers", "kokoro", "phonemizer")
+chromium = fixture("transformers", "kokoro", "phonemizer", "onnxruntime-web")
 TITLES = {
     "encoder.onnx": "b82bef1400cec815c3e5addd04dc451ec31491ac6598b166bbc6594656823787",
     "decoder.onnx": "76b40328b8a6bd8b8fc029d80006284c6d644d6e0938c18339bc05fb31a927bc",
@@ -35,6 +37,10 @@ TOLD = {
     "eos_token_id": 1,
 }
 TEXT = "Fixed the failing login test and added a retry to the upload of large files."
+OTHERS = [
+    "Summarize: the developer fixed a failing unit test in the parser and updated the documentation",
+    "Raised the version of the compiler to 14 and removed two warnings.",
+]
 LETTERS = (
     '$;:,.!?¡¿—…"«»“” ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
     "ɑɐɒæɓʙβɔɕçɗɖðʤəɘɚɛɜɝɞɟʄɡɠɢʛɦɧħɥʜɨɪʝɭɬɫɮʟɱɯɰŋɳɲɴøɵɸθœɶʘ"
@@ -97,23 +103,53 @@ def test_small_graphs_run(chromium: Chromium) -> None:
         np.testing.assert_allclose(answer, right, atol=1e-5)
 
 
+def offer_titles(chromium: Chromium, encoder: Path, decoder: Path) -> None:
+    """Have T5-small where transformers.js looks for it."""
+    for file, name in ((encoder, "encoder_model"), (decoder, "decoder_model_merged")):
+        chromium.site.data[f"titles/onnx/{name}_quantized.onnx"] = file
+    told = {"tokenizer_class": "T5Tokenizer", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    offer(chromium, "titles", config={**T5, **TOLD}, tokenizer=titles() / "tokenizer.json", tokenizer_config=told)
+
+
 @pytest.mark.nightly
 def test_transformers_gives_titles(chromium: Chromium, tmp_path: Path) -> None:
     folder = titles()
-    for part, name in (("encoder", "encoder_model"), ("decoder", "decoder_model_merged")):
-        file = bundle(folder / f"{part}.onnx", tmp_path / part, batch_size=1)
-        chromium.site.data[f"titles/onnx/{name}_quantized.onnx"] = file
-    tokenizer = {"tokenizer_class": "T5Tokenizer", "eos_token": "</s>", "pad_token": "<pad>", "unk_token": "<unk>"}
-    offer(chromium, "titles", config={**T5, **TOLD}, tokenizer=folder / "tokenizer.json", tokenizer_config=tokenizer)
+    offer_titles(
+        chromium,
+        **{part: bundle(folder / f"{part}.onnx", tmp_path / part, batch_size=1) for part in ("encoder", "decoder")},
+    )
     told = ask(chromium, "titled", TEXT, 16, limit=300)
     ids, tokens = told["tokens"]
     assert tokens == likeliest(folder, ids, 16)
     assert told["title"] == "Complete test"
 
 
+@pytest.mark.nightly
+def test_titles_in_python_are_those_of_transformers(chromium: Chromium) -> None:
+    """sardonyx.genai chooses the tokens that transformers.js chooses on onnxruntime-web itself."""
+    folder = titles()
+    offer_titles(chromium, folder / "encoder.onnx", folder / "decoder.onnx")
+    model = genai.Model(str(folder))
+    tokenizer = genai.Tokenizer(model)
+    tokenizer.update_options(add_special_tokens=True)
+    for text in (TEXT, *OTHERS):
+        told = ask(chromium, "titled", text, 16, "/onnxruntime-web/dist/", limit=300, address="/web/ort/engine.html")
+        ids, tokens = told["tokens"]
+        assert tokenizer.encode(text).tolist() == ids
+        params = genai.GeneratorParams(model)
+        params.set_search_options(max_length=17)
+        made = genai.Generator(model, params)
+        made.append_tokens(ids)
+        while not made.is_done():
+            made.generate_next_token()
+        written = made.get_sequence(0).tolist()
+        assert written == tokens[: len(written)]
+        assert tokens[len(written) :] == ([] if len(tokens) == 17 else [1])
+
+
 def likeliest(folder: Path, ids: list[int], count: int) -> list[int]:
     """What onnxruntime finds likeliest, token by token."""
-    encoder, decoder = (onnxruntime.InferenceSession(folder / f"{part}.onnx") for part in ("encoder", "decoder"))
+    encoder, decoder = (session_of(folder / f"{part}.onnx") for part in ("encoder", "decoder"))
     mask = np.ones((1, len(ids)), np.int64)
     (hidden,) = encoder.run(None, {"input_ids": np.array([ids]), "attention_mask": mask})
     found = [0]

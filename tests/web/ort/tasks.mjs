@@ -114,9 +114,10 @@ export async function generated(prompt, count, device) {
 }
 
 /** A title of a text, and the tokens of both: the decoder has no cache, so all tokens go in each time. */
-export async function titled(text, count) {
+export async function titled(text, count, wasmPaths) {
   const { AutoModelForSeq2SeqLM, AutoTokenizer, Tensor, env } = await import("@huggingface/transformers");
   Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });
+  if (wasmPaths) env.backends.onnx.wasm.wasmPaths = wasmPaths;
   const options = { dtype: "q8", device: "wasm" };
   const [tokenizer, model] = await Promise.all([AutoTokenizer.from_pretrained("titles"), AutoModelForSeq2SeqLM.from_pretrained("titles", options)]);
   const inputs = tokenizer(text);
