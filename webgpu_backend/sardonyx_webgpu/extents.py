@@ -40,9 +40,8 @@ def compiled(extents: Sequence[Expression]) -> Callable[[Sequence[Any]], tuple[i
     >>> compiled([["add", "int32", ["param", "int32", 1], ["const", "int32", 3]], constant(2)])([10, 20])
     (23, 2)
     """
-    function: Callable[[Sequence[Any]], tuple[int, ...]] = eval(
-        f"lambda p: ({''.join(map(_python, extents))})", FUNCTIONS
-    )
+    text = f"lambda p: ({''.join(map(_python, extents))})"
+    function: Callable[[Sequence[Any]], tuple[int, ...]] = eval(text, {"__builtins__": {}, **FUNCTIONS})
     return function
 
 

@@ -212,8 +212,8 @@ WEBGPU = [
     Mutation(
         "long work is one submission",
         "webgpu_backend/sardonyx_webgpu/runtime/queue.py",
-        "if k > first and total + factor * seconds > BOUND:",
-        "if k > first and total + factor * seconds > 1e9:",
+        "if k > first and total + self._factor * seconds > BOUND:",
+        "if k > first and total + self._factor * seconds > 1e9:",
         ("tests/webgpu/test_queue.py",),
     ),
     Mutation(
@@ -226,7 +226,7 @@ WEBGPU = [
     Mutation(
         "NaN is not larger than what is largest",
         "webgpu_backend/sardonyx_webgpu/kernels/accumulator.py",
-        'better = better | (call("isnan", a) & ~call("isnan", b))',
+        'better = (better | call("isnan", a)) & ~call("isnan", b)',
         'better = better & ~call("isnan", a)',
         ("tests/engine/test_kernels.py",),
     ),
