@@ -55,7 +55,7 @@ def alone(id: str) -> tuple[float, int]:
     session = InferenceSession(str(path(id)), options, ["WebGpuExecutionProvider"])
     profiler = session._runner.profiling.profiler
     assert profiler is not None
-    before, found = 0, []
+    found = []
     for _ in range(4):
         before = len(profiler.trace())
         session.run(None, inputs(id))

@@ -218,14 +218,10 @@ class NativeGpu:
 
     def _staging(self, nbytes: int) -> Buffer:
         """A buffer that the host can read, of at least so many bytes."""
-        try:
-            staging = self._free.pop()
-        except IndexError:
-            staging = None
-        if staging is None or staging.size < nbytes:
-            usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
-            staging = self._device.create_buffer(size=nbytes, usage=usage)
-        return staging
+        if self._free and (staging := self._free.pop()).size >= nbytes:
+            return staging
+        usage = wgpu.BufferUsage.COPY_DST | wgpu.BufferUsage.MAP_READ
+        return self._device.create_buffer(size=nbytes, usage=usage)
 
     def pipelines(self, shaders: Sequence[Shader]) -> list[Pipeline]:
         with ThreadPoolExecutor(os.cpu_count()) as pool:

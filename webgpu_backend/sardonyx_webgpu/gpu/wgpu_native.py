@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from wgpu.backends.wgpu_native import GPUShaderModule, _api, ffi, lib
+from wgpu.backends.wgpu_native import GPUShaderModule, ffi, lib
+from wgpu.backends.wgpu_native._api import libf, new_struct_p, to_c_string_view
 
 from sardonyx_webgpu.gpu.interface import Pass, Shader
 
@@ -16,14 +17,14 @@ costs products half as much time again, and would end no loop that anybody waits
 
 def shader_module(device: Any, shader: Shader) -> Any:
     """The module of a shader; wgpu.GPUError where WebGPU refuses it."""
-    code = _api.to_c_string_view(shader.wgsl)
-    source = _api.new_struct_p("WGPUShaderSourceWGSL *", code=code)
+    code = to_c_string_view(shader.wgsl)
+    source = new_struct_p("WGPUShaderSourceWGSL *", code=code)
     source[0].chain.next = ffi.NULL
     source[0].chain.sType = lib.WGPUSType_ShaderSourceWGSL
-    label = _api.to_c_string_view(shader.name)
+    label = to_c_string_view(shader.name)
     link = ffi.cast("WGPUChainedStruct *", source)
-    descriptor = _api.new_struct_p("WGPUShaderModuleDescriptor *", nextInChain=link, label=label)
-    create = _api.libf.wgpuDeviceCreateShaderModuleTrusted
+    descriptor = new_struct_p("WGPUShaderModuleDescriptor *", nextInChain=link, label=label)
+    create = libf.wgpuDeviceCreateShaderModuleTrusted
     return GPUShaderModule(shader.name, create(device._internal, descriptor, _BOUNDS_CHECKS), device)
 
 
