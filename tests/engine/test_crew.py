@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -28,6 +29,22 @@ def test_all_take_part() -> None:
         assert crew.run(lambda thread, count: seen.append((thread, count)) or thread) == 0
     assert sorted(seen) == sorted([(0, 3), (1, 3), (2, 3)] * 20)
     assert crew.run(lambda thread, count: count, 2) == 2
+    crew.dismiss()
+
+
+@pytest.mark.usefixtures("patient")
+def test_nobody_holds_what_is_done() -> None:
+    """Calls hold arrays, which a thread that waits would keep until the next call."""
+    crew = Crew(2)
+
+    def work(thread: int, count: int) -> None:
+        pass
+
+    crew.run(work)
+    gone, held = threading.Event(), weakref.ref(work)
+    weakref.finalize(work, gone.set)
+    del work
+    assert gone.wait(10), f"{held()} is held"
     crew.dismiss()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -81,6 +83,23 @@ def test_results_are_those_without_a_limit(provider: str, layers: int, tmp_path:
     session = InferenceSession(path, limited(layers * LAYER), providers=[provider])
     for rows in (3, 3, 17, 1, 0, 40, 3):  # more rows leave less for weights
         check(session, free, rows)
+
+
+def test_what_is_given_back_is_held_by_nobody(tmp_path: Path) -> None:
+    """A plan that takes the place of another has the memory of that one at once, not when the collector comes by."""
+    limit = 5 * LAYER
+    session = InferenceSession(perceptron(tmp_path / "m.onnx"), limited(limit), providers=[NUMPY])
+    arrays = [tracemalloc.DomainFilter(True, np.lib.tracemalloc_domain)]
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for rows in (3, 60, 3, 17, 60):
+            session.run(None, feeds(rows))
+            held = tracemalloc.take_snapshot().filter_traces(arrays).statistics("filename")
+            assert LAYER < sum(each.size for each in held) <= 1.02 * limit
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 def need(path: Path, provider: str, rows: int) -> int:

@@ -121,22 +121,29 @@ class Crew:
 
     def _serve(self, queue: SimpleQueue[Task | None]) -> None:
         with np.errstate(all="ignore"):  # a setting of each thread
-            while task := queue.get():
-                function, shares, count, outcomes = task
-                if (share := _next(shares)) is None:
-                    continue
-                try:
-                    function(share, count)
-                except BaseException as error:
-                    outcomes.tell(error)
-                else:
-                    outcomes.tell(None)
+            while _do(queue.get()):  # no name here holds the arrays of a call while the next is waited for
+                pass
 
     def dismiss(self) -> None:
         """End the threads."""
         for queue in self._work:
             queue.put(None)
         self._work, self._process = [], -1
+
+
+def _do(task: Task | None) -> bool:
+    """Do a share of a task, if one is left; False for None, which ends a thread."""
+    if task is None:
+        return False
+    function, shares, count, outcomes = task
+    if (share := _next(shares)) is not None:
+        try:
+            function(share, count)
+        except BaseException as error:
+            outcomes.tell(error)
+        else:
+            outcomes.tell(None)
+    return True
 
 
 def _next(shares: deque[int]) -> int | None:

@@ -138,8 +138,8 @@ class CompiledGraph:
             frame = executor.frame()
             try:
                 return executor.call(frame, feeds, start, strings, symbols, lent, turns), executor, frame
-            except OverLimitError as error:
-                over = error
+            except OverLimitError as error:  # without its traceback, which would keep the frame's memory
+                reason, known = str(error), error.symbols
             except MemoryError as error:
                 executor.release(frame)
                 raise RuntimeException(f"there is no memory left: {error or 'the system has none'}") from error
@@ -149,8 +149,8 @@ class CompiledGraph:
             frame.free()
             del frame
             if executor.plan.functions and isinstance(executor.plan, streaming.Streamed):
-                raise TooLargeError(str(over))
-            executor = self._within(executor, over.symbols)
+                raise TooLargeError(reason)
+            executor = self._within(executor, known)
         raise RuntimeException("what runs need of the memory limit did not settle")
 
     def _within(self, executor: Executor, symbols: Mapping[str, int]) -> Executor:
