@@ -1,4 +1,6 @@
-import { InferenceSession, Tensor } from "onnxruntime-web";
+import { InferenceSession, Tensor, env } from "onnxruntime-web";
+
+env.wasm.proxy = true; // so small a model would run on the page's thread
 
 globalThis.answer = async (address) => {
   const session = await InferenceSession.create(address);

@@ -18,6 +18,18 @@ fn without_last_bits(x: f32) -> f32 {
     return bitcast<f32>(bitcast<u32>(x) & 0xfffffffcu);
 }
 
+// The leading half of its bits: a product of two halves is exact.
+fn leading_bits(x: f32) -> f32 {
+    return bitcast<f32>(bitcast<u32>(x) & 0xfffff000u);
+}
+
+// x - a * b, which is small: exact enough even where fma rounds twice.
+fn float_remainder(x: f32, a: f32, b: f32) -> f32 {
+    let high = vec2(leading_bits(a), leading_bits(b));
+    let low = vec2(a, b) - high;
+    return fma(-low.x, low.y, fma(-low.x, high.y, fma(-high.x, low.y, fma(-high.x, high.y, x))));
+}
+
 // Neither zero nor denormal, infinity or NaN.
 fn is_normal(x: f32) -> bool {
     return (bitcast<u32>(x) & 0x7fffffffu) - 0x00800000u < 0x7f000000u;
@@ -34,7 +46,7 @@ fn float_div(a: f32, b: f32) -> f32 {
     let bits = vec2(bitcast<i32>(a), bitcast<i32>(b));
     let ones = bitcast<vec2f>((bits & vec2(i32(0x807fffffu))) | vec2(0x3f800000));
     let near = without_last_bits(ones.x / ones.y);
-    let quotient = fma(fma(-near, ones.y, ones.x), 1.0 / ones.y, near);
+    let quotient = fma(float_remainder(ones.x, near, ones.y), 1.0 / ones.y, near);
     let powers = (bits >> vec2(23u)) & vec2(0xff);
     let power = powers.x - powers.y;
     let result = quotient * power_of_two(power / 2) * power_of_two(power - power / 2);
@@ -47,7 +59,7 @@ fn float_sqrt(x: f32) -> f32 {
     let y = x * select(1.0, 0x1p64, is_small);
     let root = sqrt(y);
     let near = without_last_bits(root);
-    let result = select(root, fma(fma(-near, near, y), 0.5 / root, near), is_normal(y) & (y > 0.0));
+    let result = select(root, fma(float_remainder(y, near, near), 0.5 / root, near), is_normal(y) & (y > 0.0));
     return result * select(1.0, 0x1p-32, is_small);
 }
 
