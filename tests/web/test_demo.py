@@ -15,7 +15,7 @@ import pytest
 
 from sardonyx.demo import assets
 from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.web.pages import model_of
 from tests.web.serving import serving
 from web.demo import app as demo
@@ -40,13 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with serving(folder) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    with open_chromium() as opened:
-        yield opened
 
 
 @contextmanager
