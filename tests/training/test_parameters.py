@@ -56,7 +56,9 @@ def test_weights_in_a_node_constant_make_the_head_and_are_not_trained() -> None:
     )
     assert [node.outputs[0].name for node in head_of(model.graph.nodes)] == ["y"]
     assert [value.name for value in parameters_of(model.graph, model.graph.nodes)] == ["w"]
-    with pytest.raises(InvalidArgument, match="--train head: no layer of the model has initializers of floats"):
+    with pytest.raises(
+        InvalidArgument, match="--train head: no layer of the model has weights of floats among its initializers"
+    ):
         training_bundle(Source(write(model)), ["wasm"], "head")
 
 

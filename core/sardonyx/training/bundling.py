@@ -129,7 +129,9 @@ def _names(graph: Graph, train: str) -> list[str]:
     if train in ("all", "head"):
         values = parameters_of(graph, graph.nodes if train == "all" else _head(graph))
         if not values:
-            raise InvalidArgument(f"--train {train}: no layer of the model has initializers of floats")
+            raise InvalidArgument(
+                f"--train {train}: no layer of the model has weights of floats among its initializers"
+            )
         return [value.name for value in values]
     names = [name.strip() for name in train.split(",")]
     there = [value.name for value in parameters_of(graph, graph.nodes)]
@@ -303,7 +305,7 @@ def renew_head(model: Model, classes: int) -> None:
         value.type = TensorType(dtypes.float32, array.shape)
     if not old:
         raise InvalidArgument(
-            f"--classes: the last layer is {layer.op_type} {layer.name!r}, whose weights are no initializer of 2 axes"
+            f"--classes: the last layer, {layer.op_type} {layer.name!r}, has no matrix of weights in an initializer"
         )
     for node in head:
         for value in node.outputs:
