@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis.internal.conjecture import providers
 
-from tests.support import build_wheel
+from tests.support import build_wheel, require
+from tests.support.browser import Chromium, open_chromium
 from tests.support.needs import quieten_vulkan
 
 quieten_vulkan()
@@ -40,6 +42,29 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def wheel() -> Path:
     """The wheel that the working tree builds."""
     return build_wheel()
+
+
+@pytest.fixture(scope="session")
+def browser_and_pyodide() -> None:
+    """Skips what needs them where one of them is absent."""
+    require("browser")
+    require("pyodide")
+
+
+@pytest.fixture(scope="module")
+def site_folders() -> Mapping[str, Path]:
+    """What the site of `chromium` has besides Pyodide, by the first part of an address.
+
+    Folders of tests and modules that need something there have a fixture of this name.
+    """
+    return {}
+
+
+@pytest.fixture(scope="module")
+def chromium(browser_and_pyodide: None, site_folders: Mapping[str, Path]) -> Iterator[Chromium]:
+    """Chromium, and a site with `site_folders`."""
+    with open_chromium(site_folders) as opened:
+        yield opened
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,8 +12,7 @@ from tests.benchmarks import browser, integer_products
 from tests.benchmarks.browser import OURS, THEIRS, Row
 from tests.benchmarks.integer_kernels import Case
 from tests.benchmarks.kernels import KERNELS, matmul
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 
 
 def row(run: float, **more: str) -> Row:
@@ -43,12 +42,8 @@ def test_tables_name_what_is_wrong_and_failed() -> None:
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
-    folders = {"benchmarks": Path(browser.__file__).parent, "onnxruntime": browser.onnxruntime_web()}
-    with open_chromium(folders) as chromium:
-        yield chromium
+def site_folders() -> Mapping[str, Path]:
+    return {"benchmarks": Path(browser.__file__).parent, "onnxruntime": browser.onnxruntime_web()}
 
 
 @pytest.mark.slow

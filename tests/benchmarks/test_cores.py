@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,7 @@ import pytest
 from tests.benchmarks import cores
 from tests.benchmarks.browser import THEIRS, onnxruntime_web
 from tests.benchmarks.cores import OURS, PAGE, Figures
-from tests.support import require
-from tests.support.browser import open_chromium
+from tests.support.browser import Chromium
 from tests.web.pages import RUNTIME
 
 
@@ -27,12 +27,13 @@ def test_short_models_do_not_count() -> None:
     )
 
 
+@pytest.fixture(scope="module")
+def site_folders() -> Mapping[str, Path]:
+    return {"benchmarks": Path(cores.__file__).parent, "onnxruntime": onnxruntime_web(), "sardonyx": RUNTIME}
+
+
 @pytest.mark.slow
-def test_all_sides_are_measured_and_compared() -> None:
-    require("pyodide")
-    require("browser")
-    folders = {"benchmarks": Path(cores.__file__).parent, "onnxruntime": onnxruntime_web(), "sardonyx": RUNTIME}
-    with open_chromium(folders) as chromium:
-        found = cores.measure(chromium, "ppocr2-cls", 2, rounds=1, span=5)
+def test_all_sides_are_measured_and_compared(chromium: Chromium) -> None:
+    found = cores.measure(chromium, "ppocr2-cls", 2, rounds=1, span=5)
     assert found["wrong"] == ""
     assert all(found[side] > 0 for side in (f"{THEIRS} 1", f"{THEIRS} 2", f"{OURS} 1", f"{OURS} 2", PAGE, "blocked"))

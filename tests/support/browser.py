@@ -14,18 +14,15 @@ import threading
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 from tests.pyodide.assemble import RUNNER, assemble
 
 from .browsers.chromium import ARGUMENTS
-from .needs import require
 from .wheel import build_wheel
 
 if TYPE_CHECKING:
@@ -235,19 +232,6 @@ class Chromium:
         self.site.data.update(files or {})
         message = {"code": textwrap.dedent(code), "files": [*(files or {})], "jspi": jspi}
         return str(self.call("/support/script.mjs", message, timeout))
-
-
-def fixture(open_: Callable[[], AbstractContextManager[Chromium]]) -> Any:
-    """The fixture of a module's tests that gives what this opens, where there are a browser and Pyodide."""
-
-    @pytest.fixture(scope="module")
-    def chromium() -> Iterator[Chromium]:
-        require("pyodide")
-        require("browser")
-        with open_() as opened:
-            yield opened
-
-    return chromium
 
 
 @contextmanager

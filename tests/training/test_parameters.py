@@ -28,8 +28,8 @@ LINEAR = (
 
 def test_parameters_are_what_layers_are_given() -> None:
     graph = parse_model(LINEAR).graph
-    assert [value.name for value in parameters_of(graph)] == ["w", "b", "v", "c"]
-    head = head_of(graph)
+    assert [value.name for value in parameters_of(graph, graph.nodes)] == ["w", "b", "v", "c"]
+    head = head_of(graph.nodes)
     assert [node.op_type for node in head] == ["MatMul", "Add", "Softmax"]
     assert [value.name for value in parameters_of(graph, head)] == ["v", "c"]
 
@@ -41,9 +41,25 @@ def test_what_depends_on_the_head_is_part_of_it() -> None:
         <float[2,2] w = {1,2,3,4}, float[2,2] v = {1,2,3,4}>
         { a = MatMul (x, w)  b = MatMul (a, v)  z = Relu (a)  y = Add (b, z) }"""
     )
-    assert [node.outputs[0].name for node in head_of(parse_model(model).graph)] == ["b", "y"]
+    assert [node.outputs[0].name for node in head_of(parse_model(model).graph.nodes)] == ["b", "y"]
+    without = parse_model(HEAD + "main (float[N] x) => (float[N] y) { y = Relu (x) }")
+    assert head_of(without.graph.nodes) == []
     with pytest.raises(InvalidArgument, match="no Gemm, MatMul, Conv or ConvTranspose with weights"):
-        head_of(parse_model(HEAD + "main (float[N] x) => (float[N] y) { y = Relu (x) }").graph)
+        training_bundle(Source(write(without)), ["wasm"], "head")
+
+
+def test_weights_in_a_node_constant_make_the_head_and_are_not_trained() -> None:
+    model = parse_model(
+        HEAD
+        + """main (float[N,2] x) => (float[N,2] y) <float[2,2] w = {1,2,3,4}>
+        { a = MatMul (x, w)  v = Constant <value = float[2,2] {1,2,3,4}> ()  y = MatMul (a, v) }"""
+    )
+    assert [node.outputs[0].name for node in head_of(model.graph.nodes)] == ["y"]
+    assert [value.name for value in parameters_of(model.graph, model.graph.nodes)] == ["w"]
+    with pytest.raises(
+        InvalidArgument, match="--train head: no layer of the model has weights of floats among its initializers"
+    ):
+        training_bundle(Source(write(model)), ["wasm"], "head")
 
 
 @pytest.mark.parametrize("train", ["all", "head", "b,v"])

@@ -207,6 +207,26 @@ def test_of_a_classifier_what_its_last_product_takes(name: str, last: str, metad
         assert encoder(read(made.SerializeToString()), output).graph.outputs[0].shape == ("N", wanted)
 
 
+HEADS = {
+    "transposed": ("t = Transpose <perm = [1, 0]> (w)  s = MatMul (f, t)  y = Softmax (s)", 3),
+    "constant": ("v = Constant <value = float[3,5] {ZEROS}> ()  s = MatMul (f, v)  y = Softmax (s)", 3),
+    "bias": ("t = Transpose <perm = [1, 0]> (w)  m = MatMul (f, t)  s = Add (b, m)  y = Softmax (s)", 3),
+    "convolution": ("c = Reshape (w, four)  s = Conv (p, c)  z = Flatten (s)  y = Softmax (z)", 3),
+    "two products": ("s = Gemm <transB = 1> (f, w)  r = Gemm <transB = 1> (f, w)  q = Add (s, r)  y = Softmax (q)", 5),
+    "a layer behind": ("s = Gemm <transB = 1> (f, w)  r = Relu (s)  y = Softmax (r)", 5),
+}
+"""The last nodes of classifiers, whose features `f` and `p` are three numbers, and how many an embedding has."""
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_the_head_is_the_last_layer_with_weights(name: str) -> None:
+    nodes, size = HEADS[name]
+    text = "g (float[N,3,4,4] x) => (float[N,5] y) { p = GlobalAveragePool (x)  f = Flatten (p)  NODES }"
+    text = text.replace("NODES", nodes).replace("ZEROS", ", ".join("0" * 15))
+    made = model(text, w=np.zeros((5, 3), np.float32), b=np.zeros(5, np.float32), four=[5, 3, 1, 1])
+    assert encoder(read(made.SerializeToString())).graph.outputs[0].shape == ("N", size)
+
+
 def test_texts_go_through_a_tokenizer(tmp_path: Path) -> None:
     words = {
         word: number

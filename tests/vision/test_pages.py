@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,10 @@ from sardonyx.cli import main
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import write
 from sardonyx.passes.vision.detection import Detection, with_detection
-from tests.support import require
 from tests.support.browser import Chromium
 from tests.support.wheel import ROOT
 from tests.vision.families import convolutional
-from tests.web.pages import Case, bundled, open_page, run
+from tests.web.pages import FOLDERS, Case, bundled, run
 
 SHOWN = """() => {
     const canvas = document.querySelector("#marks");
@@ -31,13 +30,11 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def page() -> Iterator[Chromium]:
-    require("browser")
-    with open_page() as opened:
-        yield opened
+def site_folders() -> Mapping[str, Path]:
+    return FOLDERS
 
 
-def test_the_same_bits_in_a_page(page: Chromium) -> None:
+def test_the_same_bits_in_a_page(chromium: Chromium) -> None:
     model = write(with_detection(read(convolutional().SerializeToString()), Detection(threshold=0.6)))
     bundle = bundled(model, {}, ["wasm"])
     rng = np.random.default_rng(0)
@@ -45,7 +42,7 @@ def test_the_same_bits_in_a_page(page: Chromium) -> None:
     feeds.append({"images": np.zeros((32, 48, 4), np.uint8)})
     session = InferenceSession(bundle)
     counts = []
-    for given, answer in zip(feeds, run(page, [Case(bundle, each) for each in feeds], "wasm"), strict=True):
+    for given, answer in zip(feeds, run(chromium, [Case(bundle, each) for each in feeds], "wasm"), strict=True):
         assert not isinstance(answer, str), answer
         for found, wanted in zip(answer, session.run(None, given), strict=True):
             np.testing.assert_array_equal(found, wanted)
@@ -55,7 +52,7 @@ def test_the_same_bits_in_a_page(page: Chromium) -> None:
     assert counts[-1] == 0
 
 
-def test_the_example(page: Chromium, tmp_path: Path) -> None:
+def test_the_example(chromium: Chromium, tmp_path: Path) -> None:
     """A picture is chosen, and boxes are drawn: as many as Python finds, where it finds them."""
     assert main(["web", str(tmp_path), "--bundles-only"]) == 0
     onnx.save(convolutional(), tmp_path / "model.onnx")
@@ -66,10 +63,10 @@ def test_the_example(page: Chromium, tmp_path: Path) -> None:
     Image.fromarray(pixels).resize((540, 360)).save(tmp_path / "picture.png")
     wanted = vision.detect(tmp_path / "detector.sdx", tmp_path / "picture.png")
     assert len(wanted) > 3
-    page.site.folders = {**page.site.folders, "page": tmp_path}
-    with page.visitor() as visitor:
+    chromium.site.folders = {**chromium.site.folders, "page": tmp_path}
+    with chromium.visitor() as visitor:
         opened = visitor.new_page()
-        opened.goto(f"{page.site.address}/page/detect.html")
+        opened.goto(f"{chromium.site.address}/page/detect.html")
         opened.wait_for_function(TOLD)  # what the paper shows
         opened.locator("#file").set_input_files(tmp_path / "picture.png")
         opened.wait_for_function(f"{TOLD} && document.querySelector('#marks').width === 540")

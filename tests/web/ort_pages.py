@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
-from tests.web.pages import HERE, RUNTIME
+from tests.web.pages import FOLDERS
 
 PACKAGES = {
     "common": "onnxruntime-common",
@@ -23,24 +22,19 @@ PACKAGES = {
 }
 
 
-@contextmanager
-def open_ort(*names: str) -> Iterator[Chromium]:
-    """Chromium with the page runtime and these of `PACKAGES`."""
-    require("browser")
-    folders = {name: package(PACKAGES[name]) for name in ("common", *names)}
-    with open_chromium({"sardonyx": RUNTIME, "web": HERE, **folders}) as chromium:
-        yield chromium
+def ort_folders(*names: str) -> Mapping[str, Path]:
+    """What such pages load, by the first part of an address; these of `PACKAGES` besides the interface."""
+    return {**FOLDERS, **{name: package(PACKAGES[name]) for name in ("common", *names)}}
 
 
-def fixture(*names: str) -> Any:
-    """The fixture of a module's tests that gives what `open_ort` does."""
+def ort_site(*names: str) -> Any:
+    """The fixture `site_folders` of a module: `ort_folders`."""
 
     @pytest.fixture(scope="module")
-    def chromium() -> Iterator[Chromium]:
-        with open_ort(*names) as opened:
-            yield opened
+    def site_folders() -> Mapping[str, Path]:
+        return ort_folders(*names)
 
-    return chromium
+    return site_folders
 
 
 def ask(

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,10 +16,12 @@ from sardonyx.api.bundling import bundle_of
 from sardonyx.common import dtypes
 from sardonyx.common.convert import inward
 from sardonyx.plans.plan_cache import Source
-from tests.support.browser import Chromium, Site, open_chromium
+from tests.support.browser import Site
 
 HERE = Path(__file__).parent
 RUNTIME = HERE.parents[1] / "web" / "sardonyx"
+FOLDERS: Mapping[str, Path] = {"sardonyx": RUNTIME, "web": HERE}
+"""The page runtime, and the workers and pages of these tests, by the first part of their addresses."""
 Arrays = list[npt.NDArray[Any]]
 
 
@@ -48,13 +49,6 @@ def bundled(
     """The bundle of a model for inputs of these shapes; integers among them are typical values."""
     typical = {name: array if array.dtype.kind in "iu" else list(array.shape) for name, array in feeds.items()}
     return b"".join(bundle_of(Source(model), targets, [typical], compress=compress, weights=weights))
-
-
-@contextmanager
-def open_page() -> Iterator[Chromium]:
-    """Chromium with the page runtime at /sardonyx and the workers of these tests at /web."""
-    with open_chromium({"sardonyx": RUNTIME, "web": HERE}) as chromium:
-        yield chromium
 
 
 class Opened(Protocol):

@@ -6,7 +6,6 @@ import base64
 import io
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import installed, replaced
 from tests.web.pages import HERE, RUNTIME, bundled
 
@@ -42,14 +40,6 @@ BUILDS = {
 LINES = ["Hello World 2026", "read by Sardonyx"]
 
 
-@pytest.fixture
-def chromium(tmp_path: Path) -> Iterator[Chromium]:
-    require("browser")
-    require("node")
-    with open_chromium({"app": tmp_path / "app" / "dist"}) as opened:
-        yield opened
-
-
 def build(name: str, packages: dict[str, str], command: list[str], folder: Path) -> None:
     replaced(installed(name, packages), folder, RUNTIME)
     for file in (HERE / "apps").iterdir():
@@ -65,12 +55,14 @@ def answer(chromium: Chromium, *given: Any) -> Any:
     page = chromium.browser.new_page()
     page.goto(f"{chromium.site.address}/app/index.html")
     page.wait_for_function("Boolean(globalThis.answer)")
-    return page.evaluate("(given) => answer(...given)", given)
+    found = page.evaluate("(given) => answer(...given)", given)
+    page.close()
+    return found
 
 
 @pytest.mark.parametrize("bundler", BUILDS)
-def test_bundlers_build_it(bundler: str, chromium: Chromium, tmp_path: Path) -> None:
-    build("bundlers", BUNDLERS, BUILDS[bundler], tmp_path / "app")
+def test_bundlers_build_it(bundler: str, chromium: Chromium, app: Path) -> None:
+    build("bundlers", BUNDLERS, BUILDS[bundler], app)
     digits = bundled(Path(str(assets() / "digits.onnx")), {}, ["wasm"], compress=True)
     chromium.site.data["digits.onnx"] = digits
     (wanted,) = InferenceSession(digits).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
@@ -79,11 +71,11 @@ def test_bundlers_build_it(bundler: str, chromium: Chromium, tmp_path: Path) -> 
     assert (len(scripts) > 1) == (bundler != "esbuild")  # which knows no workers: sessions run on the page's thread
 
 
-def test_letters_are_read(chromium: Chromium, tmp_path: Path) -> None:
+def test_letters_are_read(chromium: Chromium, app: Path) -> None:
     command = ["esbuild", "letters.js", "--bundle", "--format=esm", "--outfile=dist/main.js"]
     externals = [f"--external:{name}" for name in ("fs", "path", "crypto")]
-    build("ocr-browser", READER, [*command, *externals], tmp_path / "app")
-    models = tmp_path / "app" / "node_modules" / "@gutenye" / "ocr-models" / "assets"
+    build("ocr-browser", READER, [*command, *externals], app)
+    models = app / "node_modules" / "@gutenye" / "ocr-models" / "assets"
     for part in ("det", "rec"):
         chromium.site.data[f"{part}.onnx"] = bundled(models / f"ch_PP-OCRv4_{part}_infer.onnx", {}, ["wasm"])
     chromium.site.data["keys.txt"] = models / "ppocr_keys_v1.txt"

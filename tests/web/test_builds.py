@@ -17,7 +17,7 @@ import pytest
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from tests.support import node, require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import installed, replaced
 from tests.web.pages import HERE, RUNTIME
 from tests.web.test_apps import BUILDS, BUNDLERS
@@ -46,7 +46,7 @@ return {
 """
 
 
-def app(bundler: str, folder: Path, program: list[str] = PROGRAM) -> Path:
+def write_app(bundler: str, folder: Path, program: list[str] = PROGRAM) -> None:
     """An app that imports a model, and has the same one in its public folder."""
     replaced(installed("bundlers", BUNDLERS), folder, RUNTIME)
     shutil.copy(HERE / "apps" / "models.js", folder)
@@ -55,7 +55,6 @@ def app(bundler: str, folder: Path, program: list[str] = PROGRAM) -> Path:
     shutil.copy(DIGITS, folder / "public" / "models" / "net.onnx")
     (folder / "index.html").write_text(PAGE.format("./models.js"))
     (folder / f"{bundler}.config.js").write_text(CONFIGS[bundler] % json.dumps({"command": program}))
-    return folder
 
 
 def assert_it_answers(chromium: Chromium, address: str, *models: str) -> None:
@@ -66,14 +65,6 @@ def assert_it_answers(chromium: Chromium, address: str, *models: str) -> None:
     page.close()
     (wanted,) = InferenceSession(DIGITS).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
     np.testing.assert_allclose(found, np.broadcast_to(wanted, (len(models), 10)), atol=1e-6)
-
-
-@pytest.fixture
-def chromium(tmp_path: Path) -> Iterator[Chromium]:
-    require("browser")
-    require("node")
-    with open_chromium({"app": tmp_path / "app" / "dist"}) as opened:
-        yield opened
 
 
 @pytest.mark.slow
@@ -94,22 +85,24 @@ def test_models_are_compiled_once(tmp_path: Path) -> None:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("bundler", CONFIGS)
-def test_builds_compile_models(bundler: str, chromium: Chromium, tmp_path: Path) -> None:
-    folder = app(bundler, tmp_path / "app")
+def test_builds_compile_models(bundler: str, chromium: Chromium, app: Path) -> None:
+    write_app(bundler, app)
     command = [part.replace("digits.js", "models.js") for part in BUILDS[bundler]]
-    done = subprocess.run(["npx", *command], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(["npx", *command], cwd=app, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
-    page = folder / "dist" / "index.html"
+    page = app / "dist" / "index.html"
     if bundler == "webpack":
         page.write_text(PAGE.format("main.js"))
     models = ["imported", "beside", *["/app/models/net.onnx"] * (bundler == "vite")]
     assert_it_answers(chromium, f"{chromium.site.address}/app/index.html", *models)
-    assert not any(file.read_bytes() == DIGITS.read_bytes() for file in (folder / "dist").rglob("*.onnx"))
+    assert not any(file.read_bytes() == DIGITS.read_bytes() for file in (app / "dist").rglob("*.onnx"))
 
 
 @pytest.mark.nightly
-def test_a_build_without_python_says_so(chromium: Chromium, tmp_path: Path) -> None:
-    folder = app("vite", tmp_path / "app", ["no-such-program"])
+def test_a_build_without_python_says_so(tmp_path: Path) -> None:
+    require("node")
+    folder = tmp_path / "app"
+    write_app("vite", folder, ["no-such-program"])
     done = subprocess.run(["npx", *BUILDS["vite"]], cwd=folder, capture_output=True, text=True)
     assert done.returncode
     assert "install the Python package sardonyx" in done.stderr
@@ -130,7 +123,8 @@ def served(folder: Path) -> Iterator[str]:
 
 @pytest.mark.nightly
 def test_the_server_compiles_models(chromium: Chromium, tmp_path: Path) -> None:
-    folder = app("vite", tmp_path / "app")
+    folder = tmp_path / "app"
+    write_app("vite", folder)
     with served(folder) as address:
         assert_it_answers(chromium, address, "imported", "beside", "/models/net.onnx")
         kept = {*(folder / "node_modules" / ".cache").rglob("digits.onnx")}

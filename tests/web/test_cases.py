@@ -15,11 +15,11 @@ from tests.conformance.cases import Case, cases, compare
 from tests.conformance.expectation import load, reason
 from tests.pyodide.storage import typed
 from tests.support.browser import Chromium
-from tests.web.ort_pages import ask, fixture
+from tests.web.ort_pages import ask, ort_site
 from tests.web.pages import Case as Bundled
 from tests.web.pages import collected, offered
 
-chromium = fixture()
+site_folders = ort_site()
 PARTS = 4
 EVERY = 40
 FEW = 8

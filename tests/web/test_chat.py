@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ from sardonyx.genai import gguf, gguf_tokenizer, page
 from tests.genai import smollm2
 from tests.genai.sides import finish, generator
 from tests.genai.tiny import Tiny
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
-from tests.web.pages import HERE, RUNTIME
+from tests.web.pages import FOLDERS
 
 pytestmark = pytest.mark.slow
 TEMPLATE = "[{{ messages | length }}]{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
@@ -28,17 +27,13 @@ LENGTH = 24
 
 
 @pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    folders = {
-        "sardonyx": RUNTIME,
-        "web": HERE,
+def site_folders() -> Mapping[str, Path]:
+    return {
+        **FOLDERS,
         "tokenizers": package("@huggingface/tokenizers"),
         "jinja": package("@huggingface/jinja"),
         "xgrammar": package("@mlc-ai/web-xgrammar"),
     }
-    with open_chromium(folders) as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

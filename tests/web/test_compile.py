@@ -18,8 +18,7 @@ from sardonyx.demo import assets
 from sardonyx.web.folder import write
 from tests.models import inputs, path
 from tests.pyodide.assemble import assemble
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
 from tests.web.pages import HERE, bundled
 
@@ -44,13 +43,11 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
+def site_folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """What `sardonyx web` makes, and the page runtime nowhere else."""
     site = tmp_path_factory.mktemp("site")
     write(site, assemble())
-    with open_chromium({"site": site, "web": HERE, "common": package("onnxruntime-common")}) as chromium:
-        yield chromium
+    return {"site": site, "web": HERE, "common": package("onnxruntime-common")}
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 
 from sardonyx.demo import assets
 from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.web.pages import model_of
 from tests.web.serving import serving
 from web.demo import app as demo
@@ -40,13 +40,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(folder: Path) -> Iterator[str]:
     with serving(folder) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    with open_chromium() as opened:
-        yield opened
 
 
 @contextmanager
@@ -155,9 +148,39 @@ def test_the_server_gives_types_tags_and_policies(tmp_path: Path) -> None:
             tag = found.headers["ETag"]
         with client.get(place, headers={"If-None-Match": tag}) as again:
             assert (again.status_code, again.data) == (304, b"")
-    for place in ("/app.py", "/package.json", "/models/", "/models/..%2f..%2fapp.py", "/tests/x", "/nothing.js"):
+    for place in (
+        "/app.py",
+        "/frame.html",
+        "/package.json",
+        "/models/",
+        "/models/..%2f..%2fapp.py",
+        "/tests/x",
+        "/nothing.js",
+    ):
         with client.get(place) as absent:
             assert absent.status_code == 404, place
+
+
+def test_pages_lead_to_each_other_and_need_no_script_for_it(tmp_path: Path) -> None:
+    client = demo.create_app(tmp_path).test_client()
+    beside = {file.stem for file in Path(demo.__file__).parent.glob("*.html")}
+    assert beside == {*demo.PAGES, "frame"}
+    for name, title in demo.PAGES.items():
+        with client.get("/" if name == "index" else f"/{name}.html") as page:
+            assert (page.status_code, page.mimetype) == (200, "text/html")
+            text = page.text
+        (links,) = re.findall(r'<nav class="wide places"[^>]*>(.*?)</nav>', text, re.DOTALL)
+        leading = re.findall(r'<a href="(.*?)"(.*?)>(.*?)</a>', links)
+        assert [text for _, _, text in leading] == [*demo.PAGES.values()]
+        assert [text for _, current, text in leading if current == ' aria-current="page"'] == [title]
+        for place, _, _ in leading:
+            with client.get(urljoin("/", place)) as found:
+                assert found.status_code == 200, place
+        loaded = [*re.findall(r'src="(.*?)"', text), *re.findall(r'rel="(?:stylesheet|icon)" href="(.*?)"', text)]
+        assert len(loaded) >= 6
+        for place in loaded:
+            with client.get(f"/{place}") as found:
+                assert found.status_code == 200, place
 
 
 @pytest.mark.slow

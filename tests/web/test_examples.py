@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,7 +20,7 @@ from sardonyx.cli import main
 from sardonyx.demo import assets
 from tests.pyodide.assemble import assemble
 from tests.support import absent, require
-from tests.support.browser import TYPES, Chromium, open_chromium
+from tests.support.browser import TYPES, Chromium
 from tests.support.cache import CACHE, cached, downloaded, verified
 from tests.support.wheel import ROOT
 
@@ -94,11 +94,9 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def chromium(laid: Path, bundle: Path) -> Iterator[Chromium]:
-    require("pyodide")
-    require("browser")
-    with open_chromium({"examples": EXAMPLES, "bundle": bundle, "laid": laid}) as chromium:
-        yield chromium
+def site_folders(laid: Path, bundle: Path) -> Mapping[str, Path]:
+    """The examples and what their commands make, and the page runtime nowhere else."""
+    return {"examples": EXAMPLES, "bundle": bundle, "laid": laid}
 
 
 @pytest.fixture

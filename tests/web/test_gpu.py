@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from sardonyx.demo import assets
 from tests.support.browser import Chromium
-from tests.web.ort_pages import ask, open_ort
+from tests.web.ort_pages import ask, ort_site
 from tests.web.pages import bundled, model_of
 
 pytestmark = pytest.mark.slow
@@ -16,12 +14,13 @@ pytestmark = pytest.mark.slow
 SUM = "g (float[N] x, float[N] before) => (float[N] y, float[N] twice) { y = Add (x, before) twice = Add (y, y) }"
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_ort() as opened:
-        opened.site.data["sum.onnx"] = bundled(model_of(SUM), {}, ["webgpu"])
-        opened.site.data["digits.onnx"] = bundled(assets() / "digits.onnx", {}, ["wasm"])
-        yield opened
+site_folders = ort_site()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def served(chromium: Chromium) -> None:
+    chromium.site.data["sum.onnx"] = bundled(model_of(SUM), {}, ["webgpu"])
+    chromium.site.data["digits.onnx"] = bundled(assets() / "digits.onnx", {}, ["wasm"])
 
 
 def test_tensors_stay_on_the_gpu(chromium: Chromium) -> None:

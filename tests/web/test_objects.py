@@ -11,8 +11,7 @@ import pytest
 from PIL import Image, ImageDraw
 
 from sardonyx.web import folder as web_folder
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
 from tests.web.cameras import CAMERA
 from tests.web.serving import serving
@@ -41,13 +40,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     demo.write_models(folder / "models")
     with serving(folder) as served:
         yield served
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    with open_chromium() as opened:
-        yield opened
 
 
 @contextmanager

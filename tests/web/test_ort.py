@@ -14,7 +14,7 @@ from sardonyx.demo import assets
 from tests import models
 from tests.support.browser import Chromium
 from tests.support.smollm2 import FILES
-from tests.web.ort_pages import ask, fixture
+from tests.web.ort_pages import ask, ort_site
 from tests.web.packages import IMAGE, RATE, REFUSALS, TEXTS, features, write_minilm, write_silero
 from tests.web.pages import bundled
 
@@ -25,7 +25,7 @@ PROMPT = [504, 3575, 282, 4649, 314]
 LAYERS = 30
 
 
-chromium = fixture("transformers", "vad")
+site_folders = ort_site("transformers", "vad")
 
 
 @pytest.fixture(scope="module")

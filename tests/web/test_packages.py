@@ -20,9 +20,9 @@ from tests.models.oracle import session_of
 from tests.support.browser import Chromium
 from tests.support.cache import CACHE, cached, downloaded, member
 from tests.support.npm import package
-from tests.web.ort_pages import ask, fixture
+from tests.web.ort_pages import ask, ort_site
 
-chromium = fixture("transformers", "kokoro", "phonemizer", "onnxruntime-web")
+site_folders = ort_site("transformers", "kokoro", "phonemizer", "onnxruntime-web")
 TITLES = {
     "encoder.onnx": "b82bef1400cec815c3e5addd04dc451ec31491ac6598b166bbc6594656823787",
     "decoder.onnx": "76b40328b8a6bd8b8fc029d80006284c6d644d6e0938c18339bc05fb31a927bc",

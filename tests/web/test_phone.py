@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sardonyx.cli import main
-from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.wheel import ROOT
 from tests.web.cameras import CAMERA
 
@@ -21,17 +21,15 @@ LIMIT = 120_000
 
 
 @pytest.fixture(scope="module")
-def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
-    """With the page as the commands of examples/phone/README.md make it."""
-    require("browser")
+def site_folders(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Path]:
+    """The page as the commands of examples/phone/README.md make it, and nothing of the page runtime outside of it."""
     folder = tmp_path_factory.mktemp("phone")
     assert main(["web", str(folder), "--bundles-only"]) == 0
     model, target = str(EXAMPLES / "detector" / "shapes.onnx"), str(folder / "shapes.sdx")
     assert main(["compile", model, "--detect", "threshold=0.45,across=yes", "--output", target]) == 0
     for file in (EXAMPLES / "phone").glob("*.*"):
         shutil.copy(file, folder)
-    with open_chromium({"phone": folder}) as opened:
-        yield opened
+    return {"phone": folder}
 
 
 @pytest.fixture

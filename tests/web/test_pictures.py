@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from tests.support.browser import Chromium
-from tests.web.ort_pages import ask, open_ort
+from tests.web.ort_pages import ask, ort_site
 from tests.web.pages import bundled, model_of
 
 pytestmark = pytest.mark.slow
@@ -18,11 +17,12 @@ pytestmark = pytest.mark.slow
 NEGATIVE = "g (float[A,B,C,D] x) => (float[A,B,C,D] y) { y = Neg (x) }"
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    with open_ort() as opened:
-        opened.site.data["negative.onnx"] = bundled(model_of(NEGATIVE), {}, ["webgpu"])
-        yield opened
+site_folders = ort_site()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def served(chromium: Chromium) -> None:
+    chromium.site.data["negative.onnx"] = bundled(model_of(NEGATIVE), {}, ["webgpu"])
 
 
 def triangles(size: int, target: int) -> npt.NDArray[np.float64]:

@@ -53,11 +53,7 @@ def page(request: pytest.FixtureRequest) -> Iterator[Page]:
         yield opened
 
 
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Page]:
-    require("browser")
-    with open_page("chromium") as opened:
-        yield opened
+in_chromium = pytest.mark.parametrize("page", ["chromium"], indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -193,40 +189,42 @@ def test_a_model_is_talked_with(page: Page, address: str) -> None:
 
 
 @pytest.mark.nightly
-def test_an_answer_is_stopped(chromium: Page, address: str) -> None:
+@in_chromium
+def test_an_answer_is_stopped(page: Page, address: str) -> None:
     """What was written until then is the beginning of what is written the next time."""
     question = "Why is the sky <b>blue</b>?\nTell me more."
-    load(chromium, f"{address}chat.html?temperature=0")
-    say(chromium, question)
-    chromium.wait("() => document.querySelector('.writing').textContent.length > 20")
-    assert chromium.evaluate(TEXTS, "#send") == ["Stop"]
-    chromium.evaluate(CLICK, "#send")
-    chromium.wait(WRITTEN)
-    assert chromium.evaluate(TEXTS, "#log .asked") == [f"You: {question}"]
-    (stopped,) = chromium.evaluate(TEXTS, "#log .answered")
-    chromium.evaluate(CLICK, "#renew")
-    say(chromium, question)
-    chromium.wait("(length) => document.querySelector('.writing').textContent.length > length", len(stopped))
-    assert chromium.evaluate(TEXTS, "#log .answered")[0].startswith(stopped)
-    chromium.evaluate(CLICK, "#send")
-    chromium.wait(WRITTEN)
+    load(page, f"{address}chat.html?temperature=0")
+    say(page, question)
+    page.wait("() => document.querySelector('.writing').textContent.length > 20")
+    assert page.evaluate(TEXTS, "#send") == ["Stop"]
+    page.evaluate(CLICK, "#send")
+    page.wait(WRITTEN)
+    assert page.evaluate(TEXTS, "#log .asked") == [f"You: {question}"]
+    (stopped,) = page.evaluate(TEXTS, "#log .answered")
+    page.evaluate(CLICK, "#renew")
+    say(page, question)
+    page.wait("(length) => document.querySelector('.writing').textContent.length > length", len(stopped))
+    assert page.evaluate(TEXTS, "#log .answered")[0].startswith(stopped)
+    page.evaluate(CLICK, "#send")
+    page.wait(WRITTEN)
 
 
 @pytest.mark.nightly
-def test_a_chat_that_is_too_long(chromium: Page, address: str) -> None:
+@in_chromium
+def test_a_chat_that_is_too_long(page: Page, address: str) -> None:
     """It is said, the question stays with who asked, and a new chat can begin."""
     question = "stone " * 2100
-    load(chromium, f"{address}chat.html?temperature=0")
-    say(chromium, question)
-    chromium.wait(WRITTEN)
-    assert chromium.evaluate(TEXTS, ".notice > *") == [
+    load(page, f"{address}chat.html?temperature=0")
+    say(page, question)
+    page.wait(WRITTEN)
+    assert page.evaluate(TEXTS, ".notice > *") == [
         "This chat has become too long: the model knows no more than 2,048 tokens.",
         "New chat",
     ]
-    assert chromium.evaluate("() => document.querySelector('#question').value") == question.strip()
-    assert chromium.evaluate(TEXTS, "#log .asked") == []
-    chromium.evaluate(CLICK, ".notice button")
-    assert chromium.evaluate(TEXTS, "#log > *") == []
+    assert page.evaluate("() => document.querySelector('#question').value") == question.strip()
+    assert page.evaluate(TEXTS, "#log .asked") == []
+    page.evaluate(CLICK, ".notice button")
+    assert page.evaluate(TEXTS, "#log > *") == []
 
 
 def say(page: Page, words: str) -> None:
@@ -307,33 +305,35 @@ def test_voices_are_heard(page: Page, address: str) -> None:
 
 
 @pytest.mark.nightly
-def test_a_refused_microphone_is_said(chromium: Page, address: str) -> None:
-    load(chromium, f"{address}voice.html")
+@in_chromium
+def test_a_refused_microphone_is_said(page: Page, address: str) -> None:
+    load(page, f"{address}voice.html")
     for name, words in (
         ("NotAllowedError", "The microphone was refused. Allow it"),
         ("NotFoundError", "No microphone"),
     ):
-        chromium.evaluate(REFUSE, name)
-        chromium.wait("(words) => problem.textContent.startsWith(words)", words)
-        assert chromium.evaluate(TEXTS, "[aria-pressed=true]") == []
+        page.evaluate(REFUSE, name)
+        page.wait("(words) => problem.textContent.startsWith(words)", words)
+        assert page.evaluate(TEXTS, "[aria-pressed=true]") == []
 
 
 @pytest.mark.nightly
+@in_chromium
 @pytest.mark.parametrize("name", demos.ALL)
-def test_everybody_can_use_them(chromium: Page, address: str, name: str) -> None:
+def test_everybody_can_use_them(page: Page, address: str, name: str) -> None:
     """axe-core finds nothing, before they load and after, by day and by night."""
     from tests.support.browsers.chromium import Chromium
 
-    assert isinstance(chromium, Chromium)
+    assert isinstance(page, Chromium)
     axe = (package("axe-core") / "axe.min.js").read_text("utf-8")
     script = (
         f"async () => {{ {axe}; return (await axe.run()).violations.map(({{ id, nodes }}) => [id, nodes[0].html]); }}"
     )
-    chromium.open(f"{address}{name}.html")
-    chromium.wait(SHOWN, "#start button")
-    assert chromium.evaluate(script) == []
-    load(chromium, f"{address}{name}.html")
-    chromium.wait("() => getComputedStyle(document.querySelector('#stage')).opacity === '1'")
+    page.open(f"{address}{name}.html")
+    page.wait(SHOWN, "#start button")
+    assert page.evaluate(script) == []
+    load(page, f"{address}{name}.html")
+    page.wait("() => getComputedStyle(document.querySelector('#stage')).opacity === '1'")
     for scheme in ("light", "dark"):
-        chromium.driven.emulate_media(color_scheme=scheme)
-        assert chromium.evaluate(script) == [], scheme
+        page.driven.emulate_media(color_scheme=scheme)
+        assert page.evaluate(script) == [], scheme

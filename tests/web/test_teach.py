@@ -18,7 +18,7 @@ import sardonyx
 from sardonyx.demo.digits import digit_from_gray
 from sardonyx.web import folder as web_folder
 from tests.support import require
-from tests.support.browser import Chromium, open_chromium
+from tests.support.browser import Chromium
 from tests.support.npm import package
 from tests.web.serving import serving
 from tests.web.test_demo import draw, drop, evaluate
@@ -47,13 +47,6 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     web_folder.write(folder, compiler=False)
     with serving(folder) as served:
         yield f"{served}teach.html"
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    with open_chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,25 +18,16 @@ from sardonyx.passes.vision.classification import Classification, with_classific
 from sardonyx.passes.vision.detection import Detection, with_detection
 from sardonyx.passes.vision.segmentation import Segmentation, with_segmentation
 from sardonyx.plans.plan_cache import Source
-from tests.support import require
 from tests.support.browser import Chromium
 from tests.support.wheel import ROOT
 from tests.vision.families import LABELS, convolutional
 from tests.vision.test_maps import network
-from tests.web.pages import open_page
 
 pytestmark = pytest.mark.slow
 WIDTH, HEIGHT = 90, 60
 TARGETS = ("wasm", "webgpu")
 SHAPES, SIDE = ROOT / "examples" / "detector" / "shapes.onnx", 160
 """A detector of drawn shapes, and the side of its input."""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Chromium]:
-    require("browser")
-    with open_page() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

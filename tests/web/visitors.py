@@ -5,21 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from tests.pyodide.assemble import RUNNER
 from tests.support.browser import Site
 from tests.support.browsers import Page, open_page
-from tests.support.npm import package
-from tests.web.pages import HERE, RUNTIME
-
-FOLDERS: Mapping[str, Path] = {"support": RUNNER.parent, "sardonyx": RUNTIME, "web": HERE}
-PACKAGES = {
-    "common": "onnxruntime-common",
-    "transformers": "@huggingface/transformers",
-    "vad": "@ricky0123/vad-web",
-}
+from tests.web.ort_pages import ort_folders
 
 
 class Visitor:
@@ -48,8 +39,7 @@ class Visitor:
 
 @contextmanager
 def open_visitor(browser: str) -> Iterator[Visitor]:
-    folders = {**FOLDERS, **{place: package(name) for place, name in PACKAGES.items()}}
-    with Site(folders) as site, open_page(browser) as page:
+    with Site({"support": RUNNER.parent, **ort_folders("transformers", "vad")}) as site, open_page(browser) as page:
         threading.Thread(target=site.serve_forever, daemon=True).start()
         try:
             yield Visitor(page, site, browser)

@@ -9,7 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx import InferenceSession
+from sardonyx.providers.contract import SegmentLaunch
 from sardonyx_webgpu.runtime.device import WebGpuDevice, WebGpuExecutable
+from tests.webgpu.harness import elementwise, put
 
 pytestmark = pytest.mark.usefixtures("native")
 
@@ -72,3 +74,13 @@ def test_results_that_stay_are_those_of_their_run(native: WebGpuDevice, rng: np.
         t = x.astype("f8") @ weights
         powers = np.exp(t @ t.T - (t @ t.T).max(1, keepdims=True))
         np.testing.assert_allclose(result.numpy(), powers / powers.sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
+
+
+def test_what_waits_has_the_parameters_that_it_was_given(device: WebGpuDevice) -> None:
+    """They are written before anything that is not submitted yet."""
+    x, y = put(device, np.arange(8, dtype=np.float32)), put(device, np.zeros(8, np.float32))
+    executable = device.load([elementwise(["float32"], "float32", lambda x: x + 1, "next")], [[SegmentLaunch(0)]])
+    run = executable.bind(0, [[x, y]], [[8]])
+    run()
+    assert executable.rebind(run, np.array([3], np.int64))
+    assert device.download(y, np.dtype("f4"), (8,)).tolist() == [1, 2, 3, 4, 5, 6, 7, 8]

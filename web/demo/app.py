@@ -1,12 +1,13 @@
-"""Serves the demonstration: its page, the page runtime, Pyodide, and two small models as bundles.
+"""Serves the demonstration: its pages, the page runtime, Pyodide, and small models as bundles.
 
 `make web` starts it; by hand, with the extra `serve` installed:
 
     python web/demo/app.py [--port 8000] [--folder build/demo] [--pyodide DIR]
 
-What the page needs is made at the start and kept in the folder. A page of any other server does with the same files
-and the same headers; nothing here is particular to Flask. At `documents/` the repository's documents and sources are
-pages, too, since they have no other address: the links to them stand in one place of index.html.
+What the pages need is made at the start and kept in the folder. A page of any other server does with the same files
+and the same headers. A page here is a template of Flask's: frame.html has what all have in common, and a new one is its
+own .html file and a line in `PAGES`. At `documents/` the repository's documents and sources are pages, too, since they
+have no other address: the links to them stand at the foot of each page.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ from sardonyx.web import folder as web_folder
 from sardonyx.web.distribution import LOCK, VERSION
 
 try:
-    from flask import Flask, Response, abort, redirect, send_from_directory
+    from flask import Flask, Response, abort, redirect, render_template, request, send_from_directory
+    from jinja2 import StrictUndefined
 except ModuleNotFoundError:
     sys.exit(extras.missing("flask"))
 
@@ -53,10 +55,19 @@ SHAPES = HERE.parents[1] / "examples" / "detector" / "shapes.onnx"
 SURE = 0.45
 """What the page with the camera shows, 0..1."""
 TARGETS = ("wasm", "webgpu")
+PAGES = {
+    "index": "Digits and models",
+    "objects": "What the camera sees",
+    "teach": "Teach it",
+    "reading": "Read a picture",
+    "meaning": "Find by meaning",
+    "chat": "Chat",
+    "voice": "Voice or not",
+}
+"""By the names of their files, the titles of the pages, in the order of their links."""
 PLACES = ("sardonyx", "pyodide", "models", DEMOS)
 """The parts of the folder that are served, each at its name."""
 TYPES = {
-    ".html": "text/html",
     ".css": "text/css",
     ".js": "text/javascript",
     ".mjs": "text/javascript",
@@ -66,7 +77,8 @@ TYPES = {
     ".wasm": "application/wasm",
 }
 """Of the files; all others are bytes. The system's own table may be wrong, and browsers refuse modules of that type."""
-PAGES = (".html", ".css", ".js", ".svg", ".txt")
+OWN = (".css", ".js", ".svg", ".txt")
+"""Of what lies beside the pages and is served."""
 POLICY = {
     "default-src": "'none'",
     "script-src": "'self' 'wasm-unsafe-eval'",
@@ -78,7 +90,7 @@ POLICY = {
     "form-action": "'none'",
     "frame-ancestors": "'none'",
 }
-IMPORTS = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
+IMPORTS = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
 HEADERS = {
     # these three let the page have shared memory, and so threads
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -136,15 +148,22 @@ def _earlier(folder: Path) -> Path | None:
 
 def create_app(folder: Path) -> Flask:
     """The site whose parts `prepare` put into `folder`."""
-    app = Flask(__name__, static_folder=None)
+    app = Flask(__name__, static_folder=None, template_folder=str(HERE))
+    app.jinja_options = {
+        "trim_blocks": True,
+        "lstrip_blocks": True,
+        "keep_trailing_newline": True,
+        "undefined": StrictUndefined,
+    }
 
-    @app.get("/")
-    def index() -> Response:
-        return answer(HERE, "index.html")
+    @app.get("/", defaults={"name": "index"})
+    @app.get("/<any(" + ", ".join(PAGES) + "):name>.html")
+    def page(name: str) -> Response:
+        return rendered(name)
 
     @app.get("/<name>")
-    def page(name: str) -> Response:
-        return answer(HERE, name if Path(name).suffix in PAGES else "")
+    def beside(name: str) -> Response:
+        return answer(HERE, name if Path(name).suffix in OWN else "")
 
     @app.get("/<any(" + ", ".join(PLACES) + "):place>/<path:name>")
     def part(place: str, name: str) -> Response:
@@ -167,13 +186,22 @@ def create_app(folder: Path) -> Flask:
     return app
 
 
-def policy(page: bytes = b"") -> str:
+def rendered(name: str) -> Response:
+    """One of the `PAGES`, with its ETag and its policy."""
+    text = render_template(f"{name}.html", page=name, pages=PAGES)
+    response = Response(text, mimetype="text/html")
+    response.headers["Content-Security-Policy"] = policy(text)
+    response.add_etag()
+    return cast(Response, response.make_conditional(request))
+
+
+def policy(page: str = "") -> str:
     """The policy of a page, by which the only script inside of it is its import map, if it has one.
 
-    >>> policy(b'<script type="importmap">{}</script>').split("; ")[1]
+    >>> policy('<script type="importmap">{}</script>').split("; ")[1]
     "script-src 'self' 'wasm-unsafe-eval' 'sha256-RBNvo1WzZ4oRRq0W9+hknpT7T8If536DEMBg9hyq/4o='"
     """
-    digests = [b64encode(sha256(script).digest()).decode() for script in IMPORTS.findall(page)]
+    digests = [b64encode(sha256(script.encode()).digest()).decode() for script in IMPORTS.findall(page)]
     scripts = " ".join([POLICY["script-src"], *(f"'sha256-{digest}'" for digest in digests)])
     return "; ".join(f"{name} {value}" for name, value in {**POLICY, "script-src": scripts}.items())
 
@@ -181,10 +209,7 @@ def policy(page: bytes = b"") -> str:
 def answer(folder: Path, name: str) -> Response:
     """A file with its type and its ETag; 404 where there is none."""
     kind = TYPES.get(Path(name).suffix, "application/octet-stream")
-    response = send_from_directory(folder.resolve(), name, mimetype=kind, etag=True, conditional=True)
-    if kind == "text/html":
-        response.headers["Content-Security-Policy"] = policy((folder / name).read_bytes())
-    return response
+    return send_from_directory(folder.resolve(), name, mimetype=kind, etag=True, conditional=True)
 
 
 def serve(app: Flask, port: int) -> None:

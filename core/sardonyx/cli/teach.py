@@ -7,7 +7,7 @@ of each class is held out: it says when to stop, and how often the result is rig
 Pictures become the encoder's input as its metadata says, or --image: --image x:normalize=imagenet,resize=224,fit=cover,
 x being the input's name. Sound (.wav) and arrays (.npy, .npz, .json) become the input as for `sardonyx run`, and texts
 (.txt) by --tokenizer tokenizer.json. --features names the tensor that is the embedding, where the model has no output
-that is one; of a classifier what goes into its last product is taken.
+that is one; of a classifier what goes into its last layer is taken.
 
 The result is one plain ONNX file: encoder, head and softmax, with labels in its metadata and, for pictures, how they
 become the input, so that sardonyx.vision.Classifier knows all of it. --bundle writes the same for pages and boards.

@@ -26,7 +26,8 @@ from sardonyx.training import onnxblock
 from sardonyx.training.draft import Draft
 from sardonyx.training.gradient_model import GRADIENT, NEXT
 from sardonyx.training.onnxblock.model_accessor import base, empty_base
-from sardonyx.training.parameters import dependent, head_of, parameters_of
+from sardonyx.training.parameters import HEADS, head_of, parameters_of
+from sardonyx.training.reach import dependent, makers, read_by
 from sardonyx.training.wholes import length, wholes_of
 
 LOSSES = {
@@ -126,17 +127,26 @@ class _Network(onnxblock.TrainingBlock):
 def _names(graph: Graph, train: str) -> list[str]:
     """The names of the initializers to train. Raises InvalidArgument where there are none, or not those."""
     if train in ("all", "head"):
-        values = parameters_of(graph, None if train == "all" else head_of(graph))
+        values = parameters_of(graph, graph.nodes if train == "all" else _head(graph))
         if not values:
-            raise InvalidArgument("--train all: no layer of the model has weights of floats")
+            raise InvalidArgument(
+                f"--train {train}: no layer of the model has weights of floats among its initializers"
+            )
         return [value.name for value in values]
     names = [name.strip() for name in train.split(",")]
-    there = [value.name for value in parameters_of(graph)]
+    there = [value.name for value in parameters_of(graph, graph.nodes)]
     if unknown := [name for name in names if name not in there]:
         raise InvalidArgument(
             f"--train {unknown[0]}: say head, all, or names of parameters; there are {', '.join(there[:12])}"
         )
     return names
+
+
+def _head(graph: Graph) -> list[Node]:
+    head = head_of(graph.nodes)
+    if not head:
+        raise InvalidArgument(f"--train head: the model has no {', '.join(HEADS[:-1])} or {HEADS[-1]} with weights")
+    return head
 
 
 def _logits(output: Value, loss: str) -> str:
@@ -150,7 +160,7 @@ def _logits(output: Value, loss: str) -> str:
 def _cut(model: Model, trained: set[Value]) -> tuple[Model | None, Model, list[str]]:
     """What makes features of inputs, if it is more than nothing, and what makes outputs of them; their names."""
     graph = model.graph
-    nodes = dependent(graph, {node for node in graph.nodes if set(node.inputs) & trained})
+    nodes = dependent(graph.nodes, {node for node in graph.nodes if set(node.inputs) & trained})
     later = set(nodes)
     fed = [value for value in graph.inputs if value not in graph.initializers]
     steady = _varying(graph, fed, later)
@@ -199,16 +209,10 @@ def _varying(graph: Graph, fed: Sequence[Value], later: set[Node]) -> set[Value]
 def _pruned(model: Model) -> Model:
     """A copy without nodes and initializers that no output needs, and whose features nobody makes."""
     graph = model.graph
-    needed, nodes = set(graph.outputs), []
-    for node in reversed(graph.nodes):
-        if needed & set(node.outputs):
-            nodes.append(node)
-            needed.update(value for value in node.inputs if value is not None)
-            needed.update(
-                value for inner in node.subgraphs() for each in inner.all_nodes() for value in each.inputs if value
-            )
+    nodes = makers(graph.nodes, graph.outputs)
+    needed = {*graph.outputs, *(value for node in nodes for value in read_by(node))}
     kept = [value for value in graph.initializers if value in needed]
-    result = copy_model(replace(model, graph=replace(graph, nodes=nodes[::-1], initializers=kept)))
+    result = copy_model(replace(model, graph=replace(graph, nodes=nodes, initializers=kept)))
     for value in result.graph.inputs:
         value.producer = None
     return result
@@ -280,7 +284,7 @@ def renew_head(model: Model, classes: int) -> None:
     Weights are drawn evenly up to 1 / sqrt(number of features), as PyTorch does, by a fixed seed; biases are 0.
     """
     graph = model.graph
-    head = head_of(graph)
+    head = _head(graph)
     layer = head[0]
     old = 0
     model.metadata = {}
@@ -301,7 +305,7 @@ def renew_head(model: Model, classes: int) -> None:
         value.type = TensorType(dtypes.float32, array.shape)
     if not old:
         raise InvalidArgument(
-            f"--classes: the last layer is {layer.op_type} {layer.name!r}, whose weights are no matrix"
+            f"--classes: the last layer, {layer.op_type} {layer.name!r}, has no matrix of weights in an initializer"
         )
     for node in head:
         for value in node.outputs:

@@ -17,6 +17,8 @@ from sardonyx.passes.vision.classification import MOVES, SHARES
 from sardonyx.passes.vision.labels import labels_of
 from sardonyx.training.draft import Draft
 from sardonyx.training.inference import inference_model
+from sardonyx.training.parameters import head_of, is_constant, weights_of
+from sardonyx.training.reach import makers
 
 EMBEDDINGS = (
     "sentence_embedding",
@@ -30,7 +32,7 @@ EMBEDDINGS = (
 )
 """What exporters call outputs that are embeddings, the first being the surest."""
 CLASSES = ("logits", "probabilities", "scores")
-"""What they call those of classifiers, whose embeddings lie before the last product."""
+"""What they call those of classifiers, whose embeddings lie before the head."""
 MASK = "attention_mask"
 AXES_AS_INPUT = 18
 """The first operator set in which ReduceMean takes its axes as an input."""
@@ -40,8 +42,9 @@ def encoder(model: Model, output: str = "") -> Model:
     """The part of a model that makes embeddings [N, D], its only output.
 
     `output` names any tensor of the graph; without it an output that has an embedding's name is taken, and else the
-    first one of floats, or of a classifier what goes into its last product. Maps [N, D, H, W] are averaged over their
-    places, tokens [N, T, D] over those that the input `attention_mask` has. InvalidArgument where nothing fits.
+    first one of floats, or of a classifier what goes into its head, the last layer with weights. Maps [N, D, H, W] are
+    averaged over their places, tokens [N, T, D] over those that the input `attention_mask` has. InvalidArgument where
+    nothing fits.
     """
     draft = Draft(inline_functions(copy_model(model), lift=lift, newest=NEWEST))
     name = output or _chosen(draft)
@@ -68,26 +71,23 @@ def _chosen(draft: Draft) -> str:
 
 
 def _before_classes(draft: Draft, value: Value) -> Value:
-    """What goes into the product that makes a classifier's scores; what is no classifier's output stays."""
-    constants = {each for each in draft.graph.initializers if each.constant is not None}
-    constants |= {each for node in draft.graph.nodes if node.op_type == "Constant" for each in node.outputs}
-    shares = bool(labels_of(draft.model.metadata)) or value.name.lower() in CLASSES
-    node = value.producer
-    while node is not None:
-        fed = [each for each in node.inputs if each is not None and each not in constants]
-        if len(fed) != 1:
-            break
-        if _is_product(node):
-            return fed[0] if shares else value
-        if node.op_type not in (*MOVES, *SHARES, "Add"):
-            break
-        shares = shares or node.op_type in SHARES
-        node = fed[0].producer
-    return value
+    """What goes into the head that makes a classifier's scores; what is no classifier's output stays."""
+    head = head_of(makers(draft.graph.nodes, [value]))
+    behind = {node.op_type for node in head[1:]}
+    is_classifier = labels_of(draft.model.metadata) or value.name.lower() in CLASSES or not behind.isdisjoint(SHARES)
+    fed = [_fed(node) for node in head]
+    is_straight = behind.issubset({*MOVES, *SHARES, "Add"}) and all(len(each) == 1 for each in fed)
+    return fed[0][0] if head and is_classifier and is_straight else value
 
 
-def _is_product(node: Node) -> bool:
-    return node.op_type in ("Gemm", "MatMul")
+def _fed(node: Node) -> list[Value]:
+    """The inputs of a node that are no constants and no weights."""
+    weights = weights_of(node)
+    return [
+        value
+        for place, value in enumerate(node.inputs)
+        if value is not None and place not in weights and not is_constant(value)
+    ]
 
 
 def _pooled(draft: Draft, name: str, shape: Sequence[DimLike]) -> tuple[str, DimLike]:

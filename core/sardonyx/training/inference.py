@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sardonyx.model.ir import Model, Tensor, TensorType, Value
+from sardonyx.model.ir import Model, Tensor, TensorType
 from sardonyx.training.draft import Draft
+from sardonyx.training.reach import makers, read_by
 
 
 def inference_model(model: Model, parameters: Sequence[Tensor], outputs: Sequence[str]) -> Model:
@@ -16,14 +17,8 @@ def inference_model(model: Model, parameters: Sequence[Tensor], outputs: Sequenc
     draft = Draft(model)
     graph = model.graph
     graph.outputs = [draft.value(name) for name in outputs]
-    wanted: set[Value] = set(graph.outputs)
-    nodes = []
-    for node in reversed(graph.nodes):
-        if wanted.intersection(node.outputs):
-            nodes.append(node)
-            wanted.update(value for value in node.inputs if value is not None)
-            wanted.update(value for inner in node.subgraphs() for value in inner.captures())
-    graph.nodes = nodes[::-1]
+    graph.nodes = makers(graph.nodes, graph.outputs)
+    wanted = {*graph.outputs, *(value for node in graph.nodes for value in read_by(node))}
     by_name = {tensor.name: tensor for tensor in parameters}
     for value in graph.inputs:
         if value.name in by_name and value in wanted:

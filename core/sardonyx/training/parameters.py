@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from sardonyx.errors import InvalidArgument
-from sardonyx.model.ir import Graph, Node, Value
+from sardonyx.model.ir import Graph, Node, Tensor, Value
+from sardonyx.training.reach import dependent
 
 HEADS = ("Gemm", "MatMul", "Conv", "ConvTranspose")
 """The layers of which one is the head."""
@@ -24,49 +24,36 @@ VIEWS = ("Identity", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Cast")
 """What may stand between a parameter and its layer."""
 
 
-def parameters_of(graph: Graph, nodes: Sequence[Node] | None = None) -> list[Value]:
-    """The parameters of a network, or of some of its nodes, in the order of its initializers: floats of more than one
-    element that layers are given.
-    """
-    found = {value for node in (graph.nodes if nodes is None else nodes) for value in _given(graph, node)}
+def parameters_of(graph: Graph, nodes: Sequence[Node]) -> list[Value]:
+    """The parameters of these nodes of a network: the weights among its initializers, in their order."""
+    found = {value for node in nodes for value in weights_of(node).values()}
     return [value for value in graph.initializers if value in found]
 
 
-def _given(graph: Graph, node: Node) -> Iterator[Value]:
-    """The parameters that a node is given."""
-    constants = set(graph.initializers)
+def weights_of(node: Node) -> dict[int, Value]:
+    """By the places of its inputs, what a layer's weights are: constants of floats, of more than one element."""
+    found = {}
     for place in PLACES.get(node.op_type, ()) if node.domain in ("", "ai.onnx") else ():
         value = node.inputs[place] if place < len(node.inputs) else None
         while value is not None and value.producer is not None and value.producer.op_type in VIEWS:
             value = value.producer.inputs[0]
-        tensor = value.constant if value in constants and value is not None else None
-        if tensor is not None and tensor.dtype.is_float and tensor.size > 1:
-            assert value is not None
-            yield value
+        if value is None or not is_constant(value):
+            continue
+        tensor = value.constant if value.producer is None else value.producer.attribute("value")
+        if isinstance(tensor, Tensor) and tensor.dtype.is_float and tensor.size > 1:
+            found[place] = value
+    return found
 
 
-def head_of(graph: Graph) -> list[Node]:
-    """The last layer of a network, with the nodes behind it. Raises InvalidArgument where there is none."""
-    for node in reversed(graph.nodes):
-        if node.op_type in HEADS and any(True for _ in _given(graph, node)):
-            return dependent(graph, {node})
-    raise InvalidArgument(f"--train head: the model has no {', '.join(HEADS[:-1])} or {HEADS[-1]} with weights")
+def is_constant(value: Value) -> bool:
+    """Whether a value is an initializer, or the output of a node Constant."""
+    return value.constant is not None or (value.producer is not None and value.producer.op_type == "Constant")
 
 
-def dependent(graph: Graph, first: set[Node]) -> list[Node]:
-    """These nodes, and those that depend on them, in the graph's order."""
-    reached: set[Value] = set()
-    nodes = []
-    for node in graph.nodes:
-        read = {*node.inputs, *(value for inner in node.subgraphs() for value in _outer(inner))}
-        if node in first or read & reached:
-            nodes.append(node)
-            reached.update(node.outputs)
-    return nodes
+def head_of(nodes: Sequence[Node]) -> list[Node]:
+    """The head of a network of these nodes: its last layer with weights, and what depends on that; empty without one.
 
-
-def _outer(graph: Graph) -> Iterator[Value]:
-    """All values that a subgraph names."""
-    for node in graph.all_nodes():
-        yield from (value for value in node.inputs if value is not None)
-    yield from graph.outputs
+    The nodes are in the graph's order.
+    """
+    layer = next((node for node in reversed(nodes) if node.op_type in HEADS and weights_of(node)), None)
+    return dependent(nodes, [layer]) if layer is not None else []

@@ -217,6 +217,13 @@ WEBGPU = [
         ("tests/webgpu/test_queue.py",),
     ),
     Mutation(
+        "what waits has the parameters of later runs",
+        "webgpu_backend/sardonyx_webgpu/runtime/device.py",
+        "            self.device.queue.flush()\n            self.device.gpu.write(self.uniform",
+        "            self.device.gpu.write(self.uniform",
+        ("tests/webgpu/test_rebinding.py",),
+    ),
+    Mutation(
         "threads that write parts of a word do so one over the other",
         "webgpu_backend/sardonyx_webgpu/wgsl/bindings.py",
         "return k in self.written and k not in self.fours and self._is_packed(k)",

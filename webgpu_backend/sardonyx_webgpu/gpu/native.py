@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache, cached_property
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import wgpu
 
 from sardonyx.errors import DeviceLost, EngineError, EPFail
-from sardonyx_webgpu.gpu import wgpu_native
+from sardonyx_webgpu.gpu import wgpu_public
 from sardonyx_webgpu.gpu.interface import (
     DEFAULT_LIMITS,
     HALF,
@@ -118,6 +119,15 @@ def _errors(what: str) -> Iterator[None]:
         raise EngineError(f"WebGPU refused {what}: {message.strip()}") from error
 
 
+def functions(device: Any) -> ModuleType:
+    """Those that are called most: of the library under wgpu-py where this version has the inner names that it takes."""
+    try:
+        from sardonyx_webgpu.gpu import wgpu_native
+    except (AttributeError, ImportError):
+        return wgpu_public
+    return wgpu_native if hasattr(device, "_internal") else wgpu_public
+
+
 class Clock(NamedTuple):
     """Two timestamps, the buffer that gets them, and the seconds of a tick."""
 
@@ -138,6 +148,7 @@ class NativeGpu:
         self.limits = limits
         self.half = half
         self._device = device
+        self._functions = functions(device)
         self._queue = device.queue
         self._storage_layout = cache(self._make_storage_layout)
         entry = {"type": "uniform", "has_dynamic_offset": True}
@@ -188,8 +199,7 @@ class NativeGpu:
                 part = data[start : start + SLICE]
                 self._staged += part.nbytes
                 if self._staged > SLICE:  # what is written waits in memory of its own until it is submitted
-                    self._queue.submit([])
-                    self._device._poll_wait()
+                    self.read([Binding(self._word, 0, 4)])([memoryview(bytearray(4))])
                     self._staged = part.nbytes
                 self._queue.write_buffer(buffer, offset + start, part)
 
@@ -229,7 +239,7 @@ class NativeGpu:
 
     def _pipeline(self, shader: Shader) -> Pipeline:
         with _errors(f"the shader of {shader.name!r}"):
-            module = wgpu_native.shader_module(self._device, shader)
+            module = self._functions.shader_module(self._device, shader)
             layout = self._pipeline_layout(shader.buffers)
             compute = {"module": module, "entry_point": "main"}
             return self._device.create_compute_pipeline(label=shader.name, layout=layout, compute=compute)
@@ -264,14 +274,15 @@ class NativeGpu:
 
     def _encode(self, encoder: Any, command: Pass, clock: Clock | None) -> None:
         compute = encoder.begin_compute_pass(timestamp_writes=clock and clock.writes)
-        wgpu_native.dispatch(compute, command)
+        self._functions.dispatch(compute, command)
         compute.end()
 
     @cached_property
     def clock(self) -> Clock | None:
         """What times a pass; None if this GPU cannot."""
-        if CLOCK not in self._device.features:
+        period = self._functions.tick(self._queue) if CLOCK in self._device.features else None
+        if period is None:
             return None
         queries = self._device.create_query_set(type="timestamp", count=2)
         usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
-        return Clock(queries, self._device.create_buffer(size=16, usage=usage), wgpu_native.tick(self._queue))
+        return Clock(queries, self._device.create_buffer(size=16, usage=usage), period)

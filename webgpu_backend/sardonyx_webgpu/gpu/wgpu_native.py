@@ -1,4 +1,8 @@
-"""What wgpu-py lacks or does slowly, by functions of wgpu-native, the library under it."""
+"""What wgpu-py lacks or does slowly, by functions of wgpu-native, the library under it.
+
+The names are inner ones of wgpu-py 0.32. All of them are taken when this is imported: that fails with an ImportError or
+an AttributeError where a version lacks one, and `wgpu_public` does the same then.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,12 @@ from sardonyx_webgpu.gpu.interface import Pass, Shader
 _BOUNDS_CHECKS = 1
 """WGPUShaderRuntimeChecks: accesses stay in their buffers. Its other checks count the turns of loops up to 2^64, which
 costs products half as much time again, and would end no loop that anybody waits for."""
+_create = libf.wgpuDeviceCreateShaderModuleTrusted
+_set_pipeline = lib.wgpuComputePassEncoderSetPipeline
+_set_group = lib.wgpuComputePassEncoderSetBindGroup
+_add = lib.wgpuComputePassEncoderDispatchWorkgroups
+_period = lib.wgpuQueueGetTimestampPeriod
+_WGSL = lib.WGPUSType_ShaderSourceWGSL
 
 
 def shader_module(device: Any, shader: Shader) -> Any:
@@ -20,19 +30,17 @@ def shader_module(device: Any, shader: Shader) -> Any:
     code = to_c_string_view(shader.wgsl)
     source = new_struct_p("WGPUShaderSourceWGSL *", code=code)
     source[0].chain.next = ffi.NULL
-    source[0].chain.sType = lib.WGPUSType_ShaderSourceWGSL
+    source[0].chain.sType = _WGSL
     label = to_c_string_view(shader.name)
     link = ffi.cast("WGPUChainedStruct *", source)
     descriptor = new_struct_p("WGPUShaderModuleDescriptor *", nextInChain=link, label=label)
-    create = libf.wgpuDeviceCreateShaderModuleTrusted
-    return GPUShaderModule(shader.name, create(device._internal, descriptor, _BOUNDS_CHECKS), device)
+    return GPUShaderModule(shader.name, _create(device._internal, descriptor, _BOUNDS_CHECKS), device)
 
 
 def dispatch(encoder: Any, command: Pass) -> None:
     """Add all dispatches of a pass to its encoder. What is wrong with them is said when commands are finished."""
     inner, params = encoder._internal, command.params._internal
-    set_pipeline, set_group = lib.wgpuComputePassEncoderSetPipeline, lib.wgpuComputePassEncoderSetBindGroup
-    add, nothing, current = lib.wgpuComputePassEncoderDispatchWorkgroups, ffi.NULL, None
+    set_pipeline, set_group, add, nothing, current = _set_pipeline, _set_group, _add, ffi.NULL, None
     for pipeline, group, offset, x, y in command.dispatches:
         if pipeline is not current:
             set_pipeline(inner, pipeline._internal)
@@ -47,6 +55,6 @@ def _offset(number: int) -> Any:
     return ffi.new("uint32_t []", [number])
 
 
-def tick(queue: Any) -> float:
+def tick(queue: Any) -> float | None:
     """The seconds of a tick of timestamps."""
-    return float(lib.wgpuQueueGetTimestampPeriod(queue._internal)) * 1e-9
+    return float(_period(queue._internal)) * 1e-9

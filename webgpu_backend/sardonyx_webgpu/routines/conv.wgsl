@@ -2,6 +2,43 @@
 // Where the image has zeros between its elements, the places of a phase see the same taps. Where it is SPLIT, threads
 // of a workgroup have parts of the sums of $BESIDE tiles side by side: some of the taps, and some of the channels.
 
+struct Place {
+    batch: i32,
+    #for k in AXES
+    o$k: i32,
+    #end
+}
+#for k in AXES
+
+// How many places a phase has along this axis.
+fn extent$k() -> i32 {
+    return ($(out[k]) + $(spread[k] - 1)) / $(spread[k]);
+}
+#end
+
+// The place of a phase that has this number.
+fn place_of(number: i32) -> Place {
+    var place: Place;
+    place.batch = number;
+    #for j in AXES
+    place.o$(AXES - 1 - j) = place.batch % extent$(AXES - 1 - j)();
+    place.batch /= extent$(AXES - 1 - j)();
+    #end
+    return place;
+}
+
+// The row of the result that a place of a phase is; -1 where this phase has fewer places than others.
+fn row_of(place: Place, $PARAMETERS) -> i32 {
+    var row = place.batch;
+    var is_place = true;
+    #for k in AXES
+    let p$k = place.o$k * $(spread[k]) + phase$k;
+    is_place = is_place & (p$k < $(out[k]));
+    row = row * $(out[k]) + p$k;
+    #end
+    return select(-1, row, is_place);
+}
+
 #if SPLIT
 var<workgroup> parts: array<vec4f, $(THREADS * ROWS * QUADS)>;
 
@@ -34,16 +71,11 @@ fn unit(phase: i32, down: i32, across: i32) {
     #end
     #end
     #for k in AXES
-    let e$k = ($(out[k]) + $(spread[k] - 1)) / $(spread[k]);
     let phase$k = phase / $(apart[k]) % $(spread[k]);
     #end
     let last = $BATCH * $EXTENT - 1;
     #for r in ROWS
-    var batch$r = min(down * $ROWS + $r, last);
-    #for j in AXES
-    var o$r_$(AXES - 1 - j) = batch$r % e$(AXES - 1 - j);
-    batch$r /= e$(AXES - 1 - j);
-    #end
+    var place$r = place_of(min(down * $ROWS + $r, last));
     #for q in QUADS
     var sum$r_$q = vec4f();
     #end
@@ -62,9 +94,9 @@ fn unit(phase: i32, down: i32, across: i32) {
         row *= $CHANNELS;
         #for r in ROWS
         var inside$r = true;
-        var at$r = batch$r;
+        var at$r = place$r.batch;
         #for k in AXES
-        let i$r_$k = o$r_$k * $(stride[k]) + shift$k / $(spread[k]);
+        let i$r_$k = place$r.o$k * $(stride[k]) + shift$k / $(spread[k]);
         inside$r = inside$r & (u32(i$r_$k) < u32($(size[k])));
         at$r = at$r * $(size[k]) + i$r_$k;
         #end
@@ -129,19 +161,9 @@ fn unit(phase: i32, down: i32, across: i32) {
         let to_column = tile / tiles * made + in_group;
         let to_room = select(0, made - in_group, to_column < $M);
         #end
-        let place = down * $ROWS + number / $QUADS;
-        var to = place;
-        #for j in AXES
-        let o$(AXES - 1 - j) = to % e$(AXES - 1 - j);
-        to /= e$(AXES - 1 - j);
-        #end
-        var is_place = place <= last;
-        #for k in AXES
-        let p$k = o$k * $(spread[k]) + phase$k;
-        is_place = is_place & (p$k < $(out[k]));
-        to = to * $(out[k]) + p$k;
-        #end
-        if (is_place) {
+        let at = down * $ROWS + number / $QUADS;
+        let to = row_of(place_of(at), $PHASES);
+        if (at <= last && to >= 0) {
             put_row(to * $M + to_column, to_room, of_column(to_column), total);
         }
     }
@@ -151,23 +173,14 @@ fn unit(phase: i32, down: i32, across: i32) {
     #end
     // Rows follow one another in the first place: what is written once for all of them compiles sooner.
     for (var r = 0; r < min($ROWS, last + 1 - down * $ROWS); r++) {
-        var to = batch0;
-        var is_place = true;
-        #for k in AXES
-        let p$k = o0_$k * $(spread[k]) + phase$k;
-        is_place = is_place & (p$k < $(out[k]));
-        to = to * $(out[k]) + p$k;
-        #end
-        if (is_place) {
+        let to = row_of(place0, $PHASES);
+        if (to >= 0) {
             #for q in QUADS
             put_row(to * $M + column + $(4 * q), room - $(4 * q), same$q, sum0_$q);
             #end
         }
         #for r in ROWS - 1
-        batch$r = batch$(r + 1);
-        #for k in AXES
-        o$r_$k = o$(r + 1)_$k;
-        #end
+        place$r = place$(r + 1);
         #for q in QUADS
         sum$r_$q = sum$(r + 1)_$q;
         #end
