@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from sardonyx.genai.memory import OnDevice
@@ -48,6 +49,18 @@ def test_eight_rows(provider: str, kind: str, folders: dict[str, Path], rng: np.
     kept = made.get_output("present.0.key")
     single = finish(generator(model, prompts[0], max_length=LENGTHS[0] + 1))
     np.testing.assert_allclose(kept[0, :, : LENGTHS[0]], single.get_output("present.0.key")[0], rtol=0, atol=1e-4)
+
+
+def test_rows_of_logits_whose_shape_is_not_declared(tmp_path: Path, rng: np.random.Generator) -> None:
+    """All of them are computed then, and the wanted ones taken."""
+    prompts = [rng.integers(3, 61, length).tolist() for length in (4, 7, 1)]
+    folder, kept = Tiny().save(tmp_path / "declared"), Tiny().save(tmp_path / "undeclared")
+    model = onnx.load(kept / "model.onnx")
+    next(each for each in model.graph.output if each.name == "logits").type.tensor_type.ClearField("shape")
+    onnx.save(model, kept / "model.onnx")
+    made = finish(generator(ours(kept), padded(prompts, PAD), batch_size=3, max_length=20))
+    alone = [written(theirs(folder), prompt, max_length=len(prompt) + 13)[0] for prompt in prompts]
+    check(made, prompts, alone, [EOS])
 
 
 def test_chunks_of_rows_alike(folders: dict[str, Path], rng: np.random.Generator) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.mutations.runner import Mutation
 
 SEARCH = ("tests/genai/test_search.py",)
+BATCHES = ("tests/genai/test_batches.py",)
 SAMPLING = ("tests/genai/test_sampling.py",)
 TOKENIZER = ("tests/genai/test_tokenizer.py",)
 PORTS = ("tests/genai/test_ports.py",)
@@ -99,7 +100,7 @@ LANGUAGE = [
         "core/sardonyx/genai/decoder.py",
         "return logits[np.arange(len(logits)), last].astype(np.float32)",
         "return logits[:, -1].astype(np.float32)",
-        SEARCH,
+        BATCHES,
     ),
     Mutation(
         "a nucleus has a token less",
