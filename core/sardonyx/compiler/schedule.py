@@ -18,6 +18,7 @@ from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, refuse_giants, rewritten
+from sardonyx.compiler.recomputing import recomputed
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.views import store_core
 from sardonyx.errors import RuntimeException
@@ -35,11 +36,11 @@ from sardonyx.sizes.symbolic import Dim, count, poly, product
 LAST = 1 << 60
 
 
-def live_equations(trace: Trace) -> list[Equation]:
-    """The equations that the outputs, or the host, need."""
+def live_equations(trace: Trace, equations: Sequence[Equation] | None = None) -> list[Equation]:
+    """Those of the trace's equations, or of others, that the outputs, or the host, need."""
     needed = set(trace.outputs)
     kept = []
-    for equation in reversed(trace.equations):
+    for equation in reversed(trace.equations if equations is None else equations):
         if any(array in needed for array in equation.outputs) or _defines(equation, trace):
             needed.update(equation.inputs)
             kept.append(equation)
@@ -73,6 +74,10 @@ class Scheduler:
             trace.laid,
         )
         self.slices = slices.find(self.equations, trace.outputs, self.fusion, device_of, providers)
+        if trace.memory_limit and trace.backward:
+            again = recomputed(trace, self.equations, self.fusion, self.slices, device_of)
+            self.equations = live_equations(trace, again)
+            self.slices = slices.find(self.equations, trace.outputs, self.fusion, device_of, providers)
         self.steps: list[plans.Step] = []
         self.codes: list[dict[str, Any]] = []
         self._code_numbers: dict[Any, int] = {}

@@ -29,6 +29,7 @@ def gradient(y: Array, xs: Sequence[Array], fixed: Sequence[Array] = (), most_st
         raise NotImplementedError(f"tensor {known[0]} of xs {said}")
     trace = active_trace()
     if trace is not None:
+        trace.backward.add(trace.origin)
         y, *arrays = (trace.materialise(array) for array in (y, *xs, *fixed))
         xs, fixed = arrays[: len(xs)], arrays[len(xs) :]
         if y.equation is None and any(y is inner for inner, _ in trace.lifted.values()):
