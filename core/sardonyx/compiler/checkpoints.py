@@ -1,66 +1,134 @@
 """Which values of a forward pass are stored until its backward pass reads them, within so many bytes.
 
-Launches are known here by the numbers of the values that they read and write. The forward pass is cut into segments:
-what is alive at a cut is a checkpoint, and what else the backward pass reads of a segment is made again, from
-checkpoints, right before its first reader (Chen et al., "Training deep nets with sublinear memory cost", 2016). Where
-the limit leaves room, the last segments are stored as they are, or all that is dear (Korthikanti et al., "Reducing
-activation recomputation in large transformer models", 2022).
+Launches are known here by the numbers of the values that they read and write, which are buffers. The forward pass is
+cut into segments: what is alive at a cut is a checkpoint, and what else the backward pass reads of a segment is made
+again from checkpoints, right before its first reader (Chen et al., "Training deep nets with sublinear memory cost",
+2016). Where the limit leaves room, the last segments are stored as they are, or what is dear of them (Korthikanti et
+al., "Reducing activation recomputation in large transformer models", 2022).
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from itertools import accumulate
 
-from sardonyx.common.record import field, record
+from sardonyx.common.record import record, replace
+from sardonyx.plans.layout import Lifetime, extent
 
 PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
 """Into how many segments a forward pass is cut: the best of these is taken."""
-CHEAP = 8
-"""Operations for each element up to which what a launch makes need not be stored."""
+MOST_TRIES = 4
+"""How often a choice is made anew that leaves too large gaps between buffers."""
+CHEAP = (2, 8)
+"""Operations for each byte from which on what launches make is stored: each of these is tried."""
 END = 1 << 60
 
 
 @record(frozen=True)
 class Step:
-    """A launch: the values that it reads and writes, its operations, and the epoch in whose chunk its results lie."""
+    """What is done to values: those that are read and written, the operations, and the epoch.
 
+    `number` says which step of the plan does so. One that is `kept` does more than to write.
+    """
+
+    number: int
     reads: tuple[int, ...]
     writes: tuple[int, ...]
     work: float = 0.0
     epoch: int = 0
+    kept: bool = False
 
 
 @record
 class Passes:
     """The steps of a run, of which those from `backward` on are the backward pass.
 
-    `nbytes` has the size of each value. What is `given` is there before the first step, `results` are needed after the
-    last one, and `fixed` are values that must not be made again.
+    `nbytes` has the size of each value, and `chunks` the device and the epoch in whose memory it lies. What is `given`
+    is there before the first step, `results` are needed after the last one, and `fixed` must not be made again.
     """
 
     steps: Sequence[Step]
     backward: int
     nbytes: Sequence[int]
+    chunks: Sequence[tuple[int, int]]
     given: Collection[int] = ()
     results: Collection[int] = ()
     fixed: Collection[int] = ()
-    makers: dict[int, list[Step]] = field(default_factory=dict)
-    """The steps of the forward pass that write each value."""
+    added: Sequence[int] = ()
+    """For each value that was numbered on, which one it is again."""
 
-    def __post_init__(self) -> None:
-        for step in self.steps[: self.backward]:
+    @cached_property
+    def makers(self) -> dict[int, list[int]]:
+        """The numbers of the steps of the forward pass that write each value."""
+        found: dict[int, list[int]] = {}
+        for number, step in enumerate(self.steps[: self.backward]):
             for value in step.writes:
-                self.makers.setdefault(value, []).append(step)
+                found.setdefault(value, []).append(number)
+        return found
 
-    def peak(self) -> int:
-        """The most bytes that are alive at once."""
-        return _peak(self.steps, self.nbytes, self.given, self.results)
+    def storing(self, stored: frozenset[int]) -> Passes:
+        """The same with steps in the backward pass that make again what is not stored, right before its first reader,
+        and without steps that nothing needs any more. New values are numbered on."""
+        again = _Again(self, self.makers.keys() - stored.union(self.results, self.fixed))
+        for step in self.steps[self.backward :]:
+            again.take(step)
+        needed = set(self.results)
+        steps: list[Step] = []
+        for step in reversed([*self.steps[: self.backward], *again.steps]):
+            if step.kept or not needed.isdisjoint(step.writes):
+                needed.update(step.reads)
+                steps.append(step)
+        backward = len(steps) - len(again.steps)
+        return Passes(
+            steps[::-1], backward, again.nbytes, again.chunks, self.given, self.results, self.fixed, again.added
+        )
 
     def at_peak(self) -> list[int]:
-        """The values that are alive when that is most."""
-        return _at_peak(self.steps, self.nbytes, self.given, self.results)
+        """What is alive in each chunk when that is most."""
+        found: list[int] = []
+        for mine in self._lives().values():
+            changes: dict[int, int] = {}
+            for value, (first, last) in mine.items():
+                changes[first] = changes.get(first, 0) + self.nbytes[value]
+                changes[last + 1] = changes.get(last + 1, 0) - self.nbytes[value]
+            alive = most = moment = 0
+            for place in sorted(changes):
+                alive += changes[place]
+                if alive > most:
+                    most, moment = alive, place
+            found += [value for value, (first, last) in mine.items() if first <= moment <= last]
+        return found
+
+    def peak(self) -> int:
+        """The bytes of that."""
+        return sum(self.nbytes[value] for value in self.at_peak())
+
+    def arena(self) -> int:
+        """The bytes of the chunks as they are laid out."""
+        return sum(
+            extent([Lifetime(first, last, self.nbytes[value]) for value, (first, last) in mine.items()])
+            for mine in self._lives().values()
+        )
+
+    def lives(self) -> dict[int, tuple[int, int]]:
+        """Between which steps values are alive."""
+        found = dict.fromkeys(self.given, (-1, -1))
+        for number, step in enumerate(self.steps):
+            for value in (*step.reads, *step.writes):
+                found[value] = (found[value][0] if value in found else number, number)
+        for value in self.results:
+            if value in found:
+                found[value] = (found[value][0], END)
+        return found
+
+    def _lives(self) -> dict[tuple[int, int], dict[int, tuple[int, int]]]:
+        """The same for each chunk."""
+        found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
+        for value, life in self.lives().items():
+            found.setdefault(self.chunks[value], {})[value] = life
+        return found
 
 
 @record(frozen=True)
@@ -72,27 +140,50 @@ class Choice:
     peak: int
 
 
-def choose(passes: Passes, limit: int) -> Choice:
-    """The choice of least work that keeps the limit; of the least bytes, where none keeps it."""
-    free = _Forward(passes)
-    everything = frozenset(passes.makers)
-    found = [Choice(everything, 0.0, passes.peak())]
+def choose(passes: Passes, limit: int) -> frozenset[int]:
+    """The values to store for the least work within the limit; for the least bytes, where nothing keeps it."""
+    search = _Search(passes)
+    most = limit
+    for _ in range(MOST_TRIES):
+        choice = search.best(most)
+        over = passes.storing(choice.stored).arena() - limit
+        if over <= 0 or choice.peak > most:
+            return choice.stored
+        most -= over  # there are gaps between buffers
+    return search.best(0).stored
 
-    def tried(stored: Collection[int]) -> Choice:
-        found.append(_weighed(passes, frozenset(stored)))
-        return found[-1]
 
-    dear = [value for value in everything if not free.is_cheap(value)]
-    tried(dear)
-    for kept in (everything, frozenset(dear)):
-        for cuts in free.partitions(kept):
-            low, high = 1, len(cuts)
-            while low <= high:  # the fewest segments that have to be made again
+class _Search:
+    """Choices for the same passes and several limits."""
+
+    def __init__(self, passes: Passes) -> None:
+        self._passes = passes
+        self._work = sum(step.work for step in passes.steps)
+        self._known: dict[frozenset[int], Choice] = {}
+        forward = _Forward(passes)
+        kept = [forward.dearer(number) for number in (0, *CHEAP)]
+        self._ways = [[frozenset(each)] for each in kept]
+        self._ways += [forward.ways(cuts, each) for each in kept for cuts in forward.partitions(each)]
+
+    def best(self, limit: int) -> Choice:
+        """The choice of least work that keeps the limit; of the least bytes, where none keeps it."""
+        for ways in self._ways:
+            low, high = 0, len(ways) - 1
+            while low <= high:  # the first that fits takes least work
                 middle = (low + high) // 2
-                fits = tried(free.stored(cuts[:middle], kept)).peak <= limit
+                fits = self._weighed(ways[middle]).peak <= limit
                 low, high = (low, middle - 1) if fits else (middle + 1, high)
-    fitting = [choice for choice in found if choice.peak <= limit]
-    return min(fitting, key=lambda c: (c.work, c.peak)) if fitting else min(found, key=lambda c: (c.peak, c.work))
+        fitting = [choice for choice in self._known.values() if choice.peak <= limit]
+        if fitting:
+            return min(fitting, key=lambda choice: (choice.work, choice.peak))
+        return min(self._known.values(), key=lambda choice: (choice.peak, choice.work))
+
+    def _weighed(self, stored: frozenset[int]) -> Choice:
+        """The choice of storing these values, with what it costs."""
+        if stored not in self._known:
+            run = self._passes.storing(stored)
+            self._known[stored] = Choice(stored, sum(step.work for step in run.steps) - self._work, run.peak())
+        return self._known[stored]
 
 
 class _Forward:
@@ -112,10 +203,14 @@ class _Forward:
         late = {value for step in passes.steps[passes.backward :] for value in step.reads}
         self._late = {v for v in self._made if v in late and v not in passes.results and v not in passes.fixed}
 
-    def is_cheap(self, value: int) -> bool:
-        """Whether little work makes a value of others."""
-        makers = self._passes.makers[value]
-        return sum(step.work for step in makers) <= CHEAP * self._passes.nbytes[value]
+    def dearer(self, work: float) -> set[int]:
+        """The values of which each byte takes as much work at least."""
+        passes = self._passes
+        return {
+            value
+            for value, makers in passes.makers.items()
+            if sum(passes.steps[number].work for number in makers) >= work * passes.nbytes[value]
+        }
 
     def partitions(self, kept: Collection[int]) -> Iterator[list[int]]:
         """Lists of the steps before which the forward pass is cut, for segments that store equally many bytes of what
@@ -132,11 +227,15 @@ class _Forward:
                 seen.add(tuple(cuts))
                 yield cuts
 
-    def stored(self, cuts: Sequence[int], kept: Collection[int]) -> set[int]:
-        """What is stored where the segments up to the last one of these cuts are made again: what is alive at a cut,
-        and what is `kept` of the steps behind."""
-        found = {value for value, made in self._made.items() if made >= cuts[-1] and value in kept}
-        return found.union(*(self._alive(cut) for cut in cuts))
+    def ways(self, cuts: Sequence[int], kept: Collection[int]) -> list[frozenset[int]]:
+        """What is stored where the first, the first two, ... segments are made again: what is alive at their cuts, and
+        what is `kept` of the steps behind."""
+        found: list[frozenset[int]] = []
+        alive: set[int] = set()
+        for cut in cuts:
+            alive.update(self._alive(cut))
+            found.append(frozenset(alive.union(v for v, made in self._made.items() if made >= cut and v in kept)))
+        return found
 
     def _alive(self, cut: int) -> Iterable[int]:
         """What is made before a step and read from there on."""
@@ -174,78 +273,55 @@ def _cuts(sizes: Sequence[int], crossing: Sequence[int], most: int) -> list[int]
 
 def _weighed(passes: Passes, stored: frozenset[int]) -> Choice:
     """The choice of storing these values, with what it costs."""
-    again = _Again(passes, stored)
-    steps = [*passes.steps[: passes.backward]]
-    for step in passes.steps[passes.backward :]:
-        reads = tuple(again.value(value, step.epoch, steps.append) for value in step.reads)
-        steps.append(Step(reads, step.writes, step.work, step.epoch))
-    return Choice(stored, again.work, _peak(steps, again.nbytes, passes.given, passes.results))
+    run = passes.storing(stored)
+    work = sum(step.work for step in run.steps) - sum(step.work for step in passes.steps)
+    return Choice(stored, work, run.peak())
 
 
 class _Again:
-    """Steps that make values a second time; `work` and `nbytes` are the sums of them."""
+    """Steps that find some values of the forward pass lost, and take the steps that made them once more."""
 
-    def __init__(self, passes: Passes, stored: frozenset[int]) -> None:
+    def __init__(self, passes: Passes, lost: Collection[int]) -> None:
         self._passes = passes
-        self._stays = stored.union(passes.results, passes.fixed)
+        self._lost = lost
         self._new: dict[int, int] = {}
+        self.steps: list[Step] = []
         self.nbytes = list(passes.nbytes)
-        self.work = 0.0
+        self.chunks = list(passes.chunks)
+        self.added: list[int] = []
 
-    def value(self, value: int, epoch: int, add: Callable[[Step], None]) -> int:
-        """The number of a value as the backward pass has it: the steps that make it are added where it is not there."""
+    def take(self, step: Step) -> None:
+        """Add a step of the backward pass, behind those that it makes necessary."""
+        for value in step.reads:
+            self._make(value, step.epoch)
+        self.steps.append(replace(step, reads=self._now(step.reads)))
+
+    def _make(self, value: int, epoch: int) -> None:
         stack = [value]
         while stack:
-            top = stack[-1]
-            if not self._is_lost(top):
-                stack.pop()
-                continue
-            makers = self._passes.makers[top]
-            if waiting := [x for maker in makers for x in maker.reads if x != top and self._is_lost(x)]:
+            makers = self._passes.makers[stack[-1]] if self._is_missing(stack[-1]) else []
+            read = [x for number in makers for x in self._passes.steps[number].reads if x != stack[-1]]
+            if waiting := [x for x in read if self._is_missing(x)]:
                 stack += reversed(waiting)
                 continue
             stack.pop()
-            for maker in makers:
-                for written in maker.writes:
-                    if written not in self._new:
-                        self._new[written] = len(self.nbytes)
-                        self.nbytes.append(self.nbytes[written])
-                self.work += maker.work
-                reads = tuple(self._new.get(x, x) for x in maker.reads)
-                add(Step(reads, tuple(self._new[x] for x in maker.writes), maker.work, epoch))
-        return self._new.get(value, value)
+            for number in makers:
+                self._repeat(number, epoch)
 
-    def _is_lost(self, value: int) -> bool:
-        return value in self._passes.makers and value not in self._stays and value not in self._new
+    def _repeat(self, number: int, epoch: int) -> None:
+        made = self._passes.steps[number]
+        for written in made.writes:
+            if written not in self._new:
+                self._new[written] = len(self.nbytes)
+                self.added.append(written)
+                self.nbytes.append(self.nbytes[written])
+                self.chunks.append((self.chunks[written][0], epoch))
+        writes = tuple(self._new[x] for x in made.writes)
+        self.steps.append(Step(made.number, self._now(made.reads), writes, made.work, epoch))
 
+    def _now(self, values: Sequence[int]) -> tuple[int, ...]:
+        """Values as the backward pass has them."""
+        return tuple(self._new[x] if x in self._lost else x for x in values)
 
-def _peak(steps: Sequence[Step], nbytes: Sequence[int], given: Iterable[int], results: Collection[int]) -> int:
-    """The most bytes that are alive at once, summed over epochs, since each has memory of its own."""
-    return sum(nbytes[value] for value in _at_peak(steps, nbytes, given, results))
-
-
-def _at_peak(steps: Sequence[Step], nbytes: Sequence[int], given: Iterable[int], results: Collection[int]) -> list[int]:
-    """What is alive in each epoch when that is most."""
-    first = dict.fromkeys(given, (-1, 0))
-    last: dict[int, int] = {}
-    for number, step in enumerate(steps):
-        for value in step.writes:
-            first.setdefault(value, (number, step.epoch))
-        for value in (*step.reads, *step.writes):
-            last[value] = number
-    spans: dict[int, list[tuple[int, int, int]]] = {}
-    for value, (start, epoch) in first.items():
-        spans.setdefault(epoch, []).append((start, END if value in results else last.get(value, start), value))
-    found: list[int] = []
-    for mine in spans.values():
-        changes: dict[int, int] = {}
-        for start, end, value in mine:
-            changes[start] = changes.get(start, 0) + nbytes[value]
-            changes[end + 1] = changes.get(end + 1, 0) - nbytes[value]
-        alive = most = moment = 0
-        for place in sorted(changes):
-            alive += changes[place]
-            if alive > most:
-                most, moment = alive, place
-        found += [value for start, end, value in mine if start <= moment <= end]
-    return found
+    def _is_missing(self, value: int) -> bool:
+        return value in self._lost and value not in self._new

@@ -18,7 +18,7 @@ from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, refuse_giants, rewritten
-from sardonyx.compiler.recomputing import recomputed
+from sardonyx.compiler.repetition import Launches
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.views import store_core
 from sardonyx.errors import RuntimeException
@@ -36,11 +36,11 @@ from sardonyx.sizes.symbolic import Dim, count, poly, product
 LAST = 1 << 60
 
 
-def live_equations(trace: Trace, equations: Sequence[Equation] | None = None) -> list[Equation]:
-    """Those of the trace's equations, or of others, that the outputs, or the host, need."""
+def live_equations(trace: Trace) -> list[Equation]:
+    """The equations that the outputs, or the host, need."""
     needed = set(trace.outputs)
     kept = []
-    for equation in reversed(trace.equations if equations is None else equations):
+    for equation in reversed(trace.equations):
         if any(array in needed for array in equation.outputs) or _defines(equation, trace):
             needed.update(equation.inputs)
             kept.append(equation)
@@ -74,10 +74,6 @@ class Scheduler:
             trace.laid,
         )
         self.slices = slices.find(self.equations, trace.outputs, self.fusion, device_of, providers)
-        if trace.memory_limit and trace.backward:
-            again = recomputed(trace, self.equations, self.fusion, self.slices, device_of)
-            self.equations = live_equations(trace, again)
-            self.slices = slices.find(self.equations, trace.outputs, self.fusion, device_of, providers)
         self.steps: list[plans.Step] = []
         self.codes: list[dict[str, Any]] = []
         self._code_numbers: dict[Any, int] = {}
@@ -179,12 +175,14 @@ class Scheduler:
         setup, steps = take_out(self.steps, self.buffers, self.codes, self._keys(), results)
         for device, calls in enumerate(self._calls):
             steps = self._join_rows(steps, device, calls, results)
+        if self.trace.memory_limit and self.trace.backward:
+            given = [number for array in self.trace.inputs for number in self._places(array)]
+            launches = Launches(steps, self.buffers, self.elements, self.room, self.lives, self.codes, given, results)
+            weights = sum(array.nbytes for array in self.used_weights.values())
+            steps = launches.within(self.trace.memory_limit - weights, self.trace)
         self._drop_codes([*setup, *steps])
         self._layout()
-        homes = [
-            [self._numbers[array, device] for device in range(len(self.providers)) if (array, device) in self._numbers]
-            for array in self.trace.inputs
-        ]
+        homes = list(map(self._places, self.trace.inputs))
         reads = [[str(size) for size in self.trace.input_reads.get(array, [])] for array in self.trace.inputs]
         return plans.Plan(
             [provider.name for provider in self.providers],
@@ -211,6 +209,12 @@ class Scheduler:
             self.trace.results,
             self.trace.strings.texts,
         )
+
+    def _places(self, array: Array) -> list[int]:
+        """The buffers of an Array, one for each device that has it."""
+        return [
+            self._numbers[array, device] for device in range(len(self.providers)) if (array, device) in self._numbers
+        ]
 
     def _shape(self, array: Array) -> Shape:
         """The shape of an input as it is fed: of a cache what it holds, and the room along its axis."""
