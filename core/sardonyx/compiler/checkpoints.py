@@ -10,14 +10,14 @@ al., "Reducing activation recomputation in large transformer models", 2022).
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from functools import cached_property
 from itertools import accumulate
 
 from sardonyx.common.record import record, replace
 from sardonyx.plans.layout import Lifetime, extent
 
-PARTS = (2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32, 48, 64)
+PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
 """Into how many segments a forward pass is cut: the best of these is taken."""
 MOST_TRIES = 4
 """How often a choice is made anew that leaves too large gaps between buffers."""
@@ -124,9 +124,9 @@ class Passes:
         return found
 
     def _lives(self) -> dict[tuple[int, int], dict[int, tuple[int, int]]]:
-        """The same for each chunk."""
+        """The same for each chunk, in the order in which a plan lays them out."""
         found: dict[tuple[int, int], dict[int, tuple[int, int]]] = {}
-        for value, life in self.lives().items():
+        for value, life in sorted(self.lives().items()):
             found.setdefault(self.chunks[value], {})[value] = life
         return found
 
@@ -168,7 +168,7 @@ class _Search:
     def best(self, limit: int) -> Choice:
         """The choice of least work that keeps the limit; of the least bytes, where none keeps it."""
         for ways in self._ways:
-            low, high = 0, len(ways) - 1
+            low, high = 0, len(ways) - 2 if self._weighed(ways[-1]).peak <= limit else -1
             while low <= high:  # the first that fits takes least work
                 middle = (low + high) // 2
                 fits = self._weighed(ways[middle]).peak <= limit
@@ -281,7 +281,7 @@ def _weighed(passes: Passes, stored: frozenset[int]) -> Choice:
 class _Again:
     """Steps that find some values of the forward pass lost, and take the steps that made them once more."""
 
-    def __init__(self, passes: Passes, lost: Collection[int]) -> None:
+    def __init__(self, passes: Passes, lost: Set[int]) -> None:
         self._passes = passes
         self._lost = lost
         self._new: dict[int, int] = {}
@@ -292,9 +292,11 @@ class _Again:
 
     def take(self, step: Step) -> None:
         """Add a step of the backward pass, behind those that it makes necessary."""
-        for value in step.reads:
-            self._make(value, step.epoch)
-        self.steps.append(replace(step, reads=self._now(step.reads)))
+        if not self._lost.isdisjoint(step.reads):
+            for value in step.reads:
+                self._make(value, step.epoch)
+            step = replace(step, reads=self._now(step.reads))
+        self.steps.append(step)
 
     def _make(self, value: int, epoch: int) -> None:
         stack = [value]

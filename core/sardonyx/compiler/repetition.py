@@ -23,6 +23,9 @@ from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import ZERO, Poly
 from sardonyx.sizes.symbolic import size
 
+NEVER = -2
+"""A moment at which no step takes place, and nothing is fed."""
+
 
 @record
 class Launches:
@@ -44,7 +47,7 @@ class Launches:
         before = self._passes(trace.backward)
         if before is None:
             return self.steps
-        if (arena := before.arena()) <= limit:
+        if before.peak() <= limit and (arena := before.arena()) <= limit:
             self._guard(before.at_peak(), limit * before.peak() // max(1, arena), trace)
             return self.steps
         now = before.storing(choose(before, limit))
@@ -87,8 +90,9 @@ class Launches:
         for number in self._laid(range(len(self.buffers))):
             if number in lives:
                 self.lives[number] = list(lives[number])
-            else:
+            else:  # it lies nowhere, and keeps no other buffer away
                 self.buffers[number].shape, self.buffers[number].elements, self.rooms[number] = [0], 0, 0
+                self.lives[number] = [NEVER, NEVER]
 
     def _replayed(self, before: Passes, now: Passes) -> list[plans.Step]:
         """The steps of passes that were made of others, those of the plan."""
