@@ -21,8 +21,8 @@ PARTS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48)
 """Into how many segments a forward pass is cut: the best of these is taken."""
 MOST_TRIES = 4
 """How often a choice is made anew that leaves too large gaps between buffers."""
-CHEAP = (2, 8)
-"""Operations for each byte from which on what launches make is stored: each of these is tried."""
+DEAR = (2, 8)
+"""Operations for each byte from which on a value counts as dear: each of these numbers is tried."""
 END = 1 << 60
 
 
@@ -30,7 +30,7 @@ END = 1 << 60
 class Step:
     """What is done to values: those that are read and written, the operations, and the epoch.
 
-    `number` says which step of the plan does so. One that is `kept` does more than to write.
+    `number` says which step of the plan does so. One that `stays` does more than to write.
     """
 
     number: int
@@ -38,7 +38,7 @@ class Step:
     writes: tuple[int, ...]
     work: float = 0.0
     epoch: int = 0
-    kept: bool = False
+    stays: bool = False
 
 
 @record
@@ -74,15 +74,15 @@ class Passes:
         again = _Again(self, self.makers.keys() - stored.union(self.results, self.fixed))
         for step in self.steps[self.backward :]:
             again.take(step)
-        needed = set(self.results)
-        steps: list[Step] = []
-        for step in reversed([*self.steps[: self.backward], *again.steps]):
-            if step.kept or not needed.isdisjoint(step.writes):
+        needed = {*self.results, *(value for step in again.steps for value in step.reads)}
+        forward: list[Step] = []
+        for step in reversed(self.steps[: self.backward]):
+            if step.stays or not needed.isdisjoint(step.writes):
                 needed.update(step.reads)
-                steps.append(step)
-        backward = len(steps) - len(again.steps)
+                forward.append(step)
+        steps = forward[::-1] + again.steps
         return Passes(
-            steps[::-1], backward, again.nbytes, again.chunks, self.given, self.results, self.fixed, again.added
+            steps, len(forward), again.nbytes, again.chunks, self.given, self.results, self.fixed, again.added
         )
 
     def at_peak(self) -> list[int]:
@@ -161,7 +161,7 @@ class _Search:
         self._work = sum(step.work for step in passes.steps)
         self._known: dict[frozenset[int], Choice] = {}
         forward = _Forward(passes)
-        kept = [forward.dearer(number) for number in (0, *CHEAP)]
+        kept = [forward.dearer(number) for number in (0, *DEAR)]
         self._ways = [[frozenset(each)] for each in kept]
         self._ways += [forward.ways(cuts, each) for each in kept for cuts in forward.partitions(each)]
 
@@ -269,13 +269,6 @@ def _cuts(sizes: Sequence[int], crossing: Sequence[int], most: int) -> list[int]
         cuts.append(cut)
         cut = previous[cut]
     return cuts[::-1]
-
-
-def _weighed(passes: Passes, stored: frozenset[int]) -> Choice:
-    """The choice of storing these values, with what it costs."""
-    run = passes.storing(stored)
-    work = sum(step.work for step in run.steps) - sum(step.work for step in passes.steps)
-    return Choice(stored, work, run.peak())
 
 
 class _Again:

@@ -43,16 +43,17 @@ class Launches:
 
     def within(self, limit: int, trace: Trace) -> list[plans.Step]:
         """The steps, some of them twice where values that are stored for the trace's backward pass need more than so
-        many bytes; buffers are added and changed. Where there is room, a guard says up to which sizes."""
+        many bytes; buffers are added and changed. A guard says up to which sizes there is room."""
         before = self._passes(trace.backward)
         if before is None:
             return self.steps
-        if before.peak() <= limit and (arena := before.arena()) <= limit:
-            self._guard(before.at_peak(), limit * before.peak() // max(1, arena), trace)
-            return self.steps
-        now = before.storing(choose(before, limit))
-        self._settle(now)
-        return self._replayed(before, now)
+        now = before
+        if before.peak() > limit or before.arena() > limit:
+            now = before.storing(choose(before, limit))
+            self._settle(now)
+        if (arena := now.arena()) <= limit:
+            self._guard(now.at_peak(), limit * now.peak() // max(1, arena), trace)
+        return self.steps if now is before else self._replayed(before, now)
 
     def _passes(self, backward: Collection[int]) -> Passes | None:
         """The passes before and from the first launch of these nodes on, whose values are buffers; None without one."""
@@ -63,13 +64,13 @@ class Launches:
                 start = number
             epoch += plans.halts(step)
             reads, writes = self._laid(read(step, self.codes)), self._laid(written(step, self.codes))
-            is_kept = not isinstance(step, (plans.Launch, plans.Copy))
-            steps.append(Step(number, reads, writes, self._work(step), epoch, is_kept))
+            stays = not isinstance(step, (plans.Launch, plans.Copy))
+            steps.append(Step(number, reads, writes, self._work(step), epoch, stays))
         if start is None:
             return None
         chunks = [(buffer.device, buffer.epoch) for buffer in self.buffers]
         inputs, outputs = self._laid(self.inputs), self._laid(self.outputs)
-        return Passes(steps, start, self.rooms, chunks, inputs, outputs, _fixed(steps, start))
+        return Passes(steps, start, list(self.rooms), chunks, inputs, outputs, _fixed(steps, start))
 
     def _guard(self, numbers: Sequence[int], limit: int, trace: Trace) -> None:
         """Leave a guard that these buffers have so many bytes at most, if calls tell their sizes."""
@@ -144,7 +145,7 @@ def _cost(nodes: Iterable[Sequence[Any]]) -> int:
 def _fixed(steps: Sequence[Step], start: int) -> set[int]:
     """The values that must not be made again: what the host makes or reads, what the backward pass has a part in, and
     parts of what several steps make that make others, too."""
-    found = {value for step in steps if step.kept for value in (*step.reads, *step.writes)}
+    found = {value for step in steps if step.stays for value in (*step.reads, *step.writes)}
     found.update(value for step in steps[start:] for value in step.writes)
     makers = Counter(value for step in steps for value in step.writes)
     for step in steps:

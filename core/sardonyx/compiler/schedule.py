@@ -13,12 +13,11 @@ from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
 from sardonyx.compiler import rows, slices
-from sardonyx.compiler.finish import finish
+from sardonyx.compiler.finish import finish, kernel_name
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, refuse_giants, rewritten
-from sardonyx.compiler.repetition import Launches
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
 from sardonyx.compiler.views import store_core
 from sardonyx.errors import RuntimeException
@@ -26,7 +25,7 @@ from sardonyx.plans import layout
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import take_out
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Shape
+from sardonyx.primitives.array import Array, Equation, Shape
 from sardonyx.primitives.control import Body
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
@@ -176,10 +175,7 @@ class Scheduler:
         for device, calls in enumerate(self._calls):
             steps = self._join_rows(steps, device, calls, results)
         if self.trace.memory_limit and self.trace.backward:
-            given = [number for array in self.trace.inputs for number in self._places(array)]
-            launches = Launches(steps, self.buffers, self.elements, self.room, self.lives, self.codes, given, results)
-            weights = sum(array.nbytes for array in self.used_weights.values())
-            steps = launches.within(self.trace.memory_limit - weights, self.trace)
+            steps = self._within_limit(steps, results)
         self._drop_codes([*setup, *steps])
         self._layout()
         homes = list(map(self._places, self.trace.inputs))
@@ -378,6 +374,15 @@ class Scheduler:
                 self.buffers[number].shape, self.buffers[number].elements, self.room[number] = [0], 0, 0
         return result
 
+    def _within_limit(self, steps: list[plans.Step], outputs: list[int]) -> list[plans.Step]:
+        """The steps, some of them twice where values that are stored for a backward pass are too many."""
+        from sardonyx.compiler.repetition import Launches  # which few plans need
+
+        inputs = [number for array in self.trace.inputs for number in self._places(array)]
+        launches = Launches(steps, self.buffers, self.elements, self.room, self.lives, self.codes, inputs, outputs)
+        weights = sum(array.nbytes for array in self.used_weights.values())
+        return launches.within(self.trace.memory_limit - weights, self.trace)
+
     def _drop_codes(self, steps: Sequence[plans.Step]) -> None:
         """Keep the codes that are launched."""
         launches = [step for step in steps if isinstance(step, plans.Launch)]
@@ -466,17 +471,6 @@ def _rooms(equation: Equation) -> list[Poly | None]:
     """The elements that outputs may need, where their shapes tell only what the run finds."""
     room = equation.primitive.room
     return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
-
-
-def kernel_name(b: KernelBuilder, equation: Equation) -> str:
-    """What a kernel does, in a few words: its fold, and the functions that are not arithmetic of indices."""
-    words = [b.core.equation.primitive.name] if b.core is not None and b.core.equation is not None else []
-    for function, _, _, _ in b.nodes:
-        if function in PRIMITIVES or function in ("const", "index", "load", "acc", "cast"):
-            continue
-        if function not in words:
-            words.append(function)
-    return "_".join(words[:5]) or equation.primitive.name
 
 
 def schedule(
