@@ -12,7 +12,8 @@ WIDTH = 8
 
 def mlp(layers: int = LAYERS, width: int = WIDTH, rows: int = 1024) -> Network:
     """Layers that are all alike: a product, a bias and a tanh."""
-    text, shapes, given = "", {}, "x"
+    shapes: dict[str, tuple[int, ...]] = {}
+    text, given = "", "x"
     for k in range(layers):
         text += f"p{k} = Gemm <transB = 1> ({given}, w{k}, b{k}) h{k} = Tanh (p{k}) "
         shapes |= {f"w{k}": (width, width), f"b{k}": (width,)}
@@ -27,7 +28,8 @@ def mlp(layers: int = LAYERS, width: int = WIDTH, rows: int = 1024) -> Network:
 
 def cnn(layers: int = 6, channels: int = 4, side: int = 12) -> Network:
     """Convolutions with their normalizations, and a way round every second one."""
-    text, shapes, given, before = "", {}, "x", "x"
+    shapes: dict[str, tuple[int, ...]] = {}
+    text, given, before = "", "x", "x"
     statistics: list[str] = []
     for k in range(layers):
         made = f"(c{k}, bn{k}_scale, bn{k}_bias, bn{k}_mean, bn{k}_var)"
@@ -52,7 +54,8 @@ def cnn(layers: int = 6, channels: int = 4, side: int = 12) -> Network:
 
 def transformer(layers: int = 3, width: int = 16, words: int = 12) -> Network:
     """Attention of two heads and a wide layer, each beside a way round and behind a Dropout, which draws."""
-    text, shapes, given = "", {}, "x"
+    shapes: dict[str, tuple[int, ...]] = {}
+    text, given = "", "x"
     for k in range(layers):
         split = "".join(f"{each}{k} = Transpose <perm = [0,2,1,3]> ({each}r{k}) " for each in "qv")
         text += (

@@ -55,7 +55,7 @@ def step(made: Module, batch: tuple[np.ndarray, np.ndarray]) -> dict[str, np.nda
 
 
 def arena(made: Module) -> int:
-    return made._train.memory()[0].arena
+    return made.memory()[0].arena
 
 
 def steps(made: Module) -> int:
