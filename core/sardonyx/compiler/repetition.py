@@ -8,7 +8,7 @@ does, such as drawing a random key or running a loop, is never repeated: what it
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
@@ -18,6 +18,7 @@ from sardonyx.common import dtypes
 from sardonyx.common.record import record, replace
 from sardonyx.compiler.checkpoints import Passes, Step, choose
 from sardonyx.plans import plan as plans
+from sardonyx.plans.epochs import split
 from sardonyx.plans.setup import read, written
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.polynomial import ZERO, Poly
@@ -135,6 +136,17 @@ class Launches:
 
     def _count(self, number: int) -> int:
         return self.rooms[number] // dtypes.by_name(self.buffers[number].dtype).itemsize
+
+
+def held_inside(functions: Iterable[Sequence[plans.Plan]], hints: Mapping[str, int]) -> int:
+    """The bytes that the bodies of control flow take beside what is around them; sizes that only a run tells are 1."""
+    sizes, total = defaultdict(lambda: 1, hints), 0
+    for plan, *_ in functions:
+        for epoch in split(plan):
+            totals, _ = epoch.layout.place(epoch.layout.rooms(sizes) or [0] * len(epoch.buffers))
+            total += sum(totals.values())
+        total += held_inside(plan.functions, hints)
+    return total
 
 
 def _cost(nodes: Iterable[Sequence[Any]]) -> int:

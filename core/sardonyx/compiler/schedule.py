@@ -376,12 +376,13 @@ class Scheduler:
 
     def _within_limit(self, steps: list[plans.Step], outputs: list[int]) -> list[plans.Step]:
         """The steps, some of them twice where values that are stored for a backward pass are too many."""
-        from sardonyx.compiler.repetition import Launches  # which few plans need
+        from sardonyx.compiler.repetition import Launches, held_inside  # which few plans need
 
         inputs = [number for array in self.trace.inputs for number in self._places(array)]
         launches = Launches(steps, self.buffers, self.elements, self.room, self.lives, self.codes, inputs, outputs)
-        weights = sum(array.nbytes for array in self.used_weights.values())
-        return launches.within(self.trace.memory_limit - weights, self.trace)
+        others = sum(array.nbytes for array in self.used_weights.values())
+        others += held_inside(self.functions, self.trace.guards.hints)
+        return launches.within(self.trace.memory_limit - others, self.trace)
 
     def _drop_codes(self, steps: Sequence[plans.Step]) -> None:
         """Keep the codes that are launched."""
