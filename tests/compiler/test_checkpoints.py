@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
+from sardonyx.common.record import replace
 from sardonyx.compiler.checkpoints import Passes, Step, _cuts, choose
 
 Content: TypeAlias = tuple[object, ...]
@@ -16,7 +17,7 @@ Content: TypeAlias = tuple[object, ...]
 
 
 def drawn(seed: int, length: int = 12) -> Passes:
-    """Passes that read at random; some steps give two values, one in three reads a value of long ago."""
+    """Passes that read at random; some steps give two values, and two values are made by two steps each."""
     random = np.random.default_rng(seed)
     steps, known = [], [0]
     for number in range(2 * length):
@@ -27,9 +28,12 @@ def drawn(seed: int, length: int = 12) -> Passes:
         writes = tuple(range(known[-1] + 1, known[-1] + 2 + int(random.random() < 0.3)))
         steps.append(Step(number, tuple(sorted(reads)), writes, float(random.integers(1, 9)), stays=number == 3))
         known += writes
+        if number in (6, 9):  # another half of what this step has begun
+            steps.append(Step(number, (writes[0], known[number]), writes[:1], 2.0))
+    steps = [replace(step, number=number) for number, step in enumerate(steps)]
+    length = next(k for k, step in enumerate(steps) if step.number >= length + 2)
     nbytes = [int(each) for each in random.integers(1, 9, known[-1] + 1)]
-    fixed = {*steps[3].reads, *steps[3].writes}
-    return Passes(steps, length, nbytes, [(0, 0)] * len(nbytes), [0], {known[-1], known[length]}, fixed)
+    return Passes(steps, length, nbytes, [(0, 0)] * len(nbytes), [0], {known[-1], known[length]})
 
 
 def contents(passes: Passes) -> dict[int, Content]:
@@ -60,6 +64,14 @@ def test_what_comes_again_is_made_of_the_same(seed: int) -> None:
         assert stored.union(passes.fixed, passes.results).isdisjoint(
             new[value] for step in now.steps for value in step.reads if value in new
         )
+
+
+def test_what_is_made_in_parts_of_one_another_is_stored() -> None:
+    """The second half of value 1 is made of value 2, and that of the first half."""
+    steps = [Step(0, (0,), (1,)), Step(1, (1,), (2,)), Step(2, (1, 2), (1,)), Step(3, (1,), (3,))]
+    passes = Passes([*steps, Step(4, (1, 2, 3), (4,))], 4, [1] * 5, [(0, 0)] * 5, [0], {4})
+    now = passes.storing(frozenset())
+    assert [step.number for step in now.steps] == [0, 1, 2, 1, 3, 4]
 
 
 @pytest.mark.parametrize("seed", range(10))

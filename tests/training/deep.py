@@ -82,7 +82,27 @@ def transformer(layers: int = 3, width: int = 16, words: int = 12) -> Network:
     )
 
 
-NETWORKS = {"mlp": mlp(), "cnn": cnn(), "transformer": transformer()}
+def parts(layers: int = 8, width: int = 8, rows: int = 256) -> Network:
+    """Layers that put what they make of a part beside that part, where it lies."""
+    shapes: dict[str, tuple[int, ...]] = {}
+    text, given = "", "x"
+    for k in range(layers):
+        text += (
+            f"a{k} = Tanh ({given}) s{k} = ReduceSum <keepdims = 1> (a{k}, last) b{k} = Sub (a{k}, s{k}) "
+            f"c{k} = Concat <axis = 0> (a{k}, b{k}) e{k} = Sin (c{k}) p{k} = MatMul (w{k}, e{k}) "
+        )
+        shapes[f"w{k}"] = (width, 2 * width)
+        given = f"p{k}"
+    return Network(
+        f"parts (float[{width},{rows}] x) => (float[{width},{rows}] y) <int64[1] last = {{-1}}> "
+        f"{{ {text} y = Identity ({given}) }}",
+        shapes,
+        "MSELoss",
+        lambda random: (floats(random, width, rows), floats(random, width, rows)),
+    )
+
+
+NETWORKS = {"mlp": mlp(), "cnn": cnn(), "transformer": transformer(), "parts": parts()}
 
 
 def gradients_of_the_mlp(

@@ -19,7 +19,7 @@ from tests.training import deep, networks
 from tests.training.networks import Network
 from tests.training.test_steps import expected, taught
 
-SHARES = {"mlp": 0.4, "cnn": 0.7, "transformer": 0.55}
+SHARES = {"mlp": 0.4, "cnn": 0.7, "transformer": 0.55, "parts": 0.6}
 """What a step is to need of what it needs without a limit; the more layers, the less."""
 
 

@@ -46,7 +46,7 @@ class Passes:
     """The steps of a run, of which those from `backward` on are the backward pass.
 
     `nbytes` has the size of each value, and `chunks` the device and the epoch in whose memory it lies. What is `given`
-    is there before the first step, `results` are needed after the last one, and `fixed` must not be made again.
+    is there before the first step, `results` are needed after the last one.
     """
 
     steps: Sequence[Step]
@@ -55,7 +55,6 @@ class Passes:
     chunks: Sequence[tuple[int, int]]
     given: Collection[int] = ()
     results: Collection[int] = ()
-    fixed: Collection[int] = ()
     added: Sequence[int] = ()
     """For each value that was numbered on, which one it is again."""
 
@@ -66,6 +65,21 @@ class Passes:
         for number, step in enumerate(self.steps[: self.backward]):
             for value in step.writes:
                 found.setdefault(value, []).append(number)
+        return found
+
+    @cached_property
+    def fixed(self) -> set[int]:
+        """The values that must not be made again: what a step that stays reads or makes, what the backward pass has a
+        part in, and what several steps make, if one of them makes others, too, or one between them reads it."""
+        found = {value for step in self.steps if step.stays for value in (*step.reads, *step.writes)}
+        found.update(value for step in self.steps[self.backward :] for value in step.writes)
+        for number, step in enumerate(self.steps[: self.backward]):
+            if len(step.writes) > 1:
+                found.update(value for value in step.writes if len(self.makers[value]) > 1)
+            for value in step.reads:
+                makers = self.makers.get(value, [number])
+                if makers[0] < number < makers[-1] and number not in makers:
+                    found.add(value)
         return found
 
     def storing(self, stored: frozenset[int]) -> Passes:
@@ -81,9 +95,7 @@ class Passes:
                 needed.update(step.reads)
                 forward.append(step)
         steps = forward[::-1] + again.steps
-        return Passes(
-            steps, len(forward), again.nbytes, again.chunks, self.given, self.results, self.fixed, again.added
-        )
+        return Passes(steps, len(forward), again.nbytes, again.chunks, self.given, self.results, again.added)
 
     def at_peak(self) -> list[int]:
         """What is alive in each chunk when that is most."""

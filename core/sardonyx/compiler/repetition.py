@@ -8,7 +8,7 @@ does, such as drawing a random key or running a loop, is never repeated: what it
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import sqrt
 from typing import Any
@@ -71,7 +71,7 @@ class Launches:
             return None
         chunks = [(buffer.device, buffer.epoch) for buffer in self.buffers]
         inputs, outputs = self._laid(self.inputs), self._laid(self.outputs)
-        return Passes(steps, start, list(self.rooms), chunks, inputs, outputs, _fixed(steps, start))
+        return Passes(steps, start, list(self.rooms), chunks, inputs, outputs)
 
     def _guard(self, numbers: Sequence[int], limit: int, trace: Trace) -> None:
         """Leave a guard that these buffers have so many bytes at most, if calls tell their sizes."""
@@ -152,15 +152,3 @@ def held_inside(functions: Iterable[Sequence[plans.Plan]], hints: Mapping[str, i
 def _cost(nodes: Iterable[Sequence[Any]]) -> int:
     """What an element takes that these nodes compute."""
     return sum(cost(function) for function, *_ in nodes)
-
-
-def _fixed(steps: Sequence[Step], start: int) -> set[int]:
-    """The values that must not be made again: what the host makes or reads, what the backward pass has a part in, and
-    parts of what several steps make that make others, too."""
-    found = {value for step in steps if step.stays for value in (*step.reads, *step.writes)}
-    found.update(value for step in steps[start:] for value in step.writes)
-    makers = Counter(value for step in steps for value in step.writes)
-    for step in steps:
-        if len(step.writes) > 1 and any(makers[value] > 1 for value in step.writes):
-            found.update(step.writes)
-    return found

@@ -173,8 +173,8 @@ COMPILER = [
     ),
     Mutation(
         "what the host gives is made again",
-        "core/sardonyx/compiler/repetition.py",
-        "found = {value for step in steps if step.stays for value in (*step.reads, *step.writes)}",
+        "core/sardonyx/compiler/checkpoints.py",
+        "found = {value for step in self.steps if step.stays for value in (*step.reads, *step.writes)}",
         "found: set[int] = set()",
         ("tests/training/test_memory_limit.py",),
     ),
