@@ -176,7 +176,7 @@ COMPILER = [
         "core/sardonyx/compiler/checkpoints.py",
         "found = {value for step in self.steps if step.stays for value in (*step.reads, *step.writes)}",
         "found: set[int] = set()",
-        ("tests/training/test_memory_limit.py",),
+        ("tests/compiler/test_checkpoints.py",),
     ),
     Mutation(
         "a step without a limit is for any sizes",
