@@ -41,9 +41,9 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> list[Compiler]:
     made: list[Compiler] = []
     original = Compiler.__init__
 
-    def count(self: Compiler, *arguments: Any) -> None:
+    def count(self: Compiler, *arguments: Any, **options: Any) -> None:
         made.append(self)
-        original(self, *arguments)
+        original(self, *arguments, **options)
 
     monkeypatch.setattr(Compiler, "__init__", count)
     return made

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from sardonyx import SessionOptions
 from sardonyx.training import artifacts, onnxblock
 from sardonyx.training.api import CheckpointState, Module, Optimizer
 from tests.engine.providers import PROVIDERS, WASM, require_provider
@@ -23,7 +24,9 @@ VALUES = {"bn1": 5 * 8 * 8, "bn2": 5 * 2 * 2}
 """How many values each variance of a batch is of."""
 
 
-def taught(network: Network, optimizer: str, folder: Path, provider: str) -> dict[str, np.ndarray]:
+def taught(
+    network: Network, optimizer: str, folder: Path, provider: str, options: SessionOptions | None = None
+) -> dict[str, np.ndarray]:
     """Losses and parameters, as the fixture has them."""
     block, rate = OPTIMIZERS[optimizer]
     artifacts.generate_artifacts(
@@ -34,7 +37,7 @@ def taught(network: Network, optimizer: str, folder: Path, provider: str) -> dic
         artifact_directory=folder,
     )
     state = CheckpointState.load_checkpoint(folder / "checkpoint")
-    module = Module(folder / "training_model.onnx", state, providers=[provider])
+    module = Module(folder / "training_model.onnx", state, session_options=options, providers=[provider])
     step = Optimizer(folder / "optimizer_model.onnx", module)
     step.set_learning_rate(rate)
     batches, losses = network.batches(), []

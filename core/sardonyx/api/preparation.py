@@ -82,7 +82,7 @@ class Preparation:
                 providers = [provider for provider, _ in self._providers.chosen]
                 if limit := self._options.memory_limit:  # those that copy weights leave the largest to others
                     providers = limited(providers, limit)
-                self._compilers[fed] = Compiler(self.graph, providers, self._names, fed)
+                self._compilers[fed] = Compiler(self.graph, providers, self._names, fed, memory_limit=limit)
             return self._compilers[fed]
 
     # ---- compiling

@@ -58,7 +58,7 @@ class Compiler:
     """Makes plans for one graph, which is in the newest operator set and is not changed any more.
 
     `fed` names initializers that are inputs here: the call gives them. With `narrow`, large constants stay as they
-    are.
+    are. `memory_limit` is what a run that trains should have at once, in bytes, 0 for any number.
     """
 
     def __init__(
@@ -68,8 +68,10 @@ class Compiler:
         weights: WeightTable,
         fed: Collection[str] = (),
         narrow: bool = False,
+        memory_limit: int = 0,
     ) -> None:
         self.narrow = narrow
+        self.memory_limit = memory_limit
         self.graph = graph
         self.providers = providers
         self.weights = weights
@@ -172,7 +174,13 @@ class Compiler:
         relations: Mapping[str, Poly],
     ) -> tuple[Trace, dict[str, list[list[int]]], Environment]:
         """A trace with nothing but its inputs, the input axes of its symbols, and what is known of the graph's."""
-        trace = Trace(Guards(hints), early=early, strings=self.weights.strings, narrow=self.narrow)
+        trace = Trace(
+            Guards(hints),
+            early=early,
+            strings=self.weights.strings,
+            narrow=self.narrow,
+            memory_limit=self.memory_limit,
+        )
         symbols: dict[str, list[list[int]]] = {}
         names: dict[tuple[str, int], Size] = {}
         environment: Environment = {}

@@ -10,6 +10,7 @@ from sardonyx.code.kernel import Kernel
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
 from sardonyx.compiler.lower import KernelBuilder, Node
+from sardonyx.primitives.array import PRIMITIVES, Equation
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Monomial, Operation, Poly, Ranges, symbol, total
 
 
@@ -41,6 +42,17 @@ def finish(b: KernelBuilder, name: str, table: SizeTable | None = None, lanes: i
         table.multiples(lanes),
     )
     return kernel, table.params
+
+
+def kernel_name(b: KernelBuilder, equation: Equation) -> str:
+    """What a kernel does, in a few words: its fold, and the functions that are not arithmetic of indices."""
+    words = [b.core.equation.primitive.name] if b.core is not None and b.core.equation is not None else []
+    for function, _, _, _ in b.nodes:
+        if function in PRIMITIVES or function in ("const", "index", "load", "acc", "cast"):
+            continue
+        if function not in words:
+            words.append(function)
+    return "_".join(words[:5]) or equation.primitive.name
 
 
 _INDEXED = ("index", "load")

@@ -13,7 +13,7 @@ from sardonyx.code.parameters import SizeTable, encode
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import replace
 from sardonyx.compiler import rows, slices
-from sardonyx.compiler.finish import finish
+from sardonyx.compiler.finish import finish, kernel_name
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
@@ -25,7 +25,7 @@ from sardonyx.plans import layout
 from sardonyx.plans import plan as plans
 from sardonyx.plans.setup import take_out
 from sardonyx.plans.weight_table import WeightTable
-from sardonyx.primitives.array import PRIMITIVES, Array, Equation, Shape
+from sardonyx.primitives.array import Array, Equation, Shape
 from sardonyx.primitives.control import Body
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
@@ -174,12 +174,11 @@ class Scheduler:
         setup, steps = take_out(self.steps, self.buffers, self.codes, self._keys(), results)
         for device, calls in enumerate(self._calls):
             steps = self._join_rows(steps, device, calls, results)
+        if self.trace.memory_limit and self.trace.backward:
+            steps = self._within_limit(steps, results)
         self._drop_codes([*setup, *steps])
         self._layout()
-        homes = [
-            [self._numbers[array, device] for device in range(len(self.providers)) if (array, device) in self._numbers]
-            for array in self.trace.inputs
-        ]
+        homes = list(map(self._places, self.trace.inputs))
         reads = [[str(size) for size in self.trace.input_reads.get(array, [])] for array in self.trace.inputs]
         return plans.Plan(
             [provider.name for provider in self.providers],
@@ -206,6 +205,12 @@ class Scheduler:
             self.trace.results,
             self.trace.strings.texts,
         )
+
+    def _places(self, array: Array) -> list[int]:
+        """The buffers of an Array, one for each device that has it."""
+        return [
+            self._numbers[array, device] for device in range(len(self.providers)) if (array, device) in self._numbers
+        ]
 
     def _shape(self, array: Array) -> Shape:
         """The shape of an input as it is fed: of a cache what it holds, and the room along its axis."""
@@ -369,6 +374,16 @@ class Scheduler:
                 self.buffers[number].shape, self.buffers[number].elements, self.room[number] = [0], 0, 0
         return result
 
+    def _within_limit(self, steps: list[plans.Step], outputs: list[int]) -> list[plans.Step]:
+        """The steps, some of them twice where values that are stored for a backward pass are too many."""
+        from sardonyx.compiler.repetition import Launches, held_inside  # which few plans need
+
+        inputs = [number for array in self.trace.inputs for number in self._places(array)]
+        launches = Launches(steps, self.buffers, self.elements, self.room, self.lives, self.codes, inputs, outputs)
+        others = sum(array.nbytes for array in self.used_weights.values())
+        others += held_inside(self.functions, self.trace.guards.hints)
+        return launches.within(self.trace.memory_limit - others, self.trace)
+
     def _drop_codes(self, steps: Sequence[plans.Step]) -> None:
         """Keep the codes that are launched."""
         launches = [step for step in steps if isinstance(step, plans.Launch)]
@@ -457,17 +472,6 @@ def _rooms(equation: Equation) -> list[Poly | None]:
     """The elements that outputs may need, where their shapes tell only what the run finds."""
     room = equation.primitive.room
     return [None if room is None else poly(room(k, *equation.inputs)) for k in range(len(equation.outputs))]
-
-
-def kernel_name(b: KernelBuilder, equation: Equation) -> str:
-    """What a kernel does, in a few words: its fold, and the functions that are not arithmetic of indices."""
-    words = [b.core.equation.primitive.name] if b.core is not None and b.core.equation is not None else []
-    for function, _, _, _ in b.nodes:
-        if function in PRIMITIVES or function in ("const", "index", "load", "acc", "cast"):
-            continue
-        if function not in words:
-            words.append(function)
-    return "_".join(words[:5]) or equation.primitive.name
 
 
 def schedule(

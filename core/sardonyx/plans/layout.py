@@ -27,9 +27,27 @@ def beneath(lifetimes: list[Lifetime]) -> list[list[int]]:
     >>> beneath([Lifetime(0, 1, 8), Lifetime(1, 2, 8), Lifetime(2, 3, 8)])
     [[], [0, 2], []]
     """
+    result, _ = _first_fit(lifetimes)
+    masks = [_mask(lower) for lower in result]
+    return [_immediate(lower, masks) for lower in result]
+
+
+def extent(lifetimes: list[Lifetime]) -> int:
+    """The bytes that buffers take together.
+
+    >>> extent([Lifetime(0, 1, 256), Lifetime(1, 2, 256), Lifetime(2, 3, 512)])
+    768
+    """
+    _, end = _first_fit(lifetimes)
+    return end
+
+
+def _first_fit(lifetimes: list[Lifetime]) -> tuple[list[list[int]], int]:
+    """For each buffer those below it of what it meets, and where the last one ends."""
     placed: list[tuple[int, int, int, int]] = []
     result: list[list[int]] = [[] for _ in lifetimes]
     order = sorted(range(len(lifetimes)), key=lambda k: (-lifetimes[k].nbytes, k))
+    highest = 0
     for k in order:
         life = lifetimes[k]
         room = aligned(life.nbytes)
@@ -41,12 +59,12 @@ def beneath(lifetimes: list[Lifetime]) -> list[list[int]]:
                 break
             start = max(start, end)
         spot = (start, len(placed), start + room, k)
+        highest = max(highest, start + room)
         insort(placed, spot)
         for met in meets:
             low, high = (met[3], k) if met < spot else (k, met[3])
             result[high].append(low)
-    masks = [_mask(lower) for lower in result]
-    return [_immediate(lower, masks) for lower in result]
+    return result, highest
 
 
 def aligned(nbytes: int) -> int:

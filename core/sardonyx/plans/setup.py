@@ -26,25 +26,25 @@ def take_out(
     Their names tell what is in them, by the code's digest in `keys` and the names of what it reads: plans for other
     sizes find them. `outputs` are buffers that are needed after the steps.
     """
-    writers = Counter(number for step in steps for number in _written(step, codes))
+    writers = Counter(number for step in steps for number in written(step, codes))
     setup: list[plans.Launch] = []
     taken: set[int] = set()
     parts: dict[int, list[plans.Launch]] = {}
     for step in steps:
         if not isinstance(step, plans.Launch) or not _is_constant(step, buffers, codes):
             continue
-        written = _written(step, codes)
-        for number in written:
+        made = written(step, codes)
+        for number in made:
             parts.setdefault(number, []).append(step)
-        if len(written) > 1 and any(writers[number] > 1 for number in written):
+        if len(made) > 1 and any(writers[number] > 1 for number in made):
             continue
-        if len(parts[written[0]]) < writers[written[0]]:
+        if len(parts[made[0]]) < writers[made[0]]:
             continue  # others write the rest of it
-        group = parts[written[0]]
+        group = parts[made[0]]
         setup += group
         taken.update(map(id, group))
-        whole = [(keys[each.code], [buffers[n].weight for n in _read(each, codes)], each.params) for each in group]
-        for k, number in enumerate(written):
+        whole = [(keys[each.code], [buffers[n].weight for n in read(each, codes)], each.params) for each in group]
+        for k, number in enumerate(made):
             digest = fingerprint(repr((whole, k)).encode()).hexdigest()
             buffers[number].weight = f"~{digest[:16]}"
     others = [step for step in steps if id(step) not in taken]
@@ -57,7 +57,7 @@ def take_out(
 
 def _is_constant(step: plans.Launch, buffers: Sequence[plans.Buffer], codes: Sequence[Mapping[str, Any]]) -> bool:
     """Whether what a launch writes depends on weights alone."""
-    reads, writes = _read(step, codes), _written(step, codes)
+    reads, writes = read(step, codes), written(step, codes)
     return (
         bool(reads)
         and all(buffers[number].weight is not None for number in reads)
@@ -66,11 +66,16 @@ def _is_constant(step: plans.Launch, buffers: Sequence[plans.Buffer], codes: Seq
     )
 
 
-def _read(step: plans.Launch, codes: Sequence[Mapping[str, Any]]) -> list[int]:
-    return step.buffers[: len(codes[step.code]["reads"])]
+def read(step: plans.Step, codes: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The buffers that a step reads; -1 stands for one that a loop does without."""
+    if isinstance(step, plans.Launch):
+        return step.buffers[: len(codes[step.code]["reads"])]
+    made = {*written(step, codes)}
+    return [number for number in touched(step) if number not in made]
 
 
-def _written(step: plans.Step, codes: Sequence[Mapping[str, Any]]) -> list[int]:
+def written(step: plans.Step, codes: Sequence[Mapping[str, Any]]) -> list[int]:
+    """The buffers that a step writes."""
     if isinstance(step, plans.Launch):
         return step.buffers[len(codes[step.code]["reads"]) :]
     if isinstance(step, plans.Copy):

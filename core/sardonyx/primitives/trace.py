@@ -63,6 +63,11 @@ class Trace:
     """Whether large constants stay as they are: what is made of them, each plan and each device makes for itself."""
     guesses: dict[str, int] = field(default_factory=dict)
     """Symbols that no run told yet, and the numbers that stand for them; kept by the root."""
+    backward: set[int] = field(default_factory=set)
+    """The nodes whose equations go backwards through those before them: what these read of others is stored until then,
+    or made again."""
+    memory_limit: int = 0
+    """Bytes that a run should have at once, 0 for any number; said of the root."""
     branched: int = 0
     """How many guards there were when a branch was last chosen; kept by the root."""
     _recorded: dict[Any, tuple[Array, ...]] = field(default_factory=dict)

@@ -7,7 +7,8 @@ a single NumPy call makes for itself, 1 MiB of scratch memory for each thread on
 
 One run of such a session goes on at a time; others wait. Before memory is taken for sizes that are new, the sum is
 known: where it would be above the limit, what no run is using is given back first, then the plan becomes one that loads
-its weights as they are needed (`sardonyx.runtime.streaming`), and where that is not enough the run is refused.
+its weights as they are needed (`sardonyx.runtime.streaming`), and where that is not enough the run is refused. Plans of
+models that train are made for the limit (`sardonyx.compiler.repetition`).
 """
 
 from __future__ import annotations

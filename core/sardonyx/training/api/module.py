@@ -13,6 +13,7 @@ from sardonyx.api.options import NodeArg, SessionOptions
 from sardonyx.api.ort_value import DEVICES, OrtValue, provider_of
 from sardonyx.api.outputs import Target
 from sardonyx.api.session import InferenceSession
+from sardonyx.common.memory import MemoryReport
 from sardonyx.errors import Fail, InvalidArgument
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
@@ -134,6 +135,10 @@ class Module:
     def lazy_reset_grad(self) -> None:
         """Have the next step of training begin with gradients of 0."""
         self._accumulate = False
+
+    def memory(self) -> list[MemoryReport]:
+        """What steps of training, or of evaluation after `eval()`, hold on each provider: `InferenceSession.memory`."""
+        return self._current().memory()
 
     # ---- parameters as one vector
 
