@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 import sardonyx
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.compiler.schedule import live_equations
+from sardonyx.compiler.live import live_equations
 from sardonyx.numpy_backend import integers
 from sardonyx.numpy_backend.codegen import source
 from sardonyx.plans.epochs import code_of

@@ -10,7 +10,7 @@ import pytest
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.compiler.schedule import live_equations
+from sardonyx.compiler.live import live_equations
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace

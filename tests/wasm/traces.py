@@ -10,7 +10,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from sardonyx.common import dtypes
-from sardonyx.compiler.schedule import live_equations
+from sardonyx.compiler.live import live_equations
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace

@@ -16,6 +16,7 @@ from sardonyx.compiler import rows, slices
 from sardonyx.compiler.finish import finish, kernel_name
 from sardonyx.compiler.fuse import MOST_PARTS, Fusion, fuse
 from sardonyx.compiler.halts import STEPS
+from sardonyx.compiler.live import live_equations
 from sardonyx.compiler.lower import ELEMENT, FOLD, STORED, KernelBuilder
 from sardonyx.compiler.partition import ExcludedError, GiantError, Place, giants, refuse_giants, rewritten
 from sardonyx.compiler.routines import IN_PLACE, ROUTINES, operands
@@ -30,28 +31,9 @@ from sardonyx.primitives.control import Body
 from sardonyx.primitives.trace import Trace
 from sardonyx.providers.contract import Provider
 from sardonyx.sizes.polynomial import ZERO, Poly
-from sardonyx.sizes.symbolic import Dim, count, poly, product
+from sardonyx.sizes.symbolic import count, poly, product
 
 LAST = 1 << 60
-
-
-def live_equations(trace: Trace) -> list[Equation]:
-    """The equations that the outputs, or the host, need."""
-    needed = set(trace.outputs)
-    kept = []
-    for equation in reversed(trace.equations):
-        if any(array in needed for array in equation.outputs) or _defines(equation, trace):
-            needed.update(equation.inputs)
-            kept.append(equation)
-    return kept[::-1]
-
-
-def _defines(equation: Equation, trace: Trace) -> bool:
-    """Whether sizes are found out by this step: other shapes may depend on them, though nothing reads the results."""
-    if equation.primitive.name in ("read", "host"):
-        return bool(equation.params["symbols"])
-    sizes = (str(size) for array in equation.outputs for size in array.shape if isinstance(size, Dim))
-    return equation.primitive.name in STEPS and not trace.fresh.isdisjoint(sizes)
 
 
 class Scheduler:

@@ -14,7 +14,7 @@ from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.compiler.legalization.products import contracted
 from sardonyx.compiler.legalization.ranges import uncast
-from sardonyx.compiler.schedule import live_equations
+from sardonyx.compiler.live import live_equations
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.symbolic import hint
 
