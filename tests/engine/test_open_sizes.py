@@ -64,7 +64,7 @@ FRAMES = """
                 all = Concat <axis = 2> (some, frames, some)
                 {name} = Conv (all, seven)
 """
-BRANCHES = model(
+SOUNDS = model(
     f"""g (int64 rate, float[1, 1, N] x, float[1, 1, 64] slow, float[1, 1, 64] quick, float[1, 1, 7] seven)
         => (float[1, 1, M] y) {{
         fast = Constant <value_int = 16> ()
@@ -146,7 +146,7 @@ def test_a_number_may_be_forced() -> None:
 
 def test_sizes_that_a_branch_forces_are_found() -> None:
     """Of the first numbers that are made up, too few frames are left, which only the branches know."""
-    data = with_weights(BRANCHES, 2)
+    data = with_weights(SOUNDS, 2)
     session, theirs = session_of(data), onnxruntime.InferenceSession(data)
     for rate, count in itertools.product((16, 8), (192, 256, 1000)):
         feeds = {"rate": np.array(rate), "x": floats(1, 1, count)}
