@@ -79,6 +79,33 @@ def test_the_module_tree() -> None:
     assert run(SCRIPT).split() == ["done"]
 
 
+LOADED = """
+import types
+import onnxruntime
+print(*(name for name in dir(onnxruntime.capi) if isinstance(getattr(onnxruntime.capi, name), types.ModuleType)))
+"""
+REACHED = """
+import importlib, sys
+import sardonyx.compat
+sardonyx.compat.install()
+import onnxruntime
+for name in sys.argv[1:]:
+    found = getattr(onnxruntime.capi, name)
+    assert found is importlib.import_module(f"onnxruntime.capi.{name}")
+try:
+    onnxruntime.InferenceSession("no-such-file.onnx")
+except onnxruntime.capi.onnxruntime_pybind11_state.NoSuchFile:
+    print("done")
+"""
+
+
+def test_inner_modules_are_attributes() -> None:
+    """What `import onnxruntime` loads of onnxruntime.capi needs no import of its own."""
+    names = run(LOADED).split()
+    assert "onnxruntime_pybind11_state" in names
+    assert run(REACHED, *names).split() == ["done"]
+
+
 PYODIDE = """
 import sys, types
 calls = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -45,6 +46,24 @@ def test_native_sessions(side: ModuleType) -> None:
     np.testing.assert_array_equal(found[0].numpy(), 2 * X)
     assert session.webgpu_context_id() == -1
     assert not session.is_webgpu_graph_capture_enabled()
+
+
+@SIDES
+def test_private_names_that_packages_read(side: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "double.onnx"
+    path.write_bytes(double())
+    session = side.InferenceSession(path, providers=[CPU])
+    assert session._model_path == str(path)
+    assert session._model_bytes is None
+    of_bytes = side.InferenceSession(double(), providers=[CPU])
+    assert of_bytes._model_path is None
+    assert of_bytes._model_bytes == double()
+    assert session._providers == session.get_providers()
+    assert session._provider_options == session.get_provider_options()
+    assert isinstance(session._sess_options, side.SessionOptions)
+    assert [each.name for each in (*session._inputs_meta, *session._outputs_meta)] == ["x", "y"]
+    assert list(session._overridable_initializers) == []
+    assert session._model_meta.graph_name == "double"
 
 
 def test_a_native_session_is_made_late() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import onnx.numpy_helper
 import onnx.parser
+import onnxruntime
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +41,19 @@ BRANCH = model(
     """g (bool c, float[2] x) => (float[2] y) {
         y = If (c) <then_branch = t () => (float[2] a) { a = Neg (x) },
                     else_branch = e () => (float[2] b) { b = Mul (x, x) }>
+    }"""
+)
+
+DECODER = model(
+    """g (bool[1] use_cache_branch, float[B, E, 2] encoder_hidden_states, float[B, 4, E, 2] past)
+        => (float[B, 4, K, 2] present) {
+        present = If (use_cache_branch) <
+            then_branch = t () => (float[B, 4, M, 2] a) { a = Identity (past) },
+            else_branch = e () => (float[B, 4, N, 2] b) {
+                axes = Constant <value = int64[1] {1}> ()
+                one = Unsqueeze (encoder_hidden_states, axes)
+                b = Concat <axis = 1> (one, one, one, one)
+            }>
     }"""
 )
 
@@ -134,6 +148,25 @@ def test_an_open_size_stays_open() -> None:
     for n in (1, 7, 0):
         x = np.full((n, 3), n, np.float32)
         np.testing.assert_array_equal(session.run(None, {"x": x, "y": x})[0], 2 * x)
+
+
+def test_a_decoder_keeps_nothing_of_its_encoder_at_first() -> None:
+    """transformers' exports call the length of what is kept as the encoder's; onnxruntime takes both."""
+    kept = "past_key_values.0.encoder.key"
+    proto = onnx.load_from_string(DECODER)
+    branch = proto.graph.node[0].attribute[0].g
+    proto.graph.input[2].name = branch.node[0].input[0] = kept
+    data = proto.SerializeToString()
+    session, theirs = InferenceSession(made(data)), onnxruntime.InferenceSession(data)
+    assert session.get_inputs()[2].shape == ["B", 4, "past_E", 2]
+    state = np.arange(24, dtype=np.float32)
+    for length, past, cached in ((3, 0, False), (1, 0, False), (3, 3, True), (2, 1, True)):
+        feeds = {
+            "use_cache_branch": np.array([cached]),
+            "encoder_hidden_states": state[: 2 * length].reshape(1, length, 2),
+            kept: state[: 8 * past].reshape(1, 4, past, 2),
+        }
+        np.testing.assert_array_equal(session.run(None, feeds)[0], theirs.run(None, feeds)[0])
 
 
 def test_several_shapes_in_one_bundle() -> None:

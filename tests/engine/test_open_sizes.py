@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,33 @@ BRANCHES = model(
             }>
     }"""
 )
+FRAMES = """
+                frames = Conv <strides = [64]> (x, {weights})
+                from = Constant <value_ints = [1]> ()
+                to = Constant <value_ints = [4]> ()
+                axes = Constant <value_ints = [2]> ()
+                some = Slice (frames, from, to, axes)
+                all = Concat <axis = 2> (some, frames, some)
+                {name} = Conv (all, seven)
+"""
+SOUNDS = model(
+    f"""g (int64 rate, float[1, 1, N] x, float[1, 1, 64] slow, float[1, 1, 64] quick, float[1, 1, 7] seven)
+        => (float[1, 1, M] y) {{
+        fast = Constant <value_int = 16> ()
+        is_fast = Equal (rate, fast)
+        y = If (is_fast) <
+            then_branch = t () => (float[1, 1, K] a) {{ {FRAMES.format(name="a", weights="quick")} }},
+            else_branch = e () => (float[1, 1, K] b) {{ {FRAMES.format(name="b", weights="slow")} }}>
+    }}"""
+)
+PATCHES = model(
+    """g (float[1, 1, H, W] x, float[1, 1, 8, 8] w, float[17] places, float[1, 1] first) => (float[1, M] y) {
+        patches = Conv <strides = [8, 8]> (x, w)
+        row = Flatten (patches)
+        all = Concat <axis = 1> (first, row)
+        y = Add (all, places)
+    }"""
+)
 PICTURE = model("g (float[1, 1, ?, ?] x) => (float[1, 1, H, W] y) { y = Relu (x) }")
 
 
@@ -69,6 +98,16 @@ def told(data: bytes, **given: Any) -> tuple[list[str], list[str]]:
     """What a bundle says that it takes, and what it does not."""
     target = Bundle(sardonyx.compile(data, **given)).manifest["targets"]["wasm"]
     return list(dict.fromkeys(plan["accepts"] for plan in target["plans"])), target["refuses"]
+
+
+def with_weights(data: bytes, fed: int) -> bytes:
+    """The model, whose inputs after those that are fed are weights."""
+    proto = onnx.load_from_string(data)
+    for value in list(proto.graph.input)[fed:]:
+        shape = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        proto.graph.initializer.append(onnx.numpy_helper.from_array(floats(*shape), value.name))
+        proto.graph.input.remove(value)
+    return bytes(proto.SerializeToString())
 
 
 # ---- relations
@@ -103,6 +142,23 @@ def test_a_number_may_be_forced() -> None:
     assert told(data) == (["x float32[N, 3]; any N; K = 3"], [])
     with pytest.raises(InvalidArgument, match="K is 3, 3 here and not 4: else Add 'y'"):
         sardonyx.compile(data, sizes={"K": "?4"})
+
+
+def test_sizes_that_a_branch_forces_are_found() -> None:
+    """Of the first numbers that are made up, too few frames are left, which only the branches know."""
+    data = with_weights(SOUNDS, 2)
+    session, theirs = session_of(data), onnxruntime.InferenceSession(data)
+    for rate, count in itertools.product((16, 8), (192, 256, 1000)):
+        feeds = {"rate": np.array(rate), "x": floats(1, 1, count)}
+        np.testing.assert_allclose(session.run(None, feeds)[0], theirs.run(None, feeds)[0], atol=1e-4)
+
+
+def test_what_few_sizes_make_sense_of_says_why() -> None:
+    """Pictures have 16 patches, or none: then the one place that there is, is stretched."""
+    lines, refused = told(with_weights(PATCHES, 1))
+    assert lines == ["x float32[1, 1, H, W]; any H; any W; (H//8)*(W//8) == 0"]
+    (line,) = refused
+    assert re.fullmatch(r"H = \d+, W = \d+: Add 'y': shapes .* do not broadcast at axis -1", line)
 
 
 def test_relations_that_only_a_person_knows() -> None:

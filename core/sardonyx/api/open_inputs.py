@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -17,6 +18,9 @@ from sardonyx.sizes.polynomial import Poly, constant
 Typical: TypeAlias = Sequence[int | str] | np.ndarray
 """What a bundle is for: sizes of an input, where `?16` leaves one open that is typically 16, and `?` one of which
 nothing is known; or a typical value, for an input whose elements decide on shapes, or on branches."""
+
+ENCODED = re.compile(r"past_key_values\.\d+\.encoder\.(key|value)")
+"""Inputs by the names of transformers' exports: what a decoder with two branches keeps of what its encoder gave."""
 
 
 @record
@@ -43,7 +47,7 @@ def open_inputs(model: Model, typical: Mapping[str, Typical], sizes: Mapping[str
     if unknown := {*typical} - {*names}:
         there = ", ".join(map(repr, names))
         raise InvalidArgument(f"there is no input {min(unknown)!r}; the model has {there}")
-    result = OpenInputs(copy_model(model))
+    result = OpenInputs(_untied(copy_model(model)))
     shapes = {}
     for name, given in typical.items():
         shapes[name] = tuple(given.shape if isinstance(given, np.ndarray) else given)
@@ -63,6 +67,22 @@ def open_inputs(model: Model, typical: Mapping[str, Typical], sizes: Mapping[str
         if isinstance(kind, TensorType):
             value.type = replace(kind, shape=_fixed(value, kind, wanted, known))
     return result
+
+
+def _untied(model: Model) -> Model:
+    """The model, changed: the lengths of what is kept of an encoder's results are `past_` ones.
+
+    Exports call them as they call that of the results, and yet nothing is kept, 0, in the run that is given results.
+    """
+    inputs = model.graph.inputs
+    kept = [value for value in inputs if ENCODED.fullmatch(value.name)]
+    results = [value.shape for value in inputs if value not in kept and value.shape is not None]
+    lengths = {shape[1] for shape in results if len(shape) == 3}
+    for value in kept:
+        if isinstance(value.type, TensorType) and value.type.shape:
+            shape = (f"past_{size}" if isinstance(size, str) and size in lengths else size for size in value.type.shape)
+            value.type = replace(value.type, shape=tuple(shape))
+    return model
 
 
 def _given(model: Model, shapes: Mapping[str, Sequence[int | str]]) -> Iterator[tuple[str, int | str]]:

@@ -208,12 +208,54 @@ class InferenceSession:
             raise
         return run(self._runner)
 
-    # ---- running with OrtValues
+    # ---- onnxruntime's private names, which packages read
 
     @property
     def _sess(self) -> SessionWrapper:
         """The session as scripts reach it that go past onnxruntime's Python class."""
         return SessionWrapper(self)
+
+    @property
+    def _model_path(self) -> str | None:
+        """The path as it was given; None for a model in bytes."""
+        given = self._path_or_bytes
+        return os.fspath(given) if isinstance(given, str | os.PathLike) else None
+
+    @property
+    def _model_bytes(self) -> bytes | memoryview | None:
+        """The model as it was given; None for a path."""
+        given = self._path_or_bytes
+        return None if isinstance(given, str | os.PathLike) else given
+
+    @property
+    def _sess_options(self) -> SessionOptions:
+        return self.get_session_options()
+
+    @property
+    def _providers(self) -> list[str]:
+        return self.get_providers()
+
+    @property
+    def _provider_options(self) -> dict[str, dict[str, str]]:
+        return self.get_provider_options()
+
+    @property
+    def _inputs_meta(self) -> list[NodeArg]:
+        return self.get_inputs()
+
+    @property
+    def _outputs_meta(self) -> list[NodeArg]:
+        return self.get_outputs()
+
+    @property
+    def _overridable_initializers(self) -> list[NodeArg]:
+        return self.get_overridable_initializers()
+
+    @property
+    def _model_meta(self) -> ModelMetadata:
+        return self.get_modelmeta()
+
+    # ---- running with OrtValues
 
     def io_binding(self) -> IOBinding:
         """Inputs and outputs to be bound, for `run_with_iobinding`."""

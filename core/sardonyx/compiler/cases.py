@@ -65,12 +65,27 @@ class Cases:
     def make(self) -> list[Plan]:
         """All plans, the most general one first. Raises SardonyxError where there is no size that works."""
         general = GeneralCase(self.compiler, self.sizes, self.typical, self.relations, self.values)
-        numbers, self.relations = general.find()
-        self.cases.append(Case(self._compiled(numbers, {}), numbers))
+        self._begin(general)
         self._cover()
         self._specialize()
         self._stretch()
+        if not self.refusals():
+            self.refused += [each for each in general.refused if self._accepted(each[0], {}) is None]
         return [case.plan for case in self.cases]
+
+    def _begin(self, general: GeneralCase) -> None:
+        """Have the plan of the general case: the first that holds for its own numbers, or the first one.
+
+        What cannot be in a branch or a body shows in guards that contradict.
+        """
+        tried: list[tuple[Case, Relations]] = []
+        for numbers, self.relations in general.find():
+            tried.append((Case(self._compiled(numbers, {}), numbers), self.relations))
+            if self._holds(tried[-1][0], numbers, {}):
+                tried = tried[-1:]
+                break
+        case, self.relations = tried[0]
+        self.cases.append(case)
 
     def refusals(self) -> list[str]:
         """Sizes that no plan is for, with what keeps them from having one, in words: none of them is 0."""

@@ -6,13 +6,13 @@ sense, the sizes that it last found to differ are equal from then on (`T = S + P
 
 from __future__ import annotations
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from contextlib import suppress
 from itertools import product
 
 import numpy as np
 
-from sardonyx.common.record import record
+from sardonyx.common.record import field, record
 from sardonyx.compiler.compile import Compiler, Force, UnsettledError, relate
 from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
@@ -33,7 +33,7 @@ class GeneralCase:
     """More than one of everything, or as much as the graph bears.
 
     `typical` are numbers that are given by name, `relations` what is given of symbols; `values` are those of inputs
-    whose elements count.
+    whose elements count. `refused` are the numbers that were tried first, and why not, where only few are left.
     """
 
     compiler: Compiler
@@ -41,13 +41,16 @@ class GeneralCase:
     typical: Numbers
     relations: Relations
     values: Mapping[str, np.ndarray]
+    refused: list[tuple[Numbers, SardonyxError]] = field(default_factory=list)
 
-    def find(self) -> tuple[Numbers, Relations]:
-        """Numbers by name, of which as little is forced as can be, with all relations that the graph forces.
+    def find(self) -> Iterator[tuple[Numbers, Relations]]:
+        """Numbers by name with all relations that the graph forces: those first of which the least is forced.
 
         Raises SardonyxError where no numbers make sense.
         """
+        makes_sense = False
         errors: list[SardonyxError] = []
+        refused: list[tuple[Numbers, SardonyxError]] = []
         for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
             found: list[tuple[int, Numbers, Relations]] = []
             names = [name for name in self.sizes.names if name not in {*self.sizes.first(), *self.sizes.rooms}]
@@ -58,12 +61,19 @@ class GeneralCase:
                     raise
                 except SardonyxError as error:
                     errors.append(error)
+                    if start == STARTS[0] and largest is None:
+                        refused = [(self._made_up(1, start, None), error)]
                 else:
                     weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
                     found.append((weight, numbers, relations))
             if found:
+                if start in (STARTS[-1], ONES):
+                    self.refused += refused
+                makes_sense = True
                 _, numbers, relations = max(found, key=lambda each: each[0])
-                return self._of_several(numbers, relations)
+                yield self._of_several(numbers, relations)
+        if makes_sense:
+            return
         if not self.sizes.names:
             raise errors[0]
         made_up = ", ".join(self.sizes.names)

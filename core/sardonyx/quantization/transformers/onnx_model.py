@@ -1,0 +1,9 @@
+"""onnxruntime.transformers.onnx_model, which can be imported."""
+
+from __future__ import annotations
+
+from sardonyx.quantization.transformers.refused import FusesBeforehand
+
+
+class OnnxModel(FusesBeforehand):
+    """onnxruntime's class of this name, which cannot be made."""
