@@ -1,4 +1,4 @@
-// A step of training on both sides: {target, batch, rounds, rate, shapes} -> {times, losses} of each side.
+// A step of training: {target, batch, rounds, rate, dims, shapes, sides} -> {times, losses} of each of these sides.
 // Parameters, images and labels lie in the site's data, as PyTorch lays them out; theirs are turned to TensorFlow's order.
 
 import { Tensor, TrainingSession } from "/sardonyx/training.js";
@@ -56,9 +56,14 @@ async function theirs({ target, batch, rate, dims: [channels, side], shapes }, i
 
 serve(async (given) => {
   const [images, labels] = [new Float32Array(await bytes("images")), new BigInt64Array(await bytes("labels"))];
-  const sides = { ours: await ours(given, images, labels), theirs: await theirs(given, images, labels) };
-  const times = { ours: [], theirs: [] };
-  const losses = { ours: [], theirs: [] };
+  const sides = {};
+  const times = {};
+  const losses = {};
+  for (const side of given.sides) {
+    sides[side] = await { ours, theirs }[side](given, images, labels);
+    times[side] = [];
+    losses[side] = [];
+  }
   for (let round = -WARM; round < given.rounds; round++) {
     for (const side of turns(Object.keys(sides), round + WARM)) {
       const start = performance.now();

@@ -5,7 +5,8 @@
 The network is two convolutions with ReLU and pooling, and a layer: digits of 28 x 28 (8 and 16 filters of 5 x 5) and
 pictures of 32 x 32 in colours (32 and 64 of 3 x 3). TensorFlow.js has its backend `cpu` beside our WASM, since its WASM
 has no gradients of convolutions, and `webgpu` beside ours, both on SwiftShader. Both sides have the same parameters,
-batch and losses; one thread, in turns, medians.
+batch and losses; one thread, in turns, medians. Peaks are of a page for one side alone: what the browser's processes
+held at most while the page was opened and made so many steps, beyond what they held before.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx.plans.plan_cache import Source
 from sardonyx.training.bundling import training_bundle
+from tests.benchmarks.processes import watched
 from tests.benchmarks.report import processor, publish, table
 from tests.benchmarks.table import number
 from tests.support.browser import Chromium, open_chromium
@@ -73,8 +75,8 @@ def network(parameters: dict[str, np.ndarray], dims: tuple[int, int, int], side:
     )
 
 
-def measure(chromium: Chromium, name: str, target: str, batch: int, rounds: int) -> dict[str, float]:
-    """Milliseconds of a step of each side. Raises AssertionError where they do not do the same."""
+def measure(chromium: Chromium, name: str, target: str, batch: int, rounds: int) -> dict[str, tuple[float, float]]:
+    """Of each side milliseconds of a step and bytes at most. Raises AssertionError where they do not do the same."""
     dims, side, filters = NETWORKS[name]
     random = np.random.default_rng(0)
     sizes = shapes(dims, side, filters)
@@ -86,28 +88,36 @@ def measure(chromium: Chromium, name: str, target: str, batch: int, rounds: int)
     bundle = b"".join(training_bundle(Source(network(parameters, dims, side)), [target], compress=True))
     arrays = {"images": images, "labels": random.integers(0, CLASSES, batch), **parameters}
     chromium.site.data.update({name: array.tobytes() for name, array in arrays.items()}, **{"model.sdx": bundle})
-    asked = {"target": target, "batch": batch, "rounds": rounds, "rate": RATE, "dims": list(dims)}
-    told: Any = chromium.call(
-        "/benchmarks/training_page.mjs", {**asked, "shapes": {k: [*v] for k, v in sizes.items()}}, 600
-    )
+    asked: dict[str, Any] = {"target": target, "batch": batch, "rounds": rounds, "rate": RATE, "dims": list(dims)}
+    asked["shapes"] = {name: [*shape] for name, shape in sizes.items()}
+
+    def steps(*sides: str) -> Any:
+        return chromium.call("/benchmarks/training_page.mjs", {**asked, "sides": sides}, 600)
+
+    told = steps("ours", "theirs")
     ours, theirs = told["losses"]["ours"], told["losses"]["theirs"]
     np.testing.assert_allclose(ours[0], theirs[0], FIRST)
     np.testing.assert_allclose(ours[-1], theirs[-1], LATER)
     assert ours[-1] < ours[0]
-    return {side: statistics.median(times) for side, times in told["times"].items()}
+    found = {}
+    for side, times in told["times"].items():
+        with watched() as looks:
+            steps(side)
+        found[side] = statistics.median(times), float(max(looks) - looks[0])
+    return found
 
 
-def rendered(rows: dict[tuple[str, str], dict[str, float]]) -> list[str]:
-    lines = [
-        [
-            f"{name}, {target} against {THEIRS[target]}",
-            number(row["theirs"]),
-            number(row["ours"]),
-            number(row["ours"] / row["theirs"]),
-        ]
-        for (name, target), row in rows.items()
-    ]
-    return table(["a step", "TensorFlow.js, ms", "Sardonyx, ms", "ratio"], lines)
+def rendered(rows: dict[tuple[str, str], dict[str, tuple[float, float]]]) -> list[str]:
+    lines = []
+    for (name, target), row in rows.items():
+        cells = [f"{name}, {target} against {THEIRS[target]}"]
+        for theirs, ours, scale in zip(row["theirs"], row["ours"], (1, 1 << 20), strict=True):
+            cells += [number(theirs / scale), number(ours / scale), number(ours / theirs)]
+        lines.append(cells)
+    head = ["a step"]
+    for figure, unit in (("", "ms"), ("peak: ", "MiB")):
+        head += [f"{figure}TensorFlow.js, {unit}", f"Sardonyx, {unit}", "ratio"]
+    return table(head, lines)
 
 
 def main() -> None:
