@@ -4,7 +4,7 @@
 
 SmolLM2-135M with weights of 4 bits answers a prompt of 20 tokens in Chromium, its cache going through JavaScript on
 WASM and staying on the GPU on WebGPU, which SwiftShader plays. Each round has pages of its own, the sides in turns, and
-figures are medians; 24 tokens are generated, or 4 on WebGPU, where onnxruntime-web takes 20 s for each. Both sides must
+figures are medians; 24 tokens are generated, or 4 on WebGPU, where onnxruntime-web takes 8 s for each. Both sides must
 give the same text. The model's dimensions have the names that transformers.js knows.
 """
 
