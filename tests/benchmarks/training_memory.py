@@ -31,7 +31,6 @@ WARM = 2
 def measure(name: str, provider: str, share: float, runs: int) -> dict[str, float]:
     """Bytes and milliseconds, free and limited, and the seconds until the first step is done."""
     from sardonyx import SessionOptions
-    from sardonyx.training import artifacts
     from sardonyx.training.api import CheckpointState, Module
 
     network = NETWORKS[name]()
@@ -39,13 +38,7 @@ def measure(name: str, provider: str, share: float, runs: int) -> dict[str, floa
     modules: dict[str, Module] = {}
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        artifacts.generate_artifacts(
-            network.model(),
-            network.trained(),
-            loss=artifacts.LossType[network.loss],
-            optimizer=artifacts.OptimType.SGD,
-            artifact_directory=folder,
-        )
+        network.write(folder)
         for side in ("free", "limited"):
             options = SessionOptions()
             options.intra_op_num_threads = 1

@@ -9,10 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import onnx
 from onnx import numpy_helper, parser
+
+from sardonyx.training import artifacts
 
 BATCHES = 2
 """Steps go through so many batches by turns."""
@@ -51,6 +54,16 @@ class Network:
             model.graph.initializer.append(numpy_helper.from_array(array, name))
         onnx.checker.check_model(model)
         return model
+
+    def write(self, folder: Path) -> None:
+        """Write the files with which it is trained by SGD."""
+        artifacts.generate_artifacts(
+            self.model(),
+            self.trained(),
+            loss=artifacts.LossType[self.loss],
+            optimizer=artifacts.OptimType.SGD,
+            artifact_directory=folder,
+        )
 
     def batches(self) -> list[tuple[np.ndarray, np.ndarray]]:
         random = np.random.default_rng(1)

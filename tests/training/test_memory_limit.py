@@ -12,7 +12,6 @@ import sardonyx
 from sardonyx import InferenceSession, SessionOptions
 from sardonyx.compiler import repetition
 from sardonyx.errors import RuntimeException
-from sardonyx.training import artifacts
 from sardonyx.training.api import CheckpointState, Module
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
 from tests.training import deep, networks
@@ -26,13 +25,7 @@ SHARES = {"mlp": 0.4, "cnn": 0.7, "transformer": 0.55, "parts": 0.6}
 def module(network: Network, folder: Path, provider: str, limit: float = 0) -> Module:
     """The network's training, by a session of so many bytes; 0 is no limit."""
     if not (folder / "training_model.onnx").exists():
-        artifacts.generate_artifacts(
-            network.model(),
-            network.trained(),
-            loss=artifacts.LossType[network.loss],
-            optimizer=artifacts.OptimType.SGD,
-            artifact_directory=folder,
-        )
+        network.write(folder)
     state = CheckpointState.load_checkpoint(folder / "checkpoint")
     return Module(folder / "training_model.onnx", state, session_options=options(limit), providers=[provider])
 
