@@ -3,7 +3,7 @@
 import os
 import time
 import tracemalloc
-from contextlib import contextmanager
+from contextlib import suppress
 
 import numpy as np
 import onnx
@@ -19,27 +19,32 @@ SECONDS = 1.0
 BYTES = 64 << 20
 
 
-@contextmanager
-def modest():
-    """Fails where what happens inside takes more than a second of computing, or more than 64 MB."""
-    tracemalloc.start()
+def modest(act):
+    """What `act()` gives or raises: twice, since counting memory makes everything up to eight times slower.
+
+    Fails where the first call takes more than a second of computing, or the second more than 64 MB.
+    """
     started = time.process_time()
+    with suppress(SardonyxError):
+        act()
+    spent = time.process_time() - started
+    assert spent < SECONDS, f"{spent:.2f} s"
+    tracemalloc.start()
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("SARDONYX_CACHE", "0")  # the first call's plan is not what is to be counted
+            return act()
     finally:
-        spent, (_, peak) = time.process_time() - started, tracemalloc.get_traced_memory()
+        _, peak = tracemalloc.get_traced_memory()
         tracemalloc.stop()
-    assert peak < BYTES, f"{peak:,} bytes"
-    assert spent < 3 * SECONDS, f"{spent:.1f} s"  # counting memory makes everything slower
+        assert peak < BYTES, f"{peak:,} bytes"
 
 
 def attempt(model, feeds=None, provider="NumpyExecutionProvider"):
     """Load a model (bytes, a path, or the text of one) and run it once."""
     if isinstance(model, str):
         model = onnx.parser.parse_model(HEAD + model).SerializeToString()
-    with modest():
-        session = InferenceSession(model, providers=[provider])
-        session.run(None, feeds or {})
+    modest(lambda: InferenceSession(model, providers=[provider]).run(None, feeds or {}))
 
 
 def refused(model, reason, kind=SardonyxError, feeds=None):
@@ -76,12 +81,12 @@ class TestFiles:
 
     def test_a_pipe_is_not_waited_for(self, tmp_path):
         os.mkfifo(tmp_path / "a.onnx")
-        with pytest.raises(NoSuchFile, match="is a pipe or a device"), modest():
-            InferenceSession(tmp_path / "a.onnx")
+        with pytest.raises(NoSuchFile, match="is a pipe or a device"):
+            modest(lambda: InferenceSession(tmp_path / "a.onnx"))
 
     def test_a_device_is_not_read_for_ever(self):
-        with pytest.raises(NoSuchFile, match="is a pipe or a device"), modest():
-            InferenceSession("/dev/zero")
+        with pytest.raises(NoSuchFile, match="is a pipe or a device"):
+            modest(lambda: InferenceSession("/dev/zero"))
 
 
 class TestExternalData:
@@ -127,8 +132,8 @@ class TestExternalData:
         ],
     )
     def test_places_that_are_none(self, model, location, entries, reason):
-        with pytest.raises(SardonyxError, match=reason), modest():
-            InferenceSession(model(location, **entries))
+        with pytest.raises(SardonyxError, match=reason):
+            modest(lambda: InferenceSession(model(location, **entries)))
 
     @pytest.mark.parametrize("kind", ["file", "folder", "loop", "proc"])
     def test_links_that_lead_away(self, model, kind, tmp_path):
@@ -140,15 +145,15 @@ class TestExternalData:
             "proc": "/proc/self",
         }
         path.with_name("link").symlink_to(targets[kind])
-        with pytest.raises(SardonyxError, match=r"is a link to|does not exist"), modest():
-            InferenceSession(path)
+        with pytest.raises(SardonyxError, match=r"is a link to|does not exist"):
+            modest(lambda: InferenceSession(path))
 
     @pytest.mark.parametrize("kind", ["folder", "pipe"])
     def test_what_is_no_file(self, model, kind):
         path = model("odd")
         os.mkfifo(path.with_name("odd")) if kind == "pipe" else path.with_name("odd").mkdir()
-        with pytest.raises(NoSuchFile, match="is a folder, a pipe or a device"), modest():
-            InferenceSession(path)
+        with pytest.raises(NoSuchFile, match="is a folder, a pipe or a device"):
+            modest(lambda: InferenceSession(path))
 
 
 class TestGraphs:
@@ -327,7 +332,7 @@ class TestGiants:
         body = GIANTS[name]
         if after:
             body = body.replace("y =", "big =") + " y = ReduceSum<keepdims = 0>(big)"
-        refused(f"g () => (y) {{ {body} }}", rf"{name} .*wants [\d,]+ bytes|{name} .*", RuntimeException)
+        refused(f"g () => (y) {{ {body} }}", rf"{name} .*wants [\d,]+ bytes", RuntimeException)
 
     def test_a_size_that_only_the_run_tells(self):
         text = "g (int64[1] s) => (y) { y = ConstantOfShape(s) }"
@@ -338,8 +343,5 @@ class TestGiants:
         refused(text, "-5|negative", SardonyxError, {"s": np.array([-5])})
 
     def test_folding_runs_no_loop(self):
-        with modest():
-            InferenceSession(
-                onnx.parser.parse_model(f"{HEAD} g () => (y) {{ {LOOP} }}").SerializeToString(),
-                providers=["NumpyExecutionProvider"],
-            )
+        model = onnx.parser.parse_model(f"{HEAD} g () => (y) {{ {LOOP} }}").SerializeToString()
+        modest(lambda: InferenceSession(model, providers=["NumpyExecutionProvider"]))

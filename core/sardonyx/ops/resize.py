@@ -11,6 +11,7 @@ import numpy as np
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.memory import EAGER
 from sardonyx.model.ir import Node, Value
 from sardonyx.model.ir.build import attribute
 from sardonyx.ops.lift import defaulted, to_input
@@ -323,7 +324,8 @@ def fraction(scale: float) -> Fraction:
 
 def _counted(count: Size, dtype: DType) -> Array:
     """0, 1, ... as a constant where possible, so that what follows from it is computed once."""
-    return constant(np.arange(count), dtype) if isinstance(count, int) else p.iota((count,), 0, dtype)
+    is_small = isinstance(count, int) and count <= EAGER // np.dtype(np.intp).itemsize
+    return constant(np.arange(count), dtype) if is_small else p.iota((count,), 0, dtype)
 
 
 def _floats(x: Array) -> Array:

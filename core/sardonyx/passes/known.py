@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from sardonyx import ops
 from sardonyx.model.ir import Model, Node
-from sardonyx.model.ir.checker import FunctionKey
+from sardonyx.model.ir.model import FunctionKey
 from sardonyx.ops.custom import unknown
 
 
@@ -27,7 +27,7 @@ def undeclared(model: Model) -> list[tuple[Node, Mapping[str, int]]]:
     waiting = [(model.graph, model.opset_imports)]
     for graph, imports in waiting:
         for node in graph.all_nodes():
-            key, name = (node.domain, node.op_type, node.overload), (node.domain, node.op_type)
+            key, name = node.function_key, (node.domain, node.op_type)
             if (function := model.functions.get(key)) is not None:
                 if key not in called:
                     called.add(key)

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from sardonyx.common.record import field, record
 from sardonyx.errors import InvalidGraph
-from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
+from sardonyx.model.ir.model import Attribute, Function, FunctionKey, Graph, Model, Node, SparseTensor, Tensor, Value
 from sardonyx.model.ir.types import MapType, OpaqueType, OptionalType, SequenceType, SparseTensorType, TensorType
-
-FunctionKey: TypeAlias = tuple[str, str, str]
-"""Domain, name and overload."""
 
 _SORTS: dict[str, tuple[type, ...]] = {
     "float": (float, int),
@@ -39,18 +36,16 @@ def check(model: Model) -> None:
         _Walk(function.opset_imports, functions, function).graph(function.graph)
         for attribute in function.defaults.values():
             _check_attribute(attribute, f"function '{function.name}'", None)
-    chain = recursion(model.functions)
-    if chain:
-        raise InvalidGraph(f"a function calls itself: {' -> '.join(chain)}")
+    called_first(model.functions)
 
 
-def recursion(functions: Mapping[FunctionKey, Function]) -> list[str]:
-    """The names along a chain of calls that comes back to its start, or an empty list."""
-    done: set[FunctionKey] = set()
+def called_first(functions: Mapping[FunctionKey, Function]) -> list[FunctionKey]:
+    """The functions, each after those that it calls; InvalidGraph where a function calls itself."""
+    done: dict[FunctionKey, None] = {}
 
     def calls(key: FunctionKey) -> Iterator[FunctionKey]:
         nodes = functions[key].graph.all_nodes()
-        return (call for node in nodes if (call := (node.domain, node.op_type, node.overload)) in functions)
+        return (node.function_key for node in nodes if node.function_key in functions)
 
     for start in functions:
         path = {} if start in done else {start: calls(start)}
@@ -58,14 +53,15 @@ def recursion(functions: Mapping[FunctionKey, Function]) -> list[str]:
             caller = next(reversed(path))
             called = next(path[caller], None)
             if called is None:
-                done.add(caller)
+                done[caller] = None
                 del path[caller]
             elif called in path:
                 chain = list(path)
-                return [name for _, name, _ in (*chain[chain.index(called) :], called)]
+                names = [name for _, name, _ in (*chain[chain.index(called) :], called)]
+                raise InvalidGraph(f"a function calls itself: {' -> '.join(names)}")
             elif called not in done:
                 path[called] = calls(called)
-    return []
+    return list(done)
 
 
 @record
@@ -148,7 +144,7 @@ class _Walk:
             raise InvalidGraph(
                 f"{node.label}: input {position}, '{value.name}', {by}; nodes stand in the order of their use"
             )
-        if node.domain not in self.imports and (node.domain, node.op_type, node.overload) not in self.functions:
+        if node.domain not in self.imports and node.function_key not in self.functions:
             domains = ", ".join(f"'{domain or 'ai.onnx'}'" for domain in self.imports)
             raise InvalidGraph(
                 f"{node.label}: the domain '{node.domain or 'ai.onnx'}' is not among the opset imports ({domains})"

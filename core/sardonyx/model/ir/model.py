@@ -8,7 +8,7 @@ file that the engine does not look at (training information, device placement ..
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from sardonyx.common.record import field, record
 from sardonyx.common.spill import spilled
 from sardonyx.errors import printable
 from sardonyx.model.ir.types import DimLike, TensorType, ValueType
+
+FunctionKey: TypeAlias = tuple[str, str, str]
+"""Domain, name and overload of a function."""
 
 
 @record(eq=False)
@@ -137,6 +140,11 @@ class Node:
         attribute = self.attributes.get(name)
         return default if attribute is None else attribute.value
 
+    @property
+    def function_key(self) -> FunctionKey:
+        """The function that this node calls, where the model has it."""
+        return self.domain, self.op_type, self.overload
+
     def subgraphs(self) -> Iterator[Graph]:
         for attribute in self.attributes.values():
             if attribute.kind == "graph":
@@ -222,7 +230,7 @@ class Model:
 
     graph: Graph
     opset_imports: dict[str, int] = field(default_factory=dict)
-    functions: dict[tuple[str, str, str], Function] = field(default_factory=dict)
+    functions: dict[FunctionKey, Function] = field(default_factory=dict)
     ir_version: int = 10
     producer_name: str = ""
     producer_version: str = ""

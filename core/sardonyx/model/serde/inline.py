@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sardonyx import errors
 from sardonyx.common.record import record, replace
 from sardonyx.errors import InvalidGraph
-from sardonyx.model.ir.checker import recursion
-from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, Value
+from sardonyx.model.ir.checker import called_first
+from sardonyx.model.ir.model import Attribute, Function, FunctionKey, Graph, Model, Node, Value
 
 Lift = Callable[[Graph, Node, Mapping[str, int]], Iterable[Node]]
 """What stands in the newest operator sets for a node of others; new constants become initializers of the graph."""
@@ -26,11 +26,9 @@ def inline_functions(
     """
     if not model.functions:
         return model
-    chain = recursion(model.functions)
-    if chain:
-        raise InvalidGraph(f"a function calls itself: {' -> '.join(chain)}")
+    _check_size(model, limit)
     versions = newest or {}
-    inliner = _Inliner(model, limit)
+    inliner = _Inliner(model)
     if lift and any(
         version != model.opset_imports.get(domain, version) and domain in versions
         for function in model.functions.values()
@@ -38,6 +36,30 @@ def inline_functions(
     ):
         inliner.lift, inliner.newest = lift, versions
     return inliner.run()
+
+
+def _check_size(model: Model, limit: int) -> None:
+    """Raises InvalidGraph where a function calls itself, or inlining makes more than `limit` nodes of functions."""
+    sizes: dict[FunctionKey, int] = {}
+
+    def calls(graph: Graph) -> dict[FunctionKey, int]:
+        """The functions that a graph calls, with the nodes that they become in all, no more than are needed."""
+        found: dict[FunctionKey, int] = {}
+        for node in graph.all_nodes():
+            if size := sizes.get(node.function_key):
+                found[node.function_key] = found.get(node.function_key, 0) + size
+        return found
+
+    for key in called_first(model.functions):
+        graph = model.functions[key].graph
+        sizes[key] = min(sum(1 for _ in graph.all_nodes()) + sum(calls(graph).values()), limit + 1)
+    chain, called = [], calls(model.graph)
+    while sum(called.values()) > limit:
+        largest = max(called, key=called.__getitem__)
+        chain.append(model.functions[largest].name)
+        called = calls(model.functions[largest].graph)
+    if chain:
+        raise InvalidGraph(f"inlining {' -> '.join(chain)} makes more than {limit:,} nodes")
 
 
 @record
@@ -59,10 +81,8 @@ class _Expansion:
 
 
 class _Inliner:
-    def __init__(self, model: Model, limit: int) -> None:
+    def __init__(self, model: Model) -> None:
         self.model = model
-        self.limit = limit
-        self.arisen = 0
         self.imports = dict(model.opset_imports)
         self.domains: set[str] = set()
         self.counts: dict[str, int] = {}
@@ -131,17 +151,12 @@ class _Inliner:
         return candidate
 
     def node(self, node: Node, frame: _Expansion) -> None:
-        if frame.function:
-            self.arisen += 1
-            if self.arisen > self.limit:
-                chain = " -> ".join(each.function.name for each in self.frames if each.function and each.results)
-                raise InvalidGraph(f"inlining {chain or frame.function.name} makes more than {self.limit:,} nodes")
         inputs = [None if value is None else frame.values.get(value, value) for value in node.inputs]
         outputs = [self.define(value, frame) for value in node.outputs]
         attributes = {name: bound for name, each in node.attributes.items() if (bound := _bind(each, frame))}
         name = frame.prefix + node.name if node.name else ""
         copy = replace(node, inputs=inputs, outputs=outputs, attributes=attributes, name=name)
-        function = self.model.functions.get((node.domain, node.op_type, node.overload))
+        function = self.model.functions.get(node.function_key)
         if function is not None:
             self.call(copy, function, frame)
             return
