@@ -68,13 +68,20 @@ function shared(a, b) {
   return (wide * high) / (area(a) + area(b) - wide * high);
 }
 
-let session;
+let sessions = [];
 
+/** Two pages' worth of ours, since one that looks at frames of two sizes in turns makes its canvas and its plan anew. */
 async function ours() {
-  const [{ load }, { see }] = await Promise.all([import("/sardonyx/runtime.js"), import("/sardonyx/vision.js")]);
-  await session?.release();
-  session = await load("/data/model.sdx", { target: "wasm", threads: 1, worker: false });
-  return { whole: async () => (await see(session, frame)).found, reduced: async () => (await see(session, frame, { side: "enough" })).found };
+  const { load } = await import("/sardonyx/runtime.js");
+  await Promise.all(sessions.map((each) => each.release()));
+  const options = { target: "wasm", threads: 1, worker: false };
+  sessions = [await load("/data/model.sdx", options), await load("/data/model.sdx", options)];
+  const [one, two] = sessions;
+  const [{ see }, other] = await Promise.all(["", "?whole"].map((query) => import(`/sardonyx/vision.js${query}`)));
+  return {
+    reduced: async () => (await see(one, frame, { side: "enough" })).found,
+    whole: async () => (await other.see(two, frame)).found,
+  };
 }
 
 export async function start(about) {
@@ -84,7 +91,7 @@ export async function start(about) {
 }
 
 /** Milliseconds of each side, in turns, and how many boxes they find. */
-export async function steady(runs, warm = 5) {
+export async function steady(runs, warm = 100) {
   const names = Object.keys(sides);
   const times = Object.fromEntries(names.map((name) => [name, []]));
   const counts = {};
@@ -102,5 +109,5 @@ export async function steady(runs, warm = 5) {
 /** Bytes of WebAssembly's memory after so many frames more. */
 export async function hold(count) {
   for (let k = 0; k < count; k++) await sides.Sardonyx();
-  return session.memory;
+  return sessions[0].memory;
 }

@@ -21,11 +21,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 from sardonyx.plans.plan_cache import Source
 from sardonyx.training.bundling import training_bundle
-from tests.benchmarks.processes import watched
 from tests.benchmarks.report import processor, publish, table
 from tests.benchmarks.table import number
 from tests.support.browser import Chromium, open_chromium
 from tests.support.npm import PACKAGES, package
+from tests.support.processes import watched
 from tests.web.pages import RUNTIME
 
 NETWORKS = {"digits, 28 x 28": ((1, 28, 28), 5, (8, 16)), "pictures, 32 x 32": ((3, 32, 32), 3, (32, 64))}

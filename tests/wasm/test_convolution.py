@@ -90,6 +90,13 @@ def test_depthwise_divides_the_channels_of_few_lines(target: str, channels: int)
 
 
 @pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("channels", [128, 512, 528])
+def test_depthwise_pixels_that_compete_for_the_cache(target: str, channels: int) -> None:
+    for window, columns in itertools.product(WINDOWS[1:4], (3, 4, 9)):
+        check_depthwise((1, 2, columns, channels), window, target)
+
+
+@pytest.mark.parametrize("target", TARGETS)
 def test_depthwise_without_fusion(target: str) -> None:
     for window in WINDOWS[1:3]:
         check_depthwise((1, 5, 9, 10), window, target, features=PLAIN)

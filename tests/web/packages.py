@@ -30,9 +30,9 @@ MINILM = "minilm-l6-int8"
 RATE, FRAME = 16000, 1536
 
 
-def write_minilm(site: Site) -> None:
+def write_minilm(site: Site, target: str = "wasm") -> None:
     """Have the model that `tasks.features` takes, and its tokenizer."""
-    site.data["minilm/onnx/model_quantized.onnx"] = bundled(models.path(MINILM), {}, ["wasm"])
+    site.data["minilm/onnx/model_quantized.onnx"] = bundled(models.path(MINILM), {}, [target])
     write_bert(site, "minilm")
 
 

@@ -324,8 +324,9 @@ def fraction(scale: float) -> Fraction:
 
 def _counted(count: Size, dtype: DType) -> Array:
     """0, 1, ... as a constant where possible, so that what follows from it is computed once."""
-    is_small = isinstance(count, int) and count <= EAGER // np.dtype(np.intp).itemsize
-    return constant(np.arange(count), dtype) if is_small else p.iota((count,), 0, dtype)
+    if isinstance(count, int) and count * np.dtype(np.intp).itemsize <= EAGER:
+        return constant(np.arange(count), dtype)
+    return p.iota((count,), 0, dtype)
 
 
 def _floats(x: Array) -> Array:

@@ -105,6 +105,21 @@ export async function features(texts) {
   return { dims, data: [...data] };
 }
 
+/** Pipelines of transformers.js that are made, asked once and disposed of; or, where one is kept, questions to it. */
+export async function lasting(device, { made = 0, asked = 0 }) {
+  const { pipeline, env } = await import("@huggingface/transformers");
+  Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });
+  const make = () => pipeline("feature-extraction", "minilm", { dtype: "q8", device });
+  const extract = async (from) => (await from("w7 w8 w9")).dispose?.();
+  for (let k = 0; k < made; k++) {
+    const one = await make();
+    await extract(one);
+    await one.dispose();
+  }
+  globalThis.kept ??= await make();
+  for (let k = 0; k < asked; k++) await extract(globalThis.kept);
+}
+
 export async function generated(prompt, count, device) {
   const { pipeline, env } = await import("@huggingface/transformers");
   Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });

@@ -4,9 +4,9 @@ or some channels of one where there are few lines.
 A tile computes some neighbouring outputs and walks over the channels; each input that they share is loaded once. The
 products of an output are added in the order of its taps, whatever tile it is in.
 
-Where pixels are a power of two apart, all inputs of a tile compete for a few places in the cache. Natively a tile
-therefore does a whole line of each pixel before it goes on to the next row of taps, and keeps the sums where the
-outputs will be.
+Where pixels are a power of two apart, all inputs of a tile compete for a few places in the cache. A tile therefore
+does a whole line of each pixel before it goes on to the next row of taps, and keeps the sums where the outputs will
+be: natively for all pixels of whole lines, in browsers where the places are too few.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _ROWS = {"v8": 3, "wasmtime": 1}
 """Taps along y that a tile has code for. Cranelift moves sums behind all loads of a straight run of code."""
 _LINE = 64
 """Bytes of a line of the cache."""
+_CACHE = 1 << 15
+"""Bytes of the innermost cache."""
 _FEW = 32
 """Lines of an image that threads share well enough without dividing them."""
 _STEPS = ("pixel", "line", "plane", "part")
@@ -116,8 +118,9 @@ def _row(unit: Unit, window: Window, lanes: ValueType) -> Function:
 
 def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
     wide, usual, single = (_write_tile(unit, window, lanes, count) for count in (7, 4, 1))
-    by_lines = unit.target == "wasmtime" and lanes is f32x4 and window.kernel[2] <= _TAPS
+    by_lines = lanes is f32x4 and window.kernel[2] <= _TAPS
     lines = _write_lines(unit, window, 4) if by_lines else None
+    apart = _LINE if unit.target == "wasmtime" else _conflicting(window, 4)
     params = dict.fromkeys(("x", "w", "y", "across", *_STEPS), i32)
     with unit.module.function(f"depthwise_row_{window}", params) as f:
         end = f.let(f.y + f.across)
@@ -135,7 +138,7 @@ def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
                 f.br(again)
 
         if lines is not None:
-            with f.if_(i32.eqz(f.pixel & (_LINE - 1)) & i32.ge_u(f.across, f.pixel * 4)):
+            with f.if_(i32.eqz(f.pixel & (apart - 1)) & i32.ge_u(f.across, f.pixel * 4)):
                 tiles(lines, 4)
                 f.return_()
         with f.if_(i32.eqz(i32.rem_u(f.across, f.pixel * 7))):
@@ -146,6 +149,17 @@ def _write_row(unit: Unit, window: Window, lanes: ValueType) -> Function:
             f.return_()
         tiles(single, 1)
     return f
+
+
+def _conflicting(window: Window, count: int) -> int:
+    """The least power of two of bytes that pixels are apart where a tile's lines have no room in the cache together."""
+    taps = prod(window.kernel)
+    columns = (count - 1) * window.strides[2] + (window.kernel[2] - 1) * window.dilations[2] + 1
+    wanted = taps // window.kernel[2] * columns + taps + count
+    apart = _LINE
+    while _CACHE // apart >= wanted:
+        apart *= 2
+    return apart
 
 
 def _write_tile(unit: Unit, window: Window, lanes: ValueType, count: int) -> Function:

@@ -16,11 +16,11 @@ EVERY = 0.02
 @contextmanager
 def watched() -> Iterator[list[int]]:
     """Within the block, look at what all of them hold together; the list has the bytes of each look."""
-    looks, ended = [_held()], threading.Event()
+    looks, ended = [held()], threading.Event()
 
     def look() -> None:
         while not ended.wait(EVERY):
-            looks.append(_held())
+            looks.append(held())
 
     thread = threading.Thread(target=look)
     thread.start()
@@ -31,8 +31,8 @@ def watched() -> Iterator[list[int]]:
         thread.join()
 
 
-def _held() -> int:
-    """Bytes that are no pages of files, of the browsers that this process started."""
+def held() -> int:
+    """Bytes that the browsers which this process started hold now, but for pages of files."""
     parents: dict[int, int] = {}
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
