@@ -192,6 +192,22 @@ def test_convolutions(target: str, x: list[int], w: np.ndarray, options: dict[st
     assert native.get(routine, {routine}) & used or not routine
 
 
+@TARGETS
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(("batch", "border", "stride"), [(2, 1, 1), (1, 0, 2)])
+def test_an_axis_that_is_seen_whole_is_one_of_channels(
+    target: str, axis: int, batch: int, border: int, stride: int
+) -> None:
+    size, taps = [90, 90], [3, 3]
+    size[axis] = taps[axis] = 30
+    w = np.random.default_rng(3).standard_normal((40, 16, *taps)).astype(np.float32)
+    borders, strides = [border, border], [stride, stride]
+    borders[axis] = 0
+    used = check(target, [[batch, 16, *size]], conv(low=borders, high=borders, strides=strides), [w])
+    assert "conv_winograd" in used
+    assert not used & {"im2col", "conv_packed", "conv_panels"}
+
+
 V = np.random.default_rng(2).standard_normal((20, 20, 3, 3, 3)).astype(np.float32)
 
 

@@ -21,7 +21,7 @@ from sardonyx.compiler.legalization.phases import interleaved
 from sardonyx.compiler.legalization.volumes import is_plane, is_small, planes
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.binding import constant
-from sardonyx.sizes.symbolic import Size, hint, maximum, product
+from sardonyx.sizes.symbolic import Size, hint, maximum, product, same
 
 from .. import primitives as own
 from ..device import blas
@@ -122,6 +122,12 @@ def convolve(
         return legalizer.record(own.DEPTHWISE, [padded, taps_first], window, dtypes.float32, tuple(shape))
     if groups > 1 or prod(taps) == 1 or len(taps) == 3 or not legalizer.is_constant(w):
         return _direct(legalizer, image, w, shape, groups, window, low)
+    if whole := _seen_whole(legalizer, image, w, shape, window, low, exact):
+        k = 2 - whole
+        image, w = _as_line(image, w, whole)
+        line = [shape[0], shape[1 + k], 1, features]
+        made = convolve(legalizer, image, w, line, 1, [strides[k], 1], [dilations[k], 1], [low[k], 0], exact)
+        return p.reshape(made, shape)
     axis = 0 if isinstance(shape[2], int) and shape[2] == 1 else 1
     plane = Window((taps[0], taps[1]), (strides[0], strides[1]), (dilations[0], dilations[1]))
     way = _way(legalizer, shape, channels, features, plane, axis, exact)
@@ -134,6 +140,36 @@ def _way(
     """How to do a convolution of an image."""
     places = (hint(shape[0]), hint(shape[1]), hint(shape[2]))
     return fastest(legalizer.target, places, channels, features, window, axis, exact)
+
+
+def _seen_whole(
+    legalizer: Legalizer,
+    image: Array,
+    w: Array,
+    shape: Sequence[Size],
+    window: dict[str, Any],
+    low: Sequence[Size],
+    exact: bool,
+) -> int:
+    """The axis of an image of which the only window sees all, 0 if none; where tiles pay along the other axis."""
+    features, channels, *taps = map(int, w.shape)
+    for axis, (here, k) in {2: (1, 0), 1: (0, 1)}.items():
+        is_one = same(shape[axis], 1) and same(image.shape[axis], taps[here]) and same(low[here], 0)
+        if is_one and taps[here] > 1 and taps[k] > 1 and window["dilations"][here] == 1:
+            line = Window(*((axes[k], 1) for axes in window.values()))
+            if _way(legalizer, [shape[0], shape[1 + k], 1], taps[here] * channels, features, line, 0, exact).filters:
+                return axis
+    return 0
+
+
+def _as_line(image: Array, w: Array, axis: int) -> tuple[Array, Array]:
+    """An image of one column, whose channels are all that the image has along an axis, and weights for that."""
+    features, channels, *taps = map(int, w.shape)
+    across = taps[axis - 1]
+    turned = p.transpose(image, [0, 3 - axis, axis, 3])
+    column = p.reshape(turned, [*turned.shape[:2], 1, across * channels])
+    ordered = p.transpose(w, [0, axis + 1, 1, 4 - axis])
+    return column, p.reshape(ordered, [features, across * channels, taps[2 - axis], 1])
 
 
 def _seen(shape: Sequence[Size], window: dict[str, Any]) -> list[Size]:
