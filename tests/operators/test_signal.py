@@ -70,6 +70,16 @@ def test_transforms_on_providers(provider: str, n: int, known: bool) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize(("rows", "n"), [(64, 64), (99, 99), (60, 64), (61, 90), (50, 99)])
+def test_half_of_the_bins_of_real_signals(provider: str, rows: int, n: int) -> None:
+    require_provider(provider)
+    x = signal(n, 1)[:, :rows]
+    model, feeds = single("DFT", x, np.array(n), constants={1}, onesided=1)
+    (found,) = outputs_on(provider, model, feeds)
+    assert_near(found, parts_of(np.fft.rfft(complex_of(x).real, n)))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
 @pytest.mark.parametrize("n", [20, 96, 1200])
 def test_the_first_and_the_middle_bin_of_real_signals_are_real(provider: str, n: int) -> None:
     """Their angles are 0 or pi, which models take, and nothing near the other end of the range."""

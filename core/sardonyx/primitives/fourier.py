@@ -1,9 +1,9 @@
 """The primitive of discrete Fourier transforms, and its spelling as products with matrices of roots of unity.
 
 NumPy has it; it is spelled out for other providers, and for sizes that only the run tells. A complex number is a last
-axis of two parts. Short transforms are one matrix product; long ones are split into two shorter ones (Gentleman and
-Sande, 1966), or, if the length is prime or not known, become a convolution whose length is a power of two (Bluestein,
-1970).
+axis of two parts. Short transforms are one matrix product, of real numbers two of half the length; long ones are split
+into two shorter ones (Gentleman and Sande, 1966), or, if the length is prime or not known, become a convolution whose
+length is a power of two (Bluestein, 1970).
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ from sardonyx.sizes.symbolic import Size
 
 MATRIX_LIMIT = 1 << 20
 """Pairs of numbers up to which a plan holds a matrix of roots."""
+FEWEST_FOLDED = 64
+"""The length from which on a transform of real numbers is two products: they read half, and are one launch more."""
+FOLDED = 1.5
+"""By how much the length may be above what there is of x, as all of it is folded."""
 UNKNOWN_LIMIT = 512
 """The unknown length up to which a transform is one product, with a matrix that the run has to make."""
 CONVOLUTIONS = [1 << k for k in range(11, 25, 2)]
@@ -72,6 +76,12 @@ def _spelled(x: Array, n: Size, bins: Size, inverse: bool) -> Array:
 def _transform(x: Array, n: Size, bins: Size, sign: int) -> Array:
     """Sum of x_t exp(sign 2 pi i t k / n) over t."""
     rows, parts = x.shape[-2], int(x.shape[-1])
+    if (
+        (isinstance(n, int) and isinstance(bins, int) and isinstance(rows, int))
+        and (parts == 1 and FEWEST_FOLDED <= n < FOLDED * rows)
+        and (bins <= n // 2 + 1 and _is_short(n, parts, bins))
+    ):
+        return _folded(x, n, bins, sign)
     if _is_short(n, parts, bins):
         return _contract(x, _matrix(rows, bins, n, sign, parts, x.dtype))
     x = grown(x, n)
@@ -80,6 +90,23 @@ def _transform(x: Array, n: Size, bins: Size, sign: int) -> Array:
     else:
         whole = _convolve(x, n, sign)
     return p.slice_axis(whole, -2, 0, bins)
+
+
+def _folded(x: Array, n: int, bins: int, sign: int) -> Array:
+    """The first half of the bins of real numbers, by two products of half the length: what x_t and x_(n - t) have in
+    common meets cosines alone, and their difference sines."""
+    pairs, half = (n - 1) // 2, n // 2 + 1
+    line = p.squeeze(grown(x, n), [-1])
+    back = p.slice_axis(line, -1, n - 1, pairs, -1)
+    none, last = [0] * (line.rank - 1), half - pairs - 1
+    even = p.slice_axis(line, -1, 0, half) + p.pad(back, [*none, 1], [*none, last])
+    odd = p.slice_axis(line, -1, 1, pairs) - back
+    cosine, turned = PRODUCT[sign][0].tolist()
+    sums = [
+        p.dot_general(even, constant(_waves(0, half, bins, n, cosine, x.dtype)), ([line.rank - 1], [0])),
+        p.dot_general(odd, constant(_waves(1, pairs, bins, n, turned, x.dtype)), ([line.rank - 1], [0])),
+    ]
+    return p.concat([p.unsqueeze(each, [line.rank]) for each in sums], -1)
 
 
 def real_inverse(x: Array, n: Size) -> Array:
@@ -134,6 +161,13 @@ def _known_matrix(rows: int, bins: int, n: int, sign: int, parts: int, dtype: DT
     """The same object for all nodes and sessions that need it, so that they share its memory."""
     places = np.multiply.outer(np.arange(rows), np.arange(bins))[:, :, None, None]
     return np.asarray(np.sin(_angle(places, n, PRODUCT[sign][:parts])), dtype.storage)
+
+
+@lru_cache(maxsize=16)
+def _waves(first: int, rows: int, bins: int, n: int, quarters: int, dtype: DType) -> np.ndarray:
+    """sin(2 pi t k / n + quarters pi / 2) for rows t from `first` on and columns k."""
+    places = np.multiply.outer(np.arange(first, first + rows), np.arange(bins))
+    return np.asarray(np.sin(_angle(places, n, quarters)), dtype.storage)
 
 
 def _contract(x: Array, matrix: Array) -> Array:
