@@ -138,7 +138,7 @@ def test_chat_in_a_pipe(folder: Path) -> None:
 
 
 class Terminal:
-    """A program at a terminal of 80 columns."""
+    """A program at a terminal of 80 columns, which ends with the block."""
 
     def __init__(self, *command: str) -> None:
         import pty
@@ -157,8 +157,16 @@ class Terminal:
         os.close(child)
         self.seen = ""
 
-    def wait(self, text: str, seconds: float = 60) -> str:
-        """What is printed until this text comes, which it must."""
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        os.close(self.parent)
+
+    def wait(self, text: str, seconds: float = 60, again: str = "") -> str:
+        """What is printed until this text comes, which it must; `again` is typed after each second of silence."""
         end = time.monotonic() + seconds
         while text not in self.seen:
             assert time.monotonic() < end, self.seen
@@ -167,6 +175,8 @@ class Terminal:
                     self.seen += os.read(self.parent, 65536).decode("utf-8", "replace")
                 except OSError:
                     break
+            elif again:
+                self.type(again)
         before, found, self.seen = self.seen.partition(text)
         assert found, before
         return before
@@ -186,25 +196,23 @@ def control() -> None:
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no pseudo-terminals of this kind")
 def test_chat_at_a_terminal(folder: Path) -> None:
     """Ctrl+C ends the answer, then the next question is answered; lines are broken between words."""
-    terminal = Terminal(sys.executable, "-m", "sardonyx", "chat", str(folder), "--length", "200")
-    terminal.wait("Loading tiny ...")
-    terminal.wait("/reset begins anew, /quit ends, Ctrl+C ends an answer.")
-    terminal.wait("> ")
-    terminal.type("Hello\n")
-    terminal.wait("Reading ...")
-    time.sleep(0.3)
-    terminal.type("\x03")
-    assert int(terminal.wait(" written, ").rpartition(",")[2].split()[0]) <= 200
-    terminal.wait("a second")
-    terminal.wait("> ")
-    terminal.type("/reset\n")
-    terminal.wait("> ")
-    terminal.type("Again\n")
-    said = terminal.wait("read in")
-    assert max(len(line.split("\r")[-1]) for line in said.split("\r\n")) <= 81
-    terminal.wait("> ")
-    time.sleep(0.5)  # the prompt is there before readline listens
-    terminal.type("\x03")
-    terminal.wait("/quit ends the chat.")
-    terminal.type("/quit\n")
-    assert terminal.process.wait(30) == 0
+    with Terminal(sys.executable, "-m", "sardonyx", "chat", str(folder), "--length", "200") as terminal:
+        terminal.wait("Loading tiny ...")
+        terminal.wait("/reset begins anew, /quit ends, Ctrl+C ends an answer.")
+        terminal.wait("> ")
+        terminal.type("Hello\n")
+        terminal.wait("Reading ...")
+        time.sleep(0.3)
+        terminal.type("\x03")
+        assert int(terminal.wait(" written, ").rpartition(",")[2].split()[0]) <= 200
+        terminal.wait("a second")
+        terminal.wait("> ")
+        terminal.type("/reset\n")
+        terminal.wait("> ")
+        terminal.type("Again\n")
+        said = terminal.wait("read in")
+        assert max(len(line.split("\r")[-1]) for line in said.split("\r\n")) <= 81
+        terminal.wait("> ")
+        terminal.wait("/quit ends the chat.", again="\x03")  # the prompt is there before readline listens
+        terminal.type("/quit\n")
+        assert terminal.process.wait(30) == 0
