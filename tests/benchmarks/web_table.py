@@ -213,7 +213,8 @@ def main() -> None:
             arguments.models, lambda id: measure(chromium, id, id in arguments.gpu, arguments), not arguments.json
         )
         with_, without = interface(chromium)
-        about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}; {arguments.mbit:g} Mbit/s."
+        about = f"{processor()}; Chromium {chromium.version}, {THEIRS} {VERSION}; {arguments.mbit:g} Mbit/s, "
+        about += f"{arguments.rounds} cold starts of each side."
     if arguments.json:
         print(json.dumps({"models": rows, "interface": [with_, without]}, indent=1))
         return
