@@ -20,6 +20,13 @@ def native() -> WebGpuDevice:
 
 
 @pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The provider's devices are opened anew, and are those of this test."""
+    require("webgpu")
+    monkeypatch.setattr(provider, "_devices", {})
+
+
+@pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However long work takes on a machine that is busy, it is one submission."""
     monkeypatch.setattr(queue, "BOUND", math.inf)

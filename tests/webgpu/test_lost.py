@@ -12,23 +12,18 @@ import pytest
 from sardonyx import InferenceSession
 from sardonyx.demo import assets
 from sardonyx_webgpu import provider
-from tests.support import require
 
 DIGITS = str(assets() / "digits.onnx")
-OPTIONS = {"power_preference": "low-power", "limits": "max"}  # so that it is a device of these tests alone
+PROVIDER = "WebGpuExecutionProvider"
 
 
 def lose() -> None:
     """End the device as a driver that is reset does."""
-    provider.device(OPTIONS).gpu._device.destroy()
+    provider.device({}).gpu._device.destroy()
 
 
-def test_sessions_run_once_more() -> None:
-    require("webgpu")
-    first, second = (
-        InferenceSession(DIGITS, providers=[("WebGpuExecutionProvider", OPTIONS), "CPUExecutionProvider"])
-        for _ in range(2)
-    )
+def test_sessions_run_once_more(alone: None) -> None:
+    first, second = (InferenceSession(DIGITS, providers=[PROVIDER, "CPUExecutionProvider"]) for _ in range(2))
     image = np.random.default_rng(0).random((1, 1, 28, 28), np.float32)
     (expected,) = first.run(None, {"image": image})
     for _ in range(2):
@@ -39,14 +34,13 @@ def test_sessions_run_once_more() -> None:
     with pytest.warns(RuntimeWarning, match="the GPU was lost"):
         np.testing.assert_array_equal(second.run(None, {"image": image})[0], expected)
     lose()
-    later = InferenceSession(DIGITS, providers=[("WebGpuExecutionProvider", OPTIONS)])
+    later = InferenceSession(DIGITS, providers=[PROVIDER])
     np.testing.assert_array_equal(later.run(None, {"image": image})[0], expected)
 
 
 @pytest.mark.filterwarnings("ignore:.*the GPU was lost")
-def test_runs_that_are_awaited() -> None:
-    require("webgpu")
-    session = InferenceSession(DIGITS, providers=[("WebGpuExecutionProvider", OPTIONS)])
+def test_runs_that_are_awaited(alone: None) -> None:
+    session = InferenceSession(DIGITS, providers=[PROVIDER])
     image = np.zeros((1, 1, 28, 28), np.float32)
     (expected,) = session.run(None, {"image": image})
     lose()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -21,7 +20,6 @@ from sardonyx_webgpu.gpu.interface import Binding, Shader
 from sardonyx_webgpu.runtime.device import WebGpuDevice
 
 DIGITS = str(assets() / "digits.onnx")
-OPTIONS = {"power_preference": "low-power", "limits": "default"}  # so that it is a device of these tests alone
 LACKING = {
     "a function of Python": ("wgpu.backends.wgpu_native._api", {}),
     "a class": ("wgpu.backends.wgpu_native", {"ffi": library.ffi, "lib": library.lib}),
@@ -34,9 +32,7 @@ LACKING = {
 
 
 @pytest.fixture(params=LACKING)
-def other(
-    request: pytest.FixtureRequest, native: WebGpuDevice, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[WebGpuDevice]:
+def other(request: pytest.FixtureRequest, alone: None, monkeypatch: pytest.MonkeyPatch) -> WebGpuDevice:
     """A device of a wgpu-py that lacks a name."""
     name, names = LACKING[request.param]
     stand_in = ModuleType(name)
@@ -45,15 +41,13 @@ def other(
     monkeypatch.setitem(sys.modules, name, stand_in)
     monkeypatch.delitem(sys.modules, wgpu_native.__name__)
     monkeypatch.delattr(gpu, "wgpu_native")
-    opened = provider.device(OPTIONS)
-    yield opened
-    del provider._devices[frozenset(OPTIONS.items())]
+    return provider.device({})
 
 
 def test_public_functions_do_the_same(other: WebGpuDevice) -> None:
     assert other.gpu._functions is wgpu_public
     assert other.gpu.clock is None
-    session = InferenceSession(DIGITS, providers=[("WebGpuExecutionProvider", OPTIONS)])
+    session = InferenceSession(DIGITS, providers=["WebGpuExecutionProvider"])
     judge = onnxruntime.InferenceSession(DIGITS)
     for count in (1, 3):
         image = np.random.default_rng(0).random((count, 1, 28, 28), np.float32)
