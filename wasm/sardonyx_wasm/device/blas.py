@@ -301,6 +301,8 @@ class Product:
         if self.count == self.pieces == 1:
             return self._flat_views(rows, panels)
         a, b, c = self.a, self.b, self.c
+        if self._is_one_call(rows) and len(panels):
+            return self._stack_views(rows)
         pieces, depth = self.pieces, self.depth // self.pieces
         across_a, across_c = ((x.between * self.shared.left[1], x.between) for x in (a, c))
         by_panels = self._by_panels(rows)
@@ -357,6 +359,19 @@ class Product:
             found.append(Part(is_plain, [*range(first, len(lefts))] * times, tuple(rights), results))
         return lefts, found
 
+    def _is_one_call(self, rows: int) -> bool:
+        """Whether so many rows of a stack, whose matrices are one panel each, are multiplied at once."""
+        is_simple = self.is_stack and self.pieces == 1 and self.b.width == self.columns
+        return is_simple and 0 < rows <= min(self.most, self._band(rows))
+
+    def _stack_views(self, rows: int) -> tuple[list[View], list[Part]]:
+        """The same of several products that one call does, in a quarter of the time."""
+        (_, across_a, row_a), (_, across_c, row_c), width = self.a, self.c, self.b.width
+        left = View(0, (self.count, rows, self.depth), (across_a, row_a, 4))
+        result = View(0, (1, self.count, rows, width), (4 * width, across_c, row_c, 4))
+        right = 0, 0, 1, 1, False, self._by_panels(rows)
+        return [left], [Part(_is_plain(rows, width, width, 1), [0], (right,), [result])]
+
     def right(self, group: int, column: int, times: int, wide: int, often: bool, by_panels: bool) -> View:
         """Right sides: so many times some panels from a column on, for one block of rows or for several."""
         b = self.b
@@ -372,10 +387,14 @@ class Product:
         """Whether all blocks of so many rows are multiplied by a panel before the next one is read."""
         return rows < self.columns and self.b.width < self.columns
 
+    def _band(self, rows: int) -> int:
+        """How many of so many rows meet all panels before others do."""
+        in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
+        return max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
+
     def _rectangles(self, rows: int, panels: range) -> Iterator[Rectangle]:
         """Blocks of rows, as `runs` has them, and panels that they are multiplied by, as `_panels` has them."""
-        in_bands = self._by_panels(rows) or self.pieces > 1  # a band has memory for its pieces
-        band = max(_ROWS, _AGAIN // (4 * max(1, self.depth))) if in_bands else rows
+        band = self._band(rows)
         again = max(1, _CACHED // max(1, 4 * self.depth * self.b.width))
         for start, count, size in runs(rows, band):
             blocks = runs(size, self.most)

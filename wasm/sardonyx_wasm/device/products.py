@@ -32,6 +32,8 @@ class Whole:
         self.is_plain = False
         """Whether it then consists of plain products."""
         self.lefts: dict[int, list[np.ndarray]] = {}
+        self.rights: dict[int, list[np.ndarray]] = {}
+        """Those of no constants."""
         self.results: dict[int, list[np.ndarray]] = {}
 
     def lay_out(self) -> None:
@@ -58,6 +60,13 @@ class Whole:
         """The right sides of all calls."""
         found = [right_sides(self._model, array, address, keys) for keys in self._rights]
         return list(chain.from_iterable(found))
+
+    def moving_right_sides(self, array: ArrayAt, address: int) -> list[np.ndarray]:
+        """The right sides of all calls, which `rights` then has."""
+        if len(self.rights) > MOST_PLACES:
+            self.rights.clear()
+        found = self.rights[address] = self.right_sides(array, address)
+        return found
 
     def result_sides(self, array: ArrayAt, address: int) -> list[np.ndarray]:
         """The results of all calls, which `results` then has."""

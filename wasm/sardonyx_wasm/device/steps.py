@@ -66,6 +66,10 @@ class Hosted:
         self._params: tuple[int, ...] | None = None
         self._bound: _Bound | None = None
         self._memory = np.empty(0, np.uint32)
+        self._alone = numbers.words(1)
+        """Its words where there is nothing to do but to multiply,"""
+        self._words: list[int] = []
+        """and those that it has."""
         self.room = 0
         """Bytes of memory that it needs while it runs."""
         self.launches = 3 if self._stages else 1
@@ -76,7 +80,7 @@ class Hosted:
 
     def lie(self, memory: np.ndarray) -> None:
         self._memory = memory
-        self._write(self._words)
+        memory[:] = np.array(self._words, np.int64)
 
     def take(self, params: tuple[int, ...]) -> None:
         """Work with other parameters."""
@@ -93,7 +97,7 @@ class Hosted:
             rights = self._rights.get(whole.form) or self._right_sides(whole, w)
             self.do = lambda *_: multiply(lefts, rights, results)
             self.room, self.is_large, self._bound = 0, False, None
-            self._write(self._numbers.words(1))
+            self._write(self._alone)
         else:
             bound = self._bound = self._calls.get(params) or self._bind(whole, params)
             call = bound.call
@@ -101,10 +105,10 @@ class Hosted:
             self.use(self._place)
 
     def _right_sides(self, whole: Whole, address: int) -> list[np.ndarray]:
-        found = whole.right_sides(self._array, address)
         if self._products.has_constant:
-            self._rights[whole.form] = found
-        return found
+            found = self._rights[whole.form] = whole.right_sides(self._array, address)
+            return found
+        return whole.rights.get(address) or whole.moving_right_sides(self._array, address)
 
     def _bind(self, whole: Whole, params: tuple[int, ...]) -> _Bound:
         """Have threads do their parts, or one more than multiply."""
@@ -147,9 +151,10 @@ class Hosted:
         return [*chain(stages[0], own, stages[1])]
 
     def _write(self, words: list[int]) -> None:
-        self._words = words
-        if len(self._memory):
-            self._memory[:] = np.array(words, np.int64)
+        if words is not self._words:
+            self._words = words
+            if len(self._memory):
+                self.lie(self._memory)
 
 
 class _Part(Protocol):
