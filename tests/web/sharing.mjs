@@ -63,11 +63,16 @@ const TASKS = {
     return told;
   },
 
-  trial: async ({ helped, alone }) => {
-    let [now, count] = [0, 0];
+  // Of 400 times, how often work is done without help, where every other time is after a rest that makes it `colder`.
+  trial: async ({ helped, alone, rest = 0, colder = 0 }) => {
+    let [now, count, extra] = [1000, 0, 0];
     performance.now = () => now;
     const trial = new Trial();
-    for (let k = 0; k < 400; k++) trial.run(() => (now += helped), () => ((now += alone), count++));
+    for (let k = 0; k < 400; k++) {
+      if (k % 2) now += rest;
+      extra = k % 2 ? colder : 0;
+      trial.run(() => (now += helped + extra), () => ((now += alone + extra), count++));
+    }
     delete performance.now;
     return count;
   },

@@ -171,3 +171,10 @@ def test_short_work_is_helped_where_that_pays(chromium: Chromium, digits: bytes)
     often = {(1, 2): (6, 14), (3, 2): (380, 396), (2, 2): (6, 14), (50, 10): (0, 0)}
     for (helped, alone), (least, most) in often.items():
         assert least <= ask(chromium, digits, "trial", helped=helped, alone=alone) <= most, (helped, alone)
+
+
+def test_work_after_a_rest_is_compared_with_its_like(chromium: Chromium, digits: bytes) -> None:
+    """Every other time comes after a rest, and takes longer with help than another without."""
+    for helped, alone, (least, most) in ((1, 2, (10, 28)), (3, 2, (360, 392))):
+        found = ask(chromium, digits, "trial", helped=helped, alone=alone, rest=100, colder=3)
+        assert least <= found <= most, (helped, alone)

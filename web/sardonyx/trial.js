@@ -1,41 +1,38 @@
 /** Whether help pays: short work is timed with and without, and mostly done the faster way. */
 
 const SHORT = 20; // milliseconds; what takes longer gains by help
-const [FIRST, SELDOM] = [4, 64]; // runs between two without help: ever more of them
-const MOST = 32; // runs without help, before it is tried again
+const REST = 20; // milliseconds, after which caches are cold
+const [FIRST, SELDOM] = [4, 64]; // runs between two of the slower way: ever more
 
 export class Trial {
   constructor() {
-    this.until = FIRST; // more runs, until the next without help
-    this.period = FIRST;
-    this.left = 0; // runs without help to come, since help did not pay
-    this.pause = 1;
-    this.alone = Infinity;
+    this.kinds = [new Times(), new Times()];
+    this.ended = 0;
   }
 
-  /** Do the work, by one of two functions. */
+  /** Do the work; what follows a rest is compared with its like. */
   run(helped, alone) {
-    const isAlone = this.left > 0 || this.until <= 0;
     const begun = performance.now();
-    (isAlone ? alone : helped)();
-    const took = performance.now() - begun;
-    if (isAlone) this.without(took);
-    else this.with(took);
+    const times = this.kinds[+(begun - this.ended > REST)];
+    const way = times.until ? times.best : 1 - times.best;
+    [alone, helped][way]();
+    this.ended = performance.now();
+    times.took(way, this.ended - begun);
   }
+}
 
-  without(took) {
-    this.alone = took;
-    this.left = Math.max(0, this.left - 1);
-    if (this.until <= 0) this.period = Math.min(SELDOM, 2 * this.period);
-    this.until = this.period;
-  }
+/** Of the last runs, without help and with it. */
+class Times {
+  last = [Infinity, 0];
+  best = 1;
+  until = FIRST; // runs of the best way
+  period = FIRST;
 
-  with(took) {
-    if (took < SHORT) this.until--;
-    if (took <= this.alone) this.pause = 1;
-    else {
-      this.left = this.pause;
-      this.pause = Math.min(MOST, 2 * this.pause);
-    }
+  took(way, time) {
+    this.last[way] = time;
+    const best = +(this.last[1] <= this.last[0]);
+    if (best !== this.best) [this.best, this.until, this.period] = [best, FIRST, FIRST];
+    else if (way !== best) this.until = this.period = Math.min(SELDOM, 2 * this.period);
+    else if (!best || time < SHORT) this.until--;
   }
 }

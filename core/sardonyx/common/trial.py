@@ -9,8 +9,10 @@ TRIES = 5
 """Times that are kept of each way; the median counts, since a machine does other things as well."""
 BEGINNING = 2
 """Uses of each way that tell nothing, since what they need is made then."""
-PERIOD, SHORT_PERIOD = 64, 12
-"""After so many uses the way that is not taken is tried again: sooner at first, when a process does much else."""
+PERIOD, SHORT_PERIOD = 65, 13
+"""After so many uses the way that is not taken is tried again: sooner at first, when a process does much else. Odd
+numbers, since every other use may take longer: where two works take turns, or each is done twice after a pause.
+"""
 _LONG = 10 * SHORT_PERIOD
 GAIN = 0.97
 """How much of the first way's time the second may take at most: it costs more than time."""
@@ -36,7 +38,7 @@ class Trial:
         """The way to take: 0, the simple one, or 1."""
         self._uses += 1
         if self._uses <= 2 * (TRIES + BEGINNING):
-            return self._uses % 2
+            return self._uses.bit_count() % 2  # Thue and Morse's order: no such habit favours a way
         period = PERIOD if self._uses > _LONG else SHORT_PERIOD
         return self._best if self._uses % period else 1 - self._best
 
