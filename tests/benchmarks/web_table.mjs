@@ -9,6 +9,8 @@ const ARRAYS = {
 };
 
 const PAUSE = 100; // onnxruntime-web's threads stay awake for some 30 ms after a run
+const WARM = 100; // milliseconds of runs after a pause that do not count
+const COUNTED = 3;
 
 // Every memory that WebAssembly is asked for on this thread, to know how large they are.
 const memories = [];
@@ -71,7 +73,7 @@ export async function start(side, target, threads) {
 }
 
 // Milliseconds of runs of each side, in turns, for so many seconds, three at least. A turn is a pause, in which the
-// threads of the other side fall asleep, a run that wakes one's own, and a run that counts.
+// threads of the other side fall asleep, runs that wake one's own and the processor, and runs that count.
 export async function steady(runs, seconds) {
   const names = Object.keys(sides);
   const times = Object.fromEntries(names.map((name) => [name, []]));
@@ -80,10 +82,12 @@ export async function steady(runs, seconds) {
   for (let i = 0; i < runs && (i < 3 || performance.now() < end); i++) {
     for (const name of turns(names, i)) {
       await new Promise((resolve) => setTimeout(resolve, PAUSE));
-      await sides[name].run();
-      const begun = performance.now();
-      await sides[name].run();
-      times[name].push(performance.now() - begun);
+      for (const end = performance.now() + WARM; performance.now() < end; ) await sides[name].run();
+      for (let k = 0; k < COUNTED; k++) {
+        const begun = performance.now();
+        await sides[name].run();
+        times[name].push(performance.now() - begun);
+      }
     }
   }
   return times;

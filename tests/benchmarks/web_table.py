@@ -5,7 +5,7 @@
 Both sides have the same interface, in the same page of Chromium; sides run in turns, and who goes first alternates.
 Bytes and the cold time, to the first answer over `--mbit` Mbit/s, are of pages that have been nowhere: everything is
 gzipped at its best level, models too, but for bundles, which are compressed in themselves. Runs are on WASM on one
-thread and on two, each side after a pause in which the other's threads fall asleep, and for the models of `--gpu` on
+thread and on two, after a pause in which the other side's threads fall asleep, and warm; for the models of `--gpu` on
 WebGPU, which SwiftShader plays where there is no GPU. Memory is WebAssembly's. The last line is what the interface adds
 to a run: the same session with it and without.
 """

@@ -314,7 +314,6 @@ def _by_winograd(
 ) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015)."""
     features, channels, *taps = map(int, w.shape)
-    down, across = lines
     tiles = [line.tiles(size) for line, size in zip(lines, shape[1:3], strict=True)]
     seen = [line.seen(count) for line, count in zip(lines, tiles, strict=True)]
     padded = bordered(image, low, seen)
@@ -322,14 +321,23 @@ def _by_winograd(
         padded = p.slice_(padded, [0] * 4, [padded.shape[0], *seen, channels])
     names = ("tile", "kernel", "strides", "dilations")
     params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
-    transform = constant(weight_transform(down, across).T, dtypes.float32)
-    u = matmul(legalizer, p.reshape(w, [features * channels, prod(taps)]), transform, dtypes.float32)
-    u = p.transpose(p.reshape(u, [features, channels, down.weights * across.weights]), [2, 1, 0])
     nr = legalizer.width
     if legalizer.target == "wasmtime":
         nr = blas.panel_width(channels, features, hint(product([shape[0], *tiles]))) or features
     params |= {"n": features, "nr": nr}
-    return legalizer.record(own.CONV_WINOGRAD, [padded, in_panels(u, nr)], params, dtypes.float32, tuple(shape))
+    matrices = p.reshape(p.transpose(w, [2, 3, 1, 0]), [prod(taps), channels, features])
+    panels = _transformed(legalizer, in_panels(matrices, nr), lines)
+    return legalizer.record(own.CONV_WINOGRAD, [padded, panels], params, dtypes.float32, tuple(shape))
+
+
+def _transformed(legalizer: Legalizer, panels: Array, lines: Sequence[Filter]) -> Array:
+    """Panels of weights, tap by tap, as those of tiles, place by place, of which there are more."""
+    down, across = lines
+    transform = constant(weight_transform(down, across), dtypes.float32)
+    taps, *panel = panels.shape
+    flat = p.reshape(panels, [taps, product(panel)])
+    shape = (transform.shape[0], flat.shape[1])
+    return p.reshape(legalizer.record(own.MATMUL, [transform, flat], {}, dtypes.float32, shape), [shape[0], *panel])
 
 
 def _plain(params: dict[str, Any]) -> bool:
