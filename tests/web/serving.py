@@ -21,9 +21,15 @@ def serving(folder: Path) -> Iterator[str]:
     server = create_server(demo.create_app(folder), host="127.0.0.1", port=0, threads=8, map=connections)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
+
+    def end() -> None:
+        for channel in [*server.active_channels.values()]:
+            channel.handle_close()  # which closes the files that are on their way, as `close` does not
+        wasyncore.close_all(connections)  # the loop ends when it has none
+
     try:
         yield f"http://127.0.0.1:{server.effective_port}/"
     finally:
-        server.trigger.pull_trigger(lambda: wasyncore.close_all(connections))  # the loop ends when it has none
+        server.trigger.pull_trigger(end)
         thread.join()
         server.task_dispatcher.shutdown()
