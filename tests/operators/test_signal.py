@@ -70,7 +70,9 @@ def test_transforms_on_providers(provider: str, n: int, known: bool) -> None:
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize(("rows", "n"), [(64, 64), (99, 99), (60, 64), (61, 90), (50, 99)])
+@pytest.mark.parametrize(
+    ("rows", "n"), [(64, 64), (99, 99), (60, 64), (61, 90), (50, 99), (256, 256), (400, 512), (300, 260), (258, 258)]
+)
 def test_half_of_the_bins_of_real_signals(provider: str, rows: int, n: int) -> None:
     require_provider(provider)
     x = signal(n, 1)[:, :rows]
@@ -80,7 +82,7 @@ def test_half_of_the_bins_of_real_signals(provider: str, rows: int, n: int) -> N
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-@pytest.mark.parametrize("n", [20, 96, 1200])
+@pytest.mark.parametrize("n", [20, 96, 512, 1200])
 def test_the_first_and_the_middle_bin_of_real_signals_are_real(provider: str, n: int) -> None:
     """Their angles are 0 or pi, which models take, and nothing near the other end of the range."""
     require_provider(provider)

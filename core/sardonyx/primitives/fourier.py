@@ -1,13 +1,14 @@
 """The primitive of discrete Fourier transforms, and its spelling as products with matrices of roots of unity.
 
 NumPy has it; it is spelled out for other providers, and for sizes that only the run tells. A complex number is a last
-axis of two parts. Short transforms are one matrix product, of real numbers two of half the length; long ones are split
-into two shorter ones (Gentleman and Sande, 1966), or, if the length is prime or not known, become a convolution whose
-length is a power of two (Bluestein, 1970).
+axis of two parts. Short transforms are one matrix product, of real numbers two of half the length or four of a quarter;
+long ones are split into two shorter ones (Gentleman and Sande, 1966), or, if the length is prime or not known, become a
+convolution whose length is a power of two (Bluestein, 1970).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from math import isqrt, pi
 from typing import Any
@@ -25,6 +26,8 @@ MATRIX_LIMIT = 1 << 20
 """Pairs of numbers up to which a plan holds a matrix of roots."""
 FEWEST_FOLDED = 64
 """The length from which on a transform of real numbers is two products: they read half, and are one launch more."""
+FEWEST_FOLDED_TWICE = 256
+"""The length from which on these are four products of a quarter of it."""
 FOLDED = 1.5
 """By how much the length may be above what there is of x, as all of it is folded."""
 UNKNOWN_LIMIT = 512
@@ -101,12 +104,40 @@ def _folded(x: Array, n: int, bins: int, sign: int) -> Array:
     none, last = [0] * (line.rank - 1), half - pairs - 1
     even = p.slice_axis(line, -1, 0, half) + p.pad(back, [*none, 1], [*none, last])
     odd = p.slice_axis(line, -1, 1, pairs) - back
+    if n >= FEWEST_FOLDED_TWICE and n % 4 == 0:
+        return _folded_twice(even, odd, n, bins, sign)
     cosine, turned = PRODUCT[sign][0].tolist()
-    sums = [
-        p.dot_general(even, constant(_waves(0, half, bins, n, cosine, x.dtype)), ([line.rank - 1], [0])),
-        p.dot_general(odd, constant(_waves(1, pairs, bins, n, turned, x.dtype)), ([line.rank - 1], [0])),
+    return _beside([_product(even, 0, range(bins), n, cosine), _product(odd, 1, range(bins), n, turned)])
+
+
+def _folded_twice(even: Array, odd: Array, n: int, bins: int, sign: int) -> Array:
+    """The same by four products of a quarter of the length: what t and n / 2 - t have in common, or do not, meets waves
+    of even or of odd bins alone."""
+    half, quarter = n // 2, n // 4
+    cosine, turned = PRODUCT[sign][0].tolist()
+    evens, odds = range(0, bins, 2), range(1, bins + 1, 2)  # as many, of which the last may be one too many
+    next_ = [0] * (even.rank - 1) + [1]
+    back = p.slice_axis(even, -1, half, quarter, -1)
+    also = p.slice_axis(odd, -1, half - 2, quarter - 1, -1)
+    none = [0] * even.rank
+    products = [
+        _product(p.slice_axis(even, -1, 0, quarter + 1) + p.pad(back, none, next_), 0, evens, n, cosine),
+        _product(p.slice_axis(odd, -1, 0, quarter - 1) - also, 1, evens, n, turned),
+        _product(p.slice_axis(even, -1, 0, quarter) - back, 0, odds, n, cosine),
+        _product(p.slice_axis(odd, -1, 0, quarter) + p.pad(also, none, next_), 1, odds, n, turned),
     ]
-    return p.concat([p.unsqueeze(each, [line.rank]) for each in sums], -1)
+    pairs = _beside(products)
+    return p.slice_axis(p.reshape(pairs, (*pairs.shape[:-2], 2 * len(evens), 2)), -2, 0, bins)
+
+
+def _product(x: Array, first: int, bins: range, n: int, quarters: int) -> Array:
+    """The sums of x_t sin(2 pi t k / n + quarters pi / 2) over t from `first` on, for these k."""
+    return p.dot_general(x, constant(_waves(first, int(x.shape[-1]), bins, n, quarters, x.dtype)), ([x.rank - 1], [0]))
+
+
+def _beside(parts: Sequence[Array]) -> Array:
+    """Arrays of one shape as one with a last axis more."""
+    return p.concat([p.unsqueeze(part, [part.rank]) for part in parts], -1)
 
 
 def real_inverse(x: Array, n: Size) -> Array:
@@ -164,9 +195,9 @@ def _known_matrix(rows: int, bins: int, n: int, sign: int, parts: int, dtype: DT
 
 
 @lru_cache(maxsize=16)
-def _waves(first: int, rows: int, bins: int, n: int, quarters: int, dtype: DType) -> np.ndarray:
+def _waves(first: int, rows: int, bins: range, n: int, quarters: int, dtype: DType) -> np.ndarray:
     """sin(2 pi t k / n + quarters pi / 2) for rows t from `first` on and columns k."""
-    places = np.multiply.outer(np.arange(first, first + rows), np.arange(bins))
+    places = np.multiply.outer(np.arange(first, first + rows), np.array(bins))
     return np.asarray(np.sin(_angle(places, n, quarters)), dtype.storage)
 
 
