@@ -10,7 +10,9 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+from tests.engine.providers import PROVIDERS, require_provider
 from tests.support import eager
+from tests.support.single import outputs_on, single
 
 X = np.random.default_rng(0).normal(size=(4, 5, 3)).astype(np.float32)
 
@@ -50,6 +52,26 @@ def test_pad(mode: str) -> None:
         pads = np.array([low for low, _ in widths] + [high for _, high in widths])
         wanted = np.pad(X, widths, mode=mode)  # type: ignore[call-overload]
         np.testing.assert_array_equal(run("Pad", X, pads, mode=mode), wanted)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_pad_on_providers(provider: str, mode: str, is_known: bool) -> None:
+    """Along either axis of lines that vectors do most of, and of one that is shorter than its border."""
+    require_provider(provider)
+    x = np.random.default_rng(1).normal(size=(7, 50)).astype(np.float32)
+    for low, high in [(0, 13), (9, 4), (49, 49), (60, 120)]:
+        for axis in (0, 1):
+            widths = [(0, 0), (0, 0)]
+            widths[axis] = low, high
+            pads = np.array([low for low, _ in widths] + [high for _, high in widths])
+            model, feeds = single("Pad", x, pads, constants={1}, mode=mode)
+            if is_known:
+                for dim, size in zip(model.graph.input[0].type.tensor_type.shape.dim, x.shape, strict=True):
+                    dim.dim_value = size
+            (found,) = outputs_on(provider, model, feeds)
+            np.testing.assert_array_equal(found, np.pad(x, widths, mode=mode))  # type: ignore[call-overload]
 
 
 def test_pad_cuts_before_it_repeats() -> None:

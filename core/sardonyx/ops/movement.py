@@ -279,16 +279,20 @@ class Pad(Operator):
 
     def _source(self, size: Size, low: Size, high: Size) -> Array:
         """Which element of an axis of this size each element of the padded axis is a copy of."""
-        place = p.iota((low + size + high,), 0) - low
+        at = p.iota((low + size + high,), 0)
+        place = at - low
         if self.mode == "edge":
             return p.minimum(p.maximum(place, 0), size - 1)
         if self.mode == "wrap":
-            return (place % size + size) % size
-        if self.mode == "reflect":
+            other = (place % size + size) % size
+        elif self.mode == "reflect":
             period = 2 * size - 2 if size != 1 else 1
-            place = (place % period + period) % period
-            return p.minimum(place, -place + period)
-        raise ValueError(f"mode {self.mode!r} is unknown; use constant, reflect, edge or wrap")
+            once = all(isinstance(each, int) for each in (size, low, high)) and max(low, high) < size
+            other = p.absolute(place) if once else (place % period + period) % period
+            other = p.minimum(other, -other + period)
+        else:
+            raise ValueError(f"mode {self.mode!r} is unknown; use constant, reflect, edge or wrap")
+        return p.where((at >= low) & (at < low + size), place, other)  # divisions take long, and few elements need them
 
     upgrades = {2: renamed("paddings", "pads"), 11: _to_inputs}
     downgrades = {11: _to_attributes}

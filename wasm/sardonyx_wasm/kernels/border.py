@@ -23,6 +23,12 @@ class Bound:
     offset: Size
     more: int = 0
 
+    @property
+    def place(self) -> int | None:
+        """The place, None if only the run tells it."""
+        known = isinstance(self.size, int) and isinstance(self.offset, int)
+        return int(self.size) - int(self.offset) + self.more if known else None
+
 
 @record(frozen=True)
 class Interior:
@@ -52,13 +58,17 @@ class _Facts:
         self.offsets: dict[int, Size] = {}
         self.same: dict[int, int] = {}
         self.true: set[int] = set()
-        for number, (function, _, operands, detail) in enumerate(nodes):
+        for number, (function, dtype, operands, detail) in enumerate(nodes):
             if function == "index" and detail[1] == [[axis, 1]] and not detail[2]:
                 self.offsets[number] = detail[0]
             elif function in ("ge", "lt"):
                 self._test(number, function, *operands)
             elif function in ("max", "min"):
                 self._clamp(number, function, *operands)
+            elif function == "cast" and dtype in ("int32", "int64") and operands[0] in self.offsets:
+                self.offsets[number] = self.offsets[operands[0]]
+            elif function in ("add", "sub"):
+                self._move(number, -1 if function == "sub" else 1, *operands)
             elif function == "and" and (certain := set(operands) & self.true):
                 self._stands_for(number, operands[operands[0] in certain])
             elif function == "where" and operands[0] in self.true:
@@ -68,10 +78,14 @@ class _Facts:
         self.same[number] = self.same.get(other, other)
         if other in self.true:
             self.true.add(number)
+        if other in self.offsets:
+            self.offsets[number] = self.offsets[other]
 
     def _size(self, number: int) -> Any:
         """The size that a node is, None if it is none."""
         function, _, _, detail = self.nodes[number]
+        if function == "const":
+            return detail if type(detail) is int else None
         return detail[0] if function == "index" and not detail[1] and not detail[2] else None
 
     def _test(self, number: int, function: str, x: int, limit: int) -> None:
@@ -86,9 +100,14 @@ class _Facts:
             if x in self.offsets and size is not None:
                 bounds, more = (self.first, 0) if function == "max" else (self.last, 1)
                 bounds.append(Bound(size, self.offsets[x], more))
-                self.offsets[number] = self.offsets[x]
                 self._stands_for(number, x)
                 return
+
+    def _move(self, number: int, sign: int, x: int, other: int) -> None:
+        """An index is moved by a number."""
+        offset, more = self.offsets.get(x), self._size(other)
+        if isinstance(offset, int) and isinstance(more, int):
+            self.offsets[number] = offset + sign * more
 
     def simpler(self, kernel: Kernel) -> Kernel:
         """The kernel with what is known; sizes that indices are moved by come first."""

@@ -45,7 +45,8 @@ def choose(graph: Graph, target: str) -> Strategy:
 
 def _map(graph: Graph, ordered: bool) -> Strategy:
     axes = range(graph.rank)
-    best = min(((_cost(_inside(graph, axis), axis), -axis) for axis in axes if _is_long(graph, axis)), default=None)
+    long = [axis for axis in axes if _is_long(graph, axis) and _has_inside(graph, axis)]
+    best = min(((_cost(_inside(graph, axis), axis), -axis) for axis in long), default=None)
     if best is None:
         return Strategy(tuple(axes))
     lanes = -best[1]
@@ -74,6 +75,16 @@ def _inside(graph: Graph, axis: int) -> Graph:
     """The kernel inside of its border along an axis, where most of its elements are."""
     inside = interior(graph.kernel, axis)
     return Graph(inside.kernel) if inside else graph
+
+
+def _has_inside(graph: Graph, axis: int) -> bool:
+    """Whether vectors may fit inside of the kernel's border along an axis."""
+    inside = interior(graph.kernel, axis)
+    if inside is None:
+        return True
+    first, last = ([each.place for each in ends if each.place is not None] for ends in (inside.first, inside.last))
+    stop = min([*last, *(extent for extent in graph.extents[axis : axis + 1] if isinstance(extent, int))], default=None)
+    return stop is None or stop - max(first, default=0) >= LANES
 
 
 def _fold(graph: Graph, ordered: bool) -> Strategy:
