@@ -9,7 +9,8 @@ from typing import Any
 from sardonyx.code.kernel import Kernel
 from sardonyx.code.parameters import SizeTable
 from sardonyx.common import dtypes
-from sardonyx.compiler.lower import KernelBuilder, Node
+from sardonyx.compiler.indices import Node
+from sardonyx.compiler.lower import KernelBuilder
 from sardonyx.primitives.array import PRIMITIVES, Equation
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Monomial, Operation, Poly, Ranges, symbol, total
 

@@ -1,15 +1,18 @@
-"""Indices of Arrays as polynomials, one for each axis."""
+"""Indices of Arrays as polynomials, one for each axis, and nodes of a kernel that are such."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from sardonyx.common.dtypes import int32, int64
 from sardonyx.primitives.array import Array
-from sardonyx.sizes.polynomial import ZERO, Poly
+from sardonyx.sizes.polynomial import ZERO, Poly, constant
 from sardonyx.sizes.symbolic import Size, hint, poly, same
 
 Indices: TypeAlias = tuple[Poly, ...]
+Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
+"""A function, the name of a dtype, the numbers of operands, and what else there is to know."""
 
 
 def flat_index(shape: Sequence[Size], index: Indices) -> Poly:
@@ -35,3 +38,18 @@ def stretched(sizes: Sequence[Size], shape: Sequence[Size], places: Iterable[int
         ZERO if same(size, 1) or (hint(size) == 1 and not same(size, shape[at])) else index[at]
         for size, at in zip(sizes, places, strict=True)
     )
+
+
+def computed(nodes: Sequence[Node], number: int) -> Poly | None:
+    """What a node is that is whole, and made of indices and sizes alone; None for others."""
+    function, dtype, operands, detail = nodes[number]
+    if dtype not in (int32.name, int64.name):
+        return None
+    if function in ("index", "const"):
+        return detail if isinstance(detail, Poly) else constant(detail)
+    parts = [computed(nodes, operand) for operand in operands] if function in ("cast", "add", "sub", "mul") else []
+    known = [part for part in parts if part is not None]
+    if not known or len(known) < len(parts):
+        return None
+    first, last = known[0], known[-1]
+    return {"cast": first, "add": first + last, "sub": first - last, "mul": first * last}[function]

@@ -10,19 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
 from sardonyx.code import scalar
 from sardonyx.code.folds import identity
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
-from sardonyx.compiler.indices import Indices, aligned, flat_index, stretched
+from sardonyx.compiler.indices import Indices, Node, aligned, computed, flat_index, stretched
 from sardonyx.compiler.whole import as_float, moved
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.sizes.polynomial import ONE, ZERO, Atom, Operation, Poly, apply, constant, joined, symbol
 from sardonyx.sizes.symbolic import Size, hint, poly, same
-
-Node: TypeAlias = tuple[str, str, tuple[int, ...], Any]
 
 
 class KernelBuilder:
@@ -88,6 +86,9 @@ class KernelBuilder:
 
     def data_index(self, node: int, size: Poly) -> Poly:
         """A polynomial for an integer node, clamped to 0..size - 1."""
+        position = computed(self.nodes, node)
+        if position is not None and all(each.is_nonnegative(self.ranges) for each in (position, size - ONE - position)):
+            return position
         number = self.cast(node, dtypes.int32)
         limited = self.call("max", self.index(ZERO), self.call("min", number, self.index(size - ONE)))
         name = f"e{limited}"
