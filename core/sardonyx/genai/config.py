@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 from sardonyx.api.options import SessionOptions
 from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
 from sardonyx.genai import export
+from sardonyx.genai.refusals import runtime_errors
 from sardonyx.genai.search_options import TYPES, SearchOptions
 from sardonyx.providers import registry
 
@@ -24,6 +25,7 @@ class Config:
     Scripts change it by `overlay`, and choose providers by onnxruntime-genai's names, or onnxruntime's.
     """
 
+    @runtime_errors()
     def __init__(self, config_path: str | os.PathLike[str]) -> None:
         path = Path(config_path)
         if not path.exists():
@@ -38,13 +40,14 @@ class Config:
     # ---- changing it
 
     def overlay(self, json_text: str) -> None:
-        """Put values over those that there are, from JSON of the same layout."""
+        """Put values over those that there are, from JSON of the same layout, with search options that there are."""
         try:
             change = json.loads(json_text)
         except ValueError as error:
             raise InvalidValue(f"the overlay is no JSON: {error}") from error
         if not isinstance(change, dict):
             raise InvalidValue("the overlay is no JSON object")
+        SearchOptions().set(**(change.get("search") or {}))
         _merge(self.data, change)
 
     def clear_providers(self) -> None:

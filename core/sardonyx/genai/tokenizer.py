@@ -15,6 +15,7 @@ from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
 from sardonyx.genai import chat_template, export, gguf, gguf_tokenizer, javascript
 from sardonyx.genai.config import Config
 from sardonyx.genai.model import Model
+from sardonyx.genai.refusals import runtime_errors
 from sardonyx.genai.tensor import Tensor
 from sardonyx.genai.token_stream import TokenizerStream
 
@@ -31,6 +32,7 @@ class Tokenizer:
     text are taken for such, and left out of what is decoded. `update_options` changes both.
     """
 
+    @runtime_errors()
     def __init__(self, source: Model | Config | str | os.PathLike[str]) -> None:
         given = source.config if isinstance(source, Model) else source
         self._config = given if isinstance(given, Config) else Config(given)
@@ -46,7 +48,10 @@ class Tokenizer:
 
     def decode(self, tokens: Any) -> str:
         """The text of tokens."""
-        return self._decode(np.asarray(tokens, np.int64).reshape(-1).tolist())
+        numbers = np.asarray(tokens, np.int64).reshape(-1)
+        if numbers.size and numbers.min() < 0:
+            raise InvalidValue(f"{numbers.min()} is no token: they are numbered from 0 on")
+        return self._decode(numbers.tolist())
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:
         """The tokens of several texts [texts, S], those of shorter ones with padding behind."""
