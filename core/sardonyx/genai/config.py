@@ -11,7 +11,6 @@ from typing import Any, NoReturn
 from sardonyx.api.options import SessionOptions
 from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
 from sardonyx.genai import export
-from sardonyx.genai.refusals import runtime_errors
 from sardonyx.genai.search_options import TYPES, SearchOptions
 from sardonyx.providers import registry
 
@@ -25,7 +24,6 @@ class Config:
     Scripts change it by `overlay`, and choose providers by onnxruntime-genai's names, or onnxruntime's.
     """
 
-    @runtime_errors()
     def __init__(self, config_path: str | os.PathLike[str]) -> None:
         path = Path(config_path)
         if not path.exists():

@@ -18,7 +18,6 @@ from sardonyx.genai.generator_params import GeneratorParams
 from sardonyx.genai.greedy import GreedySearch
 from sardonyx.genai.guidance import Guidance
 from sardonyx.genai.model import Model
-from sardonyx.genai.refusals import runtime_errors
 from sardonyx.genai.sequences import Sequences
 from sardonyx.genai.tensor import NamedTensors, Tensor
 
@@ -210,7 +209,6 @@ class Generator:
 
     # ---- inside
 
-    @runtime_errors()
     def _compute(self) -> Array:
         """The logits after all tokens; those that the decoder has not seen are run."""
         if self._terminated:

@@ -16,7 +16,6 @@ from sardonyx.genai.absent import MultiModalProcessor, StreamingProcessor
 from sardonyx.genai.config import Config
 from sardonyx.genai.decoder import Decoder, Network
 from sardonyx.genai.ports import Ports
-from sardonyx.genai.refusals import runtime_errors
 from sardonyx.providers import registry
 
 NEAR = 0.01
@@ -26,7 +25,6 @@ NEAR = 0.01
 class Model:
     """A model from a folder, the file of a decoder, or a `Config`."""
 
-    @runtime_errors()
     def __init__(self, config: Config | str | os.PathLike[str]) -> None:
         self.config = config if isinstance(config, Config) else Config(config)
         decoder, encoder = self.config.decoder, self.config.model.get("encoder")

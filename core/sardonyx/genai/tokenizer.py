@@ -15,7 +15,6 @@ from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
 from sardonyx.genai import chat_template, export, gguf, gguf_tokenizer, javascript
 from sardonyx.genai.config import Config
 from sardonyx.genai.model import Model
-from sardonyx.genai.refusals import runtime_errors
 from sardonyx.genai.tensor import Tensor
 from sardonyx.genai.token_stream import TokenizerStream
 
@@ -32,7 +31,6 @@ class Tokenizer:
     text are taken for such, and left out of what is decoded. `update_options` changes both.
     """
 
-    @runtime_errors()
     def __init__(self, source: Model | Config | str | os.PathLike[str]) -> None:
         given = source.config if isinstance(source, Model) else source
         self._config = given if isinstance(given, Config) else Config(given)
