@@ -28,27 +28,29 @@ class Model:
     def __init__(self, config: Config | str | os.PathLike[str]) -> None:
         self.config = config if isinstance(config, Config) else Config(config)
         decoder, encoder = self.config.decoder, self.config.model.get("encoder")
-        self.network = self._network(decoder["filename"])
+        self.network = self._network(self.config.decoder_model())
         self.first: Network | None = None
         if decoder.get("first"):
-            self.first = self._network(decoder["first"])
+            self.first = self._network(self.config.source(decoder["first"]))
             known = replace(self.network.ports, last_only=self.first.ports.last_only)
             self.network = replace(self.network, ports=known)
-        self.encoder = self._session(encoder["filename"]) if encoder and encoder.get("filename") else None
+        self.encoder = (
+            self._session(self.config.source(encoder["filename"])) if encoder and encoder.get("filename") else None
+        )
 
-    def _session(self, filename: str, rows: str = "") -> InferenceSession:
-        """A session of a file, which gives chosen rows of an output where one is named."""
+    def _session(self, source: str | bytes, rows: str = "") -> InferenceSession:
+        """A session of a file, or of bytes, which gives chosen rows of an output where one is named."""
         options, providers = self.config.sessions()
         if rows:
             options.choose_rows(rows, ports.ROWS)
-        return InferenceSession(self.config.source(filename), options, providers)
+        return InferenceSession(source, options, providers)
 
-    def _network(self, filename: str) -> Network:
+    def _network(self, source: str | bytes) -> Network:
         """What gives logits, of chosen rows."""
-        session = self._session(filename, ports.logits_of(self.config.decoder))
+        session = self._session(source, ports.logits_of(self.config.decoder))
         told = ports.told(session.get_inputs(), session.get_outputs(), self.config.decoder)
         chosen = ports.ROWS in told.known
-        return Network(session, told, cache(lambda: self._session(filename) if chosen else session))
+        return Network(session, told, cache(lambda: self._session(source) if chosen else session))
 
     @property
     def session(self) -> InferenceSession:
