@@ -17,8 +17,8 @@ def printable(text: str, keep: str = "") -> str:
     return "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
 
 
-class SardonyxError(Exception):
-    """The base of every error that this package raises on purpose.
+class SardonyxError(RuntimeError):
+    """The base of every error that this package raises on purpose; onnxruntime-genai and -training know no other kind.
 
     Names in models are arbitrary: what cannot be printed is shown escaped, and the middle of a very long text left out.
     """
@@ -42,8 +42,8 @@ class UnsoundError(InvalidArgument):
     """A plan that was read, or what came with it, cannot be run."""
 
 
-class InvalidValue(InvalidArgument, RuntimeError):
-    """What is given makes no sense, where onnxruntime raises a bare RuntimeError; so this is one, too."""
+class InvalidValue(InvalidArgument):
+    """What is given makes no sense, where onnxruntime raises a bare RuntimeError."""
 
 
 class NoSuchFile(SardonyxError, FileNotFoundError):
@@ -70,7 +70,7 @@ class MustAwait(EngineError):
     """A device has to be waited for, and only asynchronous Python can wait here."""
 
 
-class RuntimeException(SardonyxError, RuntimeError):
+class RuntimeException(SardonyxError):
     """A node failed while the model was running."""
 
 

@@ -152,6 +152,13 @@ def test_regular_expressions(pattern: str, writer: Writer) -> None:
         assert re.fullmatch(pattern, text)
 
 
+def test_a_lark_grammar(writer: Writer) -> None:
+    grammar = 'start: sum "="\nsum: NUMBER ("+" NUMBER)*\nNUMBER: /[1-9]/'
+    for seed in range(3):
+        text, _ = writer.write("lark_grammar", grammar, do_sample=True, random_seed=seed, temperature=2.0, top_k=0)
+        assert re.fullmatch("[1-9]([+][1-9])*=", text)
+
+
 def test_what_must_come_is_appended_at_once(writer: Writer) -> None:
     """The text is the same, in fewer steps."""
     schema = json.dumps(SCHEMAS["object"] | COMPACT)
@@ -189,10 +196,12 @@ def test_a_text_that_is_rewound_begins_anew(writer: Writer) -> None:
 
 def test_grammars_that_cannot_be(writer: Writer) -> None:
     params = genai.GeneratorParams(writer.model)
-    with pytest.raises(NotImplementedError, match="lark grammars are not implemented"):
-        params.set_guidance("lark_grammar", "start: /a/")
-    with pytest.raises(InvalidValue, match="no guidance 'yaml', but json_schema and regex"):
+    with pytest.raises(InvalidValue, match="no guidance 'yaml', but json_schema, regex, lark_grammar"):
         params.set_guidance("yaml", "")
+    with pytest.raises(InvalidValue, match="guidance 'regex' has no data"):
+        params.set_guidance("regex", "")
+    params.set_guidance("", "")
+    assert params.guidance is None
     params.set_guidance("json_schema", '{"type": ')
     with pytest.raises(InvalidValue, match="the json_schema cannot be read"):
         genai.Generator(writer.model, params)

@@ -384,6 +384,30 @@ def test_subgraphs_are_quantized_as_theirs(tmp_path: Path) -> None:
         np.testing.assert_allclose(outputs(mine, feeds)[0], outputs(its, feeds)[0], atol=1e-5)
 
 
+def test_what_onnx_knows_no_type_of_stays_a_float(tmp_path: Path) -> None:
+    """GroupNormalization is a function, of whose result ONNX's inference says nothing."""
+    b = Builder(2, 4, 3, opset=21)
+    t = b.node("GroupNormalization", ["x", b.constant("scale", 4), b.constant("bias", 4)], num_groups=2)
+    b.node("Add", [t, b.constant("a", 3)], "y")
+    model = b.model("y")
+    onnx.save(model, tmp_path / "model.onnx")
+    for types in (["GroupNormalization"], ["GroupNormalization", "Add"]):
+        mine, its = both.static(
+            tmp_path / "model.onnx",
+            tmp_path,
+            samples(model),
+            {"op_types_to_quantize": types, "activation_type": "QuantType.QUInt8"},
+        )
+        assert both.differences(mine, its) == []
+        (tmp_path / "ranges.json").unlink()
+
+
+def test_integers_of_4_bits_have_no_operators(model: Path, tmp_path: Path) -> None:
+    for tool, place in ((ours, "a.onnx"), (theirs, "b.onnx")):
+        with both.quiet(), pytest.raises(RuntimeError):
+            tool.quantize_dynamic(model, tmp_path / place, weight_type=tool.QuantType.QInt4)
+
+
 def test_weights_alone(tmp_path: Path) -> None:
     from sardonyx.quantization.weight_only_config import DefaultWeightOnlyQuantConfig
 

@@ -78,6 +78,10 @@ def test_external_data_starts_at_pages(model, tmp_path):
 def test_where_a_file_cannot_be(model, tmp_path):
     with pytest.raises(NoSuchFile, match=r"the folder .*nowhere does not exist"):
         save(model, tmp_path / "nowhere" / "a.onnx")
+    for place in (tmp_path, "", f"{tmp_path}/"):
+        with pytest.raises(NoSuchFile, match=r"is no name of a file to write"):
+            save(model, place)
+    assert list(tmp_path.iterdir()) == []
     with pytest.raises(InvalidArgument, match=r"must be a file name without a folder"):
         save(model, tmp_path / "a.onnx", external_data="../a.data")
 

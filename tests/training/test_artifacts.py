@@ -250,6 +250,7 @@ def test_dropout_of_the_forward_way_is_that_of_the_gradient(tmp_path: Path) -> N
         ({"frozen_params": ["w1"]}, "'w1' is named by requires_grad and by frozen_params"),
         ({"loss": "mse"}, "loss is a str, neither a LossType nor a block of onnxblock"),
         ({"optimizer": "adam"}, "optimizer is a str, neither an OptimType nor a block of optim"),
+        ({"additional_output_names": "y"}, "additional_output_names is 'y'; it is a list of names"),
         ({"additional_output_names": ["q"]}, "the model has no tensor 'q'; its outputs are"),
         ({"loss": artifacts.LossType.MSELoss, "loss_input_names": ["q"]}, "the model has no tensor 'q'"),
     ],

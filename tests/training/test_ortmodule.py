@@ -125,6 +125,27 @@ def test_a_part_of_a_module(tmp_path: Path) -> None:
     assert onnx.load(files[0]).graph.node[-1].op_type == "Gradient"
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_padding_does_not_learn(provider: str) -> None:
+    """The rows that `padding_idx` names get no gradient by their embedding, of either type of integers."""
+    import torch
+
+    from sardonyx.training.ortmodule import ORTModule
+    from tests.training.ortmodule_parts import Padded
+
+    require_provider(provider)
+    theirs = Padded()
+    ours = ORTModule(copy.deepcopy(theirs), providers=[provider])
+    for words in (torch.arange(9).reshape(3, 3), torch.tensor([[0, 0, 3], [8, 8, 1]], dtype=torch.int32)):
+        for module in (theirs, ours):
+            module.zero_grad()
+            (module(words) ** 3).mean().backward()
+        for (name, one), other in zip(ours.named_parameters(), theirs.parameters(), strict=True):
+            assert one.grad is not None
+            assert other.grad is not None
+            np.testing.assert_allclose(one.grad, other.grad, rtol=1e-4, atol=1e-3, err_msg=name)
+
+
 def test_what_is_refused() -> None:
     import torch
     from torch import nn
@@ -136,6 +157,8 @@ def test_what_is_refused() -> None:
         ORTModule(Counting())(torch.ones(2, 3))
     with pytest.raises(NotImplemented, match="decomposes GRU wrongly"):
         ORTModule(nn.GRU(3, 3))(torch.ones(2, 4, 3))
+    with pytest.raises(NotImplemented, match="the gradient of embedding: leave out scale_grad_by_freq"):
+        ORTModule(nn.Embedding(3, 3, scale_grad_by_freq=True))(torch.ones(2, dtype=torch.int64))
     with pytest.raises(Fail, match="cannot export Choosing"):
         ORTModule(Choosing())(torch.ones(2, 3))
     with pytest.raises(InvalidArgument, match=r"no tensors of torch[.]bfloat16; use [.]float\(\)"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import pytest
 from onnx import numpy_helper
 
 import sardonyx
+from sardonyx import OrtValue
 from sardonyx.errors import Fail, InvalidArgument, InvalidProtobuf, NoSuchFile, NotImplemented
 from sardonyx.training import artifacts, onnxblock
 from sardonyx.training.api import CheckpointState, LinearLRScheduler, Module, Optimizer
@@ -161,9 +163,50 @@ def test_properties_are_integers_floats_and_strings(folder: Path) -> None:
     assert ("best" in again, len(again)) == (True, 3)
     with pytest.raises(KeyError, match="there is no property 'worst'; there are"):
         again["worst"]
-    for value in (True, None, [1]):
+    for value in (None, [1]):
         with pytest.raises(InvalidArgument, match="properties are integers, floats and strings"):
             again["bad"] = value  # type: ignore[assignment]
+
+
+def test_properties_are_read_as_a_checkpoint_keeps_them(folder: Path) -> None:
+    """As onnxruntime-training 1.19.2 does: whole numbers of 64 bits, floats of 32; what is larger becomes one."""
+    state = CheckpointState.load_checkpoint(folder / "checkpoint")
+    given = {"flag": True, "tenth": 0.1, "half": np.float32(0.5), "many": 2**40, "more": 2**70, "steps": np.int64(3)}
+    for name, value in given.items():
+        state.properties[name] = value
+    CheckpointState.save_checkpoint(state, folder / "noted")
+    tenth, more = 0.10000000149011612, 1.1805916207174113e21
+    expected = {"flag": 1, "half": 0.5, "many": 2**40, "more": more, "steps": 3, "tenth": tenth}
+    for properties in (state.properties, CheckpointState.load_checkpoint(folder / "noted").properties):
+        assert dict(properties) == expected
+        assert [type(value) for _, value in properties] == [int, float, int, float, int, float]
+
+
+def test_what_is_wrong_is_a_runtime_error(folder: Path) -> None:
+    """onnxruntime-training raises nothing else from its native code."""
+    state, module, optimizer = opened(folder)
+    wrong: list[Callable[[], object]] = [
+        lambda: CheckpointState.load_checkpoint(folder / "none"),
+        lambda: CheckpointState.load_checkpoint(folder / "training_model.onnx"),
+        lambda: Module(folder / "none.onnx", state),
+        lambda: module(np.zeros((2, 4), np.float32)),
+        lambda: module(np.zeros((2, 3), np.float32), np.zeros(2, np.int64)),
+        lambda: module(np.zeros((2, 4)), np.zeros(2, np.int64)),
+        lambda: module.copy_buffer_to_parameters(OrtValue.ortvalue_from_numpy(np.zeros(3, np.float32))),
+        lambda: module.export_model_for_inferencing(folder / "y.onnx", ["other"]),
+        lambda: module.export_model_for_inferencing(folder / "y.onnx", []),
+        lambda: module.export_model_for_inferencing(folder / "y.onnx", "loss"),
+        lambda: state.parameters.__setitem__("b2", np.zeros(2, np.float32)),
+    ]
+    for action in wrong:
+        with pytest.raises(RuntimeError):
+            action()
+    assert not (folder / "y.onnx").exists()
+    for rate in ("0.1", None):
+        with pytest.raises(TypeError, match="a learning rate is a number, not"):
+            optimizer.set_learning_rate(rate)  # type: ignore[arg-type]
+    optimizer.set_learning_rate(np.float32(0.5))  # type: ignore[arg-type]
+    assert repr(optimizer.get_learning_rate()) == "0.5"
 
 
 def test_all_parameters_are_one_vector(folder: Path) -> None:

@@ -272,6 +272,9 @@ def test_an_image_in_the_metadata_is_followed() -> None:
     [
         ([np.zeros(2, np.float32)] * 2, ["a"], {}, "2 examples are given, and 1 labels"),
         ([np.zeros(2, np.float32)] * 2, ["a", "a"], {}, "the labels are .'a'.: teach two classes at least"),
+        ([np.zeros(2, np.float32)] * 2, ["a", None], {}, "the label of example 1 is None: labels are texts or whole"),
+        ([np.zeros(2, np.float32)] * 2, [1, "1"], {}, "of the labels .1, '1'. two read the same"),
+        ([np.zeros(2, np.float32)] * 2, ["a", "b"], {"steps": 0}, "steps=0: a head learns nothing"),
         ([np.zeros(2, np.float32)] * 2, ["a", "b"], {"held_out": 1.0}, "held_out=1.0: write a part"),
         ([np.full(2, np.nan, np.float32)] * 2, ["a", "b"], {}, "the embedding of example 0 is not finite"),
         (["x.png", "y.png"], ["a", "b"], {}, "example 0 is a str: say how pictures become the input by image="),

@@ -10,8 +10,10 @@ from typing import Any, NoReturn
 
 from sardonyx.api.options import SessionOptions
 from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
-from sardonyx.genai import export
+from sardonyx.genai import export, pipeline
 from sardonyx.genai.search_options import TYPES, SearchOptions
+from sardonyx.model.serde.reader import read
+from sardonyx.model.serde.writer import write
 from sardonyx.providers import registry
 
 FILE = "genai_config.json"
@@ -38,13 +40,14 @@ class Config:
     # ---- changing it
 
     def overlay(self, json_text: str) -> None:
-        """Put values over those that there are, from JSON of the same layout."""
+        """Put values over those that there are, from JSON of the same layout, with search options that there are."""
         try:
             change = json.loads(json_text)
         except ValueError as error:
             raise InvalidValue(f"the overlay is no JSON: {error}") from error
         if not isinstance(change, dict):
             raise InvalidValue("the overlay is no JSON object")
+        SearchOptions().set(**(change.get("search") or {}))
         _merge(self.data, change)
 
     def clear_providers(self) -> None:
@@ -149,6 +152,15 @@ class Config:
         if not path.exists():
             raise NoSuchFile(f"{path} does not exist; {FILE} names it")
         return str(path)
+
+    def decoder_model(self) -> str | bytes:
+        """The decoder: its file, or of a pipeline the bytes of one model of all stages."""
+        if "filename" in self.decoder:
+            return self.source(self.decoder["filename"])
+        if not self.decoder.get("pipeline"):
+            raise InvalidValue(f"{FILE} names no file of the decoder: neither a filename nor a pipeline")
+        files = pipeline.filenames(self.decoder["pipeline"])
+        return write(pipeline.joined([read(self.source(file)) for file in files]))
 
     def providers(self) -> list[tuple[str, dict[str, str]]]:
         """The providers that are asked for, as they are called here, with their options."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,8 @@ class Network:
 
     session: InferenceSession
     ports: Ports
+    whole: Callable[[], InferenceSession]
+    """Gives a session of the same network that leaves no rows of logits out."""
 
 
 class Decoder:
@@ -44,6 +46,9 @@ class Decoder:
         self.length = 0
         self.fed: dict[str, Array] = {}
         self.results: dict[str, Array] = {}
+        self._last: tuple[Array, Array, Array, int, Array | None] | None = None
+        """What the last run was made of."""
+        self._network = network
         self._session = session
         self._ports = ports
         self._first = first
@@ -71,6 +76,7 @@ class Decoder:
             last = None if last is None else last + start
             start = 0
         logits = self._ran(tokens, positions, mask, start, last)
+        self._last = tokens, positions, mask, start, last
         self._memory.settle(mask)
         self.results = {self._ports.logits: logits}
         self.length = mask.shape[1]
@@ -91,6 +97,31 @@ class Decoder:
         self.fed = self._feeds(self._ports, tokens, positions, mask, start, last)
         return self._memory.run(self._ports.logits, self.fed, tokens.shape[1])
 
+    def output(self, name: str) -> Array | None:
+        """An output of the last run, all of its rows; None for what the network lacks, and after rewinding.
+
+        What was not computed then is computed now, logits by a session of their own.
+        """
+        names = [each.name for each in self._session.get_outputs()]
+        found = self.results.get(name)
+        is_whole = found is not None and found.shape[1:2] == self.fed[self._ports.ids].shape[1:]
+        if self._last and name in names and not is_whole:
+            found = self.results[name] = self._again(name, *self._last)
+        return found
+
+    def _again(self, name: str, tokens: Array, positions: Array, mask: Array, start: int, last: Array | None) -> Array:
+        """An output of a run that was made already, whose keys and values are there still."""
+        network = self._first if self._first and start == 0 else self._network
+        session = network.whole() if name == network.ports.logits else network.session
+        taken = [each.name for each in session.get_inputs()]
+        arrays = self._memory.arrays
+        kept = [each for each in self._ports.past if each.input in arrays and not each.cross]
+        before = {each.input: arrays[each.input].take(range(start), axis=each.time) for each in kept}
+        feeds = {**arrays, **before, **self._feeds(network.ports, tokens, positions, mask, start, last)}
+        found: Array
+        (found,) = session.run([name], {each: value for each, value in feeds.items() if each in taken})
+        return found
+
     @property
     def past(self) -> dict[str, Array]:
         """Keys and values of the tokens so far, by the names of inputs and of outputs."""
@@ -100,12 +131,17 @@ class Decoder:
     def rewind(self, length: int) -> None:
         """Forget the slots from `length` on."""
         self.length = length
+        self._last = None
         self._tokens, self._positions = self._tokens[:, :length], self._positions[:, :length]
         self._memory.rewind(length)
 
     def select(self, rows: Sequence[int] | Array) -> None:
         """Go on with these rows, in this order; a row may be there several times, or not at all."""
         chosen = np.asarray(rows)
+        if self._last:
+            tokens, positions, mask, start, last = self._last
+            self._last = tokens[chosen], positions[chosen], mask[chosen], start, None if last is None else last[chosen]
+        self.results = {name: array[chosen] for name, array in self.results.items()}
         self._tokens, self._positions = self._tokens[chosen], self._positions[chosen]
         self._memory.select(chosen)
         rows_of = {each.input: each.rows for each in self._ports.past}
@@ -125,7 +161,7 @@ class Decoder:
             found[ports.positions] = np.broadcast_to(
                 positions, (*(3,) * (ports.ranks[ports.positions] - 2), *positions.shape)
             )
-        for name in ports.known:
+        for name in (each for each in ports.known if each not in found):
             found[name] = _counted(name, start, tokens, last)
             if ports.ranks[name] == 1:
                 found[name] = found[name].reshape(-1)

@@ -39,6 +39,7 @@ class Generator:
         self._model = model
         self._encoder = Encoder(model.encoder, model.reading) if model.encoder else None
         self._inputs: dict[str, Array] = {}
+        self._terminated = False
         self._guidance = Guidance(model, params.guidance, options, params.forced) if params.guidance else None
         self._begin()
 
@@ -69,6 +70,9 @@ class Generator:
             raise InvalidValue(f"tokens of shape {list(given.shape)} are not {rows} rows of the same length")
         if self._sequences.length and self._options.rows > 1:
             raise InvalidValue("several rows, or beams, take their prompts once; rewind_to(0) begins anew")
+        known = self._model.vocabulary
+        if known and (wrong := given[(given < -known) | (given >= known)]).size:
+            raise InvalidValue(f"{wrong[0]} is no token of the model, which has {known} of them, from 0 on")
         given = given.reshape(rows, -1)
         if self._encoder and self._encoder.reads_tokens and self._decoder is None:
             given = self._encoded(given)
@@ -156,10 +160,24 @@ class Generator:
     def set_logits(self, logits: Any) -> None:
         """Have the next tokens chosen from these, as many as `get_logits` gives."""
         given = np.asarray(logits, np.float32)
-        if given.size % self._options.rows or given.size == 0:
-            raise InvalidValue(f"logits of shape {list(given.shape)} are not {self._options.rows} rows")
+        rows, known = self._options.rows, self._model.vocabulary
+        if given.size == 0 or given.size % rows or (known and given.size != rows * known):
+            wanted = f"{rows} rows of {known or 'as many as there are tokens'}"
+            raise InvalidValue(f"logits of shape {list(given.shape)} are not {wanted}")
         self._widen()
         self._logits = given.reshape(self._options.rows, -1).copy()
+
+    def set_runtime_option(self, key: str, value: str) -> None:
+        """With `terminate_session` "1" the next run raises InvalidValue, in whatever thread, until it is "0" again.
+
+        Other options have no effect.
+        """
+        if key != "terminate_session":
+            debug.warn_once(f"runtime option {key!r} has no effect")
+        elif value not in ("0", "1"):
+            raise InvalidValue(f"terminate_session is {value!r}; it must be '0' or '1'")
+        else:
+            self._terminated = value == "1"
 
     def get_input(self, name: str) -> Array:
         """What the decoder was fed in its last run."""
@@ -167,16 +185,15 @@ class Generator:
 
     def get_output(self, name: str) -> Array:
         """What the decoder gave in its last run."""
-        return self._port(name, {**self._decoder.past, **self._decoder.results} if self._decoder else {}, "given")
+        past = self._decoder.past if self._decoder else {}
+        if self._decoder and name not in past and (found := self._decoder.output(name)) is not None:
+            return found
+        return self._port(name, past, "given")
 
     # ---- what is not here
 
     def snapshot_state(self) -> None:
         """Accepted: any length can be rewound to without it."""
-
-    def set_runtime_option(self, key: str, value: str) -> None:
-        """Accepted, as `terminate_session`, without effect."""
-        debug.warn_once(f"runtime option {key!r} has no effect")
 
     def set_active_adapter(self, adapters: Any, name: str) -> None:
         """Raises NotImplementedError."""
@@ -194,6 +211,8 @@ class Generator:
 
     def _compute(self) -> Array:
         """The logits after all tokens; those that the decoder has not seen are run."""
+        if self._terminated:
+            raise InvalidValue("the runtime option terminate_session is '1'; '0' lets the generator go on")
         if self._logits is not None:
             return self._logits
         if self._sequences.length == 0:

@@ -7,7 +7,7 @@ from typing import Any
 from sardonyx.errors import InvalidValue, NotImplemented
 from sardonyx.genai.model import Model
 
-GUIDES = ("json_schema", "regex")
+GUIDES = ("json_schema", "regex", "lark_grammar")
 
 
 class GeneratorParams:
@@ -28,15 +28,16 @@ class GeneratorParams:
         return self.search.as_dict()
 
     def set_guidance(self, type: str, data: str, enable_ff_tokens: bool = False) -> None:
-        """Have the text follow a JSON schema (`json_schema`) or a regular expression (`regex`).
+        """Have the text follow a JSON schema (`json_schema`), a regular expression (`regex`) or a `lark_grammar`.
 
-        With `enable_ff_tokens`, tokens that are the only ones possible are appended at once.
+        Both texts empty mean none of them. With `enable_ff_tokens`, tokens that are the only ones possible are appended
+        at once.
         """
-        if type == "lark_grammar":
-            raise NotImplemented("lark grammars are not implemented; json_schema and regex are")
-        if type not in GUIDES:
-            raise InvalidValue(f"there is no guidance {type!r}, but {' and '.join(GUIDES)}")
-        self.guidance = (type, data) if data else None
+        if type not in GUIDES and (type or data):
+            raise InvalidValue(f"there is no guidance {type!r}, but {', '.join(GUIDES)}")
+        if type and not data:
+            raise InvalidValue(f"guidance {type!r} has no data, which is the text of the {type}")
+        self.guidance = (type, data) if type else None
         self.forced = enable_ff_tokens
 
     def set_speculative_options(self, **options: Any) -> None:

@@ -92,9 +92,13 @@ def _missing() -> str:
 
 def _grammar(matcher: Any, kind: str, data: str) -> str:
     """The grammar as a matcher takes it."""
-    make = {"json_schema": matcher.grammar_from_json_schema, "regex": matcher.grammar_from_regex}[kind]
+    make = {
+        "json_schema": matcher.grammar_from_json_schema,
+        "regex": matcher.grammar_from_regex,
+        "lark_grammar": matcher.grammar_from_lark,
+    }
     try:
-        return str(make(data))
+        return str(make[kind](data))
     except ValueError as error:
         raise InvalidValue(f"the {kind} cannot be read: {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
@@ -27,21 +27,40 @@ class Model:
 
     def __init__(self, config: Config | str | os.PathLike[str]) -> None:
         self.config = config if isinstance(config, Config) else Config(config)
-        options, providers = self.config.sessions()
-
-        def session(part: dict[str, Any]) -> InferenceSession:
-            return InferenceSession(self.config.source(part["filename"]), options, providers)
-
         decoder, encoder = self.config.decoder, self.config.model.get("encoder")
-        options.choose_rows(ports.logits_of(decoder), ports.ROWS)
-        self.session = session(decoder)
-        self.ports = ports.told(self.session.get_inputs(), self.session.get_outputs(), decoder)
+        self.network = self._network(self.config.decoder_model())
         self.first: Network | None = None
         if decoder.get("first"):
-            begun = session({"filename": decoder["first"]})
-            self.first = Network(begun, ports.told(begun.get_inputs(), begun.get_outputs(), decoder))
-            self.ports = replace(self.ports, last_only=self.first.ports.last_only)
-        self.encoder = session(encoder) if encoder and encoder.get("filename") else None
+            self.first = self._network(self.config.source(decoder["first"]))
+            known = replace(self.network.ports, last_only=self.first.ports.last_only)
+            self.network = replace(self.network, ports=known)
+        self.encoder = (
+            self._session(self.config.source(encoder["filename"])) if encoder and encoder.get("filename") else None
+        )
+
+    def _session(self, source: str | bytes, rows: str = "") -> InferenceSession:
+        """A session of a file, or of bytes, which gives chosen rows of an output where one is named."""
+        options, providers = self.config.sessions()
+        if rows:
+            options.choose_rows(rows, ports.ROWS)
+        return InferenceSession(source, options, providers)
+
+    def _network(self, source: str | bytes) -> Network:
+        """What gives logits, of chosen rows."""
+        session = self._session(source, ports.logits_of(self.config.decoder))
+        told = ports.told(session.get_inputs(), session.get_outputs(), self.config.decoder)
+        chosen = ports.ROWS in told.known
+        return Network(session, told, cache(lambda: self._session(source) if chosen else session))
+
+    @property
+    def session(self) -> InferenceSession:
+        """The session of the decoder."""
+        return self.network.session
+
+    @property
+    def ports(self) -> Ports:
+        """What the decoder's inputs and outputs are for."""
+        return self.network.ports
 
     @property
     def type(self) -> str:
@@ -65,7 +84,7 @@ class Model:
 
     def decoder(self, rows: int, given: Mapping[str, Any], most: int) -> Decoder:
         """A memory of so many rows; the arguments are those of `Decoder`."""
-        return Decoder(Network(self.session, self.ports), rows, given, most, self.first)
+        return Decoder(self.network, rows, given, most, self.first)
 
     @cached_property
     def bears_padding(self) -> bool:

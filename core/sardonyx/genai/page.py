@@ -28,13 +28,13 @@ def write(config: Config, folder: str | os.PathLike[str], targets: Sequence[str]
     place = Path(folder)
     tokenizer = Tokenizer(config)
     decoder = config.decoder
-    source = config.source(decoder["filename"])
+    source = config.decoder_model()
     graph = read(source).graph
     known = ports.told(list(map(node_arg, graph.inputs)), list(map(node_arg, graph.outputs)), decoder)
     pairs = {each.input: each.output for each in known.past if each.output and not each.cross}
     if not pairs:
         raise InvalidArgument(
-            f"{decoder['filename']} has no keys and values that go from run to run; a page needs them"
+            f"{decoder.get('filename', 'the decoder')} has no keys and values that go from run to run; pages need them"
         )
     options = SessionOptions()
     options.choose_rows(known.logits, ports.ROWS)

@@ -24,7 +24,7 @@ OTHERS = {
 }
 """Other names of the same."""
 LENGTHS = ("past_sequence_length", "past_seq_len", "total_sequence_length", "total_seq_len", "current_sequence_length")
-KEPT = ("num_logits_to_keep", "logits_to_keep")
+KEPT = ("num_logits_to_keep", "logits_to_keep", "onnx::Neg_67")
 CACHE_BRANCH, CACHE_POSITION, TYPES = "use_cache_branch", "cache_position", "token_type_ids"
 ROWS = "logits_position"
 """The input by which a session is told of which positions the logits are wanted (`SessionOptions.choose_rows`)."""
@@ -95,6 +95,11 @@ def told(inputs: Sequence[NodeArg], outputs: Sequence[NodeArg], decoder: Mapping
     """
     given, made = {each.name: each for each in inputs}, {each.name: each for each in outputs}
     wanted = {**decoder.get("inputs", {}), **decoder.get("outputs", {})}
+    for name, there in ((IDS, given), (LOGITS, made)):
+        if wanted.get(name, next(iter(there), None)) not in there:
+            raise InvalidValue(
+                f"the configuration calls {name} {wanted[name]!r}, which the model lacks: {_listed(there)}"
+            )
     ids = _named(IDS, given, wanted)
     if ids is None:
         raise InvalidValue(

@@ -97,8 +97,9 @@ def _fitted(name: str, value: Any) -> Any:
         raise InvalidValue(f"there is no search option {name!r}; {near[0]!r} is the nearest")
     kind = TYPES[name]
     try:
-        fits = isinstance(value, bool) if kind is bool else kind(value) == value or kind is float
-    except (TypeError, ValueError):
+        fits = isinstance(value, bool) is (kind is bool) and not isinstance(value, str)
+        fits = fits and (kind(value) == value or kind is float)
+    except (TypeError, ValueError, OverflowError):
         fits = False
     if not fits:
         wanted = {bool: "True or False", int: "a whole number", float: "a number"}[kind]

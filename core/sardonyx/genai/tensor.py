@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from sardonyx.errors import NotImplemented
+from sardonyx.errors import InvalidValue, NotImplemented
 
 
 class Tensor:
@@ -19,6 +19,8 @@ class Tensor:
 
     def __init__(self, array: Any) -> None:
         self._array = np.ascontiguousarray(array)
+        if self._array.dtype.kind not in "biufV":
+            raise InvalidValue(f"a tensor has numbers for elements, not {self._array.dtype}")
 
     def as_numpy(self) -> np.ndarray:
         """The array itself."""
@@ -46,13 +48,15 @@ class NamedTensors:
         self._tensors: dict[str, Tensor] = {}
 
     def __getitem__(self, name: str) -> Tensor:
+        if name not in self._tensors:
+            raise InvalidValue(f"there is no tensor {name!r}, but {', '.join(self._tensors) or 'none at all'}")
         return self._tensors[name]
 
     def __setitem__(self, name: str, value: Any) -> None:
         self._tensors[name] = value if isinstance(value, Tensor) else Tensor(value)
 
     def __delitem__(self, name: str) -> None:
-        del self._tensors[name]
+        self._tensors.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
         return name in self._tensors

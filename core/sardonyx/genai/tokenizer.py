@@ -46,7 +46,10 @@ class Tokenizer:
 
     def decode(self, tokens: Any) -> str:
         """The text of tokens."""
-        return self._decode(np.asarray(tokens, np.int64).reshape(-1).tolist())
+        numbers = np.asarray(tokens, np.int64).reshape(-1)
+        if numbers.size and numbers.min() < 0:
+            raise InvalidValue(f"{numbers.min()} is no token: they are numbered from 0 on")
+        return self._decode(numbers.tolist())
 
     def encode_batch(self, texts: Sequence[str]) -> Tensor:
         """The tokens of several texts [texts, S], those of shorter ones with padding behind."""

@@ -160,6 +160,7 @@ RULES: dict[str, Rule] = {
     "OneHot": _these(2),
     "QuantizeLinear": _quantized,
     "SimplifiedLayerNormalization": _these(),  # onnxruntime's, though it is in ai.onnx
+    "GroupNormalization": _these(),  # of its function ONNX's inference says nothing
     "StringSplit": _these(dtypes.string, dtypes.int64),
     "TfIdfVectorizer": _FLOAT,
     "TopK": _these(0, dtypes.int64),

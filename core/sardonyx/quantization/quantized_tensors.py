@@ -13,6 +13,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import field, record
+from sardonyx.errors import InvalidValue
 from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
 from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of
@@ -102,7 +103,7 @@ class QuantizedTensors(BaseQuantizer):
             network,
         )
         if dtypes.uint4 in (self.weight, self.activation) or dtypes.int4 in (self.weight, self.activation):
-            raise ValueError("quantized operators take 8 bits: use QuantFormat.QDQ for types of 4")
+            raise InvalidValue("quantized operators take 8 bits: use QuantFormat.QDQ for types of 4")
         self.mode = mode
         self.static = static
         self.parent = parent

@@ -82,6 +82,9 @@ def generate_artifacts(
         raise NotImplemented("ort_format=True: ONNX files alone are written; `sardonyx compile` makes bundles of them")
     if custom_op_library is not None:
         raise NotImplemented("custom_op_library: native libraries cannot be loaded; use sardonyx.custom_op")
+    for name, given in (("additional_output_names", additional_output_names), ("loss_input_names", loss_input_names)):
+        if isinstance(given, str):
+            raise InvalidArgument(f"{name} is {given!r}; it is a list of names")
     if both := sorted({*(requires_grad or ())} & {*(frozen_params or ())}):
         raise InvalidArgument(f"{both[0]!r} is named by requires_grad and by frozen_params")
     network = _Network(_loss(loss), loss_input_names or (), additional_output_names or ())

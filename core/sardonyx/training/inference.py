@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model, Tensor, TensorType
 from sardonyx.training.draft import Draft
 from sardonyx.training.reach import makers, read_by
@@ -12,8 +13,10 @@ from sardonyx.training.reach import makers, read_by
 def inference_model(model: Model, parameters: Sequence[Tensor], outputs: Sequence[str]) -> Model:
     """The part of a model that makes these tensors, with parameters as initializers; the given model is changed.
 
-    InvalidArgument where there is no tensor of a name.
+    InvalidArgument where there is no tensor of a name, or no name.
     """
+    if isinstance(outputs, str) or not outputs:
+        raise InvalidArgument(f"the outputs of a network are a list of names, and not {outputs!r}")
     draft = Draft(model)
     graph = model.graph
     graph.outputs = [draft.value(name) for name in outputs]

@@ -104,9 +104,16 @@ def teach(
     start = time.perf_counter()
     if len(examples) != len(labels):
         raise InvalidArgument(f"{len(examples)} examples are given, and {len(labels)} labels")
+    for number, label in enumerate(labels):
+        if not isinstance(label, (str, int, np.integer)):
+            raise InvalidArgument(f"the label of example {number} is {label!r}: labels are texts or whole numbers")
     classes = sorted(set(labels), key=lambda label: (isinstance(label, str), label))
     if len(classes) < 2:
         raise InvalidArgument(f"the labels are {classes}: teach two classes at least")
+    if len({str(label) for label in classes}) < len(classes):
+        raise InvalidArgument(f"of the labels {classes} two read the same: write all as texts, or all as whole numbers")
+    if steps < 1:
+        raise InvalidArgument(f"steps={steps}: a head learns nothing without a step")
     if not 0 <= held_out < 1:
         raise InvalidArgument(f"held_out={held_out}: write a part of the examples, from 0 to below 1")
     whole = as_model(model)

@@ -66,6 +66,8 @@ def _replacing(target: str) -> Iterator[IO[bytes]]:
     folder, name = os.path.split(target)
     if folder and not os.path.isdir(folder):
         raise NoSuchFile(f"the folder {folder} does not exist")
+    if not name or os.path.isdir(target):
+        raise NoSuchFile(f"{target!r} is no name of a file to write")
     draft = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     try:
         with open(draft, "xb") as file:

@@ -106,7 +106,8 @@ class Parameters:
 
 
 class Properties:
-    """What a training notes: integers, floats and strings by names; iterating gives names with values."""
+    """What a training notes: integers of 64 bits, floats of 32 bits and strings, by names, as a checkpoint keeps them;
+    iterating gives names with values. Larger integers become floats."""
 
     def __init__(self, values: dict[str, Property]) -> None:
         self._values = values
@@ -117,9 +118,12 @@ class Properties:
         return self._values[name]
 
     def __setitem__(self, name: str, value: Property) -> None:
-        if isinstance(value, bool) or not isinstance(value, (int, float, str, np.integer, np.floating)):
+        if not isinstance(value, (int, float, str, np.integer, np.floating)):
             raise InvalidArgument(f"property {name!r} is {value!r}: properties are integers, floats and strings")
-        self._values[name] = value if isinstance(value, str) else value + 0
+        if isinstance(value, (int, np.integer)) and -(1 << 63) <= value < 1 << 63:
+            self._values[name] = int(value)
+        else:
+            self._values[name] = value if isinstance(value, str) else float(np.float32(value))
 
     def __contains__(self, name: object) -> bool:
         return name in self._values

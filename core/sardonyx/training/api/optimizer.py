@@ -81,8 +81,10 @@ class Optimizer:
         self.set_learning_rate(learning_rate)
 
     def set_learning_rate(self, learning_rate: float) -> None:
-        """Set the learning rate of the steps to come."""
-        self._state.learning_rate = learning_rate
+        """Set the learning rate of the steps to come. Raises TypeError for what is no number."""
+        if not isinstance(learning_rate, (int, float, np.number)):
+            raise TypeError(f"a learning rate is a number, not {learning_rate!r}")
+        self._state.learning_rate = float(learning_rate)
 
     def get_learning_rate(self) -> float:
         """The learning rate of the next step."""

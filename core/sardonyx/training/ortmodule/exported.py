@@ -37,6 +37,8 @@ class Exported:
     structure: TreeSpec
     counted: list[str]
     """Buffers that count the batches, which grow by one with each call."""
+    padding: dict[str, int]
+    """Results of embeddings, with the row whose weights must not learn from them."""
 
     def fits(self, tensors: Sequence[torch.Tensor]) -> bool:
         """Whether arguments have sizes that the model was made for: an open one is not 0 or 1."""
@@ -94,7 +96,8 @@ def export(module: torch.nn.Module, arguments: tuple[Any, ...], keywords: dict[s
     names = iter([value.name for value in model.graph.outputs])
     results = [next(names) if isinstance(leaf, torch.Tensor) else (leaf,) for leaf in watched.leaves]
     assert watched.structure is not None
-    return Exported(model, data, [value.name for value in held], results, watched.structure, _counted(program))
+    named = [value.name for value in held]
+    return Exported(model, data, named, results, watched.structure, _counted(program), _padding(program, model))
 
 
 class _Watched:
@@ -151,6 +154,22 @@ def _restore_training(model: Model, program: Any) -> None:
     for node in model.graph.nodes:
         if node.op_type == "BatchNormalization" and node.inputs[3] is not None and node.inputs[3].name in learning:
             node.attributes["training_mode"] = attribute("training_mode", 1)
+
+
+def _padding(program: Any, model: Model) -> dict[str, int]:
+    """By the results of embeddings the rows that are padding: the exporter leaves out that these do not learn."""
+    gathered = {node.outputs[0].name for node in model.graph.nodes if node.op_type == "Gather"}
+    found = {}
+    for node in program.graph.nodes:
+        if node.target != torch.ops.aten.embedding.default:
+            continue
+        given = list(node.args[2:4])
+        padding, scaled = given + [-1, False][len(given) :]
+        if scaled or (padding >= 0 and node.name not in gathered):
+            raise NotImplemented(f"ORTModule: the gradient of {node.name}: leave out scale_grad_by_freq or padding_idx")
+        if padding >= 0:
+            found[node.name] = padding
+    return found
 
 
 def _counted(program: Any) -> list[str]:

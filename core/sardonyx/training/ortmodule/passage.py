@@ -6,7 +6,7 @@ outputs of the forward model and inputs of the backward one.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -39,13 +39,19 @@ def forward_model(model: Model) -> tuple[Model, list[str], dict[str, str]]:
     return draft.model, masks, nexts
 
 
-def backward_model(model: Model, outputs: Sequence[str], wanted: Sequence[str]) -> Model:
-    """The gradients of the `wanted` inputs by the gradients `NAME_given` of these outputs."""
+def backward_model(
+    model: Model, outputs: Sequence[str], wanted: Sequence[str], padding: Mapping[str, int] | None = None
+) -> Model:
+    """The gradients of the `wanted` inputs by the gradients `NAME_given` of these outputs.
+
+    `padding` has, by results of Gather, rows that are constants of them.
+    """
     draft = Draft(copy_model(model))
     draft.record_types()
     for node in list(draft.graph.nodes):
         if _drops(node):
             _give_mask(draft, node)
+    constants = [_keep_row(draft, name, row) for name, row in (padding or {}).items()]
     terms = []
     for name in outputs:
         given = draft.input(f"{name}{GIVEN}", draft.type_of(name))
@@ -53,7 +59,8 @@ def backward_model(model: Model, outputs: Sequence[str], wanted: Sequence[str]) 
     total = terms[0] if len(terms) == 1 else draft.add("Sum", terms)
     draft.model.opset_imports.setdefault(DOMAIN, 1)
     gradients = [f"{name}{GRADIENT}" for name in wanted]
-    draft.add("Gradient", wanted, gradients, {"xs": list(wanted), "y": total}, DOMAIN)
+    attributes = {"xs": list(wanted), "y": total, "zs": constants or None}
+    draft.add("Gradient", [*wanted, *constants], gradients, attributes, DOMAIN)
     draft.graph.outputs = []
     for name in gradients:
         draft.output(name)
@@ -80,6 +87,21 @@ def _give_mask(draft: Draft, node: Node) -> None:
     factor = draft.add("Div", [draft.add("CastLike", [mask, x.name]), kept])
     node.op_type, node.attributes, node.inputs = "Mul", {}, [x, draft.value(factor)]
     del node.outputs[1:]
+
+
+def _keep_row(draft: Draft, name: str, row: int) -> str:
+    """Have the result of a Gather take a row from elsewhere; the name of that row, which is [1, ...]."""
+    node = draft.value(name).producer
+    assert node is not None
+    weight, indices = (value.name if value else "" for value in node.inputs)
+    number = draft.constant(np.array([row], np.int64), "row")
+    kept = draft.add("Gather", [weight, number], f"{name}_kept")
+    others = draft.add("Gather", [weight, indices], f"{name}_others")
+    is_row = draft.add("Equal", [indices, draft.add("CastLike", [number, indices])])
+    last = draft.constant(np.array([-1], np.int64), "last")
+    node.op_type, node.attributes = "Where", {}
+    node.inputs = [draft.value(each) for each in (draft.add("Unsqueeze", [is_row, last]), kept, others)]
+    return kept
 
 
 def _statistics(draft: Draft, node: Node, latest: dict[str, Value]) -> None:

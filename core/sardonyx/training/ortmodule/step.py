@@ -44,7 +44,7 @@ class Plans:
         """The session for the gradients of these inputs by those of these outputs."""
         key = (*floats, "", *wanted)
         if key not in self._backward:
-            model = backward_model(self.exported.model, floats, wanted)
+            model = backward_model(self.exported.model, floats, wanted, self.exported.padding)
             self.debug.keep(model, "backward", self.training)
             self._backward[key] = InferenceSession(write(model), providers=self.providers)
         return self._backward[key]
