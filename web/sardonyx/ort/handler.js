@@ -26,7 +26,8 @@ export class Handler {
 
   async run(feeds, fetches, { terminate } = {}) {
     if (terminate) throw new Error("the run was ended before it began: its option terminate is set");
-    const given = mapped(feeds, (name, tensor) => this.own(name, tensor));
+    const known = Object.fromEntries(this.inputNames.map((name) => [name, feeds[name]])); // onnxruntime-node ignores others
+    const given = mapped(known, (name, tensor) => this.own(name, tensor));
     const places = mapped(fetches, (name, tensor) => this.place(name, tensor));
     const start = performance.now();
     const results = await this.session.run(given, Object.keys(fetches), places);
