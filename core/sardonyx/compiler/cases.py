@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import reduce
 from itertools import combinations, product
 from operator import mul
@@ -16,7 +17,7 @@ from operator import mul
 import numpy as np
 
 from sardonyx.common.record import field, record
-from sardonyx.compiler.compile import Compiler
+from sardonyx.compiler.compile import Compiler, Force
 from sardonyx.compiler.general import GeneralCase, Numbers, Relations
 from sardonyx.compiler.open_sizes import OpenSizes
 from sardonyx.errors import Fail, SardonyxError
@@ -66,7 +67,7 @@ class Cases:
         """All plans, the most general one first. Raises SardonyxError where there is no size that works."""
         general = GeneralCase(self.compiler, self.sizes, self.typical, self.relations, self.values)
         self._begin(general)
-        self._cover()
+        self._cover(general)
         self._specialize()
         self._stretch()
         if not self.refusals():
@@ -96,7 +97,7 @@ class Cases:
                 lines.setdefault(str(error), f"{sizes}: {error}")
         return [*lines.values(), *self.undecided]
 
-    def _cover(self) -> None:
+    def _cover(self, general: GeneralCase) -> None:
         """Have plans for what the plans so far do not hold for."""
         count = 0
         while count < len(self.cases):
@@ -108,7 +109,7 @@ class Cases:
         for numbers in self._points(1, 0):
             self._add_new(numbers)
         for case in list(self.cases):
-            self._flip(case)
+            self._flip(case, general)
 
     def _points(self, *few: int) -> list[Numbers]:
         """Combinations of more and few of each size, those first that differ least from the general case."""
@@ -132,8 +133,8 @@ class Cases:
         for number in beyond:
             self._add_new(self._told({each: self.cases[0].numbers[each] for each in self._free()} | {name: number}))
 
-    def _flip(self, case: Case) -> None:
-        """Have plans for elements of inputs that decide otherwise than in this case."""
+    def _flip(self, case: Case, general: GeneralCase) -> None:
+        """Have plans for elements of inputs that decide otherwise than in this case, of equal sizes if need be."""
         read = {name for port in case.plan.inputs for name in port.symbols}
         read.update(name for step in case.plan.steps if isinstance(step, Read) for name in step.symbols)
         for expression, relation, _ in list(case.plan.guards):
@@ -141,9 +142,15 @@ class Cases:
             if relation != "==" or len(symbols) > 1 or not symbols <= read:
                 continue
             for number in (0, 1):
-                if self._accepted(case.numbers, dict.fromkeys(symbols, number)) is None:
+                told = dict.fromkeys(symbols, number)
+                if self._accepted(case.numbers, told) is None:
                     count = len(self.refused)
-                    self._add(case.numbers, dict.fromkeys(symbols, number))
+                    self._add(case.numbers, told)
+                    if self.refused[count:]:
+                        with suppress(SardonyxError):
+                            numbers, relations, _ = general.settled(case.numbers, Force.RELATIONS, self.relations, told)
+                            del self.refused[count:]
+                            self._add(numbers, told, relations)
                     why = [f"elements of inputs that decide otherwise: {error}" for _, error in self.refused[count:]]
                     self.undecided += why
                     del self.refused[count:]

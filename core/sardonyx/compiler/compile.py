@@ -44,10 +44,11 @@ class Force(Enum):
 class UnsettledError(Exception):
     """A graph makes no sense, for a `reason`, with the sizes that were made up.
 
-    `solved` is what the last two that differ would tell, `progress` how many nodes were traced.
+    `solved` is what the last two that differ would tell, or numbers for which they are equal, `progress` how many nodes
+    were traced.
     """
 
-    def __init__(self, reason: SardonyxError, solved: SolvedError, progress: int) -> None:
+    def __init__(self, reason: SardonyxError, solved: SolvedError | dict[str, int], progress: int) -> None:
         super().__init__(str(solved))
         self.reason = reason
         self.solved = solved

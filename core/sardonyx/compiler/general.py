@@ -46,17 +46,23 @@ class GeneralCase:
     def find(self) -> Iterator[tuple[Numbers, Relations]]:
         """Numbers by name with all relations that the graph forces: those first of which the least is forced.
 
+        Those for which a picture has no patch, say, come last.
         Raises SardonyxError where no numbers make sense.
         """
         makes_sense = False
         errors: list[SardonyxError] = []
         refused: list[tuple[Numbers, SardonyxError]] = []
+        empty: list[tuple[Numbers, Relations]] = []
         for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
+            if start == ONES and empty:
+                self.refused += refused
+                yield from empty
             found: list[tuple[int, Numbers, Relations]] = []
             names = [name for name in self.sizes.names if name not in {*self.sizes.first(), *self.sizes.rooms}]
             for largest in [None, *(names if len(names) > 2 else ())]:
                 try:
-                    numbers, relations = self._settled(self._made_up(1, start, largest), force, self.relations)
+                    made = self._made_up(1, start, largest)
+                    numbers, relations, is_empty = self.settled(made, force, self.relations)
                 except (InvalidArgument, NotImplemented):  # at any size
                     raise
                 except SardonyxError as error:
@@ -64,6 +70,9 @@ class GeneralCase:
                     if start == STARTS[0] and largest is None:
                         refused = [(self._made_up(1, start, None), error)]
                 else:
+                    if is_empty and start != ONES:
+                        empty = empty or [self._of_several(numbers, relations)]
+                        continue
                     weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
                     found.append((weight, numbers, relations))
             if found:
@@ -72,7 +81,7 @@ class GeneralCase:
                 makes_sense = True
                 _, numbers, relations = max(found, key=lambda each: each[0])
                 yield self._of_several(numbers, relations)
-        if makes_sense:
+        if makes_sense or empty:
             return
         if not self.sizes.names:
             raise errors[0]
@@ -88,7 +97,7 @@ class GeneralCase:
         for number, name in enumerate(sorted(self.sizes.first() - {*self.typical})):
             more[name] = max(more[name], 2 + number)
         with suppress(SardonyxError):
-            return self._settled(more, Force.RELATIONS, relations)
+            return self.settled(more, Force.RELATIONS, relations)[:2]
         return numbers, relations
 
     def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
@@ -103,15 +112,22 @@ class GeneralCase:
             made[largest] = sum(made.values()) + step
         return made | dict(self.typical)
 
-    def _settled(self, made: dict[str, int], force: Force, known: Relations) -> tuple[Numbers, Relations]:
-        """These numbers, or those that follow where the graph forces some of them, with all relations."""
+    def settled(
+        self, made: Numbers, force: Force, known: Relations, read: Numbers | None = None
+    ) -> tuple[Numbers, Relations, bool]:
+        """These numbers, or those that follow where the graph forces some of them, with all relations.
+
+        `read` are numbers that elements tell. The last result is whether something was left empty, that decided.
+        """
         numbers, relations = dict(made), dict(known)
         progress = -1
         while True:
             told = self.sizes.told(numbers, relations)
             feeds = self.sizes.feeds(told, self.values)
             try:
-                trace, _ = self.compiler.trace(feeds, {}, self.sizes.arguments, relations=relations, force=force)
+                trace, _ = self.compiler.trace(
+                    feeds, read or {}, self.sizes.arguments, relations=relations, force=force
+                )
             except UnsettledError as error:
                 if error.progress <= progress:
                     raise error.reason from None
@@ -119,11 +135,17 @@ class GeneralCase:
                 self._relate(error, numbers, relations)
             else:
                 trace.dissolve()
-                return self.sizes.told(numbers, relations), relations
+                return self.sizes.told(numbers, relations), relations, trace.guards.is_empty
 
     def _relate(self, error: UnsettledError, numbers: dict[str, int], relations: Relations) -> None:
-        """Have a relation from now on, and numbers that agree with it and with those that are given."""
+        """Have a relation from now on, or other numbers, that agree with it and with those that are given."""
         names = {symbol_: name for name, symbol_ in self.sizes.symbols.items()}
+        if isinstance(error.solved, dict):
+            same = {names[symbol_]: number for symbol_, number in error.solved.items()}
+            if same.keys() & {*self.typical, *(names[symbol_] for symbol_ in relations)}:
+                raise error.reason
+            numbers.update(same)
+            return
         polynomial = error.solved.polynomial
         name = names[error.solved.symbol]
         relate(relations, error.solved)

@@ -9,7 +9,7 @@ from sardonyx.plans.plan import Plan
 from sardonyx.plans.wording import renamed
 from sardonyx.sizes.polynomial import evaluate, to_text
 from sardonyx.sizes.sizecode import Fit, symbols_of
-from sardonyx.sizes.symbolic import guard_text
+from sardonyx.sizes.symbolic import guard_text, sides_of
 
 FEW = 256
 """The sizes that are looked at one by one; beyond, acceptance is taken to change once at most between powers of 2."""
@@ -114,7 +114,12 @@ def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping
     rooms = {str(port.shape[-1]) for port in ports if plans[0].is_cache(port)}
     sizes = [told(intervals(plans, symbol), names[symbol]) for symbol in plans[0].symbols if symbol not in rooms]
     sizes += [f"{name} = {to_text(renamed(size, names))}" for name, size in (relations or {}).items()]
-    limits = [each for each in plans[0].guards if each[1] == ">=" or all(each in plan.guards for plan in plans)]
+    others = [plan for plan in plans if not _is_of_nothing(plan)] or plans
+    limits = [
+        each
+        for each in plans[0].guards
+        if each[1] == ">=" or ((each[2] or sides_of(each[0])[1]) and all(each in plan.guards for plan in others))
+    ]
     joint = [
         guard_text(renamed(size, names), relation, truth)
         for size, relation, truth in limits
@@ -122,6 +127,11 @@ def accepted(plans: Sequence[Plan], names: Mapping[str, str], relations: Mapping
         and not (len(symbols_of(size)) == 1 and symbols_of(size) <= plans[0].symbols.keys())
     ]
     return "; ".join([", ".join(inputs) + more, *sizes, *dict.fromkeys(joint)])
+
+
+def _is_of_nothing(plan: Plan) -> bool:
+    """Whether a plan holds only where something is empty."""
+    return any(relation == "==" and truth and not sides_of(size)[1] for size, relation, truth in plan.guards)
 
 
 def _shape(shape: Sequence[Any], names: Mapping[str, str]) -> str:

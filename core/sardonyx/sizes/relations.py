@@ -14,7 +14,10 @@ from collections.abc import Sequence
 from functools import reduce
 from math import gcd
 
-from sardonyx.sizes.polynomial import Atom, Monomial, Poly, symbol
+from sardonyx.sizes.polynomial import Atom, Monomial, Poly, evaluate, symbol
+
+LARGEST_ALIKE = 4096
+"""The largest number that is tried for symbols that are to be alike."""
 
 
 def solved(equation: Poly, symbols: Sequence[str], numbers: bool = False) -> tuple[str, Poly] | None:
@@ -31,6 +34,22 @@ def solved(equation: Poly, symbols: Sequence[str], numbers: bool = False) -> tup
         if told.symbols() <= {*symbols} and told.is_nonnegative():
             return name, told
     return None
+
+
+def alike(equation: Poly, symbols: Sequence[str]) -> dict[str, int]:
+    """The least number from 2 on that, were all symbols of a polynomial this number, makes it 0; empty if none does.
+
+    >>> from sardonyx.sizes.polynomial import constant
+    >>> h, w, eight = symbol("h"), symbol("w"), constant(8)
+    >>> alike(h.floordiv(eight) * w.floordiv(eight) - eight.scaled(2), ["h", "w"]), alike(h * w, ["h", "w"])
+    ({'h': 32, 'w': 32}, {})
+    """
+    names = sorted(equation.symbols())
+    if not {*names} <= {*symbols} or all(factor > 0 for _, factor in equation.terms):
+        return {}
+    expression = equation.json()
+    tried = (dict.fromkeys(names, number) for number in range(2, LARGEST_ALIKE))
+    return next((numbers for numbers in tried if evaluate(expression, numbers) == 0), {})
 
 
 def isolated(equation: Poly, name: str) -> Poly | None:

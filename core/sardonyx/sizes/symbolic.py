@@ -24,7 +24,7 @@ from math import prod
 from typing import Any, TypeAlias
 
 from sardonyx.sizes.polynomial import ONE, Poly, apply, constant, evaluate, symbol, to_text
-from sardonyx.sizes.relations import solved
+from sardonyx.sizes.relations import alike, solved
 
 
 class Dim:
@@ -276,14 +276,24 @@ class Guards:
             raise SolvedError(*found)
         return number != 1
 
-    def missing(self, numbers: bool) -> SolvedError | None:
+    @property
+    def is_empty(self) -> bool:
+        """Whether a size is 0 in this call, and that decided."""
+        zeros = (polynomial for (polynomial, relation), truth in self.facts.items() if truth and relation == "==")
+        return any(all(factor > 0 for _, factor in polynomial.terms) for polynomial in zeros)
+
+    def missing(self, numbers: bool) -> SolvedError | dict[str, int] | None:
         """What would have told a solvable symbol, had the sizes been equal that were last found not to be.
 
-        With `numbers`, that may be a number.
+        With `numbers`, that may be a number, or that of several symbols, alike, for which they are.
         """
         for (polynomial, relation), truth in reversed(self.facts.items()):
-            if relation == "==" and not truth and (found := solved(polynomial, self.solvable, numbers)):
+            if relation != "==" or truth:
+                continue
+            if found := solved(polynomial, self.solvable, numbers):
                 return SolvedError(*found)
+            if numbers and (same := alike(polynomial, self.solvable)):
+                return same
         return None
 
 
@@ -297,6 +307,18 @@ def guard_text(expression: Any, relation: str, truth: bool) -> str:
     >>> guard_text(["+", -1, "s"], ">=", True), guard_text(["+", 512, ["*", -1, "s"]], ">=", True)
     ('s >= 1', 's <= 512')
     """
+    sides = sides_of(expression)
+    left, right = (to_text(["+", *side]) if len(side) > 1 else to_text(side[0]) if side else "0" for side in sides)
+    sign = _SIGNS[relation, truth]
+    return (
+        f"{right} {_FLIPPED[sign]} {left}"
+        if all(isinstance(term, int) for term in sides[0])
+        else f"{left} {sign} {right}"
+    )
+
+
+def sides_of(expression: Any) -> tuple[list[Any], list[Any]]:
+    """The terms that an expression adds, and those that it subtracts."""
     sides: tuple[list[Any], list[Any]] = ([], [])
     for term in expression[1:] if isinstance(expression, list) and expression[0] == "+" else [expression]:
         factor = term[1] if isinstance(term, list) and term[0] == "*" and isinstance(term[1], int) else term
@@ -307,13 +329,7 @@ def guard_text(expression: Any, relation: str, truth: bool) -> str:
         else:
             rest = term[2:] if factor == -1 else [-factor, *term[2:]]
             sides[1].append(rest[0] if len(rest) == 1 else ["*", *rest])
-    left, right = (to_text(["+", *side]) if len(side) > 1 else to_text(side[0]) if side else "0" for side in sides)
-    sign = _SIGNS[relation, truth]
-    return (
-        f"{right} {_FLIPPED[sign]} {left}"
-        if all(isinstance(term, int) for term in sides[0])
-        else f"{left} {sign} {right}"
-    )
+    return sides
 
 
 class _NoGuards(Guards):

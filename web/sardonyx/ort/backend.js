@@ -32,6 +32,9 @@ export const backend = {
     }
     return new Handler(session, options);
   },
+
+  /** The same, as `onnxruntime-common` calls it up to 1.16. */
+  createSessionHandler: (given, options) => backend.createInferenceSessionHandler(given, options),
 };
 
 /** What bundles call the providers that were asked for, each once; "wasm" where none was. */

@@ -21,4 +21,4 @@ const PRIORITY = 20; // above onnxruntime-web's own, should it be there
 
 for (const name of ["webgpu", "cpu", "wasm"]) common.registerBackend(name, backend, PRIORITY); // the last one is the default
 common.env.sardonyx ??= {};
-extend(common.env.webgpu);
+extend((common.env.webgpu ??= {})); // onnxruntime-common 1.14 has none

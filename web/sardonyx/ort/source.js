@@ -50,7 +50,7 @@ async function indexed(bundles, digest) {
   if (typeof bundles !== "string" && !(bundles instanceof URL)) return bundles[digest];
   const response = await fetched(bundles);
   const found = (await response.json()).bundles[digest];
-  return found && new URL(found, response.url).href;
+  return found && (isPath(bundles) ? bundles.replace(/[^/\\]*$/, found) : new URL(found, response.url).href);
 }
 
 /** In Node an address without a scheme is a path. */
