@@ -48,30 +48,14 @@ class GeneralCase:
 
         Raises SardonyxError where no numbers make sense.
         """
-        makes_sense = False
         errors: list[SardonyxError] = []
-        refused: list[tuple[Numbers, SardonyxError]] = []
-        for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
-            found: list[tuple[int, Numbers, Relations]] = []
-            names = [name for name in self.sizes.names if name not in {*self.sizes.first(), *self.sizes.rooms}]
-            for largest in [None, *(names if len(names) > 2 else ())]:
-                try:
-                    numbers, relations = self._settled(self._made_up(1, start, largest), force, self.relations)
-                except (InvalidArgument, NotImplemented):  # at any size
-                    raise
-                except SardonyxError as error:
-                    errors.append(error)
-                    if start == STARTS[0] and largest is None:
-                        refused = [(self._made_up(1, start, None), error)]
-                else:
-                    weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
-                    found.append((weight, numbers, relations))
-            if found:
-                if start in (STARTS[-1], ONES):
-                    self.refused += refused
+        for is_first_alone in (True, False):
+            makes_sense = False
+            for each in self._found(is_first_alone, errors):
                 makes_sense = True
-                _, numbers, relations = max(found, key=lambda each: each[0])
-                yield self._of_several(numbers, relations)
+                yield each
+            if makes_sense or not self.sizes.first():
+                break
         if makes_sense:
             return
         if not self.sizes.names:
@@ -82,6 +66,31 @@ class GeneralCase:
             f" {self.sizes.names[0]}=?16"
         ) from errors[0]
 
+    def _found(self, is_first_alone: bool, errors: list[SardonyxError]) -> Iterator[tuple[Numbers, Relations]]:
+        """What of `find` has first axes of one, or as large as the others; `errors` grows."""
+        refused: list[tuple[Numbers, SardonyxError]] = []
+        for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
+            found: list[tuple[int, Numbers, Relations]] = []
+            names = [name for name in self.sizes.names if name not in {*self.sizes.first(), *self.sizes.rooms}]
+            for largest in [None, *(names if len(names) > 2 else ())]:
+                made = self._made_up(start, largest, is_first_alone)
+                try:
+                    numbers, relations = self._settled(made, force, self.relations)
+                except (InvalidArgument, NotImplemented):  # at any size
+                    raise
+                except SardonyxError as error:
+                    errors.append(error)
+                    if start == STARTS[0] and largest is None:
+                        refused = [(made, error)]
+                else:
+                    weight = sum(len(polynomial.symbols()) - 1 for polynomial in relations.values())
+                    found.append((weight, numbers, relations))
+            if found:
+                if start in (STARTS[-1], ONES):
+                    self.refused += refused
+                _, numbers, relations = max(found, key=lambda each: each[0])
+                yield self._of_several(numbers, relations)
+
     def _of_several(self, numbers: Numbers, relations: Relations) -> tuple[Numbers, Relations]:
         """These numbers and relations, or such with first axes of more than one, where the graph bears that."""
         more = dict(numbers)
@@ -91,13 +100,16 @@ class GeneralCase:
             return self._settled(more, Force.RELATIONS, relations)
         return numbers, relations
 
-    def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
-        """Numbers for all sizes, no two of them alike but those of first axes; one may be larger than all together."""
-        leading = self.sizes.first()
+    def _made_up(self, start: tuple[int, int], largest: str | None, is_first_alone: bool) -> dict[str, int]:
+        """Numbers for all sizes, no two of them alike but the ones of first axes; one may be larger than all together.
+
+        First axes are 1 if `is_first_alone`.
+        """
+        leading = self.sizes.first() if is_first_alone else set()
         number, step = start
         made = {}
         for name in self.sizes.names:
-            made[name] = first if name in leading else number
+            made[name] = 1 if name in leading else number
             number += step * (name not in leading)
         if largest is not None:
             made[largest] = sum(made.values()) + step
