@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
 from sardonyx.model.ir.build import attribute
-from sardonyx.model.structure import Map, leaves
+from sardonyx.model.structure import Map, Stack, leaves
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
 from sardonyx.primitives.array import Array
@@ -20,7 +21,7 @@ from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.primitives.trace import active_trace
-from sardonyx.sizes.symbolic import Size
+from sardonyx.sizes.symbolic import Size, poly
 
 
 class ControlFlow(Operator, abstract=True):
@@ -64,7 +65,8 @@ class Loop(ControlFlow):
     one. A carried value may change its shape and, as long as it does, its rank: a turn that changes a rank is taken
     while the plan is made.
 
-    Where sequences or optionals are carried, or elements of a sequence may be used, the loop is unrolled while the plan
+    A sequence that is empty at first, and that each turn appends an element of one shape to, is a scan output. Where
+    other sequences or optionals are carried, or elements of a sequence may be used, the loop is unrolled while the plan
     is made, which ties the plan to the number of iterations.
     """
 
@@ -73,10 +75,13 @@ class Loop(ControlFlow):
     def expand(self, trips: Array | None, condition: Array | None, *carried: Any) -> list[Any]:
         trips = None if trips is None else p.reshape(trips, ())
         condition = None if condition is None else p.reshape(condition, ())
-        if self._is_structured(carried):
-            return self._unroll(trips, condition, carried)
-
-        return loop(trips, condition, carried, self._turn)
+        appended = self._appended(carried)
+        if not self._is_structured(carried, appended):
+            if not appended:
+                return loop(trips, condition, carried, self._turn)
+            with suppress(_OtherShapeError):
+                return self._collect(trips, condition, carried, appended)
+        return self._unroll(trips, condition, carried)
 
     @classmethod
     def given(cls, graph: Graph) -> list[TensorType | None]:
@@ -91,14 +96,60 @@ class Loop(ControlFlow):
         going, *results = self.run(self.body, [*own, *arguments[2:]])
         return [p.reshape(going, ()), *results]
 
-    def _is_structured(self, carried: Sequence[Any]) -> bool:
-        declared = (value.type for value in (*self.body.inputs, *self.body.outputs))
+    def _is_structured(self, carried: Sequence[Any], appended: Collection[int]) -> bool:
+        own = [value for k, value in enumerate(self.body.inputs) if k - 2 not in appended]
+        own += [value for k, value in enumerate(self.body.outputs) if k - 1 not in appended]
         used = (self.environment.get(value) for value in self.body.captures())
         return (
-            not all(isinstance(item, Array) for item in carried)
+            not all(isinstance(item, Array) for k, item in enumerate(carried) if k not in appended)
             or any(isinstance(item, (tuple, Map)) for item in used)
-            or any(isinstance(kind, (SequenceType, OptionalType)) for kind in declared)
+            or any(isinstance(value.type, (SequenceType, OptionalType)) for value in own)
         )
+
+    def _appended(self, carried: Sequence[Any]) -> list[int]:
+        """The numbers of the carried sequences that are empty, and that the body does nothing with but append to."""
+        if active_trace() is None or () not in carried:
+            return []
+        found = []
+        for k, item in enumerate(carried):
+            before, after = self.body.inputs[2 + k], self.body.outputs[1 + k]
+            made = after.producer
+            if item != () or made is None or made.op_type != "SequenceInsert" or made.inputs[0] is not before:
+                continue
+            reads = [value for node in self.body.nodes for value in (*node.inputs, *captures(node))]
+            given = [*reads, *self.body.outputs]
+            if len(made.inputs) == 2 and given.count(before) == 1 and given.count(after) == 1:
+                found.append(k)
+        return found
+
+    def _collect(
+        self, trips: Array | None, condition: Array | None, carried: Sequence[Any], appended: Sequence[int]
+    ) -> list[Any]:
+        """The results of the loop whose sequences of these numbers are Stacks of what its turns append.
+
+        Raises _OtherShapeError where these may differ in shape.
+        """
+        trace = active_trace()
+        outside = set(trace.guards.hints) if trace is not None else set()
+        kept = [k for k in range(len(carried)) if k not in appended]
+
+        def turn(number: Array, going: Array, *values: Array) -> list[Any]:
+            filled: list[Any] = [()] * len(carried)
+            for k, value in zip(kept, values, strict=True):
+                filled[k] = value
+            on, *results = self._turn(number, going, *filled)
+            new = [results[k][0] for k in appended]
+            if any(not poly(size).symbols() <= outside for x in new for size in x.shape):
+                raise _OtherShapeError
+            return [on, *(results[k] for k in kept), *results[len(carried) :], *new]
+
+        outputs = loop(trips, condition, [carried[k] for k in kept], turn)
+        ends: list[Any] = [None] * len(carried)
+        for k, value in zip(kept, outputs):
+            ends[k] = value
+        for k, value in zip(appended, outputs[len(outputs) - len(appended) :], strict=True):
+            ends[k] = Stack(value)
+        return [*ends, *outputs[len(kept) : len(outputs) - len(appended)]]
 
     def _unroll(self, trips: Array | None, condition: Array | None, carried: Sequence[Any]) -> list[Any]:
         most = None if trips is None else int(known_sizes(trips)[0])
@@ -121,6 +172,15 @@ class Loop(ControlFlow):
         if not rows:
             return [*values, *map(_no_slices, self.body.outputs[1 + len(values) :])]
         return [*values, *(p.concat([p.unsqueeze(row, [0]) for row in column], 0) for column in zip(*rows))]
+
+
+class _OtherShapeError(Exception):
+    """What a turn appends to a sequence may have another shape than what other turns do."""
+
+
+def captures(node: Node) -> list[Value]:
+    """What the graphs inside a node use of those around it."""
+    return [value for graph in node.subgraphs() for value in graph.captures()]
 
 
 def _of_one(value: Value) -> tuple[int, ...]:
