@@ -81,6 +81,35 @@ g (float[N] x, int64 trips) => (seq(float[?]) items, float[M] joined) {{
   joined = ConcatFromSequence <axis = 0> (items)
 }}
 """
+LONGER = """
+g (float[B, P, 2] before, float[T, B] x) => (float[B, M, 2] longer, float[B] total, float[K] grown, float[N, B] used) {
+  trips = Shape <end = 1> (x)
+  first = Constant <value_ints = [0]> ()
+  zero = Constant <value_float = 0.0> ()
+  batch = Shape <start = 1> (x)
+  start = ConstantOfShape (batch)
+  none = Constant <value_floats = [1.5]> ()
+  row0 = Slice (x, first, trips)
+  longer, total, grown, used = Loop (trips, , before, start, none, row0) <
+    body = turn (int64[1] i, bool go, float[B, Q, 2] l, float[B] t, float[G] g1, float[U, B] u)
+      => (bool go2, float[B, Q2, 2] l2, float[B] t2, float[G2] g2, float[U2, B] u2) {
+    go2 = Identity (go)
+    row = Gather <axis = 0> (x, i)
+    flat = Squeeze (row, first)
+    t2 = Add (t, flat)
+    ends = Constant <value_ints = [1, 2]> ()
+    ones = Constant <value_ints = [1]> ()
+    column = Unsqueeze (t2, ends)
+    pair = Concat <axis = -1> (column, column)
+    l2 = Concat <axis = -2> (l, pair)
+    next = Add (i, ones)
+    some = Slice (t2, first, next)
+    g2 = Concat <axis = 0> (g1, some)
+    largest = ReduceMax <keepdims = 1> (u, first)
+    u2 = Concat <axis = 0> (u, largest)
+  }>
+}
+"""
 SLICES = """
 g (float[N, M] x, int64 at) => (seq(float[N, 1]) columns, float[N, 1] one, float[N, M] same, int64 count) {
   one_ = Constant <value_int = 1> ()
@@ -127,6 +156,17 @@ def test_a_bundle_takes_any_number_of_turns(provider: str, tmp_path: Path) -> No
     ours = sardonyx.InferenceSession(file, providers=[provider])
     for sizes in [(5, 2, -1), (1, 1, 0), (40, 3, 7)]:
         feeds = appended(*sizes)
+        assert_same(ours.run(None, feeds), theirs.run(None, feeds))
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_tensors_that_turns_make_longer(provider: str) -> None:
+    """One of them by slices of other sizes, and one that is read besides."""
+    require_provider(provider)
+    data, rng = model(LONGER), np.random.default_rng(0)
+    theirs, ours = onnxruntime.InferenceSession(data), sardonyx.InferenceSession(data, providers=[provider])
+    for length, batch, before in [(3, 2, 0), (1, 4, 2), (7, 3, 1), (2, 1, 0)]:
+        feeds = {"before": rng.random((batch, before, 2), np.float32), "x": rng.random((length, batch), np.float32)}
         assert_same(ours.run(None, feeds), theirs.run(None, feeds))
 
 

@@ -16,6 +16,7 @@ from sardonyx.model.ir.build import attribute
 from sardonyx.model.structure import Map, Stack, leaves
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
+from sardonyx.ops.stack import joined
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
@@ -65,9 +66,9 @@ class Loop(ControlFlow):
     one. A carried value may change its shape and, as long as it does, its rank: a turn that changes a rank is taken
     while the plan is made.
 
-    A sequence that is empty at first, and that each turn appends an element of one shape to, is a scan output. Where
-    other sequences or optionals are carried, or elements of a sequence may be used, the loop is unrolled while the plan
-    is made, which ties the plan to the number of iterations.
+    What each turn only appends to is a scan output, if all that is appended has one shape: a sequence that is empty at
+    first, or a tensor that a Concat makes longer. Where other sequences or optionals are carried, or elements of a
+    sequence may be used, the loop is unrolled while the plan is made, which ties the plan to the number of iterations.
     """
 
     body: Graph
@@ -76,12 +77,13 @@ class Loop(ControlFlow):
         trips = None if trips is None else p.reshape(trips, ())
         condition = None if condition is None else p.reshape(condition, ())
         appended = self._appended(carried)
-        if not self._is_structured(carried, appended):
-            if not appended:
-                return loop(trips, condition, carried, self._turn)
-            with suppress(_OtherShapeError):
-                return self._collect(trips, condition, carried, appended)
-        return self._unroll(trips, condition, carried)
+        for some in (appended, [k for k in appended if not isinstance(carried[k], Array)]):
+            if some and not self._is_structured(carried, some):
+                with suppress(_OtherShapeError):
+                    return self._collect(trips, condition, carried, some)
+        if self._is_structured(carried, ()):
+            return self._unroll(trips, condition, carried)
+        return loop(trips, condition, carried, self._turn)
 
     @classmethod
     def given(cls, graph: Graph) -> list[TensorType | None]:
@@ -107,25 +109,26 @@ class Loop(ControlFlow):
         )
 
     def _appended(self, carried: Sequence[Any]) -> list[int]:
-        """The numbers of the carried sequences that are empty, and that the body does nothing with but append to."""
-        if active_trace() is None or () not in carried:
+        """The numbers of the carried values that the body does nothing with but append to."""
+        if active_trace() is None:
             return []
+        reads = [value for node in self.body.nodes for value in (*node.inputs, *captures(node))]
+        given = [*reads, *self.body.outputs]
         found = []
         for k, item in enumerate(carried):
             before, after = self.body.inputs[2 + k], self.body.outputs[1 + k]
             made = after.producer
-            if item != () or made is None or made.op_type != "SequenceInsert" or made.inputs[0] is not before:
+            appends = "SequenceInsert" if item == () else "Concat" if isinstance(item, Array) else None
+            if made is None or made.op_type != appends or len(made.inputs) != 2 or made.inputs[0] is not before:
                 continue
-            reads = [value for node in self.body.nodes for value in (*node.inputs, *captures(node))]
-            given = [*reads, *self.body.outputs]
-            if len(made.inputs) == 2 and given.count(before) == 1 and given.count(after) == 1:
+            if given.count(before) == 1 and given.count(after) == 1:
                 found.append(k)
         return found
 
     def _collect(
         self, trips: Array | None, condition: Array | None, carried: Sequence[Any], appended: Sequence[int]
     ) -> list[Any]:
-        """The results of the loop whose sequences of these numbers are Stacks of what its turns append.
+        """The results of the loop where what its turns append to carried values of these numbers are scan outputs.
 
         Raises _OtherShapeError where these may differ in shape.
         """
@@ -134,22 +137,30 @@ class Loop(ControlFlow):
         kept = [k for k in range(len(carried)) if k not in appended]
 
         def turn(number: Array, going: Array, *values: Array) -> list[Any]:
-            filled: list[Any] = [()] * len(carried)
+            filled: list[Any] = list(carried)
+            for k in appended:
+                filled[k] = _emptied(carried[k], self._axis(k))
             for k, value in zip(kept, values, strict=True):
                 filled[k] = value
             on, *results = self._turn(number, going, *filled)
-            new = [results[k][0] for k in appended]
+            new = [results[k][0] if carried[k] == () else results[k] for k in appended]
             if any(not poly(size).symbols() <= outside for x in new for size in x.shape):
                 raise _OtherShapeError
             return [on, *(results[k] for k in kept), *results[len(carried) :], *new]
 
         outputs = loop(trips, condition, [carried[k] for k in kept], turn)
-        ends: list[Any] = [None] * len(carried)
-        for k, value in zip(kept, outputs):
-            ends[k] = value
-        for k, value in zip(appended, outputs[len(outputs) - len(appended) :], strict=True):
-            ends[k] = Stack(value)
-        return [*ends, *outputs[len(kept) : len(outputs) - len(appended)]]
+        scans, new = outputs[len(kept) : len(outputs) - len(appended)], outputs[len(outputs) - len(appended) :]
+        ends: dict[int, Any] = dict(zip(kept, outputs))
+        for k, slices in zip(appended, new, strict=True):
+            added = Stack(slices)
+            before, axis = carried[k], self._axis(k)
+            ends[k] = added if before == () else p.concat([before, joined(added, axis, is_new=False)], axis)
+        return [*(ends[k] for k in range(len(carried))), *scans]
+
+    def _axis(self, number: int) -> int:
+        """The axis along which the body's Concat makes the carried value of this number longer."""
+        made = self.body.outputs[1 + number].producer
+        return 0 if made is None else int(made.attribute("axis", 0))
 
     def _unroll(self, trips: Array | None, condition: Array | None, carried: Sequence[Any]) -> list[Any]:
         most = None if trips is None else int(known_sizes(trips)[0])
@@ -176,6 +187,14 @@ class Loop(ControlFlow):
 
 class _OtherShapeError(Exception):
     """What a turn appends to a sequence may have another shape than what other turns do."""
+
+
+def _emptied(item: Any, axis: int) -> Any:
+    """The same without elements: a sequence, or a tensor with nothing along the axis."""
+    if not isinstance(item, Array):
+        return ()
+    axis = p.normalize_axis(axis, item.rank)
+    return p.full((*item.shape[:axis], 0, *item.shape[axis + 1 :]), 0, item.dtype)
 
 
 def captures(node: Node) -> list[Value]:
