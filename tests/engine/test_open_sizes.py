@@ -398,3 +398,28 @@ def test_nothing_is_found_in_nothing(provider: str) -> None:
     for rows in (0, 3, 0, 1):
         feeds = {"x": np.arange(1, 4 * rows + 1, dtype=np.float32).reshape(rows, 4), "w": np.ones((4, 1), np.float32)}
         np.testing.assert_array_equal(session.run(None, feeds)[0], reference.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_whether_anything_was_found_has_plans_for_both(target: str) -> None:
+    data = model(
+        """g (float[N, 4] x, float[4, 1] w) => (float[1] y) {
+            weighed = MatMul (x, w)
+            zero = Constant <value_float = 0.0> ()
+            isLarge = Greater (weighed, zero)
+            found = NonZero (isLarge)
+            places = Transpose (found)
+            some = GatherND (weighed, places)
+            none = Constant <value_int = 0> ()
+            count = Size (some)
+            any = Greater (count, none)
+            y = If (any) <
+                then_branch = t () => (float[1] a) { a = ReduceMax (some) },
+                else_branch = e () => (float[1] b) { b = Constant <value_floats = [-1.0]> () }>
+        }"""
+    )
+    session, reference = session_of(data, target), onnxruntime.InferenceSession(data)
+    w = np.ones((4, 1), np.float32)
+    for x in (floats(3, 4), -np.abs(floats(3, 4)), np.abs(floats(1, 4)), floats(0, 4)):
+        found, wanted = session.run(None, {"x": x, "w": w})[0], reference.run(None, {"x": x, "w": w})[0]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)
