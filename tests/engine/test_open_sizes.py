@@ -391,3 +391,61 @@ def test_a_convolution_of_nothing_gives_nothing(target: str) -> None:
     session = session_of(data.SerializeToString(), target)
     for batch, width in ((0, 4), (2, 0), (1, 1), (2, 9)):
         assert session.run(None, {"x": floats(batch, 32, 3, width)})[0].shape == (batch, 32, 3, width)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_rows_may_have_to_be_several(target: str) -> None:
+    """One row, as of a batch, makes no sense where four are taken."""
+    data = model(
+        "g (float[N, 3] x) => (float[4, 3] y, int64[4, 3] i) <int64[1] k = {4}> { y, i = TopK <axis = 0> (x, k) }"
+    )
+    session, reference = session_of(data, target), onnxruntime.InferenceSession(data)
+    for rows in (4, 5, 40):
+        feeds = {"x": floats(rows, 3)}
+        for found, wanted in zip(session.run(None, feeds), reference.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_nothing_is_found_in_nothing(provider: str) -> None:
+    require_provider(provider)
+    data = model(
+        """g (float[N, 4] x, float[4, 1] w) => (float[M, 1] y) {
+            sums = MatMul (x, w)
+            found = NonZero (sums)
+            first = Constant <value_int = 0> ()
+            places = Gather (found, first)
+            some = Gather (sums, places)
+            shape = Shape (sums)
+            y = Expand (some, shape)
+        }"""
+    )
+    session, reference = sardonyx.InferenceSession(data, providers=[provider]), onnxruntime.InferenceSession(data)
+    for rows in (0, 3, 0, 1):
+        feeds = {"x": np.arange(1, 4 * rows + 1, dtype=np.float32).reshape(rows, 4), "w": np.ones((4, 1), np.float32)}
+        np.testing.assert_array_equal(session.run(None, feeds)[0], reference.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_whether_anything_was_found_has_plans_for_both(target: str) -> None:
+    data = model(
+        """g (float[N, 4] x, float[4, 1] w) => (float[1] y) {
+            weighed = MatMul (x, w)
+            zero = Constant <value_float = 0.0> ()
+            isLarge = Greater (weighed, zero)
+            found = NonZero (isLarge)
+            places = Transpose (found)
+            some = GatherND (weighed, places)
+            none = Constant <value_int = 0> ()
+            count = Size (some)
+            any = Greater (count, none)
+            y = If (any) <
+                then_branch = t () => (float[1] a) { a = ReduceMax (some) },
+                else_branch = e () => (float[1] b) { b = Constant <value_floats = [-1.0]> () }>
+        }"""
+    )
+    session, reference = session_of(data, target), onnxruntime.InferenceSession(data)
+    w = np.ones((4, 1), np.float32)
+    for x in (floats(3, 4), -np.abs(floats(3, 4)), np.abs(floats(1, 4)), floats(0, 4)):
+        found, wanted = session.run(None, {"x": x, "w": w})[0], reference.run(None, {"x": x, "w": w})[0]
+        np.testing.assert_allclose(found, wanted, rtol=1e-5)

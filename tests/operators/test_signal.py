@@ -6,8 +6,9 @@ import numpy as np
 import onnx.parser
 import pytest
 
-from sardonyx import InferenceSession
+from sardonyx import InferenceSession, compile
 from sardonyx.errors import RuntimeException
+from sardonyx.plans.bundle import Bundle
 from sardonyx.primitives.fourier import _known_matrix
 from tests.engine.providers import NUMPY, PROVIDERS, WASM, require_provider
 from tests.support import eager
@@ -159,3 +160,14 @@ def test_windows_of_one_point(name: str) -> None:
     """A symmetric window of one point divides by no zero."""
     (found,) = eager.evaluate(*single(name, np.array(1), periodic=0))
     assert np.isfinite(found).all()
+
+
+def test_bands_of_a_spectrum_are_a_table_for_gpus() -> None:
+    """They are computed in float64, which GPUs lack, and a bundle has no other place for that."""
+    text = """<ir_version: 8, opset_import: ["" : 17]> g (float[F, 33] x) => (float[F, 40] y)
+      <int64 bands = {40}, int64 n = {64}, int64 rate = {8000}, float low = {20.0}, float high = {3800.0}> {
+        weights = MelWeightMatrix (bands, n, rate, low, high)
+        y = MatMul (x, weights)
+    }"""
+    bundle = Bundle(compile(onnx.parser.parse_model(text).SerializeToString(), "webgpu"))
+    assert [*bundle.manifest["weights"].values()] == [["float32", [33, 40]]]

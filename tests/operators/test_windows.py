@@ -109,3 +109,26 @@ def test_conv_transpose() -> None:
         groups, inner, outer = pick.choice([1, 1, 2, 3]), pick.randint(1, 2), pick.randint(1, 2)
         arrays = [noise(1, groups * inner, *sizes), noise(groups * inner, outer, *kernel), noise(groups * outer)]
         check("ConvTranspose", {**known, "group": groups}, arrays[: pick.choice([2, 3])])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "attributes"),
+    [
+        ((7, 6), "kernel_shape = [2, 2], strides = [2, 2]"),
+        ((9, 4), "kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]"),
+        ((5, 5), "kernel_shape = [2, 3], strides = [1, 3]"),
+    ],
+)
+def test_what_was_pooled_goes_back_to_its_place(sizes: tuple[int, int], attributes: str) -> None:
+    """Also where the windows do not reach the end, as in SegNet."""
+    text = f"""<ir_version: 8, opset_import: ["" : 18]> g (float[2, 3, H, W] x) => (float[2, 3, H, W] y) {{
+        most, places = MaxPool <{attributes}> (x)
+        shape = Shape (x)
+        y = MaxUnpool <{attributes}> (most, places, shape)
+    }}"""
+    model = onnx.parser.parse_model(text)
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 3, *sizes)).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (found,) = eager.evaluate(model, feeds)
+    np.testing.assert_array_equal(found, session.run(None, feeds)[0])
+    assert ((found == 0) | (found == feeds["x"])).all()

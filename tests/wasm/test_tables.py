@@ -179,3 +179,14 @@ def test_other_nodes_are_left_alone() -> None:
         trace.give([activation(trace.input(dtypes.uint8, (3, 7)))])
     legalize(trace, {5}, "v8")
     assert "lookup" not in [equation.primitive.name for equation in live_equations(trace)]
+
+
+def test_a_border_whose_width_only_the_run_tells_stays() -> None:
+    guards = Guards()
+    trace = Trace(guards)
+    with trace:
+        width = guards.symbol("n", 2)
+        bytes_ = activation(trace.input(dtypes.uint8, (2, 3, 4, 5)))
+        trace.give([p.pad(bytes_, [0, 0, 0, 0], [0, 0, 0, width])])
+    legalize(trace, {-1}, "v8")
+    assert [equation.primitive.name for equation in live_equations(trace)] == ["lookup", "pad"]

@@ -139,7 +139,7 @@ class Cases:
         read.update(name for step in case.plan.steps if isinstance(step, Read) for name in step.symbols)
         for expression, relation, _ in list(case.plan.guards):
             symbols = symbols_of(expression)
-            if relation != "==" or len(symbols) > 1 or not symbols <= read:
+            if relation not in ("==", ">=") or len(symbols) > 1 or not symbols <= read:
                 continue
             for number in (0, 1):
                 told = dict.fromkeys(symbols, number)

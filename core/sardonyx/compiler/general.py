@@ -49,8 +49,26 @@ class GeneralCase:
         Those for which a picture has no patch, say, come last.
         Raises SardonyxError where no numbers make sense.
         """
-        makes_sense = False
         errors: list[SardonyxError] = []
+        for is_first_alone in (True, False):
+            makes_sense = False
+            for each in self._found(is_first_alone, errors):
+                makes_sense = True
+                yield each
+            if makes_sense or not self.sizes.first():
+                break
+        if makes_sense:
+            return
+        if not self.sizes.names:
+            raise errors[0]
+        made_up = ", ".join(self.sizes.names)
+        raise Fail(
+            f"{errors[0]}; no sizes that were made up for {made_up} make sense: say typical ones, as in --size"
+            f" {self.sizes.names[0]}=?16"
+        ) from errors[0]
+
+    def _found(self, is_first_alone: bool, errors: list[SardonyxError]) -> Iterator[tuple[Numbers, Relations]]:
+        """What of `find` has first axes of one, or as large as the others; `errors` grows."""
         refused: list[tuple[Numbers, SardonyxError]] = []
         empty: list[tuple[Numbers, Relations]] = []
         for force, start in (*product((Force.RELATIONS, Force.NUMBERS), STARTS), (Force.RELATIONS, ONES)):
@@ -60,15 +78,15 @@ class GeneralCase:
             found: list[tuple[int, Numbers, Relations]] = []
             names = [name for name in self.sizes.names if name not in {*self.sizes.first(), *self.sizes.rooms}]
             for largest in [None, *(names if len(names) > 2 else ())]:
+                made = self._made_up(start, largest, is_first_alone)
                 try:
-                    made = self._made_up(1, start, largest)
                     numbers, relations, is_empty = self.settled(made, force, self.relations)
                 except (InvalidArgument, NotImplemented):  # at any size
                     raise
                 except SardonyxError as error:
                     errors.append(error)
                     if start == STARTS[0] and largest is None:
-                        refused = [(self._made_up(1, start, None), error)]
+                        refused = [(made, error)]
                 else:
                     if is_empty and start != ONES:
                         empty = empty or [self._of_several(numbers, relations)]
@@ -78,18 +96,8 @@ class GeneralCase:
             if found:
                 if start in (STARTS[-1], ONES):
                     self.refused += refused
-                makes_sense = True
                 _, numbers, relations = max(found, key=lambda each: each[0])
                 yield self._of_several(numbers, relations)
-        if makes_sense or empty:
-            return
-        if not self.sizes.names:
-            raise errors[0]
-        made_up = ", ".join(self.sizes.names)
-        raise Fail(
-            f"{errors[0]}; no sizes that were made up for {made_up} make sense: say typical ones, as in --size"
-            f" {self.sizes.names[0]}=?16"
-        ) from errors[0]
 
     def _of_several(self, numbers: Numbers, relations: Relations) -> tuple[Numbers, Relations]:
         """These numbers and relations, or such with first axes of more than one, where the graph bears that."""
@@ -100,13 +108,16 @@ class GeneralCase:
             return self.settled(more, Force.RELATIONS, relations)[:2]
         return numbers, relations
 
-    def _made_up(self, first: int, start: tuple[int, int], largest: str | None) -> dict[str, int]:
-        """Numbers for all sizes, no two of them alike but those of first axes; one may be larger than all together."""
-        leading = self.sizes.first()
+    def _made_up(self, start: tuple[int, int], largest: str | None, is_first_alone: bool) -> dict[str, int]:
+        """Numbers for all sizes, no two of them alike but the ones of first axes; one may be larger than all together.
+
+        First axes are 1 if `is_first_alone`.
+        """
+        leading = self.sizes.first() if is_first_alone else set()
         number, step = start
         made = {}
         for name in self.sizes.names:
-            made[name] = first if name in leading else number
+            made[name] = 1 if name in leading else number
             number += step * (name not in leading)
         if largest is not None:
             made[largest] = sum(made.values()) + step

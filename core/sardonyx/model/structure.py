@@ -28,7 +28,7 @@ T = TypeVar("T")
 TENSOR = "tensor"
 Form: TypeAlias = Any
 """JSON; equal where two arrangements differ in nothing but their tensors."""
-Nested: TypeAlias = "T | Map[T] | Cached[T] | tuple[Nested[T], ...] | None"
+Nested: TypeAlias = "T | Map[T] | Cached[T] | Stack[T] | tuple[Nested[T], ...] | None"
 
 
 @record(frozen=True)
@@ -49,6 +49,16 @@ class Cached(Generic[T]):
 
     output: str
     axis: int
+    tensor: T
+
+
+@record(frozen=True)
+class Stack(Generic[T]):
+    """A sequence of as many tensors of one shape as `tensor` has slices along its first axis.
+
+    How many there are, only the run may tell. It has no form: whatever is not made for it takes a tuple.
+    """
+
     tensor: T
 
 
@@ -82,7 +92,7 @@ def leaves(item: Nested[Any]) -> Iterator[Any]:
         for each in item:
             yield from leaves(each)
     elif item is not None:
-        yield item.values if isinstance(item, Map) else item.tensor if isinstance(item, Cached) else item
+        yield item.values if isinstance(item, Map) else item.tensor if isinstance(item, (Cached, Stack)) else item
 
 
 def fill(outline: Form, tensors: Iterator[Any]) -> Any:

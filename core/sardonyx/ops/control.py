@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,16 @@ from sardonyx.common import dtypes
 from sardonyx.errors import NotImplemented
 from sardonyx.model.ir import Graph, Node, OptionalType, SequenceType, TensorType, Value
 from sardonyx.model.ir.build import attribute
-from sardonyx.model.structure import Map, leaves
+from sardonyx.model.structure import Map, Stack, leaves
 from sardonyx.ops.lift import renamed
 from sardonyx.ops.operator import Operator, Rewriter
+from sardonyx.ops.stack import joined
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.control import MOST_TURNS, branch, holds, loop
 from sardonyx.primitives.reading import known_sizes
 from sardonyx.primitives.trace import active_trace
-from sardonyx.sizes.symbolic import Size
+from sardonyx.sizes.symbolic import Size, poly
 
 
 class ControlFlow(Operator, abstract=True):
@@ -64,8 +66,9 @@ class Loop(ControlFlow):
     one. A carried value may change its shape and, as long as it does, its rank: a turn that changes a rank is taken
     while the plan is made.
 
-    Where sequences or optionals are carried, or elements of a sequence may be used, the loop is unrolled while the plan
-    is made, which ties the plan to the number of iterations.
+    What each turn only appends to is a scan output, if all that is appended has one shape: a sequence that is empty at
+    first, or a tensor that a Concat makes longer. Where other sequences or optionals are carried, or elements of a
+    sequence may be used, the loop is unrolled while the plan is made, which ties the plan to the number of iterations.
     """
 
     body: Graph
@@ -73,9 +76,13 @@ class Loop(ControlFlow):
     def expand(self, trips: Array | None, condition: Array | None, *carried: Any) -> list[Any]:
         trips = None if trips is None else p.reshape(trips, ())
         condition = None if condition is None else p.reshape(condition, ())
-        if self._is_structured(carried):
+        appended = self._appended(carried)
+        for some in (appended, [k for k in appended if not isinstance(carried[k], Array)]):
+            if some and not self._is_structured(carried, some):
+                with suppress(_OtherShapeError):
+                    return self._collect(trips, condition, carried, some)
+        if self._is_structured(carried, ()):
             return self._unroll(trips, condition, carried)
-
         return loop(trips, condition, carried, self._turn)
 
     @classmethod
@@ -91,14 +98,69 @@ class Loop(ControlFlow):
         going, *results = self.run(self.body, [*own, *arguments[2:]])
         return [p.reshape(going, ()), *results]
 
-    def _is_structured(self, carried: Sequence[Any]) -> bool:
-        declared = (value.type for value in (*self.body.inputs, *self.body.outputs))
+    def _is_structured(self, carried: Sequence[Any], appended: Collection[int]) -> bool:
+        own = [value for k, value in enumerate(self.body.inputs) if k - 2 not in appended]
+        own += [value for k, value in enumerate(self.body.outputs) if k - 1 not in appended]
         used = (self.environment.get(value) for value in self.body.captures())
         return (
-            not all(isinstance(item, Array) for item in carried)
+            not all(isinstance(item, Array) for k, item in enumerate(carried) if k not in appended)
             or any(isinstance(item, (tuple, Map)) for item in used)
-            or any(isinstance(kind, (SequenceType, OptionalType)) for kind in declared)
+            or any(isinstance(value.type, (SequenceType, OptionalType)) for value in own)
         )
+
+    def _appended(self, carried: Sequence[Any]) -> list[int]:
+        """The numbers of the carried values that the body does nothing with but append to."""
+        if active_trace() is None:
+            return []
+        reads = [value for node in self.body.nodes for value in (*node.inputs, *captures(node))]
+        given = [*reads, *self.body.outputs]
+        found = []
+        for k, item in enumerate(carried):
+            before, after = self.body.inputs[2 + k], self.body.outputs[1 + k]
+            made = after.producer
+            appends = "SequenceInsert" if item == () else "Concat" if isinstance(item, Array) else None
+            if made is None or made.op_type != appends or len(made.inputs) != 2 or made.inputs[0] is not before:
+                continue
+            if given.count(before) == 1 and given.count(after) == 1:
+                found.append(k)
+        return found
+
+    def _collect(
+        self, trips: Array | None, condition: Array | None, carried: Sequence[Any], appended: Sequence[int]
+    ) -> list[Any]:
+        """The results of the loop where what its turns append to carried values of these numbers are scan outputs.
+
+        Raises _OtherShapeError where these may differ in shape.
+        """
+        trace = active_trace()
+        outside = set(trace.guards.hints) if trace is not None else set()
+        kept = [k for k in range(len(carried)) if k not in appended]
+
+        def turn(number: Array, going: Array, *values: Array) -> list[Any]:
+            filled: list[Any] = list(carried)
+            for k in appended:
+                filled[k] = _emptied(carried[k], self._axis(k))
+            for k, value in zip(kept, values, strict=True):
+                filled[k] = value
+            on, *results = self._turn(number, going, *filled)
+            new = [results[k][0] if carried[k] == () else results[k] for k in appended]
+            if any(not poly(size).symbols() <= outside for x in new for size in x.shape):
+                raise _OtherShapeError
+            return [on, *(results[k] for k in kept), *results[len(carried) :], *new]
+
+        outputs = loop(trips, condition, [carried[k] for k in kept], turn)
+        scans, new = outputs[len(kept) : len(outputs) - len(appended)], outputs[len(outputs) - len(appended) :]
+        ends: dict[int, Any] = dict(zip(kept, outputs))
+        for k, slices in zip(appended, new, strict=True):
+            added = Stack(slices)
+            before, axis = carried[k], self._axis(k)
+            ends[k] = added if before == () else p.concat([before, joined(added, axis, is_new=False)], axis)
+        return [*(ends[k] for k in range(len(carried))), *scans]
+
+    def _axis(self, number: int) -> int:
+        """The axis along which the body's Concat makes the carried value of this number longer."""
+        made = self.body.outputs[1 + number].producer
+        return 0 if made is None else int(made.attribute("axis", 0))
 
     def _unroll(self, trips: Array | None, condition: Array | None, carried: Sequence[Any]) -> list[Any]:
         most = None if trips is None else int(known_sizes(trips)[0])
@@ -121,6 +183,23 @@ class Loop(ControlFlow):
         if not rows:
             return [*values, *map(_no_slices, self.body.outputs[1 + len(values) :])]
         return [*values, *(p.concat([p.unsqueeze(row, [0]) for row in column], 0) for column in zip(*rows))]
+
+
+class _OtherShapeError(Exception):
+    """What a turn appends to a sequence may have another shape than what other turns do."""
+
+
+def _emptied(item: Any, axis: int) -> Any:
+    """The same without elements: a sequence, or a tensor with nothing along the axis."""
+    if not isinstance(item, Array):
+        return ()
+    axis = p.normalize_axis(axis, item.rank)
+    return p.full((*item.shape[:axis], 0, *item.shape[axis + 1 :]), 0, item.dtype)
+
+
+def captures(node: Node) -> list[Value]:
+    """What the graphs inside a node use of those around it."""
+    return [value for graph in node.subgraphs() for value in graph.captures()]
 
 
 def _of_one(value: Value) -> tuple[int, ...]:

@@ -49,23 +49,27 @@ def _tuple_places(x: Array, indices: Array, first: int) -> list[Array]:
     return [from_front(part, x.shape[first + k]) for k, part in enumerate(parts)]
 
 
+def taken(x: Array, indices: Array, axis: int) -> Array:
+    """Slices of x along an axis, at these indices, which count from the end if they are negative."""
+    size = x.shape[axis]
+    if all(isinstance(n, int) and n == 1 for n in indices.shape) and (
+        indices.value is not None or indices.sizes is not None
+    ):
+        (place,) = known_sizes(indices)
+        start = place + size if place < 0 else place
+        if not (start >= 0 and start < size):
+            raise ValueError(f"index {place} is out of range for axis {axis} of size {size}")
+        return p.reshape(p.slice_axis(x, axis, start, 1), (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
+    return p.gather(x, [from_front(indices, size)], [axis], axis)
+
+
 class Gather(Operator):
     """Slices of `data` along an axis, at these indices."""
 
     axis: int = 0
 
     def expand(self, x: Array, indices: Array) -> Array:
-        axis = p.normalize_axis(self.axis, x.rank)
-        size = x.shape[axis]
-        if all(isinstance(n, int) and n == 1 for n in indices.shape) and (
-            indices.value is not None or indices.sizes is not None
-        ):
-            (place,) = known_sizes(indices)
-            start = place + size if place < 0 else place
-            if not (start >= 0 and start < size):
-                raise ValueError(f"index {place} is out of range for axis {axis} of size {size}")
-            return p.reshape(p.slice_axis(x, axis, start, 1), (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :]))
-        return p.gather(x, [from_front(indices, size)], [axis], axis)
+        return taken(x, indices, p.normalize_axis(self.axis, x.rank))
 
     samples = [
         sample((5, 3), np.array([0, 4, -1])),

@@ -11,6 +11,7 @@ from sardonyx.common.termination import poll
 from sardonyx.errors import InvalidGraph, NotImplemented, RuntimeException, SardonyxError
 from sardonyx.model.ir import Graph, Node, Value
 from sardonyx.ops.generation import dense
+from sardonyx.ops.stack import unstacked
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import of_tensor
 from sardonyx.primitives.trace import TooEarlyError, active_trace
@@ -38,7 +39,7 @@ def interpret(graph: Graph, environment: Environment) -> list[Any]:
         expand(node, environment)
     if trace is not None:
         trace.origin = origin
-    return [_operand(value, environment, "the graph's output") for value in graph.outputs]
+    return [unstacked(_operand(value, environment, "the graph's output")) for value in graph.outputs]
 
 
 def expand(node: Node, environment: Environment) -> None:
@@ -53,6 +54,8 @@ def expand(node: Node, environment: Environment) -> None:
             None if value is None else _operand(value, environment, node.label)
             for value in operator.operands(node.inputs)
         ]
+        if not operator.stacked:
+            operands = [unstacked(operand) for operand in operands]
         if not operator.structured:
             _refuse_structures(node, operands)
         instance = operator(node)

@@ -78,7 +78,11 @@ class MaxPool(Pool):
 
 
 class MaxUnpool(Operator, since=9):
-    """Zeros but for the elements of x, which go where MaxPool found them; `output_shape` may add zeros at the ends."""
+    """Zeros but for the elements of x, which go where MaxPool found them; `output_shape` may add zeros at the ends.
+
+    What a MaxPool node found are places in the tensor that it pooled, whose shape `output_shape` is then, as
+    onnxruntime has it. Other indices are places in the shape that x tells, as ONNX has it.
+    """
 
     kernel_shape: tuple[int, ...]
     pads: tuple[int, ...] | None = None
@@ -93,14 +97,20 @@ class MaxUnpool(Operator, since=9):
                 x.shape[2:], strides, self.kernel_shape, pads[:rank], pads[rank:], strict=True
             )
         ]
-        shape = (*x.shape[:2], *spatial)
+        inferred = (*x.shape[:2], *spatial)
+        asked = inferred if output_shape is None else tuple(known_sizes(output_shape))
+        shape = asked if self._is_of_pool() else inferred
         flat = p.full((product(shape),), 0, x.dtype)
         places = p.reshape(indices, (indices.size,))
         result = p.reshape(p.scatter(flat, p.reshape(x, (x.size,)), [places], [0]), shape)
-        if output_shape is None:
+        if shape is asked:
             return result
-        ends = [b - a for a, b in zip(shape, known_sizes(output_shape), strict=True)]
-        return p.pad(result, [0] * x.rank, ends)
+        return p.pad(result, [0] * x.rank, [b - a for a, b in zip(shape, asked, strict=True)])
+
+    def _is_of_pool(self) -> bool:
+        indices = self.node.inputs[1]
+        producer = None if indices is None else indices.producer
+        return producer is not None and producer.op_type == "MaxPool"
 
     samples = [
         sample((1, 1, 2, 2), np.array([[[[5, 7], [13, 15]]]]), kernel_shape=[2, 2], strides=[2, 2]),

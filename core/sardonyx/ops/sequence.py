@@ -7,7 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from sardonyx import primitives as p
+from sardonyx.common import dtypes
 from sardonyx.model.ir import Graph
+from sardonyx.model.structure import Stack
+from sardonyx.ops import stack
 from sardonyx.ops.control import ControlFlow
 from sardonyx.ops.operator import Operator
 from sardonyx.primitives.array import Array
@@ -16,6 +19,7 @@ from sardonyx.primitives.reading import known_sizes
 from sardonyx.sizes.symbolic import Size
 
 Items: TypeAlias = tuple[Array, ...]
+AnyItems: TypeAlias = Items | Stack[Array]
 
 
 class SequenceOperator(Operator, abstract=True):
@@ -56,14 +60,22 @@ class SequenceConstruct(SequenceOperator, since=11):
 class SequenceLength(SequenceOperator, since=11):
     """The number of elements, an int64 scalar."""
 
-    def expand(self, items: Items) -> Array:
+    stacked = True
+
+    def expand(self, items: AnyItems) -> Array:
+        if isinstance(items, Stack):
+            return p.literal(stack.length(items), dtypes.int64)
         return constant(np.int64(len(items)))
 
 
 class SequenceAt(SequenceOperator, since=11):
     """The element at a position, which counts from the end if it is negative."""
 
-    def expand(self, items: Items, position: Array) -> Array:
+    stacked = True
+
+    def expand(self, items: AnyItems, position: Array) -> Array:
+        if isinstance(items, Stack):
+            return stack.element(items, position)
         return items[place(position, len(items), len(items) - 1)]
 
 
@@ -90,8 +102,11 @@ class ConcatFromSequence(SequenceOperator, since=11):
 
     axis: int
     new_axis: int = 0
+    stacked = True
 
-    def expand(self, items: Items) -> Array:
+    def expand(self, items: AnyItems) -> Array:
+        if isinstance(items, Stack):
+            return stack.joined(items, self.axis, bool(self.new_axis))
         if not items:
             raise ValueError("the sequence is empty; there is nothing to join")
         parts = [p.unsqueeze(item, [self.axis]) for item in items] if self.new_axis else items
@@ -101,15 +116,17 @@ class ConcatFromSequence(SequenceOperator, since=11):
 class SplitToSequence(SequenceOperator, since=11):
     """Parts of a tensor along an axis: of `split` elements (a scalar; the last may be shorter), or of these sizes.
 
-    Without `split` they are single slices, which `keepdims` 0 drops the axis of. How many parts there are is known when
-    the plan is made, so a size that is cut into equal parts is tied to its number.
+    Without `split` they are single slices, which `keepdims` 0 drops the axis of. Other parts than slices are counted
+    when the plan is made, so a size that is cut into equal parts of several is tied to its number.
     """
 
     axis: int = 0
     keepdims: int = 1
 
-    def expand(self, x: Array, split: Array | None = None) -> list[Items]:
+    def expand(self, x: Array, split: Array | None = None) -> list[AnyItems]:
         axis = p.normalize_axis(self.axis, x.rank)
+        if not isinstance(x.shape[axis], int) and (split is None or (not split.rank and known_sizes(split) == [1])):
+            return [stack.sliced(x, axis, split is not None or bool(self.keepdims))]
         sizes = self._sizes(x.shape[axis], split)
         parts: list[Array] = []
         start: Size = 0

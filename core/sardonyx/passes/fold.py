@@ -31,6 +31,9 @@ HEAVY = words("""
 """)
 """Operators that multiply more often than they have results."""
 
+TABLES = words("BlackmanWindow HammingWindow HannWindow MelWeightMatrix")
+"""Operators whose result is no repetition, and takes float64, which GPUs lack: it may be as large as a constant is."""
+
 TOTAL = 1 << 30
 """Bytes up to which results of one model become constants, all together."""
 
@@ -77,6 +80,8 @@ def fold(node: Node, uses: Mapping[Value, int], facts: Inference, room: int = TO
     if _is_weights(node):
         return None
     nbytes = 0 if _is_dequantized(node) else sum(_bytes(tensor) for tensor in tensors if tensor is not None)
+    if node.op_type in TABLES:
+        nbytes = LIMIT
     if not all(array is not None and _fits(array, nbytes, room) for array in arrays) or _work(node, wanted) > WORK:
         return None
     if any(array is not None and array.value is None for array in arrays):

@@ -168,7 +168,9 @@ def nonzero(x: Array) -> Array:
         return bind(NONZERO, x)[1]
     x = trace.materialise(x)
     now = trace.value_in_this_call(x)
-    count = trace.fresh_symbol(max(2, hint(product(x.shape)) // 2) if now is None else int(np.count_nonzero(now)))
+    most = hint(product(x.shape))
+    likely = max(2, most // 2) if most else 0
+    count = trace.fresh_symbol(likely if now is None else int(np.count_nonzero(now)))
     outputs = trace.append(NONZERO, (x,), {}, [(dtypes.int64, (1,)), (dtypes.int64, (x.rank, count))])
     trace.append(READ, (outputs[0],), {"symbols": (str(count),)}, [])
     return outputs[1]

@@ -121,6 +121,8 @@ class Poly:
         quotient, rest = self._divide(divisor, ranges)
         if not rest.terms or within(rest, divisor, ranges):
             return quotient
+        if not ranges and (flat := _flattened(rest, divisor)) is not None:
+            return quotient + flat[0].floordiv(flat[1])
         return quotient + call("floordiv", rest, divisor)
 
     def mod(self, divisor: Poly, ranges: Ranges = NO_RANGES) -> Poly:
@@ -352,6 +354,22 @@ def joined(value: Poly) -> Poly:
             if len(other.terms) < len(value.terms):
                 return joined(other)
     return value
+
+
+def _flattened(value: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
+    """Dividend and divisor in one of `(r + x // m) // n`, which is `(m * r + x) // (m * n)`, or None."""
+    number = divisor.constant
+    if number is None or number < 1:
+        return None
+    for monomial, factor in value.terms:
+        if factor != 1 or len(monomial) != 1:
+            continue
+        atom = monomial[0]
+        if isinstance(atom, str) or atom.name != "floordiv" or (inner := atom.b.constant) is None or inner < 1:
+            continue
+        rest = value - Poly(((monomial, 1),))
+        return rest.scaled(inner) + atom.a, constant(number * inner)
+    return None
 
 
 def _factor(value: Poly, atom: Atom) -> Poly:

@@ -148,4 +148,7 @@ def _is_border(params: dict[str, Any]) -> bool:
     low, high = params["low"], params["high"]
     if len(low) != 4 or params["value"] != 0:
         return False
-    return {low[0], high[0], low[3], high[3]} == {0} and all(isinstance(size, int) and size >= 0 for size in low[1:3])
+    outside = (low[0], high[0], low[3], high[3])
+    if not all(isinstance(size, int) and size == 0 for size in outside):
+        return False
+    return all(isinstance(size, int) and size >= 0 for size in low[1:3])

@@ -1,0 +1,52 @@
+"""Sequences whose length only the run tells: tensors of one shape, which lie in one Array along a first axis.
+
+What a Loop appends to a sequence, once in every turn, is such a one, and so are the slices of a tensor.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sardonyx import primitives as p
+from sardonyx.model.structure import Stack
+from sardonyx.ops.indexing import taken
+from sardonyx.primitives.array import Array
+from sardonyx.sizes.symbolic import Size
+
+
+def sliced(x: Array, axis: int, keepdims: bool) -> Stack[Array]:
+    """The slices of x along an axis, in which it is 1, or is missing."""
+    order = [axis, *(k for k in range(x.rank) if k != axis)]
+    slices = p.transpose(x, order)
+    return Stack(p.unsqueeze(slices, [axis + 1]) if keepdims else slices)
+
+
+def length(items: Stack[Array]) -> Size:
+    """How many elements there are."""
+    count: Size = items.tensor.shape[0]
+    return count
+
+
+def element(items: Stack[Array], position: Array) -> Array:
+    """The element at a position, which counts from the end if it is negative."""
+    return taken(items.tensor, p.reshape(position, ()), 0)
+
+
+def joined(items: Stack[Array], axis: int, is_new: bool) -> Array:
+    """The elements joined along an axis, which is new to them if `is_new`."""
+    x = items.tensor
+    axis = p.normalize_axis(axis, x.rank - (not is_new))
+    others = list(range(1, x.rank))
+    y = p.transpose(x, [*others[:axis], 0, *others[axis:]])
+    if is_new:
+        return y
+    shape = y.shape
+    return p.reshape(y, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
+
+
+def unstacked(item: Any) -> Any:
+    """The elements as a tuple, which ties the plan to their number; what is no Stack stays as it is."""
+    if not isinstance(item, Stack):
+        return item
+    x = item.tensor
+    return tuple(p.squeeze(p.slice_axis(x, 0, k, 1), [0]) for k in range(int(x.shape[0])))
