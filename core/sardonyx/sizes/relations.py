@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from functools import reduce
 from math import gcd
@@ -17,7 +18,7 @@ from math import gcd
 from sardonyx.sizes.polynomial import Atom, Monomial, Poly, evaluate, symbol
 
 LARGEST_ALIKE = 4096
-"""The largest number that is tried for symbols that are to be alike."""
+"""The number up to which symbols that are to be alike are tried."""
 
 
 def solved(equation: Poly, symbols: Sequence[str], numbers: bool = False) -> tuple[str, Poly] | None:
@@ -39,6 +40,8 @@ def solved(equation: Poly, symbols: Sequence[str], numbers: bool = False) -> tup
 def alike(equation: Poly, symbols: Sequence[str]) -> dict[str, int]:
     """The least number from 2 on that, were all symbols of a polynomial this number, makes it 0; empty if none does.
 
+    The polynomial is taken to rise with the number, or to fall.
+
     >>> from sardonyx.sizes.polynomial import constant
     >>> h, w, eight = symbol("h"), symbol("w"), constant(8)
     >>> alike(h.floordiv(eight) * w.floordiv(eight) - eight.scaled(2), ["h", "w"]), alike(h * w, ["h", "w"])
@@ -48,8 +51,13 @@ def alike(equation: Poly, symbols: Sequence[str]) -> dict[str, int]:
     if not {*names} <= {*symbols} or all(factor > 0 for _, factor in equation.terms):
         return {}
     expression = equation.json()
-    tried = (dict.fromkeys(names, number) for number in range(2, LARGEST_ALIKE))
-    return next((numbers for numbers in tried if evaluate(expression, numbers) == 0), {})
+
+    def value(number: int) -> int:
+        return evaluate(expression, dict.fromkeys(names, number))
+
+    sign = 1 if value(LARGEST_ALIKE) > 0 else -1
+    number = 2 + bisect_left(range(2, LARGEST_ALIKE), 0, key=lambda each: sign * value(each))
+    return dict.fromkeys(names, number) if value(number) == 0 else {}
 
 
 def isolated(equation: Poly, name: str) -> Poly | None:
