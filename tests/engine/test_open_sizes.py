@@ -62,6 +62,20 @@ KEPT = model(
             else_branch = e () => (float[N, 2] b) { b = Neg (given) }>
     }"""
 )
+COUNTED = model(
+    """g (int64[N] x) => (float[M] y, float[K] z) {
+        rows = ReduceMax <keepdims = 1> (x)
+        frames = ConstantOfShape (rows)
+        size = Shape (frames)
+        count = Squeeze (size)
+        limit = Cast <to = 1> (count)
+        zero = Constant <value_float = 0.0> ()
+        one = Constant <value_float = 1.0> ()
+        two = Constant <value_float = 2.0> ()
+        y = Range (zero, limit, one)
+        z = Range (two, limit, two)
+    }"""
+)
 FRAMES = """
                 frames = Conv <strides = [64]> (x, {weights})
                 from = Constant <value_ints = [1]> ()
@@ -294,6 +308,16 @@ def test_a_branch_forces_sizes_that_the_other_one_leaves_open(target: str) -> No
     for given, kept, cached in ((3, 0, False), (3, 3, True), (1, 1, True), (2, 7, False), (40, 40, True)):
         feeds = {"cached": np.array([cached]), "given": floats(given, 2), "kept": floats(kept, 2)}
         np.testing.assert_array_equal(session.run(None, feeds)[0], theirs.run(None, feeds)[0])
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_ranges_of_floats_that_are_whole_are_as_long_as_their_size(target: str) -> None:
+    """As models that speak count their frames: one plan is for any number of them."""
+    session, theirs = session_of(COUNTED, target), onnxruntime.InferenceSession(COUNTED)
+    for most in (5, 1, 2, 1000, 3):
+        feeds = {"x": np.array([1, most], np.int64)}
+        for found, wanted in zip(session.run(None, feeds), theirs.run(None, feeds), strict=True):
+            np.testing.assert_array_equal(found, wanted)
 
 
 def test_what_elements_decide_is_said_with_the_input() -> None:

@@ -103,9 +103,12 @@ class Range(Operator, since=11):
     def expand(self, start: Array, limit: Array, delta: Array) -> Array:
         start, limit, delta = (p.reshape(operand, ()) for operand in (start, limit, delta))
         dtype = start.dtype
-        if dtype.is_int:
-            (first,), (last,), (stride,) = map(known_sizes, (start, limit, delta))
-            return p.iota((_count(first, last, stride),), 0, dtype) * stride + first
+        whole = [_whole(operand) for operand in (start, limit, delta)]
+        integers = [operand for operand in whole if operand is not None]
+        if len(integers) == len(whole):
+            (first,), (last,), (stride,) = map(known_sizes, integers)
+            places = p.iota((_count(first, last, stride),), 0, dtype if dtype.is_int else dtypes.int64)
+            return p.cast(places * stride + first, dtype)
         work = dtype
         if dtype in (dtypes.float16, dtypes.bfloat16):
             work = dtypes.float64 if self.stash_type == dtypes.float64.number else dtypes.float32
@@ -127,6 +130,20 @@ class Range(Operator, since=11):
         sample(np.array(2.0, np.float64), np.array(0.0, np.float64), np.array(-0.5, np.float64)),
         sample(np.array(0.0, np.float32), np.array(2.5, np.float32), np.array(1.0, np.float32)),
     ]
+
+
+def _whole(x: Array) -> Array | None:
+    """The integers that an Array is made of by casts; None where it is not known to have whole numbers."""
+    if x.dtype.is_int:
+        return x
+    if x.value is not None:
+        numbers = x.value.astype(np.float64)
+        is_whole = bool((np.abs(numbers) < 1 << 24).all() and (numbers == np.trunc(numbers)).all())
+        return constant(numbers.astype(np.int64)) if is_whole else None
+    if x.equation is None or x.equation.primitive.name not in ("cast", "reshape"):
+        return None
+    found = _whole(x.equation.inputs[0])
+    return None if found is None else p.reshape(found, x.shape)
 
 
 def _is(x: Array, number: int) -> bool:

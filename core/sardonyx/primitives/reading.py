@@ -85,6 +85,8 @@ def known_sizes(array: Array, guess: int = 1) -> list[Size]:
         return [int(item) for item in array.value.reshape(-1).tolist()]
     if array.sizes is not None:
         return list(array.sizes.reshape(-1).tolist())
+    if array.equation is not None and array.equation.primitive.name == "sizes":
+        return list(array.equation.params["sizes"])
     trace = active_trace()
     if trace is None:
         raise TypeError("the elements of this Array are not known")
