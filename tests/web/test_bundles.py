@@ -95,6 +95,28 @@ def test_what_bodies_of_loops_declare(chromium: Chromium, target: str) -> None:
             assert page.shape == other.shape
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+def test_chance(chromium: Chromium, target: str) -> None:
+    """Numbers without a seed are others in each run, in branches too, and are distributed as they should be."""
+    data = model(
+        """g (float[N] x, bool yes) => (float[N] normal, float[M] uniform) {
+            normal = RandomNormalLike <mean = 3.0, scale = 2.0> (x)
+            uniform = If (yes) <
+                then_branch = a () => (float[4000] u) { u = RandomUniform <shape = [4000], high = 5.0> () },
+                else_branch = b () => (float[1] v) { v = Constant <value_floats = [1.0]> () }>
+        }"""
+    )
+    feeds = {"x": np.zeros(4000, np.float32), "yes": np.array(True)}
+    case = Case(bundled(data, feeds, [target]), feeds)
+    first, second = run(chromium, [case, case], target)
+    for normal, uniform in (first, second):
+        assert abs(normal.mean() - 3) < 0.2 and abs(normal.std() - 2) < 0.2
+        assert abs(uniform.mean() - 2.5) < 0.2 and 0 <= uniform.min() < 0.1 and 4.9 < uniform.max() < 5
+    assert np.abs(first[0] - second[0]).max() > 1
+    assert len({*first[0], *second[0]}) > 7900
+
+
 def combination(id: str, target: str) -> Any:
     mark = pytest.mark.slow if id in SMALL else pytest.mark.nightly
     return pytest.param(id, target, id=f"{id}-{target}", marks=mark)

@@ -1,4 +1,4 @@
-/** What a decoder has of the tokens so far, on the device of its session (Python's `api/caches.py`). */
+/** What a decoder has of the tokens so far, on the device of its session. */
 
 import { product, widthOf } from "./types.js";
 

@@ -1,11 +1,11 @@
-/** Replays plans: Python's `executor.py` and `frames.py`, on one device. */
+/** Replays plans on one device. */
 
 import { broken, evaluate, isKnown, place, roomsOf, symbolsOf, termsOf } from "./sizes.js";
 import { Tensor, arrayOf, bytesOf, product, widthOf } from "./types.js";
 
 const SLACK = 1 << 16; // bytes
 const TURNS = 1 << 24; // of a loop in which another one has nothing to do
-const HALTS = ["read", "branch", "loop"];
+const HALTS = ["read", "branch", "loop", "host"];
 /** The epoch of what lies in no chunk: caches, which callers hold. */
 export const OUTSIDE = -1;
 
@@ -14,7 +14,7 @@ export class Mismatch extends Error {}
 
 const MISMATCH = new Mismatch(); // one, as stacks are slow
 
-/** A plan as bundles store it (`bundle/stored.py`), with its epochs: what lies between two halts. */
+/** A plan as bundles store it, with its epochs: what lies between two halts. */
 class Plan {
   constructor(data) {
     const term = termsOf(data.sizes ?? []);
@@ -59,9 +59,9 @@ class Plan {
   }
 }
 
-const defines = ({ symbols = [] }) => symbols.map((symbol) => (Array.isArray(symbol) ? symbol[0] : symbol));
+export const defines = ({ symbols = [] }) => symbols.map((symbol) => (Array.isArray(symbol) ? symbol[0] : symbol));
 
-/** Bind launches, of which none goes further than it has bytes (`reach.py`). */
+/** Bind launches, of which none goes further than it has bytes. */
 function bind(device, launches) {
   for (const { code, addresses, params } of launches) {
     const [name, , , [...extents]] = device.listed[code];
@@ -364,6 +364,11 @@ class Executor {
         throw new Error(`the data led control flow to a result of shape [${tensor.dims}], which the bundle is not for`);
       }
     }
+  }
+
+  /** The key of random numbers. */
+  host() {
+    return [{ data: crypto.getRandomValues(new Uint32Array(2)), dims: [2] }];
   }
 
   async branch(frame, step, symbols, held) {

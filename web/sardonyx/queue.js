@@ -1,4 +1,4 @@
-/** What was asked of a GPU and not submitted yet: a run is one submission, unless it takes long (Python's `queue.py`). */
+/** What was asked of a GPU and not submitted yet: a run is one submission, unless it takes long. */
 
 /** Milliseconds that a submission may take: systems end what keeps a GPU busy for seconds. */
 export const limits = { submission: 50 };

@@ -16,7 +16,7 @@ const OPERATORS = {
 const DEEP = 64;
 const LONG = 10000;
 
-/** Makes sizes of what plans say: `@3` is the fourth of the `listed` terms, which may name those before (`terms.py`). */
+/** Makes sizes of what plans say: `@3` is the fourth of the `listed` terms, which may name those before. */
 export function termsOf(listed) {
   const found = new Map();
   const term = (size) => {

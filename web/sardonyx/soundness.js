@@ -1,6 +1,6 @@
-/** Whether a bundle that was read can be run at all, checked before anything is done with it (Python's `soundness.py`). */
+/** Whether a bundle that was read can be run at all, checked before anything is done with it. */
 
-import { OUTSIDE } from "./executor.js";
+import { OUTSIDE, defines } from "./executor.js";
 import { evaluate, symbolsOf } from "./sizes.js";
 import { isType, product, widthOf } from "./types.js";
 
@@ -10,7 +10,6 @@ const MOST = 1024; // buffers of a code
 
 const isCount = (value, end = 2 ** 53) => Number.isInteger(value) && value >= 0 && value < end;
 const isText = (value) => typeof value === "string";
-const defines = ({ symbols = [] }) => symbols.map((symbol) => (Array.isArray(symbol) ? symbol[0] : symbol));
 
 export function need(holds, reason) {
   if (!holds) throw new Error(reason);
@@ -183,6 +182,7 @@ function checkPlan({ plan, functions }, codes, weights, outer, depth) {
     for (const [name, k, axis] of step.symbols) {
       need(isText(name) && isCount(k, gives.length) && isCount(axis, buffers[step.results[k]].shape.length), `${name} is no size`);
     }
+    if (step.do === "host") return same([step.function, ...gives], "random.key,uint32", "what Python does");
     const call = (number, takes, before = []) => {
       need(isCount(number, functions.length), `there is no function ${number}`);
       for (const executor of functions[number].executors) {

@@ -10,6 +10,7 @@ from sardonyx.common import debug, memory
 from sardonyx.compiler.halts import STEPS
 from sardonyx.compiler.rewriting import expand_composites
 from sardonyx.errors import NotImplemented, RuntimeException, SardonyxError
+from sardonyx.host import KEY
 from sardonyx.primitives.array import Array, Equation
 from sardonyx.primitives.trace import TooEarlyError, Trace
 from sardonyx.providers.contract import Provider
@@ -24,10 +25,10 @@ next one, lie beside it."""
 
 
 def supports(provider: Provider, equation: Equation) -> bool:
-    """Whether a provider can do what an equation says; functions of the host are NumPy's."""
+    """Whether a provider can do what an equation says; functions of the host are NumPy's, but for what draws a key."""
     name = equation.primitive.name
     if name in STEPS:
-        return name != "host" or provider.name == NUMPY
+        return name != "host" or provider.name == NUMPY or equation.params["function"] == KEY
     inputs, outputs = ([array.dtype.lowered for array in arrays] for arrays in (equation.inputs, equation.outputs))
     return provider.supports(name, inputs, outputs, equation.params) and not (
         is_giant(provider, equation) or is_heavy(provider, equation)

@@ -25,6 +25,8 @@ from sardonyx.errors import NotImplemented
 
 HostFunction: TypeAlias = Callable[..., np.ndarray | Sequence[np.ndarray]]
 
+KEY = "random.key"
+"""What draws the key of random numbers: the one function of the host that a page has, too."""
 _FUNCTIONS: dict[str, HostFunction] = {}
 _IMPURE: set[str] = set()
 _MODULES = {"image": "sardonyx.host.image", "random": "sardonyx.host.random", "text": "sardonyx.host.text"}

@@ -6,7 +6,7 @@ import threading
 
 import numpy as np
 
-from sardonyx.host import host_function
+from sardonyx.host import KEY, host_function
 
 _lock = threading.Lock()
 _generator: np.random.Generator | None = None  # made when it is wanted: pages that compile have no numpy.random
@@ -26,7 +26,7 @@ def set_seed(seed: int) -> None:
         _generator = np.random.default_rng(abs(int(seed)))
 
 
-@host_function("random.key", pure=False)
+@host_function(KEY, pure=False)
 def key() -> np.ndarray:
     """A fresh key of `primitives.random_bits`: uint32[2]."""
     global _generator

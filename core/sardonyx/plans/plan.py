@@ -89,8 +89,8 @@ class Read:
 class Host:
     """Call a function of the host (`sardonyx.host`) on `inputs`; `results` are the buffers that receive what it gives.
 
-    `origin` numbers the ONNX node. Where shapes of results define `symbols`, `[symbol, result, axis]`, the plan halts,
-    and the results lie in the next epoch.
+    `origin` numbers the ONNX node. Where shapes of results define `symbols`, `[symbol, result, axis]`, and where there
+    are no inputs, the plan halts, and the results lie in the next epoch.
     """
 
     function: str
@@ -166,8 +166,8 @@ def step_of(data: dict[str, Any]) -> Step:
 
 
 def halts(step: Step) -> TypeGuard[Halt]:
-    """Whether a step is a halt: of the host's functions only those are that define a size."""
-    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.symbols))
+    """Whether a step is a halt: of the host's functions only those are that define a size, or read nothing."""
+    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.symbols or not step.inputs))
 
 
 @record

@@ -17,6 +17,7 @@ from typing import Any
 
 from sardonyx.common import dtypes
 from sardonyx.errors import SardonyxError, UnsoundError
+from sardonyx.host import KEY
 from sardonyx.plans.plan import OUTSIDE, Branch, Copy, Host, Launch, Loop, Plan, Port, Read, halts
 from sardonyx.sizes.sizecode import symbols_of
 
@@ -259,7 +260,8 @@ class _Check:
                 require(_texts(step.symbols), f"{step.symbols} are no symbols")
             case Host():
                 self.tensors(step.inputs, epoch)
-                _within([step.origin], len(self.plan.nodes), "node")
+                nodes = len(self.plan.nodes) if step.function != KEY else 1 << 31  # bundles name none
+                _within([step.origin], nodes, "node")
                 self.results(step.results, step.symbols, epoch + halts(step))
             case Branch():
                 self.tensors([step.condition], epoch)

@@ -10,6 +10,7 @@ from math import pi
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.host import KEY
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.elementwise import bitcast, cast, cos, full, iota, log, shift_left, shift_right, sqrt
@@ -27,7 +28,7 @@ _PRECISION = {dtypes.float16: 11, dtypes.bfloat16: 8, dtypes.float32: 24}
 def random_key(seed: float | None) -> Array:
     """The key of a seed, uint32[2]; without one another for each run, which `sardonyx.set_seed` makes repeatable."""
     if seed is None:
-        return host("random.key", results=[(dtypes.uint32, (2,))])[0]
+        return host(KEY, results=[(dtypes.uint32, (2,))])[0]
     return bitcast(constant([seed, 0.0], dtypes.float32), dtypes.uint32)
 
 

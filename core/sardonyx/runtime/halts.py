@@ -91,7 +91,9 @@ class Halts:
         except SardonyxError:
             raise
         except Exception as error:
-            raise RuntimeException(f"{self.plan.nodes[step.origin]}: {error}") from error
+            nodes = self.plan.nodes
+            label = nodes[step.origin] if step.origin < len(nodes) else step.function
+            raise RuntimeException(f"{label}: {error}") from error
         return results
 
     def _branch(

@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.host import KEY
 from sardonyx.model.structure import TENSOR, Cached, Form, form
 from sardonyx.plans.plan import Buffer, Host, Launch, Plan, Port, Step, step_of
 from sardonyx.plans.terms import Terms, resolved
@@ -55,7 +56,7 @@ def store(plan: Plan, number: Callable[[Plan, Launch], int]) -> Data:
 
 def foreign(plan: Plan) -> list[str]:
     """The labels of the nodes that run elsewhere than on the first device, in functions too."""
-    hosted = {step.origin for step in plan.steps if isinstance(step, Host)}
+    hosted = {step.origin for step in plan.steps if isinstance(step, Host) and step.function != KEY}
     own = [label for k, label in enumerate(plan.nodes) if plan.placement[k] > 0 or k in hosted]
     inner = [label for function in plan.functions for each in function for label in foreign(each)]
     return list(dict.fromkeys(own + inner))
