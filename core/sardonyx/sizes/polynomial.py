@@ -121,9 +121,16 @@ class Poly:
         quotient, rest = self._divide(divisor, ranges)
         if not rest.terms or within(rest, divisor, ranges):
             return quotient
-        if not ranges and (flat := _flattened(rest, divisor)) is not None:
-            return quotient + flat[0].floordiv(flat[1])
         return quotient + call("floordiv", rest, divisor)
+
+    def quotient(self, divisor: Poly) -> Poly:
+        """`floordiv` of sizes: a quotient of a quotient is one, so that two convolutions make what exporters write."""
+        number = divisor.constant
+        if number is None or number < 1:
+            return self.floordiv(divisor)
+        whole, rest = self._divide(divisor, NO_RANGES)
+        flat = _flattened(rest, number)
+        return self.floordiv(divisor) if flat is None else whole + flat[0].quotient(flat[1])
 
     def mod(self, divisor: Poly, ranges: Ranges = NO_RANGES) -> Poly:
         """The remainder of `floordiv`."""
@@ -356,11 +363,8 @@ def joined(value: Poly) -> Poly:
     return value
 
 
-def _flattened(value: Poly, divisor: Poly) -> tuple[Poly, Poly] | None:
+def _flattened(value: Poly, number: int) -> tuple[Poly, Poly] | None:
     """Dividend and divisor in one of `(r + x // m) // n`, which is `(m * r + x) // (m * n)`, or None."""
-    number = divisor.constant
-    if number is None or number < 1:
-        return None
     for monomial, factor in value.terms:
         if factor != 1 or len(monomial) != 1:
             continue

@@ -54,10 +54,10 @@ class Dim:
         return self * -1
 
     def __floordiv__(self, other: Size) -> Size:
-        return size(self.poly.floordiv(poly(other)))
+        return size(self.poly.quotient(poly(other)))
 
     def __rfloordiv__(self, other: Size) -> Size:
-        return size(poly(other).floordiv(self.poly))
+        return size(poly(other).quotient(self.poly))
 
     def __mod__(self, other: Size) -> Size:
         return size(self.poly.mod(poly(other)))
