@@ -133,9 +133,14 @@ class Range(Operator, since=11):
 
 
 def _whole(x: Array) -> Array | None:
-    """The integers that an Array is made of by casts; None where it is not known to have whole numbers."""
+    """The integers that an Array is made of by casts; None where it is not known to have whole numbers.
+
+    Shorter floats than those of 32 bits round them.
+    """
     if x.dtype.is_int:
         return x
+    if x.dtype not in (dtypes.float32, dtypes.float64):
+        return None
     if x.value is not None:
         numbers = x.value.astype(np.float64)
         is_whole = bool((np.abs(numbers) < 1 << 24).all() and (numbers == np.trunc(numbers)).all())
