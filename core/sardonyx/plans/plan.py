@@ -89,8 +89,8 @@ class Read:
 class Host:
     """Call a function of the host (`sardonyx.host`) on `inputs`; `results` are the buffers that receive what it gives.
 
-    `origin` numbers the ONNX node. Where shapes of results define `symbols`, `[symbol, result, axis]`, and where there
-    are no inputs, the plan halts, and the results lie in the next epoch.
+    `origin` numbers the ONNX node. Where shapes of results define `symbols`, `[symbol, result, axis]`, and where it is
+    `alone`, as in bundles, the plan halts, and the results lie in the next epoch.
     """
 
     function: str
@@ -99,6 +99,7 @@ class Host:
     results: list[int]
     symbols: list[list[Any]]
     origin: int
+    alone: bool = False
     do: str = "host"
 
     @property
@@ -166,8 +167,8 @@ def step_of(data: dict[str, Any]) -> Step:
 
 
 def halts(step: Step) -> TypeGuard[Halt]:
-    """Whether a step is a halt: of the host's functions only those are that define a size, or read nothing."""
-    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.symbols or not step.inputs))
+    """Whether a step is a halt: of the host's functions only those are that define a size, or that a bundle has."""
+    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and (step.alone or bool(step.symbols)))
 
 
 @record
