@@ -35,8 +35,8 @@ def _read(s: Scheduler, equation: Equation, device: int) -> None:
 def _host(s: Scheduler, equation: Equation, device: int) -> None:
     params = equation.params
     inputs = [s.at_home(array) for array in equation.inputs]
-    told = params["function"], params["attributes"], inputs, [], params["symbols"], equation.origin
-    step = plans.Host(*told, alone=s.trace.narrow)
+    told = params["function"], params["attributes"], inputs
+    step = plans.Host(*told, [], params["symbols"], equation.origin, s.trace.narrow)
     if plans.halts(step):
         s.epoch += 1
     step.results = [s.output_buffer(array, device) for array in equation.outputs]
