@@ -126,6 +126,13 @@ def appended(length: int, batch: int, at: int) -> dict[str, np.ndarray]:
     return {"x": x, "at": np.array(at)}
 
 
+def both(text: str, provider: str) -> tuple[sardonyx.InferenceSession, onnxruntime.InferenceSession]:
+    """Sessions of a model: on the provider, and onnxruntime's."""
+    require_provider(provider)
+    data = model(text)
+    return sardonyx.InferenceSession(data, providers=[provider]), onnxruntime.InferenceSession(data)
+
+
 def assert_same(ours: list[Any], theirs: list[Any]) -> None:
     for one, other in zip(ours, theirs, strict=True):
         if isinstance(other, list):
@@ -137,10 +144,7 @@ def assert_same(ours: list[Any], theirs: list[Any]) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_what_every_turn_appends(provider: str) -> None:
-    require_provider(provider)
-    data = model(APPENDED)
-    theirs = onnxruntime.InferenceSession(data)
-    ours = sardonyx.InferenceSession(data, providers=[provider])
+    ours, theirs = both(APPENDED, provider)
     for sizes in [(4, 2, 1), (1, 1, 0), (9, 3, -2), (2, 0, 0), (6, 1, -6)]:
         feeds = appended(*sizes)
         assert_same(ours.run(None, feeds), theirs.run(None, feeds))
@@ -162,9 +166,7 @@ def test_a_bundle_takes_any_number_of_turns(provider: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_tensors_that_turns_make_longer(provider: str) -> None:
     """One of them by slices of other sizes, and one that is read besides."""
-    require_provider(provider)
-    data, rng = model(LONGER), np.random.default_rng(0)
-    theirs, ours = onnxruntime.InferenceSession(data), sardonyx.InferenceSession(data, providers=[provider])
+    ours, theirs, rng = *both(LONGER, provider), np.random.default_rng(0)
     for length, batch, before in [(3, 2, 0), (1, 4, 2), (7, 3, 1), (2, 1, 0)]:
         feeds = {"before": rng.random((batch, before, 2), np.float32), "x": rng.random((length, batch), np.float32)}
         assert_same(ours.run(None, feeds), theirs.run(None, feeds))
@@ -172,10 +174,7 @@ def test_tensors_that_turns_make_longer(provider: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_turns_that_only_the_run_counts(provider: str) -> None:
-    require_provider(provider)
-    data = model(WHILE)
-    theirs = onnxruntime.InferenceSession(data)
-    ours = sardonyx.InferenceSession(data, providers=[provider])
+    ours, theirs = both(WHILE, provider)
     for limit in (0.0, 2.5, 9.0):
         feeds = {"x": np.array([0.5, 1.0, -2.0], np.float32), "limit": np.array(limit, np.float32)}
         assert_same(ours.run(None, feeds), theirs.run(None, feeds))
@@ -192,10 +191,7 @@ def test_what_is_no_stack_stays_a_sequence(name: str) -> None:
 
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_slices_of_a_tensor(provider: str) -> None:
-    require_provider(provider)
-    data = model(SLICES)
-    theirs = onnxruntime.InferenceSession(data)
-    ours = sardonyx.InferenceSession(data, providers=[provider])
+    ours, theirs = both(SLICES, provider)
     for shape, at in [((2, 3), -1), ((0, 2), 1), ((3, 1), 0)]:
         feeds = {"x": np.arange(np.prod(shape), dtype=np.float32).reshape(shape), "at": np.array(at)}
         assert_same(ours.run(None, feeds), theirs.run(None, feeds))

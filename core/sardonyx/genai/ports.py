@@ -25,6 +25,7 @@ OTHERS = {
 """Other names of the same."""
 LENGTHS = ("past_sequence_length", "past_seq_len", "total_sequence_length", "total_seq_len", "current_sequence_length")
 KEPT = ("num_logits_to_keep", "logits_to_keep", "onnx::Neg_67")
+"""Inputs that say how many of the last rows of logits are wanted; some exports of Phi-3 lost the name."""
 CACHE_BRANCH, CACHE_POSITION, TYPES = "use_cache_branch", "cache_position", "token_type_ids"
 ROWS = "logits_position"
 """The input by which a session is told of which positions the logits are wanted (`SessionOptions.choose_rows`)."""

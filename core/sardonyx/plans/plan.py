@@ -168,7 +168,7 @@ def step_of(data: dict[str, Any]) -> Step:
 
 def halts(step: Step) -> TypeGuard[Halt]:
     """Whether a step is a halt: of the host's functions only those are that define a size, or that a bundle has."""
-    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and (step.alone or bool(step.symbols)))
+    return isinstance(step, (Read, Branch, Loop)) or (isinstance(step, Host) and bool(step.alone or step.symbols))
 
 
 @record

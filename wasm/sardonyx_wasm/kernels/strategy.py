@@ -83,8 +83,9 @@ def _has_inside(graph: Graph, axis: int) -> bool:
     if inside is None:
         return True
     first, last = ([each.place for each in ends if each.place is not None] for ends in (inside.first, inside.last))
-    stop = min([*last, *(extent for extent in graph.extents[axis : axis + 1] if isinstance(extent, int))], default=None)
-    return stop is None or stop - max(first, default=0) >= LANES
+    extent = graph.extents[axis]
+    stops = [*last, *([extent] if isinstance(extent, int) else [])]
+    return not stops or min(stops) - max(first, default=0) >= LANES
 
 
 def _fold(graph: Graph, ordered: bool) -> Strategy:
