@@ -167,6 +167,7 @@ CONVOLUTIONS = pytest.mark.parametrize(
         ((1, 17, 14, 13), (16, 17, 3, 3), (1, 1), (1, 1), (2, 0), 1, "conv_winograd_int8"),
         ((1, 16, 40, 30), (16, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "conv_winograd_int8"),
         ((2, 16, 9, 10), (18, 16, 3, 3), (1, 1), (1, 1), (1, 1), 1, "im2col"),
+        ((2, 16, 19, 10), (20, 16, 3, 3), (1, 1), (4, 2), (4, 2), 1, "conv_winograd_int8"),
     ],
 )
 
@@ -187,6 +188,35 @@ def test_convolutions(
     assert routine in used
     assert ("im2col" in used) == (routine == "im2col")  # the others are Winograd's, or have one tap
     assert "conv_general" not in used
+
+
+ONE_AXIS = pytest.mark.parametrize(
+    ("x", "w", "dilations", "pads"),
+    [
+        ((2, 16, 70), (20, 16, 3), (1,), (1,)),
+        ((1, 17, 90), (16, 17, 3), (7,), (14,)),
+        ((2, 16, 30, 9), (20, 16, 3, 1), (2, 1), (2, 0)),
+        ((1, 18, 7, 40), (16, 18, 1, 3), (1, 1), (0, 1)),
+    ],
+)
+
+
+@TARGETS
+@ONE_AXIS
+@pytest.mark.usefixtures("without_blas")
+def test_three_taps_along_one_axis(target: str, x: Any, w: Any, dilations: Any, pads: Any) -> None:
+    function = convolution([1] * len(pads), dilations, pads, 1)
+    used = check(target, [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
+    assert "conv_winograd_int8" in used
+
+
+@ONE_AXIS
+@pytest.mark.usefixtures("with_blas")
+def test_blas_is_faster_than_half_of_the_multiplications(x: Any, w: Any, dilations: Any, pads: Any) -> None:
+    function = convolution([1] * len(pads), dilations, pads, 1)
+    used = check("wasmtime", [numbers(np.uint8, *x)], function, numbers(np.int8, *w))
+    assert "conv_winograd_int8" not in used
+    assert used & {"matmul_panels", "conv_panels", "matmul"}
 
 
 @CONVOLUTIONS

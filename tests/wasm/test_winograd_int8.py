@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import Any
+from math import prod
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -11,38 +12,75 @@ from numpy.testing import assert_array_equal
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.filtering import Filter
+from sardonyx.compiler.legalization.ranges import largest_sum
 from sardonyx.primitives.binding import constant
 from sardonyx.primitives.trace import Trace
 from sardonyx.sizes.symbolic import Guards
-from sardonyx_wasm.legalization.integers import _BITS, _WEIGHTS, _winograd_tile
+from sardonyx_wasm.legalization.integers import _LOST, _WEIGHTS, _winograd_tiles
 from sardonyx_wasm.routines.winograd_int8 import _tiles
 from tests.support import require
 from tests.wasm.compiled import Array, Product
 from tests.wasm.test_int8 import packed
 
 require("wasm")
-TILES = pytest.mark.parametrize("tile", [2, 4])
+LINES = {
+    "2x2": (Filter(2, 3), Filter(2, 3)),
+    "4x4": (Filter(4, 3), Filter(4, 3)),
+    "2": (Filter(2, 3), Filter()),
+    "4": (Filter(4, 3), Filter()),
+    "4, apart": (Filter(4, 3, dilation=3), Filter()),
+    "2x2, apart": (Filter(2, 3, dilation=2), Filter(2, 3, dilation=5)),
+    "across": (Filter(), Filter(4, 3, dilation=2)),
+}
+TILES = pytest.mark.parametrize("lines", LINES.values(), ids=LINES)
+TYPES = ("int16", "int16"), ("int32",)
+
+Lines: TypeAlias = tuple[Filter, Filter]
 
 
-def planes(w: Array, tile: int) -> Array:
-    """w [M, C, 3, 3] as the routine takes it."""
-    g = _WEIGHTS[tile]
-    u = np.einsum("ai,bj,mcij->abcm", g, g, w.astype(np.int64))
+def attributes(lines: Lines) -> dict[str, Any]:
+    return dict(zip(("tile", "kernel", "strides", "dilations"), zip(*lines, strict=True), strict=True))
+
+
+def borders(lines: Lines) -> tuple[int, int]:
+    """The rows and columns that an image has more than its results."""
+    down, across = ((line.taps - 1) * line.dilation for line in lines)
+    return down, across
+
+
+def planes(w: Array, lines: Lines) -> Array:
+    """w [M, C, *taps] as the routine takes it."""
+    down, across = (_WEIGHTS[line.outputs] for line in lines)
+    u = np.einsum("ai,bj,mcij->abcm", down, across, w.astype(np.int64))
     assert np.abs(u).max() < 1 << 15
     return packed(u.reshape(-1, *u.shape[2:]).astype(np.int16))
 
 
-def case(x: Array, w: Array, tile: int, sizes: tuple[Any, ...] | None = None) -> tuple[Array, Array, Array]:
+def case(x: Array, w: Array, lines: Lines) -> tuple[Array, Array, Array]:
     """The image as far as tiles see, the weights, and the convolution."""
-    seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), (3, 3), (1, 2))
+    window = [border + 1 for border in borders(lines)]
+    seen = np.lib.stride_tricks.sliding_window_view(x.astype(np.int64), window, (1, 2))
+    seen = seen[..., :: lines[0].dilation, :: lines[1].dilation]
     exact = np.einsum("bhwcij,mcij->bhwm", seen, w.astype(np.int64))
-    ends = [-size % tile for size in exact.shape[1:3]]
-    junk = np.pad(x, [(0, 0), (0, ends[0]), (0, ends[1]), (0, 0)], constant_values=99)
-    return junk, planes(w, tile), exact.astype(np.int32)
+    ends = [line.seen(line.tiles(size)) for line, size in zip(lines, exact.shape[1:3], strict=True)]
+    more = [(0, end - size) for end, size in zip(ends, x.shape[1:3], strict=True)]
+    junk = np.pad(x, [(0, 0), *more, (0, 0)], constant_values=99)
+    return junk, planes(w, lines), exact.astype(np.int32)
 
 
 def numbers(shape: tuple[int, ...], low: int, high: int, dtype: str, seed: int) -> Array:
     return np.random.default_rng(seed).integers(low, high, shape, endpoint=True).astype(dtype)
+
+
+def image(lines: Lines, batch: int, height: int, width: int, channels: int) -> Array:
+    """One whose results are so high and wide."""
+    down, across = borders(lines)
+    return numbers((batch, height + down, width + across, channels), -255, 255, "int16", 0)
+
+
+def weights(lines: Lines, features: int, channels: int) -> Array:
+    return numbers((features, channels, lines[0].taps, lines[1].taps), -128, 127, "int8", 1)
 
 
 @TILES
@@ -50,48 +88,43 @@ def numbers(shape: tuple[int, ...], low: int, high: int, dtype: str, seed: int) 
     ("batch", "height", "width", "channels", "features"),
     [(1, 4, 4, 8, 4), (2, 9, 7, 10, 12), (1, 1, 3, 16, 100), (3, 13, 30, 18, 20), (1, 30, 29, 130, 104)],
 )
-def test_sizes(tile: int, batch: int, height: int, width: int, channels: int, features: int) -> None:
-    x = numbers((batch, height + 2, width + 2, channels), -255, 255, "int16", 0)
-    image, u, expected = case(x, numbers((features, channels, 3, 3), -128, 127, "int8", 1), tile)
-    types = (("int16", "int16"), ("int32",))
-    routine = Product(
-        "conv_winograd_int8", types, (image.shape, u.shape), (expected.shape,), 0, attributes={"tile": tile}
-    )
+def test_sizes(lines: Lines, batch: int, height: int, width: int, channels: int, features: int) -> None:
+    x, u, expected = case(image(lines, batch, height, width, channels), weights(lines, features, channels), lines)
+    routine = Product("conv_winograd_int8", TYPES, (x.shape, u.shape), (expected.shape,), 0, attributes(lines))
     units = routine.code.units
-    assert units == batch * -(-height // tile)
+    assert units == batch * lines[0].tiles(height)
     for splits in ([(0, units)], [*itertools.pairwise(range(units + 1))][::-1]):
-        assert_array_equal(routine(image, u, expected.shape, splits=splits), expected)
+        assert_array_equal(routine(x, u, expected.shape, splits=splits), expected)
 
 
 @TILES
-def test_open_sizes(tile: int) -> None:
-    shapes = (("p0", "p1", "p2", 12), ((tile + 2) ** 2, 2, 6, 12, 2)), (("p0", "p3", "p4", 16),)
-    types = (("int16", "int16"), ("int32",))
-    routine = Product("conv_winograd_int8", types, *shapes, 5, attributes={"tile": tile})
+def test_open_sizes(lines: Lines) -> None:
+    number = lines[0].places * lines[1].places
+    shapes = (("p0", "p1", "p2", 12), (number, 2, 6, 12, 2)), (("p0", "p3", "p4", 16),)
+    routine = Product("conv_winograd_int8", TYPES, *shapes, 5, attributes(lines))
     for height, width in ((1, 1), (4, 5), (10, 3), (17, 18)):
-        x = numbers((2, height + 2, width + 2, 12), -255, 255, "int16", 0)
-        image, u, expected = case(x, numbers((16, 12, 3, 3), -128, 127, "int8", 1), tile)
-        params = (*image.shape[:3], height, width)
-        splits = [(0, 2 * -(-height // tile))]
-        assert_array_equal(routine(image, u, expected.shape, params, splits=splits), expected)
+        x, u, expected = case(image(lines, 2, height, width, 12), weights(lines, 16, 12), lines)
+        params = (*x.shape[:3], height, width)
+        splits = [(0, 2 * lines[0].tiles(height))]
+        assert_array_equal(routine(x, u, expected.shape, params, splits=splits), expected)
 
 
 @TILES
 @pytest.mark.parametrize("sign", [-1, 1])
-def test_the_largest_sums_are_exact(tile: int, sign: int) -> None:
+def test_the_largest_sums_are_exact(lines: Lines, sign: int) -> None:
     """Transforms wrap around on the way to results that have all bits that they may have."""
-    depth = 112
-    x, w = np.full((1, 10, 10, depth), 255, np.int16), np.full((4, depth, 3, 3), sign * 127, np.int8)
+    taps = lines[0].taps, lines[1].taps
+    depth = 112 * 9 // prod(taps)
+    x, w = np.full((1, 14, 14, depth), 255, np.int16), np.full((4, depth, *taps), sign * 127, np.int8)
     x[:, ::3, 1::2] = -255
     w[1, ::2] *= -1
-    w[2, :, 1] = 3
+    w[2, :, taps[0] // 2] = 3
     for each in (x, np.full_like(x, 255)):
-        image, u, expected = case(each, w, tile)
-        assert np.abs(expected.astype(np.int64)).max() < 1 << _BITS[tile]
-        types = (("int16", "int16"), ("int32",))
-        shapes = (image.shape, u.shape), (expected.shape,)
-        routine = Product("conv_winograd_int8", types, *shapes, 0, attributes={"tile": tile})
-        assert_array_equal(routine(image, u, expected.shape, splits=[(0, routine.code.units)]), expected)
+        junk, u, expected = case(each, w, lines)
+        lost = _LOST[lines[0].outputs] + _LOST[lines[1].outputs]
+        assert np.abs(expected.astype(np.int64)).max() < 1 << 31 - lost
+        routine = Product("conv_winograd_int8", TYPES, (junk.shape, u.shape), (expected.shape,), 0, attributes(lines))
+        assert_array_equal(routine(junk, u, expected.shape, splits=[(0, routine.code.units)]), expected)
     assert np.abs(expected.astype(np.int64)).max() > 1 << 24
 
 
@@ -102,12 +135,32 @@ def test_bands_fit_the_scratch_memory() -> None:
         assert 1000 + number * (count * (2 * depth + 4 * columns) + 192) < 1 << 20
 
 
-@pytest.mark.parametrize(("depth", "tile"), [(64, 4), (512, 2), (2048, 0)])
-def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, tile: int) -> None:
+@pytest.mark.parametrize(
+    ("depth", "taps", "tile"),
+    [
+        (64, (3, 3), (4, 4)),
+        (512, (3, 3), (2, 2)),
+        (2048, (3, 3), None),
+        (512, (3, 1), (4, 1)),
+        (1 << 12, (1, 3), (1, 2)),
+    ],
+)
+def test_tiles_are_chosen_by_how_large_sums_can_be(depth: int, taps: tuple[int, int], tile: Any) -> None:
     trace = Trace(Guards())
     with trace:
         x = p.cast(trace.input(dtypes.uint8, (1, depth, 28, 28)), dtypes.int32)
-        w = p.cast(constant(np.full((16, depth, 3, 3), 127, np.int8)), dtypes.int32)
-        output = p.conv_general(x, w, (1, 1), (1, 1), (1, 1), (1, 1), 1)
-    assert output.equation is not None
-    assert _winograd_tile(x, w, output, output.equation.params) == tile
+        w = p.cast(constant(np.full((16, depth, *taps), 127, np.int8)), dtypes.int32)
+        shape = [1, 30 - taps[0], 30 - taps[1], 16]
+    lines = _winograd_tiles(x, w, shape, (1, 1), (1, 1), largest_sum(x, w, range(1, 4)))
+    assert (lines and (lines[0].outputs, lines[1].outputs)) == tile
+
+
+@pytest.mark.parametrize(("length", "dilation", "tile"), [(100, 1, 4), (100, 16, 4), (100, 50, 2)])
+def test_tiles_that_hang_over_count(length: int, dilation: int, tile: int) -> None:
+    trace = Trace(Guards())
+    with trace:
+        x = p.cast(trace.input(dtypes.uint8, (1, 64, 28, 28)), dtypes.int32)
+        w = p.cast(constant(np.full((64, 64, 3, 1), 127, np.int8)), dtypes.int32)
+    lines = _winograd_tiles(x, w, [1, length, 1, 64], (1, 1), (dilation, 1), largest_sum(x, w, range(1, 4)))
+    assert lines
+    assert lines[0].outputs == tile

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.testing import assert_array_equal
 
 from sardonyx.common import dtypes
+from sardonyx.compiler.legalization.filtering import filters
 from sardonyx.compiler.live import live_equations
 from sardonyx.primitives.array import Array
 from sardonyx.primitives.binding import constant
@@ -46,26 +47,26 @@ def matmul_quads(
     return ((a.astype(np.int64) - zero) @ flat)[..., : shape[-1]].astype(np.int32)
 
 
-def conv_winograd_int8(x: np.ndarray, u: np.ndarray, shape: Any, tile: int) -> np.ndarray:
-    """From the definition of F(m, 3): weights back from planes, and a plain convolution."""
-    places, panels, half, width, _ = u.shape
-    assert (x.dtype, places, width, x.shape[-1]) == (np.int16, (tile + 2) ** 2, WIDTH, 2 * half)
-    assert all(x.shape[1 + k] >= -(-shape[1 + k] // tile) * tile + 2 for k in range(2))
-    flat = np.moveaxis(u, 4, 3).reshape(places, panels, 2 * half, width)
-    planes = np.moveaxis(flat, 1, 2).reshape(places, 2 * half, -1)[..., : shape[-1]].astype(np.float64)
-    middle = {2: [[1, 1, 1], [1, -1, 1]], 4: [[-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4]]}[tile]
-    g = np.array([[1, 0, 0], *middle, [0, 0, 1]])
-    taps = np.einsum("pk,kcn->pcn", np.linalg.pinv(np.kron(g, g)), planes)
-    assert np.abs(taps - np.rint(taps)).max() < 1e-6
-    w = np.rint(taps).astype(np.int64).reshape(3, 3, 2 * half, -1)
-    seen = np.lib.stride_tricks.sliding_window_view(x, (3, 3), (1, 2))[:, : shape[1], : shape[2]]
-    return np.einsum("bhwcij,ijcn->bhwn", seen.astype(np.int64), w).astype(np.int32)
-
-
 def windows(x: np.ndarray, shape: Any, kernel: Any, strides: Any, dilations: Any) -> np.ndarray:
     span = [(n - 1) * step + 1 for n, step in zip(kernel, dilations, strict=True)]
     seen = np.lib.stride_tricks.sliding_window_view(x, span, (1, 2))[..., :: dilations[0], :: dilations[1]]
     return seen[:, :: strides[0], :: strides[1]][:, : shape[1], : shape[2]]
+
+
+def conv_winograd_int8(x: np.ndarray, u: np.ndarray, shape: Any, tile: Any, **window: Any) -> np.ndarray:
+    """From the definition of F(m, 3): weights back from planes, and a plain convolution."""
+    places, panels, half, width, _ = u.shape
+    lines = filters({"tile": tile, **window})
+    assert (x.dtype, width, x.shape[-1]) == (np.int16, WIDTH, 2 * half)
+    assert all(x.shape[1 + k] >= lines[k].seen(lines[k].tiles(shape[1 + k])) for k in range(2))
+    flat = np.moveaxis(u, 4, 3).reshape(places, panels, 2 * half, width)
+    planes = np.moveaxis(flat, 1, 2).reshape(places, 2 * half, -1)[..., : shape[-1]].astype(np.float64)
+    middle = {2: [[1, 1, 1], [1, -1, 1]], 4: [[-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4]]}
+    g = [np.array([[1, 0, 0], *middle[m], [0, 0, 1]] if m > 1 else [[1]]) for m in tile]
+    taps = np.einsum("pk,kcn->pcn", np.linalg.pinv(np.kron(*g)), planes)
+    assert np.abs(taps - np.rint(taps)).max() < 1e-6
+    w = np.rint(taps).astype(np.int64).reshape(*window["kernel"], 2 * half, -1)
+    return np.einsum("bhwcij,ijcn->bhwn", windows(x, shape, **window).astype(np.int64), w).astype(np.int32)
 
 
 def im2col(x: np.ndarray, shape: Any, **window: Any) -> np.ndarray:

@@ -39,11 +39,10 @@ class _ConvWinograd(Primitive):
 
 
 class _ConvWinogradInt8(Primitive):
-    """x of int16 [B, H, W, C] x weights [places, panels, C / 2, width, 2] of 3 x 3 taps to int32 [B, Ho, Wo, M]; C is
-    even. `tile` outputs along both axes."""
+    """x of int16 [B, H, W, C], border included, x weights [places, panels, C / 2, width, 2] of three taps by axis,
+    or one, to int32 [B, Ho, Wo, M]; C is even. `tile` has the outputs of a tile along both axes."""
 
     name = "conv_winograd_int8"
-    taps = 3
 
 
 class _MatmulInt8(Primitive):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
 from math import prod
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -232,11 +232,11 @@ def conv_general(legalizer: Legalizer, equation: Equation) -> bool:
     work = hint(output.size) * prod(int(w.shape[axis]) for axis in axes)
     largest = largest_sum(x, w, axes)
     parts = _parts(legalizer, work, x, w, axes, w.shape[1]) if groups == 1 else largest <= EXACT
-    tile = _winograd_tile(x, w, output, params) if x.rank == 4 else 0
-    if tile:
-        result = _by_winograd(legalizer, image, kernel, shape, params["low"], tile)
+    strides, dilations, low = lines
+    tiles = _winograd_tiles(x, kernel, shape, strides, dilations, largest) if groups == 1 else None
+    if tiles and (not parts or set(kernel.shape[2:]) == {TAPS}):
+        result = _by_winograd(legalizer, image, kernel, shape, low, tiles)
     elif parts:
-        strides, dilations, low = lines
 
         def multiply(x: Array, w: Array) -> Array:
             return convolve(legalizer, x, w, shape, groups, strides, dilations, low, exact=True)
@@ -275,49 +275,64 @@ def _by_columns(
 
 # ---- Winograd's algorithm, on integers
 
+TAPS = 3
+"""Along an axis, or one."""
 _WEIGHTS = {
+    1: np.array([[1]]),
     2: np.array([[1, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 1]]),
     4: np.array([[1, 0, 0], [-1, -1, -1], [-1, 1, -1], [1, 2, 4], [1, -2, 4], [0, 0, 1]]),
 }
 """G of tiles of so many outputs, its rows multiplied by what makes them integers (`routines.winograd_int8`)."""
-_BITS = {2: 29, 4: 25}
-"""Bits of the results, with their sign one more, that are left of 32."""
+_LOST = {1: 0, 2: 1, 4: 3}
+"""Bits of the results, of 32 with their sign, that are lost on the way back along an axis."""
 CHANNELS = 16
 """From so many channels on, on both sides, the algorithm pays."""
 _READ, _MOVED = 10, 8
 """Multiplications that take as long as reading a weight, or as transforming an element."""
 
+Tiles: TypeAlias = tuple[Filter, Filter]
 
-def _winograd_tile(x: Array, w: Array, output: Array, params: dict[str, Any]) -> int:
-    """The outputs along an axis of the tiles that do a convolution fastest, 0 if it is none of 3 x 3 steps of one, has
-    few channels, or sums that could be too large."""
+
+def _winograd_tiles(
+    x: Array, w: Array, shape: Sequence[Size], strides: Sequence[int], dilations: Sequence[int], largest: int
+) -> Tiles | None:
+    """The tiles that do a convolution [B, H, W, M] fastest, None if it is none of three taps in steps of one, has few
+    channels, or sums that could be too large: up to the `largest`."""
     features, channels, *taps = map(int, w.shape)
-    ones = {*params["strides"], *params["dilations"], params["groups"]} == {1}
-    if not ones or taps != [own.CONV_WINOGRAD_INT8.taps] * 2 or min(features, channels) < CHANNELS or features % 4:
-        return 0
+    if {*strides} != {1} or {1, TAPS} | {*taps} != {1, TAPS} or TAPS not in taps:
+        return None
+    if min(features, channels) < CHANNELS or features % 4:
+        return None
     if max(max(map(abs, bounds(operand))) for operand in (x, w)) > 256:
-        return 0
-    batch, _, *sizes = map(hint, output.shape)
-    costs = {0: 9 * (batch * prod(sizes) + _READ) * (channels * features) + 9 * _MOVED * batch * prod(sizes) * channels}
-    largest = largest_sum(x, w, range(1, w.rank))
-    for tile, bits in _BITS.items():
-        if largest < 1 << bits:
-            count, places = batch * prod(-(-size // tile) for size in sizes), (tile + 2) ** 2
-            costs[tile] = places * ((count + _READ) * channels * features + _MOVED * count * (channels + features))
-    return min(costs, key=lambda tile: costs[tile])
+        return None
+    batch, *sizes, _ = map(hint, shape)
+    windows = batch * prod(sizes)
+    most = prod(taps) * ((windows + _READ) * channels * features + _MOVED * windows * channels)
+    found = None
+    for outputs in (2, 4):
+        down, across = (Filter(outputs, TAPS, 1, step) if n > 1 else Filter() for n, step in zip(taps, dilations))
+        if largest >> 31 - _LOST[down.outputs] - _LOST[across.outputs]:
+            continue
+        count, places = batch * down.tiles(sizes[0]) * across.tiles(sizes[1]), down.places * across.places
+        cost = places * ((count + _READ) * channels * features + _MOVED * count * (channels + features))
+        if cost < most:
+            most, found = cost, (down, across)
+    return found
 
 
 def _by_winograd(
-    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], tile: int
+    legalizer: Legalizer, image: Array, w: Array, shape: Sequence[Size], low: Sequence[Size], lines: Tiles
 ) -> Array:
     """A. Lavin and S. Gray, "Fast Algorithms for Convolutional Neural Networks" (2015), exact here."""
     features, channels, *taps = map(int, w.shape)
     odd = channels % 2
     image, low = trimmed(p.pad(p.cast(image, dtypes.int16), [0] * 4, [0, 0, 0, odd]), low)
-    line = Filter(tile, taps[0])
-    padded = bordered(image, low, [line.seen(line.tiles(size)) for size in shape[1:3]])
-    transform = constant(np.kron(_WEIGHTS[tile], _WEIGHTS[tile]).T, dtypes.int32)
+    padded = bordered(image, low, [n.seen(n.tiles(size)) for n, size in zip(lines, shape[1:3], strict=True)])
+    down, across = (_WEIGHTS[line.outputs] for line in lines)
     flat = p.reshape(p.cast(w, dtypes.int32), [features * channels, prod(taps)])
-    u = p.reshape(p.cast(p.matmul(flat, transform), dtypes.int16), [features, channels, line.places**2])
+    u = p.cast(p.matmul(flat, constant(np.kron(down, across).T, dtypes.int32)), dtypes.int16)
+    u = p.reshape(u, [features, channels, lines[0].places * lines[1].places])
     panels = in_pairs(p.pad(p.transpose(u, [2, 1, 0]), [0] * 3, [0, odd, 0]))
-    return legalizer.record(own.CONV_WINOGRAD_INT8, [padded, panels], {"tile": tile}, dtypes.int32, tuple(shape))
+    names = ("tile", "kernel", "strides", "dilations")
+    params: dict[str, Any] = dict(zip(names, zip(*lines, strict=True), strict=True))
+    return legalizer.record(own.CONV_WINOGRAD_INT8, [padded, panels], params, dtypes.int32, tuple(shape))

@@ -202,8 +202,8 @@ class _Input(_Image):
         f, (rows, columns) = self._f, self._lines
         target = f.let(target)
         with self._tiles(first, count) as (image, down, across):
-            top = image * self._height + _first(rows, down) * rows.stride
-            place = self._address + top * self._row + _first(columns, across) * columns.stride * self.pixel
+            top = image * self._height + first_output(rows, down) * rows.stride
+            place = self._address + top * self._row + first_output(columns, across) * columns.stride * self.pixel
             planes = self.pixel * columns.places, self.pixel
             f.call(self._transform.tile, place, *self._steps, target, *planes, 0, 0, self.pixel, self._scratch)
             f.set(target, target + self.pixel * self.places)
@@ -220,8 +220,11 @@ class _Output(_Image):
         f, (rows, columns) = self._f, self._lines
         source = f.let(source)
         with self._tiles(first, count) as (image, down, across):
-            top, left = f.let(_first(rows, down)), f.let(_first(columns, across))
-            high, wide = f.let(_left(f, rows, self._height - top)), f.let(_left(f, columns, self._width - left))
+            top, left = f.let(first_output(rows, down)), f.let(first_output(columns, across))
+            high, wide = (
+                f.let(outputs_left(f, rows, self._height - top)),
+                f.let(outputs_left(f, columns, self._width - left)),
+            )
             with f.if_((high > 0) & (wide > 0)):
                 place = self._address + (image * self._height + top) * self._row + left * self.pixel + channel
                 planes = channels * columns.places, channels
@@ -271,16 +274,16 @@ def made(line: Filter) -> Tiles:
     return Tiles(line.outputs * line.dilation - 1, line.outputs, line.dilation)
 
 
-def _first(line: Filter, tile: Expr) -> Expr:
+def first_output(line: Filter, tile: Expr) -> Expr:
     """The first output of a tile: neighbouring tiles are interleaved where outputs of one are `dilation` apart."""
     if line.dilation == 1:
         return tile * line.outputs
     return tile + i32.div_u(tile, line.dilation) * ((line.outputs - 1) * line.dilation)
 
 
-def _left(f: Function, line: Filter, size: Expr) -> Expr:
+def outputs_left(f: Function, line: Filter, size: Expr) -> Expr:
     """The outputs that a tile has where so many places are left, which may be none."""
-    count = f.let(i32.div_s(size + (line.dilation - 1), line.dilation))
+    count = f.let(size if line.dilation == 1 else i32.div_s(size + (line.dilation - 1), line.dilation))
     return f.select(count < line.outputs, count, line.outputs)
 
 

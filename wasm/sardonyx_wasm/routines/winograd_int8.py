@@ -1,28 +1,28 @@
-"""Winograd's convolution of integers, exact: 3 x 3 taps in steps of one, tiles of 2 x 2 or 4 x 4 outputs.
+"""Winograd's convolution of integers, exact: 3 x 3 or 3 x 1 taps in steps of one, tiles of 2 or 4 outputs by axis.
 
 v = B' d B for each tile d of int16 elements, products with integer weights u for each place, and of their sums m come
 A' m A. The matrices are those of F(m, 3) for the points 0, 1, -1 (2, -2) and infinity, whose rows of G and columns of
 A are multiplied by what makes them integers (`compiler.legalization.filtering` has those of floats). So a row of
 results is `FACTORS` times too large, which is 3 or 1 times a power of two. Sums wrap around, as do the products with
-the inverse of 3 * 3: what is left is exact if results have few enough bits.
+the inverse of 3 or of 3 * 3: what is left is exact if results have few enough bits.
 
 x [B, H, W, C], border included, as much as tiles see; u [places, panels, C / 2, width, 2], panels as `int8` has them;
-results int32 [B, Ho, Wo, M]. Attribute `tile`, the outputs of a tile along both axes. All is done for a band of tiles
-at a time, whose planes are in the scratch memory. A unit is a row of tiles of an image.
+results int32 [B, Ho, Wo, M]. Attributes: `tile`, the outputs of a tile along both axes, kernel, strides, dilations. All
+is done for a band of tiles at a time, whose planes are in the scratch memory. A unit is a row of tiles of an image.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import TypeAlias
 
 from sardonyx.code.kernel import Routine
-from sardonyx.compiler.legalization.filtering import Filter
+from sardonyx.compiler.legalization.filtering import Filter, filters
 
 from ..abi import SCRATCH
 from ..assembler import Expr, Function, Variable, i16x8, i32, i32x4
 from ..code import Code, Unit
-from ..primitives import CONV_WINOGRAD_INT8
 from . import frame, int8, winograd
 from .channels import channels
 
@@ -30,14 +30,11 @@ Line: TypeAlias = Sequence[Expr]
 
 COLUMNS = 8 * int8.WIDTH
 """Channels that are made of a band at a time."""
-FACTORS = {2: (2, 2), 4: (24, 12, 6, 6)}
-"""How much too large the rows of A' m are."""
-TAPS = CONV_WINOGRAD_INT8.taps
+FACTORS = {1: (1,), 2: (2, 2), 4: (24, 12, 6, 6)}
+"""How much too large the rows of A' m are, by the outputs of a tile; along an axis of one tap there is one."""
 CHANNELS = i16x8.size // 2
 """The fewest channels of an image; a result has a multiple of four."""
 
-_INVERSE = {2: 1, 4: 0x38E38E39}
-"""What undoes the odd part of two factors, 3 * 3, in 32 bits."""
 _ROOM = 480 << 10
 """Bytes of planes that stay in a cache of the second level."""
 _FEW, _MANY = 12, 48
@@ -45,21 +42,21 @@ _FEW, _MANY = 12, 48
 _APART = 96
 """Bytes between planes, which would share lines of the cache otherwise."""
 
-_INPUT = ("source", "row", "pixel", "target", "plane")
-_OUTPUT = ("source", "plane", "target", "row", "step", "rows", "columns", "pixel")
+_INPUT = ("source", "row", "column", "pixel", "target", "plane")
+_OUTPUT = ("source", "plane", "target", "row", "column", "rows", "columns", "pixel")
 
 
 def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
     """x of int16 x u of 8 or 16 bits -> int32."""
-    made = routine.attributes["tile"]
-    places = made + TAPS - 1
-    tiles = winograd.made(Filter(made, TAPS))
-    (batch, height, width, features), (_, panels, half, _, _) = routine.outputs[0], routine.inputs[1]
-    depth, number = 2 * half, places * places
+    lines = filters(routine.attributes)
+    tiles = [winograd.made(line) for line in lines]
+    (batch, height, width, features), (number, panels, half, _, _) = routine.outputs[0], routine.inputs[1]
+    depth = 2 * half
     most = _tiles(number, depth, min(features, COLUMNS))
     multiply = int8.product(unit, routine.reads[1])
-    taken = unit.once("winograd", f"int8 input {made}", lambda: _write_input(unit, made))
-    given = unit.once("winograd", f"int8 output {made}", lambda: _write_output(unit, made))
+    key = "x".join(str(line.outputs) for line in lines)
+    taken = unit.once("winograd", f"int8 input {key}", lambda: _write_input(unit, key, lines))
+    given = unit.once("winograd", f"int8 output {key}", lambda: _write_output(unit, key, lines))
     element = 2 if routine.reads[1] == "int16" else 1
     panel = depth * int8.WIDTH * element
     with frame.function(unit, routine) as f:
@@ -68,23 +65,33 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
         rows, columns = (f.let(frame.size(f, size)) for size in (height, width))
         row = f.let(frame.size(f, routine.inputs[0][2]) * pixel)
         image = f.let(frame.size(f, routine.inputs[0][1]) * row)
-        down, across = f.let(tiles.of(rows)), f.let(tiles.of(columns))
+        target_row = f.let(columns * target_pixel)
+        steps, target_steps = (
+            [f.let(down * lines[0].dilation), i32.const(across * lines[1].dilation)]
+            for down, across in ((row, pixel), (target_row, target_pixel))
+        )
+        down, across = f.let(tiles[0].of(rows)), f.let(tiles[1].of(columns))
         first, last = f.let(f.begin * across), f.let(f.end * across)
         bands = f.let(frame.divided_up(last - first, most))
         v = f.let(f.scratch + int8.EDGE)
         count, plane, results, begin, place, tile, at, top, left, part = (f.local(i32) for _ in range(10))
+
+        def find() -> None:
+            """Have the image and the first output of a tile in `at`, `top` and `left`."""
+            f.set(at, first + tile)
+            f.set(top, i32.div_u(at, across))
+            f.set(left, winograd.first_output(lines[1], f.let(at - top * across)))
+            f.set(at, i32.div_u(top, down))
+            f.set(top, winograd.first_output(lines[0], f.let(top - at * down)))
+
         with f.while_(bands > 0):
             f.set(count, frame.divided_up(last - first, bands))
             f.set(plane, count * pixel + _APART)
             y = f.let(v + plane * number)
             with f.loop(tile, 0, count):
-                f.set(at, first + tile)
-                f.set(top, i32.div_u(at, across))
-                f.set(left, (at - top * across) * made)
-                f.set(at, i32.div_u(top, down))
-                f.set(top, (top - at * down) * made)
+                find()
                 source = x + at * image + top * row + left * pixel
-                f.call(taken, source, row, pixel, v + tile * pixel, plane)
+                f.call(taken, source, *steps, pixel, v + tile * pixel, plane)
             with f.loop(begin, 0, features, step=COLUMNS):
                 f.set(part, frame.least(f, features - begin, COLUMNS) * 4)
                 f.set(results, count * part + _APART)
@@ -94,18 +101,17 @@ def conv_winograd_int8(unit: Unit, routine: Routine) -> Code:
                     right = weights + place * (panels * panel)
                     f.call(multiply, *left_side, right, y + place * results, part, part, f.scratch)
                 with f.loop(tile, 0, count):
-                    f.set(at, first + tile)
-                    f.set(top, i32.div_u(at, across))
-                    f.set(left, (at - top * across) * made)
-                    f.set(at, i32.div_u(top, down))
-                    f.set(top, (top - at * down) * made)
-                    ends = frame.least(f, rows - top, made), frame.least(f, columns - left, made)
-                    target = z + ((at * rows + top) * columns + left) * target_pixel + begin * 4
-                    steps = columns * target_pixel, i32.const(target_pixel)
-                    f.call(given, y + tile * part, results, target, *steps, *ends, part)
+                    find()
+                    high, wide = (
+                        f.let(winograd.outputs_left(f, line, size - start))
+                        for line, size, start in zip(lines, (rows, columns), (top, left), strict=True)
+                    )
+                    with f.if_((high > 0) & (wide > 0)):
+                        target = z + ((at * rows + top) * columns + left) * target_pixel + begin * 4
+                        f.call(given, y + tile * part, results, target, *target_steps, high, wide, part)
             f.set(first, first + count)
             f.set(bands, bands - 1)
-    return Code(f, tiles.units(batch, height), scratch=SCRATCH)
+    return Code(f, tiles[0].units(batch, height), scratch=SCRATCH)
 
 
 def _tiles(number: int, depth: int, columns: int) -> int:
@@ -119,57 +125,70 @@ def _tiles(number: int, depth: int, columns: int) -> int:
     return max(1, min(_MANY, room, max(_FEW, (_ROOM - apart) // each)))
 
 
-def _write_input(unit: Unit, made: int) -> Function:
+def _write_input(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function:
     """A function: the planes of a tile, all its channels."""
-    size = made + TAPS - 1
-    multiply = _B[made]
-    with unit.module.function(f"winograd_int8_input_{made}", dict.fromkeys(_INPUT, i32)) as f:
+    size, seen = lines[0].places, lines[1].span
+    down, across = (_B[line.outputs] for line in lines)
+    with unit.module.function(f"winograd_int8_input_{key}", dict.fromkeys(_INPUT, i32)) as f:
         source, target, at, to = f.local(i32, init=f.source), f.local(i32, init=f.target), f.local(i32), f.local(i32)
         with channels(f, f.pixel, i16x8, (source, target)):
-            lines: list[list[Variable]] = []
-            for column in range(size):
-                f.set(at, source + column * f.pixel if column else source)
+            columns: list[list[Variable]] = []
+            for column in range(seen):
+                f.set(at, source + column * f.column if column else source)
                 line = []
                 for row in range(size):
                     line.append(f.let(i16x8.load(at)))
                     if row + 1 < size:
                         f.set(at, at + f.row)
-                lines.append([f.let(value) for value in multiply(f, line)])
+                columns.append([f.let(value) for value in down(f, line)])
             f.set(to, target)
             for row in range(size):
-                for value in multiply(f, [line[row] for line in lines]):
+                for value in across(f, [column[row] for column in columns]):
                     f.store(to, value)
                     f.set(to, to + f.plane)
     return f
 
 
-def _write_output(unit: Unit, made: int) -> Function:
+def _write_output(unit: Unit, key: str, lines: tuple[Filter, Filter]) -> Function:
     """A function: the outputs of a tile of planes, some of its channels; it may have fewer rows and columns."""
-    size = made + TAPS - 1
-    multiply, inverse = _A[made], _INVERSE[made]
-    shifts = [(factor & -factor).bit_length() - 1 for factor in FACTORS[made]]
-    with unit.module.function(f"winograd_int8_output_{made}", dict.fromkeys(_OUTPUT, i32)) as f:
+    (rows, columns), (down, across) = [line.outputs for line in lines], [_A[line.outputs] for line in lines]
+    shifts = [[(factor & -factor).bit_length() - 1 for factor in FACTORS[count]] for count in (rows, columns)]
+    odd = prod(FACTORS[count][-1] >> shift[-1] for count, shift in zip((rows, columns), shifts, strict=True))
+    with unit.module.function(f"winograd_int8_output_{key}", dict.fromkeys(_OUTPUT, i32)) as f:
         # What hangs over goes where the last one goes, which is stored after it.
-        down = [f.let(frame.least(f, f.rows - 1, k) * f.row) for k in range(made)]
-        across = [f.let(frame.least(f, f.columns - 1, k) * f.step) for k in range(made)]
+        tops = [f.let(frame.least(f, f.rows - 1, k) * f.row) for k in range(rows)]
+        lefts = [f.let(frame.least(f, f.columns - 1, k) * f.column) for k in range(columns)]
         source, target, at = f.local(i32, init=f.source), f.local(i32, init=f.target), f.local(i32)
-        one = f.let(i32x4.const(inverse if inverse < 1 << 31 else inverse - (1 << 32)))
+        inverse = f.let(i32x4.const(_inverse(odd)))
         with channels(f, f.pixel, i32x4, (source, target)):
             f.set(at, source)
-            lines: list[list[Variable]] = []
-            for _ in range(size):
+            made: list[list[Variable]] = []
+            for _ in range(lines[0].places):
                 line = []
-                for _ in range(size):
+                for _ in range(lines[1].places):
                     line.append(f.let(i32x4.load(at)))
                     f.set(at, at + f.plane)
-                lines.append([f.let(value) for value in multiply(f, line)])
-            columns = [[line[k] for line in lines] for k in range(made)]
-            for k in reversed(range(made)):  # columns of outputs, since planes are read row by row
-                values = [f.let(value) for value in multiply(f, columns[k])]
-                for row in reversed(range(made)):
-                    value = values[row] if inverse == 1 else values[row] * one
-                    f.store(target + down[row] + across[k], value >> (shifts[row] + shifts[k]))
+                made.append([f.let(value) for value in across(f, line)])
+            for k in reversed(range(columns)):  # columns of outputs, since planes are read row by row
+                values = [f.let(value) for value in down(f, [line[k] for line in made])]
+                for row in reversed(range(rows)):
+                    value = values[row] if odd == 1 else values[row] * inverse
+                    f.store(target + tops[row] + lefts[k], value >> (shifts[0][row] + shifts[1][k]))
     return f
+
+
+def _inverse(odd: int) -> int:
+    """What undoes a product with an odd number in 32 bits.
+
+    >>> _inverse(9) * 9 % 2**32
+    1
+    """
+    found = pow(odd, -1, 1 << 32)
+    return found if found < 1 << 31 else found - (1 << 32)
+
+
+def _same(f: Function, line: Line) -> list[Expr]:
+    return [*line]
 
 
 def _input_2(f: Function, d: Line) -> list[Expr]:
@@ -198,5 +217,5 @@ def _output_4(f: Function, m: Line) -> list[Expr]:
     ]
 
 
-_B = {2: _input_2, 4: _input_4}
-_A = {2: _output_2, 4: _output_4}
+_B = {1: _same, 2: _input_2, 4: _input_4}
+_A = {1: _same, 2: _output_2, 4: _output_4}
