@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import BinaryIO
 
 PART = ".part"
@@ -24,14 +24,17 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
     b'0123456789'
     >>> folder.cleanup()
     """
-    from tempfile import mkstemp  # takes long to import
-
-    descriptor, temporary = mkstemp(PART, dir=os.path.dirname(path) or ".")
+    temporary = os.path.join(os.path.dirname(path), os.urandom(8).hex() + PART)  # tempfile takes long to import
     try:
-        with open(descriptor, "wb") as file:
+        with open(temporary, "xb", opener=_private) as file:
             yield file
         os.chmod(temporary, mode)
         os.replace(temporary, path)
     except BaseException:
-        os.unlink(temporary)
+        with suppress(FileNotFoundError):  # it could not be made
+            os.unlink(temporary)
         raise
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
