@@ -151,7 +151,8 @@ class Variable(Expr):
     def __init__(self, type: ValueType, index: int, name: str, owner: object = None) -> None:
         scope, get, set_, tee = _GLOBAL if owner is None else _LOCAL
         number = uleb(index)
-        super().__init__(type, get + number)
+        self.type = type
+        self.code = get + number
         self.name = name or f"{scope} {index}"
         self.owner = owner
         self.setter = set_ + number
@@ -164,41 +165,65 @@ def code_of(value: Operand, expected: ValueType, where: str) -> bytes:
     Raises TypeError, which starts with `where`, for another type.
     """
     if not isinstance(value, Expr):
-        return (opcodes.integer if type(value) is int else opcodes.constant)(expected.name, value)
+        return number(value, expected)
     given = value.type
     if given is expected or (given.is_vector and expected.is_vector and (given is v128 or expected is v128)):
         return value.code
     raise TypeError(f"{where} has type {given}, expected {expected}")
 
 
+def number(value: float, type: ValueType) -> bytes:
+    """The code of a Python number."""
+    return (opcodes.integer if value.__class__ is int else opcodes.constant)(type.name, value)
+
+
 def _builder(instruction: Instruction, lanes: ValueType = v128) -> Builder:
     """The function that builds `instruction`; a v128 result takes the lanes asked for, else those of an operand."""
-    name, operand_types, result = instruction.name, [TYPES[t] for t in instruction.operands], TYPES[instruction.result]
-    plain = b"" if {"lane", "lanes", "index"} & {*instruction.immediates} else opcodes.encode(instruction, {})
+    name, result, immediate = instruction.name, TYPES[instruction.result], instruction.immediates
+    operand_types = [TYPES[t] for t in instruction.operands]
+    plain = b"" if {"lane", "lanes", "index"} & {*immediate} else opcodes.encode(instruction, {})
+    kind = lanes if result is v128 else result
+    likely = [lanes if expected is v128 else expected for expected in operand_types]
 
     def encode(**immediates: Any) -> bytes:
         return opcodes.encode(instruction, immediates)
 
-    if instruction.immediates == ("memory",):
+    if immediate == ("memory",):
         encode = lru_cache(1024)(encode)
 
-    def build(*operands: Operand, **immediates: Any) -> Expr:
-        if len(operands) != len(operand_types):
-            raise TypeError(f"{name} takes {len(operand_types)} operands, not {len(operands)}")
-        code = b""
-        for position, (value, expected) in enumerate(zip(operands, operand_types), 1):
-            if isinstance(value, Expr) and value.type is expected:
-                code += value.code
-            else:
-                wanted = lanes if expected is v128 and not isinstance(value, Expr) else expected
-                code += code_of(value, wanted, f"{name}: operand {position}")
-        kind = result
-        if kind is v128:
-            vectors = [v.type for v in operands if isinstance(v, Expr) and v.type.is_vector]
-            kind = vectors[0] if lanes is v128 and vectors else lanes
-        return Expr(kind, code + (encode(**immediates) if immediates or not plain else plain))
+    def code(value: Operand, position: int) -> bytes:
+        if not isinstance(value, Expr):
+            return number(value, likely[position])
+        return code_of(value, operand_types[position], f"{name}: operand {position + 1}")
 
-    return build
+    def build(*operands: Operand, **immediates: Any) -> Expr:
+        if len(operands) != len(likely):
+            raise TypeError(f"{name} takes {len(likely)} operands, not {len(operands)}")
+        built = b""
+        for position, value in enumerate(operands):
+            if isinstance(value, Expr) and value.type is likely[position]:
+                built += value.code
+            else:
+                built += code(value, position)
+        built += encode(**immediates) if immediates or not plain else plain
+        if kind is v128:
+            seen = next((v.type for v in operands if isinstance(v, Expr) and v.type.is_vector), kind)
+            return Expr(seen, built)
+        return Expr(kind, built)
+
+    if len(likely) != 2 or kind is v128 or not plain or immediate:
+        return build
+    first, second = likely
+
+    def build_of_two(*operands: Operand, **immediates: Any) -> Expr:
+        if len(operands) != 2 or immediates:
+            return build(*operands, **immediates)
+        a, b = operands
+        left = a.code if isinstance(a, Expr) and a.type is first else code(a, 0)
+        right = b.code if isinstance(b, Expr) and b.type is second else code(b, 1)
+        return Expr(kind, left + right + plain)
+
+    return build_of_two
 
 
 def op(name: str, *operands: Operand, **immediates: Any) -> Expr:

@@ -96,8 +96,10 @@ class Function(Callee):
         return Expr(variable.type, self._value(variable, value) + variable.teer)
 
     def _value(self, variable: Variable, value: Operand) -> bytes:
-        if variable.owner not in (self, None):
+        if variable.owner is not self and variable.owner is not None:
             raise ValueError(f"{self.name}: {variable.name!r} is a local of another function")
+        if isinstance(value, Expr) and value.type is variable.type:
+            return value.code
         return code_of(value, variable.type, f"{self.name}: the value of {variable.name!r}")
 
     def _emit(self, code: bytes) -> None:
@@ -109,7 +111,7 @@ class Function(Callee):
         """Store `value` at `address + offset`; `bits` = 8, 16 or 32 stores only the low bits of an integer."""
         if not isinstance(value, Expr):
             raise TypeError(f"{self.name}: store needs a type; use f32.const({value!r}), i32.const({value!r}), ...")
-        store = getattr(value.type, "store" if bits is None else f"store{bits}")
+        store = value.type.store if bits is None else getattr(value.type, f"store{bits}")
         self._emit(store(address, value, offset=offset, align=align).code)
 
     def do(self, expr: Expr) -> None:
