@@ -178,10 +178,10 @@ def test_python_is_kept_and_completed(chromium: Chromium) -> None:
         page = visitor.new_page()
         answer = visit(page, "/data/relu.onnx", feeds, script, next={"source": "/data/dft.onnx", "feeds": tensors})
     check(answer, site.data["dft.onnx"], second)
-    asked = Counter(path.rpartition("/")[0] for path in site.requests if path.endswith((".whl", ".zip")))
+    asked = Counter(path.rpartition("/")[0] for path in site.requests if path.endswith((".whl", ".zip", ".packed")))
     assert asked == {"/site/pyodide/lean": 3, "/site/pyodide": 1}
     assert site.requests.count("/site/pyodide/pyodide.asm.wasm") == 1
-    wheel = next(path for path in site.requests if path.endswith(".whl"))
+    wheel = next(path for path in site.requests if path.endswith(".whl.packed"))
     assert site.requests.index("/data/relu.onnx") < site.requests.index(wheel)
 
 
@@ -221,9 +221,9 @@ def test_errors_are_those_of_python(chromium: Chromium) -> None:
         error = visit(page, "/data/relu.onnx", options={"pyodide": "/nowhere"})["error"]
         assert f"there is no Pyodide at {site.address}/nowhere/" in error
         assert "`sardonyx web DIR` puts it there" in error
-        page.route("**/lean/python_stdlib.zip", lambda route: route.fulfill(status=404))
+        page.route("**/lean/python_stdlib.zip.packed", lambda route: route.fulfill(status=404))
         error = visit(page, "/data/relu.onnx", feeds)["error"]
-        assert error == f"{site.address}/site/pyodide/lean/python_stdlib.zip: the server answers 404"
+        assert error == f"{site.address}/site/pyodide/lean/python_stdlib.zip.packed: the server answers 404"
 
 
 @pytest.mark.parametrize("script", ["visit", WORKER, SERVICE_WORKER], ids=["page", "worker", "service worker"])

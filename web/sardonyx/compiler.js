@@ -33,12 +33,17 @@ async function start({ pyodide, core, stdlib, packages, rest, total }) {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
   const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever
-  const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: stdlib }) }), failure]);
-  await python.loadPackage(packages, { messageCallback() {} });
+  const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: unpacked(stdlib) }) }), failure]);
+  await python.loadPackage(packages.map(unpacked), { messageCallback() {} });
   if (rest.length) python.pyimport("sardonyx.web.rest").install(rest);
   python.pyimport("sardonyx.web.page");
   return python;
 }
+
+const PACKED = /\.packed$/;
+
+/** The address by which Pyodide asks for what is sent gzipped. */
+const unpacked = (address) => address.replace(PACKED, "");
 
 /** What comes from the network: it tells how many bytes did, and asks for some before they are wanted. */
 class Traffic {
@@ -56,7 +61,7 @@ class Traffic {
       new Promise((resolve, reject) => {
         const response = this.counted(address, resolve);
         response.then(({ ok, status }) => ok || reject(new Error(`${address}: the server answers ${status}`)), reject);
-        this.asked.set(address, response);
+        this.asked.set(unpacked(address), response);
       });
     return Promise.all(addresses.map(arrival));
   }
@@ -79,6 +84,7 @@ class Traffic {
       flush: done,
     };
     const all = new ByteLengthQueuingStrategy({ highWaterMark: Infinity }); // it comes though nobody reads it yet
-    return new Response(response.body.pipeThrough(new TransformStream(counter, undefined, all)), response);
+    const body = response.body.pipeThrough(new TransformStream(counter, undefined, all));
+    return new Response(PACKED.test(given) ? body.pipeThrough(new DecompressionStream("gzip")) : body, response);
   }
 }

@@ -2,7 +2,7 @@
 
     DIR/sardonyx/   the scripts; engine.json, which tells them what to load, and known.json, of what it can read
     DIR/pyodide/    the interpreter, NumPy, micropip, and the wheel of this package, all in one lock file; in lean/ what
-                    compiling needs of Python
+                    compiling needs of Python, gzipped
 
 A page that runs bundles needs `sardonyx/` alone; one that compiles models needs both; PyScript and JupyterLite, and
 whoever else brings pages with Python in them, needs `pyodide/` alone.

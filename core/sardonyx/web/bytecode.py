@@ -1,6 +1,7 @@
 """Archives with bytecode in them, and lean ones of what compiling loads: `python bytecode.py FOLDER`.
 
-FOLDER has python_stdlib.zip and the wheels of NumPy and Sardonyx; `whole/` and `lean/` in it get what becomes of them.
+FOLDER has python_stdlib.zip and the wheels of NumPy and Sardonyx; `whole/` and `lean/` in it get what becomes of them,
+lean ones as `NAME.packed`: gzipped as one, since modules are alike, and a server may not compress what it sends.
 Whoever runs it is a Python of just the version that they are for, with its standard library alone, so this imports
 nothing else. Bytecode stands in its source's place: it is not compared with it, and lines of tracebacks have no text.
 Archives that were made here before come out as they are.
@@ -8,6 +9,7 @@ Archives that were made here before come out as they are.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.util
 import io
@@ -20,14 +22,17 @@ from collections.abc import Iterable, Iterator
 from modulefinder import ModuleFinder
 from pathlib import Path
 from types import CodeType
-from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
 STDLIB = "python_stdlib.zip"
+PACKED = ".packed"
 VERSION = f"{sys.version_info[0]}.{sys.version_info[1]}"
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The time of all files: the same files make the same bytes."""
 HEAD = 16
 """Bytes of a .pyc before its code."""
+_ALIKE = b"\xef\0"
+"""The entry of a table of lines for eight units of code, without columns, in the line of those before."""
 OPTIMIZED, DOCUMENTED = 0x1, 0x4000000 if sys.version_info >= (3, 13) else 0
 """Flags of the code of functions, and of those whose first constant is a docstring, as it always is before 3.13."""
 DOCUMENTS = re.compile(r"^numpy/_core/_add_newdocs")
@@ -39,7 +44,7 @@ USELESS = re.compile(
 """What NumPy has for its own tests, and for compilers of C and Fortran."""
 UNUSED = re.compile(
     r"^numpy/(random|fft|ma|polynomial|testing|typing|doc|core|compat)/|/(_simd|_multiarray_tests|lapack_lite)\."
-    r"|^sardonyx/(cli|demo|__pyinstaller|api/(capi|backend|download)|web/scripts)\b"
+    r"|^sardonyx/(cli|demo|genai|quantization|vision|__pyinstaller|api/(capi|backend|download)|web/scripts)\b"
     r"|\.dist-info/RECORD$|^sardonyx/web/(?!__init__|page|rest)|^sardonyx_wasm/hosts/wasmtime"
 )
 """What compiling does without; a page that finds otherwise takes the whole archives."""
@@ -86,7 +91,7 @@ class Archive:
                 yield from (origin, *(f"{origin}.{each}" for each in names or ()))
 
     def bytecode(self, name: str, brief: bool) -> bytes:
-        """A module as the content of a .pyc (PEP 552), by a hash that is not checked; `brief` docstrings are a line."""
+        """A module as the content of a .pyc (PEP 552), by a hash that is not checked; `brief` as `_brief` has it."""
         code = self.code(name)
         if brief:
             code = _brief(compile("", code.co_filename, "exec") if DOCUMENTS.search(name) else code)
@@ -94,15 +99,16 @@ class Archive:
         digest = importlib.util.source_hash(data) if name.endswith(".py") else data[8:HEAD]
         return importlib.util.MAGIC_NUMBER + b"\1\0\0\0" + digest + marshal.dumps(code)
 
-    def written(self, kept: set[str], hot: set[str], brief: bool = False) -> bytes:
-        """The archive of those files that are `kept`, `hot` modules of them as bytecode."""
+    def written(self, kept: set[str], hot: set[str], lean: bool = False) -> bytes:
+        """The archive of those files that are `kept`, `hot` modules of them as bytecode; a `lean` one is packed."""
         files = {}
         for name in [name for name in self.files if name in kept]:
             if name in hot and name.endswith((".py", ".pyc")):
-                files[f"{name.removesuffix('c')}c"] = self.bytecode(name, brief)
+                files[f"{name.removesuffix('c')}c"] = self.bytecode(name, lean)
             else:
                 files[name] = self.files[name]
-        return zipped(recorded(files))
+        files = recorded(files)
+        return gzip.compress(zipped(files, ZIP_STORED), 9, mtime=0) if lean else zipped(files)
 
 
 def module(name: str) -> str:
@@ -122,12 +128,19 @@ def _bodies(code: CodeType, deep: bool) -> Iterator[CodeType]:
 
 
 def _brief(code: CodeType) -> CodeType:
-    """The code with the first lines of its functions' docstrings: some have to have one, and `email` extends others."""
+    """The code with the first lines of functions and of their docstrings: some have to have one, and `email` extends
+    others."""
     constants = [_brief(each) if isinstance(each, CodeType) else each for each in code.co_consts]
     is_function = code.co_flags & OPTIMIZED and not code.co_name.startswith("<")
     if is_function and constants and isinstance(text := constants[0], str) and code.co_flags & DOCUMENTED == DOCUMENTED:
         constants[0] = text if text.startswith("+") else text.strip().partition("\n")[0]
-    return code.replace(co_consts=tuple(constants))
+    return code.replace(co_consts=tuple(constants), co_linetable=_first_line(len(code.co_code) // 2))
+
+
+def _first_line(units: int) -> bytes:
+    """The table of lines, in which so many units of code are all of the first line (CPython's Objects/locations.md)."""
+    whole, rest = divmod(units, 8)
+    return _ALIKE * whole + (bytes((_ALIKE[0] - 8 + rest, 0)) if rest else b"")
 
 
 def reached(stdlib: Archive, names: Iterable[str]) -> set[str]:
@@ -156,13 +169,13 @@ def _digest(data: bytes) -> str:
     return urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
-def zipped(files: dict[str, bytes]) -> bytes:
+def zipped(files: dict[str, bytes], method: int = ZIP_DEFLATED) -> bytes:
     """A zip file of these files by name."""
     output = io.BytesIO()
-    with ZipFile(output, "w", ZIP_DEFLATED, compresslevel=9) as archive:
+    with ZipFile(output, "w", method, compresslevel=9) as archive:
         for name, data in files.items():
             info = ZipInfo(name, EPOCH)
-            info.compress_type, info.external_attr = ZIP_DEFLATED, 0o644 << 16
+            info.compress_type, info.external_attr = method, 0o644 << 16
             archive.writestr(info, data)
     return output.getvalue()
 
@@ -193,7 +206,7 @@ def main(folder: Path) -> None:
         (folder / "whole" / name).write_bytes(archive.written(whole, lean))
         if REST in archive.files:
             archive.files[REST] = json.dumps(rest, separators=(",", ":")).encode()
-        (folder / "lean" / name).write_bytes(archive.written(lean, lean, brief=True))
+        (folder / "lean" / f"{name}{PACKED}").write_bytes(archive.written(lean, lean, lean=True))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 from sardonyx.errors import Fail
 from sardonyx.version import __version__
 from sardonyx.web import scripts
+from sardonyx.web.bytecode import PACKED
 from sardonyx.web.distribution import GLUE, LOCK, download, entry, needed, taken
 from sardonyx.web.interpreter import made
 from sardonyx.web.known import known
@@ -54,7 +55,7 @@ def _files(pyodide: Path | None, compiler: bool, bytecode: bool) -> Iterator[tup
     yield from ((f"pyodide/{name}", data) for name, data in (files | lean).items())
     packages = json.loads(files[LOCK])["packages"]
     wheels = [each["file_name"] for each in needed(packages, ["sardonyx"]).values()]
-    loaded = [f"lean/{name}" if lean else name for name in (STDLIB, *wheels)]
+    loaded = [f"lean/{name}{PACKED}" if lean else name for name in (STDLIB, *wheels)]
     glue = next(name for name in GLUE if name in files)
     engine = {
         "release": __version__,
