@@ -21,6 +21,7 @@ from sardonyx.web import bytecode, interpreter
 from sardonyx.web.bytecode import REST, STDLIB, Archive, zipped
 from sardonyx.web.rest import Rest
 
+WEBGPU, TRAINING = bytecode.PARTS
 LONG = '"""First line.\n\n    And more.\n    """'
 NUMPY, OWN = "numpy-1-cp3-none-any.whl", "sardonyx-1-py3-none-any.whl"
 FILES: Mapping[str, Mapping[str, str]] = {
@@ -49,6 +50,9 @@ FILES: Mapping[str, Mapping[str, str]] = {
     OWN: {
         "sardonyx/__init__.py": "def f():\n    import deep\n",
         "sardonyx/cli/__init__.py": "import cold",
+        "sardonyx/training/__init__.py": "rate = 0.1",
+        "sardonyx_webgpu/__init__.py": "import deep",
+        "sardonyx_webgpu/device.py": "adapter = None",
         REST: "{}",
     },
 }
@@ -98,6 +102,9 @@ def test_what_compiling_loads_is_bytecode_and_the_rest_stays(made: Path) -> None
     assert names(made, "whole", STDLIB) == hot | {
         *("late.py", "package/other.py", "cold/__init__.py", "cold/too.py", "doctest.py")
     }
+    assert names(made, "lean", OWN) == {"sardonyx/__init__.pyc", REST}
+    assert names(made, "lean", WEBGPU) == {"sardonyx_webgpu/__init__.pyc", "sardonyx_webgpu/device.pyc"}
+    assert names(made, "lean", TRAINING) == {"sardonyx/training/__init__.pyc"}
     core = {"numpy/__init__.pyc", "numpy/_core/_add_newdocs.pyc"}
     whole = core | {
         "numpy/random/__init__.py",
@@ -112,6 +119,8 @@ def test_what_compiling_loads_is_bytecode_and_the_rest_stays(made: Path) -> None
             STDLIB: ["cold", "doctest", "late", "package.other"],
             NUMPY: ["numpy.linalg.lapack_lite", "numpy.random"],
             OWN: ["sardonyx.cli"],
+            f"{TRAINING}.packed": ["sardonyx.training"],
+            f"{WEBGPU}.packed": ["sardonyx_webgpu"],
         }
         assert json.loads(lean.read(REST)) == rest
     with opened(made, "whole", NUMPY) as archive:
@@ -169,7 +178,7 @@ def rest(made: Path, tmp_path: Path) -> Iterator[tuple[Rest, list[str]]]:
 
     def fetch(name: str) -> bytes:
         fetched.append(name)
-        return (made / "whole" / name).read_bytes()
+        return (made / ("lean" if name.endswith(".packed") else "whole") / name).read_bytes()
 
     with opened(made, "lean", OWN) as archive:
         absent = json.loads(archive.read(REST))
@@ -197,6 +206,12 @@ def test_what_is_left_out_is_fetched_once(rest: tuple[Rest, list[str]]) -> None:
     assert spec.origin == str(finder.packages / "numpy" / "random" / "__init__.py")
     assert fetched == [STDLIB, NUMPY]
     assert finder.find_spec("numpy.random", None) is None
+    sys.path.insert(0, str(finder.packages))
+    spec = finder.find_spec("sardonyx_webgpu", None)
+    assert spec is not None
+    assert spec.origin == str(finder.packages / "sardonyx_webgpu" / "__init__.pyc")
+    assert (finder.packages / "sardonyx_webgpu" / "device.pyc").exists()
+    assert fetched == [STDLIB, NUMPY, f"{WEBGPU}.packed"]
 
 
 def test_a_python_of_another_version_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,20 +21,27 @@ onmessage = async ({ data }) => {
 };
 
 async function start({ pyodide, core, stdlib, packages, rest, total }) {
+  const [others, own] = [packages.slice(0, -1), packages.slice(-1)]; // NumPy, and the engine
   const traffic = new Traffic(total);
   globalThis.fetch = (...request) => traffic.fetch(...request);
-  let arrival = Promise.resolve();
+  let here = Promise.resolve(); // NumPy; Python works on it while the engine comes
+  let arrival = here;
   if (stdlib) {
-    const [glue, ...others] = core;
+    const [glue, ...first] = core;
     import(glue).catch(() => {}); // Pyodide will hear
-    arrival = traffic.ask([...others, stdlib]).then(() => traffic.ask(packages)); // Python starts while packages come
+    here = traffic.ask([...first, stdlib]).then(() => traffic.ask(others));
+    arrival = here.then(() => traffic.ask(own));
   }
   const { loadPyodide } = await import(`${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
   const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever
+  const load = (wheels) => Promise.race([python.loadPackage(wheels.map(unpacked), { messageCallback() {} }), failure]);
   const python = await Promise.race([loadPyodide({ indexURL: pyodide, ...(stdlib && { stdLibURL: unpacked(stdlib) }) }), failure]);
-  await python.loadPackage(packages.map(unpacked), { messageCallback() {} });
+  await load(others);
+  python.pyimport("numpy");
+  await here;
+  await load(own);
   if (rest.length) python.pyimport("sardonyx.web.rest").install(rest);
   python.pyimport("sardonyx.web.page");
   return python;

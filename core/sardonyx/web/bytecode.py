@@ -48,8 +48,14 @@ UNUSED = re.compile(
     r"|\.dist-info/RECORD$|^sardonyx/web/(?!__init__|page|rest)|^sardonyx_wasm/hosts/wasmtime"
 )
 """What compiling does without; a page that finds otherwise takes the whole archives."""
+PARTS = {
+    "sardonyx_webgpu.zip": re.compile(r"^sardonyx_webgpu/"),
+    "sardonyx_training.zip": re.compile(r"^sardonyx/training/"),
+}
+"""Lean archives of their own: what some pages need, and most do without."""
 REST = "sardonyx/web/rest.json"
-"""A file of Sardonyx's lean wheel with the modules that are left out, by archive; whole wheels have an empty one."""
+"""A file of Sardonyx's lean wheel with the modules that are left out, by archive, whole or a part; whole wheels have an
+empty one."""
 PROGRAMS = ("doctest", "argparse", "asyncio.windows_events")
 """Of the standard library: what its modules import where they are run as programs, or on Windows."""
 ROOTS = (*(f"encodings.{name}" for name in ("ascii", "cp437", "latin_1", "utf_8")), "tarfile", "zipfile")
@@ -205,6 +211,11 @@ def main(folder: Path) -> None:
         rest[name] = left_out(archive, whole - lean)
         (folder / "whole" / name).write_bytes(archive.written(whole, lean))
         if REST in archive.files:
+            for part, pattern in PARTS.items():
+                files = {file for file in lean if pattern.search(file)}
+                lean -= files
+                rest[f"{part}{PACKED}"] = left_out(archive, files)
+                (folder / "lean" / f"{part}{PACKED}").write_bytes(archive.written(files, files, lean=True))
             archive.files[REST] = json.dumps(rest, separators=(",", ":")).encode()
         (folder / "lean" / f"{name}{PACKED}").write_bytes(archive.written(lean, lean, lean=True))
 

@@ -54,8 +54,9 @@ def _files(pyodide: Path | None, compiler: bool, bytecode: bool) -> Iterator[tup
     own, lean = _with_wheel(files, bytecode)
     yield from ((f"pyodide/{name}", data) for name, data in (files | lean).items())
     packages = json.loads(files[LOCK])["packages"]
-    wheels = [each["file_name"] for each in needed(packages, ["sardonyx"]).values()]
+    wheels = [each["file_name"] for each in reversed(needed(packages, ["sardonyx"]).values())]
     loaded = [f"lean/{name}{PACKED}" if lean else name for name in (STDLIB, *wheels)]
+    rest = [STDLIB, *wheels, *sorted(lean.keys() - {*loaded})]
     glue = next(name for name in GLUE if name in files)
     engine = {
         "release": __version__,
@@ -64,7 +65,7 @@ def _files(pyodide: Path | None, compiler: bool, bytecode: bool) -> Iterator[tup
         "core": [f"../pyodide/{name}" for name in (glue, WASM, LOCK)],
         "stdlib": f"../pyodide/{loaded[0]}",
         "packages": [f"../pyodide/{name}" for name in loaded[1:]],
-        "rest": [f"../pyodide/{name}" for name in (STDLIB, *wheels)] if lean else [],
+        "rest": [f"../pyodide/{name}" for name in rest] if lean else [],
         # without scripts, of which nobody sees how they come
         "bytes": sum(len((files | lean)[name]) for name in (WASM, LOCK, *loaded)),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import importlib
 import io
 import json
@@ -18,9 +19,9 @@ Fetch = Callable[[str], bytes]
 
 
 class Rest(MetaPathFinder):
-    """Finds modules that were left out in whole archives, each of which is fetched once, and laid over the lean one.
+    """Finds modules that were left out in other archives, each of which is fetched once, and laid over the lean one.
 
-    `absent` has the modules by archive; archives of wheels go to `packages`, the standard library to `stdlib`, a file.
+    `absent` has the modules by archive; those of packages go to `packages`, the standard library to `stdlib`, a file.
     """
 
     def __init__(self, absent: Mapping[str, Sequence[str]], fetch: Fetch, packages: Path, stdlib: Path) -> None:
@@ -35,7 +36,9 @@ class Rest(MetaPathFinder):
             return None
         self.archives = {module: archive for module, archive in self.archives.items() if archive != name}
         data = self.fetch(name)
-        if name.endswith(".whl"):
+        is_lean = name.endswith(".packed")
+        if is_lean or name.endswith(".whl"):
+            data = gzip.decompress(data) if is_lean else data
             with ZipFile(io.BytesIO(data)) as archive:
                 new = [each for each in archive.namelist() if not (self.packages / each).exists()]
                 archive.extractall(self.packages, new)
