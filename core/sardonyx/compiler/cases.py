@@ -24,6 +24,7 @@ from sardonyx.errors import Fail, SardonyxError
 from sardonyx.plans.acceptance import LARGEST, holds, intervals
 from sardonyx.plans.plan import Launch, Plan, Read
 from sardonyx.sizes.polynomial import ONE, evaluate, symbol
+from sardonyx.sizes.relations import crossing
 from sardonyx.sizes.sizecode import symbols_of
 
 MOST_PLANS = 8
@@ -128,10 +129,14 @@ class Cases:
         return [self._told(dict(zip(free, point, strict=True))) for point in found[:MOST_POINTS]]
 
     def _widen(self, name: str) -> None:
-        """Have plans for sizes just beyond those that the plans so far take."""
-        found = intervals([case.plan for case in self.cases], self.sizes.symbols[name])
+        """Have plans for sizes just beyond those that the plans so far take, and for those that a plan leaves out."""
+        symbol_ = self.sizes.symbols[name]
+        found = intervals([case.plan for case in self.cases], symbol_)
         lows, highs = [low - 1 for low, _ in found if low > 2], [high + 1 for _, high in found if 0 < high < LARGEST]
-        beyond = dict.fromkeys((*lows[:1], *highs[:FEW_GAPS], *highs[-1:]))
+        unlike = [each for each, relation, truth in self.cases[0].plan.guards if (relation, truth) == ("==", False)]
+        holes = [crossing(each, [symbol_]) for each in unlike if symbols_of(each) == {symbol_}]
+        left_out = [hole for hole in holes if hole is not None][:FEW_GAPS]
+        beyond = dict.fromkeys((*left_out, *lows[:1], *highs[:FEW_GAPS], *highs[-1:]))
         for number in beyond:
             self._add_new(self._told({each: self.cases[0].numbers[each] for each in self._free()} | {name: number}))
 

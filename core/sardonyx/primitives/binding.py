@@ -47,7 +47,9 @@ def bind(prim: Primitive, *inputs: Array, **params: Any) -> tuple[Array, ...]:
 
 
 def _is_large(inputs: Sequence[Array], types: Sequence[tuple[DType, Shape]]) -> bool:
-    """Whether a constant of some size would become another one of some size."""
+    """Whether a constant of some size would become another one of some size, of numbers that any device computes."""
+    if any(dtype is dtypes.float64 for dtype in (*(array.dtype for array in inputs), *(dtype for dtype, _ in types))):
+        return False
     given = any(array.value is not None and array.value.size >= NARROW for array in inputs)
     return given and any(is_small(shape) and count(shape) >= NARROW for _, shape in types)
 

@@ -8,8 +8,9 @@ from sardonyx.common import dtypes
 from sardonyx.primitives.array import PRIMITIVES, Array
 from sardonyx.primitives.binding import bind
 from sardonyx.primitives.evaluation import evaluate, of_sizes
+from sardonyx.primitives.ratios import through_floats
 from sardonyx.primitives.trace import Trace, active_trace
-from sardonyx.sizes.symbolic import Size, product
+from sardonyx.sizes.symbolic import UNDECIDED, Size, UndecidedSizeError, product
 
 POLYNOMIAL = {"add", "sub", "mul", "neg"}
 MOVES = {"broadcast", "cast", "concat", "reshape", "transpose"}
@@ -29,9 +30,11 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
     number = int(product(array.shape))
     if array.dtype.kind not in ("int", "uint", "bool") or number > 64:
         raise ValueError(f"sizes cannot be read from {array}: they are integers, 64 at most")
-    value = evaluate(array)
-    if value is not None:
-        sizes: list[Size] = [int(item) for item in value.reshape(-1).tolist()]
+    sizes: list[Size]
+    if (of_floats := through_floats(array)) is not None:
+        sizes = known_sizes(of_floats)
+    elif (value := None if _is_left_to_the_run(trace, array) else evaluate(array)) is not None:
+        sizes = [int(item) for item in value.reshape(-1).tolist()]
     elif array.equation is not None and _is_told(trace, array):
         sizes = known_sizes(_symbolic(trace, array))
     else:
@@ -44,6 +47,18 @@ def read(trace: Trace, array: Array, guess: int = 1) -> list[Size]:
             trace.append(PRIMITIVES["read"], (array,), {"symbols": tuple(map(str, sizes))}, [])
     trace.reads[array] = sizes
     return sizes
+
+
+def _is_left_to_the_run(trace: Trace, array: Array) -> bool:
+    """Whether an Array is of sizes that guards would tie to their numbers, in a plan that is for all sizes."""
+    if not trace.root.narrow:
+        return False
+    try:
+        with UNDECIDED:
+            evaluate(array)
+    except UndecidedSizeError:
+        return True
+    return False
 
 
 def _is_told(trace: Trace, array: Array, depth: int = TOLD_DEPTH) -> bool:

@@ -11,9 +11,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import reduce
 from math import gcd
+from typing import Any
 
 from sardonyx.sizes.polynomial import Atom, Monomial, Poly, evaluate, symbol
 
@@ -50,14 +51,23 @@ def alike(equation: Poly, symbols: Sequence[str]) -> dict[str, int]:
     names = sorted(equation.symbols())
     if not {*names} <= {*symbols} or all(factor > 0 for _, factor in equation.terms):
         return {}
-    expression = equation.json()
+    number = crossing(equation.json(), names)
+    return dict.fromkeys(names, number) if number is not None else {}
+
+
+def crossing(expression: Any, names: Collection[str]) -> int | None:
+    """The least number from 2 on that, were all of its symbols this number, makes an expression 0; None if none does.
+
+    >>> crossing(["+", ["floordiv", "h", 8], -4], ["h"])
+    32
+    """
 
     def value(number: int) -> int:
         return evaluate(expression, dict.fromkeys(names, number))
 
     sign = 1 if value(LARGEST_ALIKE) > 0 else -1
     number = 2 + bisect_left(range(2, LARGEST_ALIKE), 0, key=lambda each: sign * value(each))
-    return dict.fromkeys(names, number) if value(number) == 0 else {}
+    return number if value(number) == 0 else None
 
 
 def isolated(equation: Poly, name: str) -> Poly | None:
