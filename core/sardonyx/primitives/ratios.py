@@ -100,8 +100,9 @@ def _root(number: Size) -> Size:
         atom = left.pop()
         if atom not in left:
             twin = next((other for other in left if _are_alike(atom, other)), None)
-            _need(twin is not None)
-            left.remove(twin)  # type: ignore[arg-type]
+            if twin is None:
+                raise NoRatioError
+            left.remove(twin)
         else:
             left.remove(atom)
         found = found * size(_of(atom))
