@@ -26,10 +26,10 @@ async function start({ pyodide, core, stdlib, packages, rest, total }) {
   let arrival = Promise.resolve();
   if (stdlib) {
     const [glue, ...others] = core;
-    import(glue).catch(() => {}); // Pyodide will hear
+    import(/* webpackIgnore: true */ glue).catch(() => {}); // Pyodide will hear
     arrival = traffic.ask([...others, stdlib]).then(() => traffic.ask(packages)); // Python starts while packages come
   }
-  const { loadPyodide } = await import(`${pyodide}pyodide.mjs`).catch((error) => {
+  const { loadPyodide } = await import(/* webpackIgnore: true */ `${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
   const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever

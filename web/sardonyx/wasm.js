@@ -11,7 +11,7 @@ const SCRATCH = 1 << 20;
 const STATE = 4; // words; the second says that nobody may sleep
 const HEADER = 4;
 const COUNTERS = 2;
-const SHARED = 1 << 20; // bytes that a segment reads and writes from which on threads help
+const SHARED = 1 << 20; // bytes that a segment touches, from which on threads help
 
 const PROBES = {
   simd: [0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
@@ -69,7 +69,7 @@ export class WasmDevice {
       module = await WebAssembly.compile(binary);
       this.exports = await instantiate(module, this.memory, { table, base });
     } catch (error) {
-      throw new Error(`${this.section} is no module for this browser (${error.message}); compile the model anew`);
+      throw new Error(`this browser refuses ${this.section} (${error.message}): compile anew, or have the policy say 'wasm-unsafe-eval'`);
     }
     this.isLoaded = true;
     this.scratch = this.allocator.allocate(SCRATCH * this.threads);
