@@ -39,7 +39,7 @@ BUILDS = {
     "esbuild": ["esbuild", "digits.js", "--bundle", "--format=esm", "--outfile=dist/main.js"],
     "esbuild, workers": [
         *("esbuild", "main=digits.js", "--bundle", "--splitting", "--format=esm", "--outdir=dist"),
-        *(f"{name}=node_modules/onnxruntime-web/{name}.js" for name in ("host", "crew")),
+        *(f"{name}=node_modules/onnxruntime-web/{name}.js" for name in ("host", "helper")),
     ],
     "parcel": ["parcel", "build", "index.html", "--public-url", "/app/", "--dist-dir", "dist", "--no-cache"],
 }

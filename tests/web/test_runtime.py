@@ -35,7 +35,7 @@ def ask(chromium: Chromium, digits: bytes, task: str, limit: float = 120, **more
 
 def test_size() -> None:
     """Of what a page loads to run a bundle on WebAssembly or a GPU."""
-    files = "runtime session caches remote host bundle soundness executor sizes types memory wasm crew trial"
+    files = "runtime session caches remote host bundle soundness executor sizes types memory wasm crew helper trial"
     gpu = "webgpu gpu client queue"
     assert sum((RUNTIME / f"{name}.js").stat().st_size for name in f"{files} {gpu}".split()) <= 100_000
 

@@ -2,6 +2,7 @@
 
 import { Allocator } from "./memory.js";
 import { Crew, maySleep } from "./crew.js";
+import { instantiate } from "./helper.js";
 import { Trial } from "./trial.js";
 import { bytesOf } from "./types.js";
 
@@ -17,14 +18,6 @@ const PROBES = {
   simd: [0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
   "relaxed-simd": [0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11],
 };
-
-/** The instance of a module, given a place for its data; threads share the memory, and each has a table. */
-export async function instantiate(module, memory, { table, base }) {
-  const functions = new WebAssembly.Table({ element: "anyfunc", initial: table });
-  const number = (value) => new WebAssembly.Global({ value: "i32" }, value);
-  const env = { memory, __indirect_function_table: functions, __memory_base: number(base), __table_base: number(0) };
-  return (await WebAssembly.instantiate(module, { env })).exports;
-}
 
 export class WasmDevice {
   /**
