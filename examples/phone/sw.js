@@ -2,8 +2,8 @@
 
 const VERSION = "shapes-1";
 const RUNTIME = [
-  "runtime", "bundle", "caches", "client", "crew", "downloads", "executor", "gpu", "host", "memory", "picture", "queue",
-  "remote", "session", "sizes", "soundness", "trial", "types", "vision", "wasm", "webgpu",
+  "runtime", "bundle", "caches", "client", "crew", "downloads", "executor", "gpu", "helper", "host", "memory", "picture",
+  "queue", "remote", "session", "sizes", "soundness", "trial", "types", "vision", "wasm", "webgpu",
 ];
 const FILES = [
   "index.html", "phone.js", "phone.css", "manifest.webmanifest", "icon.svg", "shapes.sdx",

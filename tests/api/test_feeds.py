@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from types import ModuleType
 from typing import Any
 
@@ -119,3 +120,22 @@ def test_keys_of_another_type(side: ModuleType) -> None:
     session = side.InferenceSession(data, providers=CPU)
     with pytest.raises(RuntimeError, match="Unexpected key type  <class 'str'>, it cannot be linked to C type int64_t"):
         session.run(None, {"x": {1: 2.0, "a": 5.6}})
+
+
+@pytest.mark.parametrize("fed", [np.zeros(1, np.float32), [np.zeros(1, np.float32)], None])
+def test_what_is_no_dict(fed: Any) -> None:
+    session = sardonyx.InferenceSession(identity(TensorProto.FLOAT), providers=CPU)
+    with pytest.raises(errors.InvalidArgument, match=f"by the names of inputs, 'x', not {type(fed).__name__}"):
+        session.run(None, fed)
+
+
+@pytest.mark.parametrize(
+    ("given", "way"), [(io.BytesIO(), "which its getvalue() gives"), (helper.make_model, ""), (3, ""), (None, "")]
+)
+def test_what_is_no_model(given: Any, way: str) -> None:
+    with pytest.raises(TypeError) as wanted:
+        onnxruntime.InferenceSession(given)
+    with pytest.raises(TypeError) as caught:
+        sardonyx.InferenceSession(given)
+    assert str(caught.value).startswith(f"{wanted.value}: a model is a path, or bytes")
+    assert str(caught.value).endswith(way)

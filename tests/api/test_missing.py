@@ -53,6 +53,7 @@ def test_a_missing_library_is_told_where_it_was_asked_for(missing: str) -> None:
     found = warning(ask)
     assert str(found.message).startswith(f"{missing} is not available here (")
     assert MISSING[missing] in str(found.message)
+    assert str(found.message).count(missing) == 1
     assert (found.filename, found.lineno) == (__file__, ask.__code__.co_firstlineno + 1)
 
 

@@ -68,7 +68,7 @@ def test_different_outputs_are_told(
         (["--runs", "0"], "--runs 0: take at least 1"),
         (["--threads", "0"], "--threads 0: take at least 1"),
         (["--provider", "nobody"], "no execution provider is called 'nobody'"),
-        (["--input", "z=a.npy"], "--input z=a.npy: there is no input 'z'; there are x"),
+        (["--input", "z=a.npy"], "--input z=a.npy: there is no input 'z'; the model has x"),
         (["--shape", "x=2x4"], "--shape x=2x4: the model declares Nx3"),
     ],
 )

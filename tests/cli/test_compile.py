@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -219,12 +220,18 @@ def test_a_site(graph: Save, tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert json.loads(capsys.readouterr().out)["kept"] == []
 
 
+def test_a_bundle_lies_beside_its_model_unless_told(tmp_path: Path) -> None:
+    shutil.copy(DIGITS, tmp_path / "net.onnx")
+    assert main(["compile", str(tmp_path / "net.onnx")]) == 0
+    assert (tmp_path / "net.sdx").read_bytes()[:4] == b"\x89SDX"
+
+
 @pytest.mark.parametrize(
     ("more", "said"),
     [
         (["--site", "nowhere"], "--site nowhere: there is no .onnx file in it"),
         (["--site", ".", DIGITS], "--site compiles all models in a folder: leave out MODEL"),
-        ([DIGITS], "name a model and its bundle, MODEL --output FILE, or a folder, --site DIR"),
+        ([], "name a model, or a folder of models, --site DIR"),
         (["--site", ".", "--target", "webgl"], "--target webgl: there is no 'webgl'"),
     ],
 )

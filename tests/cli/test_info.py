@@ -26,7 +26,7 @@ class Absent(Provider):
         return False
 
     def device(self, options: object) -> Device:
-        raise RuntimeError("the library is missing;\npip install it")
+        raise RuntimeError(f"{self.name}: the library is missing;\npip install it")
 
 
 @pytest.fixture(autouse=True)

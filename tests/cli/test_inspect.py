@@ -120,7 +120,7 @@ def test_what_falls_back_and_why(
 @pytest.mark.parametrize(
     ("shape", "message"),
     [
-        ("z=1", "--shape z=1: there is no input 'z'; there are x"),
+        ("z=1", "--shape z=1: there is no input or dimension 'z'; the model has x, N"),
         ("x=1x4", "--shape x=1x4: the model declares Nx3"),
         ("x=1xa", "--shape x=1xa: write sizes with x between them, as in 1x3x224x224"),
     ],

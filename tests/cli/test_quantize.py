@@ -282,7 +282,7 @@ def test_bad_data(classifier: Path, scores: Path, tmp_path: Path, capsys: pytest
     assert "'x' is 1x8, and the model declares Nx16" in told
     (tmp_path / "bad.npz").write_text("no archive")
     assert "bad.npz holds no arrays" in refused(capsys, scores, "--calibrate", tmp_path / "bad.npz")
-    assert "there is no input 'z'; there are image" in refused(
+    assert "there is no input 'z'; the model has image" in refused(
         capsys, classifier, "--calibrate", broken, "--image", "z:resize=6"
     )
 

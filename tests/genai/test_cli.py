@@ -96,6 +96,8 @@ def test_generate_follows_a_grammar(folder: Path, tmp_path: Path, capsys: pytest
         (["FOLDER", "  "], "there is no prompt"),
         (["FOLDER", "x", "--length", "0"], "--length 0: write at least 1 token"),
         (["FOLDER", "x", "--schema", "a", "--regex", "b"], "--schema and --regex exclude each other"),
+        (["FOLDER", "x", "--schema", "nowhere.json"], "nowhere.json does not exist"),
+        (["FOLDER", "x", "--schema", __file__], f"--schema {__file__} is no JSON: "),
         (["FOLDER", "word " * 300, "--raw"], "and the model knows no more than 256"),
         (["FOLDER", "x", "--top-p", "7"], "top_p (7.0) must be in [0, 1]"),
     ],

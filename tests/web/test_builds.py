@@ -44,6 +44,10 @@ return {
   wrong: await message(told({ command: given.command, sizes: { nothing: 1 } })),
 };
 """
+TRANSFORMING = """
+const { default: plugin } = await load("bundlers/vite.js");
+return Object.entries(given).map(([id, code]) => plugin().transform(code, id).code);
+"""
 
 
 def write_app(bundler: str, folder: Path, program: list[str] = PROGRAM) -> None:
@@ -81,6 +85,15 @@ def test_models_are_compiled_once(tmp_path: Path) -> None:
     assert told["wrong"].startswith(f"{model} cannot be compiled: ")
     assert "nothing" in told["wrong"]
     assert sorted(file.name for file in cache.rglob("*.*")) == ["net.onnx", "net.onnx"]
+
+
+def test_addresses_in_components_are_imported_in_their_script() -> None:
+    code = 'const a = new URL("./net.onnx", import.meta.url);'
+    texts = {"app.js": code, "App.vue": f"<template>a</template>\n<script setup>\n{code}\n</script>"}
+    told = node.run(TRANSFORMING, texts)
+    line = 'import sardonyx_model_0 from "./net.onnx?url";'
+    made = "const a = new URL(sardonyx_model_0, import.meta.url);"
+    assert told == [line + made, f"<template>a</template>\n<script setup>{line}\n{made}\n</script>"]
 
 
 @pytest.mark.nightly

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
+from graphlib import TopologicalSorter
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from sardonyx.plans.bundle.format import Bundle, Content, write
 from tests.support.node import run
+from tests.web.pages import RUNTIME
 
 ALLOCATE = """
 const { Allocator } = await load("memory.js");
@@ -30,6 +33,16 @@ for (const [size, align, gone] of given) {
 for (const [at] of used) memory.release(at);
 return { found, free: memory.free, reach };
 """
+
+NAMED = re.compile(r"""(?:from|import|import\(|new URL\()\s*"(\.{1,2}/[^"]+\.js)\"""")
+
+
+def test_no_script_imports_or_starts_itself() -> None:
+    """Not by way of others, either: Turbopack would build a worker that starts itself for ever."""
+    files = {file.resolve(): file.read_text("utf-8") for file in RUNTIME.rglob("*.js")}
+    named = {file: {(file.parent / path).resolve() for path in NAMED.findall(text)} for file, text in files.items()}
+    assert RUNTIME.resolve() / "helper.js" in named[RUNTIME.resolve() / "crew.js"]
+    TopologicalSorter(named).prepare()  # raises CycleError
 
 
 def test_ranges_of_memory_never_overlap_and_all_come_back() -> None:

@@ -71,13 +71,16 @@ def test_where_the_code_comes_from(chromium: Chromium, digits: bytes) -> None:
     digest = hashlib.sha256(DIGITS.read_bytes()).hexdigest()
     chromium.site.data["plain.onnx"] = chromium.site.data["beside.onnx"] = DIGITS
     chromium.site.data["beside.onnx.sdx"] = digits
+    chromium.site.data["app.html"] = b"<!doctype html><title>an app</title>"
     chromium.site.data["sardonyx.json"] = json.dumps({"bundles": {digest: "digits.onnx"}}).encode()
     told = ask(chromium, "sources", digest)
     assert told["inputs"] == 5 * [["image"]]
     assert told["none"].startswith(
         "/data/plain.onnx is no bundle, and none is known for it: serve what `sardonyx compile`"
     )
+    assert told["fallen"] == told["none"]
     assert told["gone"] == "/data/gone.onnx: the server answers 404 Not Found"
+    assert told["page"] == "/data/app.html is HTML: is its address right?"
 
 
 def test_providers_fall_through(chromium: Chromium, digits: bytes) -> None:

@@ -35,7 +35,7 @@ def ask(chromium: Chromium, digits: bytes, task: str, limit: float = 120, **more
 
 def test_size() -> None:
     """Of what a page loads to run a bundle on WebAssembly or a GPU."""
-    files = "runtime session caches remote host bundle soundness executor sizes types memory wasm crew trial"
+    files = "runtime session caches remote host bundle soundness executor sizes types memory wasm crew helper trial"
     gpu = "webgpu gpu client queue"
     assert sum((RUNTIME / f"{name}.js").stat().st_size for name in f"{files} {gpu}".split()) <= 100_000
 
@@ -149,25 +149,29 @@ def test_broken_files_say_so(chromium: Chromium, digits: bytes) -> None:
     site.data |= {
         "onnx": (assets() / "digits.onnx").read_bytes(),
         "empty": b"",
+        "page": b"<!doctype html><title>what apps answer where nothing is</title>",
         "version": digits[:8] + b"\5" + digits[9:],
         "less": resized(digits, "w18", -4),
         "more": resized(digits, "w18", 4),
         "inner": digits[: Bundle(digits).sections["w18"].offset + 99],
     }
     names = ["cut", "short", "damaged", "head", "onnx", "empty", "version", "nowhere", "less", "more", "inner"]
-    told = ask(chromium, digits, "refuse", addresses=[f"/data/{name}" for name in names])
+    addresses = [*(f"/data/{name}" for name in names), "/data/page", "http://[::1]:9/model.sdx"]
+    told = ask(chromium, digits, "refuse", addresses=addresses)
     wanted = [
         r"/data/cut is cut off after \d+ bytes; fetch it anew",
-        r"/data/short is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`",
+        r"/data/short is no bundle: make one with `sardonyx compile model.onnx`",
         r"/data/damaged is damaged: section w0 does not match its checksum; fetch it anew",
         r"/data/head is damaged: its manifest does not match its checksum; fetch it anew",
-        r"/data/onnx is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`",
-        r"/data/empty is no bundle: make one with `sardonyx compile model.onnx --output model.sdx`",
+        r"/data/onnx is no bundle: make one with `sardonyx compile model.onnx`",
+        r"/data/empty is no bundle: make one with `sardonyx compile model.onnx`",
         r"/data/version is damaged: its head does not match its checksum; fetch it anew",
         r"http://\S*/data/nowhere: the server answers 404.*",
         r"/data/less is damaged: w18 is no weight of float32\[128,64,1,1\]; compile the model anew",
         r"/data/more is damaged: w18 is no weight of float32\[128,64,1,1\]; compile the model anew",
         r"/data/inner is cut off after \d+ bytes; fetch it anew",
+        r"/data/page is HTML: is its address right\?",
+        r"http://\[::1\]:9/model.sdx cannot be fetched by this page: Failed to fetch",
     ]
     for text, pattern in zip(told, wanted, strict=True):
         assert re.fullmatch(pattern, text), text
@@ -263,6 +267,20 @@ def test_under_a_strict_policy_in_a_page_that_is_not_isolated(chromium: Chromium
         np.testing.assert_array_equal(np.array(page.evaluate(worker), np.float32), wanted[0])
     finally:
         page.close()
+
+
+def test_a_policy_without_webassembly_is_named(chromium: Chromium, digits: bytes) -> None:
+    site = chromium.site
+    site.data |= {"digits.sdx": digits, "plain.js": SCRIPT.encode(), "plain.html": PLAIN.encode()}
+    site.policy = "script-src 'self'"
+    page = chromium.browser.new_page()
+    try:
+        with page.expect_event("pageerror") as caught:
+            page.goto(f"{site.address}/data/plain.html")
+        assert "have the policy say 'wasm-unsafe-eval'" in str(caught.value)
+    finally:
+        page.close()
+        site.policy = ""
 
 
 def resident() -> int:

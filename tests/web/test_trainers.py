@@ -116,7 +116,7 @@ def test_threads_change_nothing(chromium: Chromium, rng: np.random.Generator) ->
         for threads in (1, 3):
             page.evaluate(CREATE, [{"threads": threads}, arrays(batches[2])])
             np.testing.assert_allclose(page.evaluate(STEPS, 4), losses, 1e-4)
-            assert workers(page) == {"training_host.js"} | ({"crew.js"} if threads > 1 else set())
+            assert workers(page) == {"training_host.js"} | ({"helper.js"} if threads > 1 else set())
             page.evaluate(RELEASE)
 
 

@@ -15,19 +15,13 @@ const ALIGNMENT = 64;
 const BLOCK = 1 << 16;
 const LARGE = 1 << 20; // bytes
 
-const TABLES = crcTables();
+const TABLES = Array.from({ length: 4 }, () => new Uint32Array(256));
 
-function crcTables() {
-  const tables = Array.from({ length: 4 }, () => new Uint32Array(256));
-  for (let n = 0; n < 256; n++) {
-    let c = n;
-    for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
-    tables[0][n] = c;
+for (let n = 0; n < 256; n++) {
+  for (let bit = 1, c = n; bit <= 32; bit++) {
+    c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+    if (bit % 8 === 0) TABLES[bit / 8 - 1][n] = c;
   }
-  for (let t = 1; t < 4; t++) {
-    for (let n = 0; n < 256; n++) tables[t][n] = tables[0][tables[t - 1][n] & 255] ^ (tables[t - 1][n] >>> 8);
-  }
-  return tables;
 }
 
 /** CRC-32 of bytes, going on from that of those before. */
@@ -56,9 +50,9 @@ export class Stream {
 
   static async of(source, options = {}) {
     if (Array.isArray(source)) return new Stream((await options.downloads()).joined(source, (each) => Stream.of(each, options)), 0);
-    if (source instanceof ArrayBuffer) return Stream.of(new Uint8Array(source));
-    if (ArrayBuffer.isView(source)) {
-      return new Stream(whole(new Uint8Array(source.buffer, source.byteOffset, source.byteLength)), source.byteLength);
+    if (source instanceof ArrayBuffer || ArrayBuffer.isView(source)) {
+      const { buffer = source, byteOffset, byteLength } = source;
+      return new Stream(whole(new Uint8Array(buffer, byteOffset, byteLength)), byteLength);
     }
     if (source instanceof ReadableStream) return new Stream(source.getReader(), 0);
     if (source instanceof Blob) return new Stream(source.stream().getReader(), source.size);
@@ -107,8 +101,7 @@ export class Stream {
 }
 
 function whole(bytes) {
-  const pieces = [bytes];
-  return { read: async () => (pieces.length ? { value: pieces.pop(), done: false } : { done: true }) };
+  return { read: async (value = bytes) => ((bytes = null), { value, done: !value }) };
 }
 
 /** Give what is deflated to `sink`; whether `read(give)` had all of it, and whether it was what it should be. */
@@ -152,13 +145,17 @@ export class Bundle {
   /** Open what `load` takes. */
   static async open(source, options = {}) {
     const isAddress = typeof source === "string" || source instanceof URL;
-    const name = options.name ?? (isAddress ? String(source) : source.url || source.name || "the bundle");
-    const stream = await Stream.of(source, options);
+    const name = options.name ?? (isAddress ? String(source) : source?.url || source?.name || "the bundle");
+    const stream = await Stream.of(source, options).catch((error) => {
+      if (error instanceof TypeError) error.message = `${name} cannot be fetched by this page: ${error.message}`;
+      throw error;
+    });
     const { signal, progress } = options;
     stream.onprogress = (loaded, total) => (progress?.({ stage: "weights", loaded, total }), signal?.throwIfAborted());
     const head = await stream.bytes(HEAD);
     if (!head || head.subarray(0, 8).join() !== MAGIC) {
-      throw new Error(`${name} is no bundle: make one with \`sardonyx compile model.onnx --output model.sdx\``);
+      const isHtml = head?.[0] === 60;
+      throw new Error(`${name} is ${isHtml ? "HTML: is its address right?" : "no bundle: make one with `sardonyx compile model.onnx`"}`);
     }
     const [version, length, checksum, size, own] = new Uint32Array(head.buffer, 8, 5);
     if (crc32(head.subarray(0, HEAD - 4)) !== own) throw damaged(name, "its head");

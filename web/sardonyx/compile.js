@@ -118,7 +118,7 @@ const stateOf = (headers) => ({
 
 /** What `sardonyx web` tells of the engine. */
 async function engineOf() {
-  const address = new URL("./engine.json", HERE);
+  const address = HERE.replace(/[^/]*$/, "engine.json"); // no URL: bundlers would look for the file
   const response = await fetch(address, { cache: "no-cache" });
   if (!response.ok) throw new Error(`${address} is missing, so there is no compiler: \`sardonyx web DIR\` makes the whole folder`);
   const { digest, wheel, core, stdlib, packages, rest, bytes } = await response.json();

@@ -28,11 +28,11 @@ async function start({ pyodide, core, stdlib, packages, rest, total }) {
   let arrival = here;
   if (stdlib) {
     const [glue, ...first] = core;
-    import(glue).catch(() => {}); // Pyodide will hear
+    import(/* webpackIgnore: true */ glue).catch(() => {}); // Pyodide will hear
     here = traffic.ask([...first, stdlib]).then(() => traffic.ask(others));
     arrival = here.then(() => traffic.ask(own));
   }
-  const { loadPyodide } = await import(`${pyodide}pyodide.mjs`).catch((error) => {
+  const { loadPyodide } = await import(/* webpackIgnore: true */ `${pyodide}pyodide.mjs`).catch((error) => {
     throw new Error(`there is no Pyodide at ${pyodide} (${error.message}): \`sardonyx web DIR\` puts it there`);
   });
   const failure = new Promise((_, reject) => arrival.catch(reject)); // at which Pyodide would wait for ever

@@ -1,11 +1,8 @@
 /** Workers that help a thread to run plans: one crew for all of its sessions, so that they share the cores. */
 
-import { instantiate } from "./wasm.js";
+import { BUSY, CALLS, MODULE, OPEN, PATIENCE, SIZE, START, TURN } from "./helper.js";
 
-const NAME = "sardonyx-crew"; // of the workers below, where bundlers want it written out: others import this, too
 const WORDS = 8;
-const [TURN, MODULE, START, SIZE, OPEN, BUSY, CALLS] = [0, 1, 2, 3, 4, 5, 6]; // of the words by which they agree
-const PATIENCE = 10000; // turns of waiting awake: less than a tenth of a millisecond
 
 /** Whether this thread may sleep: a page's own may not. */
 export const maySleep = !globalThis.document;
@@ -95,7 +92,7 @@ class Workers {
     const member = { answers: new Map() };
     member.fails = new Promise((resolve) => {
       try {
-        member.worker = new Worker(new URL("./crew.js", import.meta.url), { type: "module", name: "sardonyx-crew" });
+        member.worker = new Worker(new URL("./helper.js", import.meta.url), { type: "module", name: "sardonyx-crew" });
         member.worker.onmessage = ({ data: [number, isThere] }) => member.answers.get(number)?.(isThere);
         member.worker.onerror = () => resolve(false);
         const { words } = this;
@@ -110,47 +107,4 @@ class Workers {
   close() {
     this.all.forEach(({ worker }) => worker?.terminate());
   }
-}
-
-/** A worker's life: hear what it is told, and between that wait for turns and take part while they are open. */
-class Helper {
-  constructor({ words, thread, calls }) {
-    this.words = words;
-    this.thread = thread;
-    this.calls = calls;
-    this.instances = new Map();
-    this.last = Promise.resolve();
-  }
-
-  /** Messages one after another; nobody waits while one is under way, since who waits hears nothing. */
-  hear(message) {
-    this.last = this.last.then(() => this.learn(message)).then(() => {
-      this.calls++;
-      this.help();
-    });
-  }
-
-  async learn({ number, module, memory, told }) {
-    if (!module) return this.instances.delete(number);
-    const instance = await instantiate(module, memory, told).catch(() => null); // there may be no room for it
-    this.instances.set(number, instance);
-    postMessage([number, instance !== null]);
-  }
-
-  help() {
-    const { words, thread } = this;
-    while (Atomics.load(words, CALLS) === this.calls) {
-      const turn = Atomics.load(words, TURN);
-      Atomics.add(words, BUSY, 1);
-      if (Atomics.load(words, OPEN) && thread < words[SIZE]) this.instances.get(words[MODULE])?.run(words[START], thread, words[SIZE]);
-      if (Atomics.sub(words, BUSY, 1) === 1) Atomics.notify(words, BUSY);
-      for (let turns = 0; turns < PATIENCE && Atomics.load(words, TURN) === turn; turns++); // the next run may be near
-      if (Atomics.load(words, CALLS) === this.calls) Atomics.wait(words, TURN, turn);
-    }
-  }
-}
-
-if (globalThis.WorkerGlobalScope && globalThis.name === NAME) {
-  let helper;
-  globalThis.onmessage = ({ data }) => (helper ? helper.hear(data) : (helper = new Helper(data)));
 }

@@ -2,6 +2,7 @@
 
 import { Allocator } from "./memory.js";
 import { Crew, maySleep } from "./crew.js";
+import { instantiate } from "./helper.js";
 import { Trial } from "./trial.js";
 import { bytesOf } from "./types.js";
 
@@ -11,20 +12,12 @@ const SCRATCH = 1 << 20;
 const STATE = 4; // words; the second says that nobody may sleep
 const HEADER = 4;
 const COUNTERS = 2;
-const SHARED = 1 << 20; // bytes that a segment reads and writes from which on threads help
+const SHARED = 1 << 20; // bytes that a segment touches, from which on threads help
 
 const PROBES = {
   simd: [0, 10, 10, 1, 8, 0, 65, 0, 253, 15, 253, 98, 11],
   "relaxed-simd": [0, 10, 15, 1, 13, 0, 65, 1, 253, 15, 65, 2, 253, 15, 253, 128, 2, 11],
 };
-
-/** The instance of a module, given a place for its data; threads share the memory, and each has a table. */
-export async function instantiate(module, memory, { table, base }) {
-  const functions = new WebAssembly.Table({ element: "anyfunc", initial: table });
-  const number = (value) => new WebAssembly.Global({ value: "i32" }, value);
-  const env = { memory, __indirect_function_table: functions, __memory_base: number(base), __table_base: number(0) };
-  return (await WebAssembly.instantiate(module, { env })).exports;
-}
 
 export class WasmDevice {
   /**
@@ -69,7 +62,7 @@ export class WasmDevice {
       module = await WebAssembly.compile(binary);
       this.exports = await instantiate(module, this.memory, { table, base });
     } catch (error) {
-      throw new Error(`${this.section} is no module for this browser (${error.message}); compile the model anew`);
+      throw new Error(`this browser refuses ${this.section} (${error.message}): compile anew, or have the policy say 'wasm-unsafe-eval'`);
     }
     this.isLoaded = true;
     this.scratch = this.allocator.allocate(SCRATCH * this.threads);

@@ -20,7 +20,7 @@ from sardonyx.common import debug, threads
 from sardonyx.common.garbage import paused
 from sardonyx.common.strings import RunStrings, StaleStringsError
 from sardonyx.common.termination import governed
-from sardonyx.errors import DeviceLost, MustAwait
+from sardonyx.errors import DeviceLost, InvalidArgument, MustAwait
 from sardonyx.model.structure import TENSOR, Form, form, leaves
 from sardonyx.plans.bundle.recall import open_bundle
 from sardonyx.plans.plan import Plan
@@ -98,6 +98,11 @@ class Runner:
 
     def call(self, feed: Mapping[str, Any]) -> RunCall:
         """What is fed, checked."""
+        if not isinstance(feed, Mapping):
+            names = ", ".join(repr(value.name) for value in self.interface.facts.inputs)
+            raise InvalidArgument(
+                f"what is fed is a dict of arrays by the names of inputs, {names}, not {type(feed).__name__}"
+            )
         fed = self.interface.overridden(feed)
         if any(isinstance(value, OrtValue) for value in feed.values()):
             feed = {name: self._own(value) for name, value in feed.items()}

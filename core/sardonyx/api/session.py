@@ -32,6 +32,8 @@ from sardonyx.providers import registry
 T = TypeVar("T")
 SHRINK = "memory.enable_memory_arena_shrinkage"
 RECORD = "session.record_ep_graph_assignment_info"
+BYTES = ("getvalue", "read", "SerializeToString", "to_py")
+"""The methods by which files in memory, files, models of `onnx` and a page's arrays give bytes."""
 Callback: TypeAlias = Callable[[list[Any], Any, str], Any]
 """What `run_async` calls with the results, the user's data, and what went wrong or ""."""
 
@@ -61,6 +63,8 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
+        if not isinstance(path_or_bytes, (str, os.PathLike, bytes, bytearray, memoryview)):
+            raise TypeError(_no_model(path_or_bytes))
         wanted = kwargs.get("read_config_from_model")
         self._options = ort_config.of_model(sess_options or SessionOptions(), path_or_bytes, wanted)
         self._path_or_bytes = path_or_bytes
@@ -454,3 +458,14 @@ class InferenceSession:
 
     def get_profiling_start_time_ns(self) -> int:
         return self._runner.profiling.start
+
+
+def _no_model(given: object) -> str:
+    """What is wrong with something that is no model, and what would be one.
+
+    >>> import io
+    >>> _no_model(io.BytesIO())
+    "Unable to load from type '<class '_io.BytesIO'>': a model is a path, or bytes, which its getvalue() gives"
+    """
+    way = next((f", which its {name}() gives" for name in BYTES if hasattr(given, name)), "")
+    return f"Unable to load from type '{type(given)}': a model is a path, or bytes{way}"

@@ -111,7 +111,7 @@ class Folder(Samples):
             if value.name == image.name:
                 return value
         names = ", ".join(value.name for value in self._inputs)
-        raise InvalidArgument(f"{image.option}: there is no input {image.name!r}; there are {names}")
+        raise InvalidArgument(f"{image.option}: there is no input {image.name!r}; the model has {names}")
 
     def __len__(self) -> int:
         return len(self._files)

@@ -76,7 +76,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size = "sizes of named dimensions: a number, ?16 for an open one that is typically 16, or P+S"
     parser.add_argument("model", metavar="MODEL", nargs="?", help="an .onnx file")
     # argparse takes `--out`, too, the beginning of no other option
-    parser.add_argument("--output", type=Path, metavar="FILE", help="where the bundle goes, model.sdx")
+    parser.add_argument(
+        "--output", type=Path, metavar="FILE", help="where the bundle goes, MODEL.sdx beside the model if not given"
+    )
     parser.add_argument("--site", type=Path, metavar="DIR", help="compile all models in a folder instead")
     parser.add_argument(
         "--target", default="wasm", metavar="NAME,...", help="wasm, webgpu or both, the preferred one first (wasm)"
@@ -115,8 +117,9 @@ def run(args: argparse.Namespace) -> int:
     from sardonyx.errors import InvalidArgument
 
     if args.site is None:
-        if args.model is None or args.output is None:
-            raise InvalidArgument("name a model and its bundle, MODEL --output FILE, or a folder, --site DIR")
+        if args.model is None:
+            raise InvalidArgument("name a model, or a folder of models, --site DIR")
+        args.output = args.output or Path(args.model).with_suffix(".sdx")
         show(args, collect(args), render)
         return 0
     from sardonyx.cli.sights import asked

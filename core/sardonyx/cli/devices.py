@@ -56,7 +56,7 @@ def state(name: str) -> State:
         device = provider.device({})
         details, software = provider.describe(), provider.is_software(device)
     except Exception as error:  # a provider is foreign code, and its trouble is what is asked for
-        return State(name, " ".join(str(error).split()) or type(error).__name__)
+        return State(name, " ".join(str(error).split()).removeprefix(f"{name}: ") or type(error).__name__)
     return State(name, "" if provider.available() else "it says that it is not available", details, software)
 
 

@@ -95,8 +95,10 @@ def inputs_of(model: Model) -> list[Value]:
     return [value for value in model.graph.inputs if value not in initialized]
 
 
-def named(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dict[str, str]:
+def named(option: str, texts: Sequence[str] | None, names: Sequence[str], dims: Sequence[str] = ()) -> dict[str, str]:
     """Values by input name from `name=value`; the name may be left out where there is one input.
+
+    `dims` are what else might have been named: errors tell them.
 
     >>> named("--shape", ["x=1x3"], ["x", "y"]), named("--shape", ["1x3"], ["x"])
     ({'x': '1x3'}, {'x': '1x3'})
@@ -110,8 +112,8 @@ def named(option: str, texts: Sequence[str] | None, names: Sequence[str]) -> dic
             example = f", as in {option} {names[0]}={text}" if names else ""
             raise InvalidArgument(f"{option} {text}: say for which input{example}")
         if name not in names:
-            there = f"there are {', '.join(names)}" if names else "the model has none"
-            raise InvalidArgument(f"{option} {text}: there is no input {name!r}; {there}")
+            there = f"the model has {', '.join([*names, *dims]) or 'none'}"
+            raise InvalidArgument(f"{option} {text}: there is no input {'or dimension ' * bool(dims)}{name!r}; {there}")
         result[name] = value
     return result
 
@@ -124,7 +126,7 @@ def shapes_of(texts: Sequence[str] | None, inputs: Sequence[Value]) -> dict[str,
     names = [value.name for value in inputs]
     dims = {size for value in inputs for size in value.shape or () if isinstance(size, str)} - set(names)
     of_dims = [text for text in texts or () if text.partition("=")[0] in dims]
-    given = named("--shape", [text for text in texts or () if text not in of_dims], names)
+    given = named("--shape", [text for text in texts or () if text not in of_dims], names, sorted(dims))
     given |= {name: size for name, _, size in (text.partition("=") for text in of_dims)}
     shapes = {}
     for name, text in given.items():

@@ -37,7 +37,7 @@ def run(args: argparse.Namespace) -> None:
 
     if args.schema and args.regex:
         raise InvalidArgument("--schema and --regex exclude each other")
-    guide = ("json_schema", args.schema.read_text("utf-8")) if args.schema else ("regex", args.regex)
+    guide = ("json_schema", _schema(args.schema)) if args.schema else ("regex", args.regex)
     prompt = sys.stdin.read() if args.prompt == "-" else args.prompt
     if not prompt.strip():
         raise InvalidArgument("there is no prompt; give one in quotation marks, or on stdin")
@@ -54,3 +54,18 @@ def run(args: argparse.Namespace) -> None:
         return
     print(lines.end())
     summary(speaker)
+
+
+def _schema(path: Path) -> str:
+    """The text of a JSON file; NoSuchFile or InvalidArgument where it is none."""
+    import json
+
+    from sardonyx.cli.files import contents
+    from sardonyx.errors import InvalidArgument
+
+    text = contents(path)
+    try:
+        json.loads(text)
+    except ValueError as error:
+        raise InvalidArgument(f"--schema {path} is no JSON: {error}") from error
+    return text.decode("utf-8")

@@ -133,7 +133,7 @@ def resolve(
             debug.warn(str(error))
             continue
         if not here:
-            debug.warn(f"{name} is not available here{_reason(name)}; there are {', '.join(available())}")
+            debug.warn(f"{name} is not available here ({_reason(name)}); there are {', '.join(available())}")
             continue
         wanted += [(each, merged) for each in (FASTEST if name == CPU else (name,))]
         _warn_of_unknown(name, merged, severity)
@@ -158,12 +158,14 @@ def is_here(name: str) -> bool:
 
 
 def _reason(name: str) -> str:
-    """What a provider that is installed says of why it is not available."""
+    """Why a provider is not available: one that is installed says so itself."""
+    if name in ELSEWHERE:
+        return "it is onnxruntime's own"
     try:
         load(name).device({})
     except Exception as error:  # a provider is foreign code, and its trouble is what is asked for
-        return f" ({error})"
-    return ""
+        return str(error).removeprefix(f"{name}: ")
+    return "it says so itself"
 
 
 def _pairs(names: Any, options: Any) -> list[tuple[str, dict[str, str]]]:

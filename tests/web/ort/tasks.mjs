@@ -49,13 +49,18 @@ export async function fours(type, bytes, count) {
 export async function sources(digest) {
   const none = await message(InferenceSession.create("/data/plain.onnx"));
   const gone = await message(InferenceSession.create("/data/gone.onnx"));
+  const page = await message(InferenceSession.create("/data/app.html"));
+  const fetched = globalThis.fetch;
+  globalThis.fetch = (address, ...rest) => fetched(String(address).endsWith(".sdx") ? "/data/app.html" : address, ...rest);
+  const fallen = await message(InferenceSession.create("/data/plain.onnx")); // as servers answer that have one page alone
+  globalThis.fetch = fetched;
   const found = [await InferenceSession.create("/data/beside.onnx")];
   const bytes = await (await fetch("/data/plain.onnx")).arrayBuffer();
   for (const bundles of [{ [digest]: "/data/digits.onnx" }, "/data/sardonyx.json"]) {
     env.sardonyx.bundles = bundles;
     found.push(await InferenceSession.create(bytes), await InferenceSession.create("/data/plain.onnx"));
   }
-  return { none, gone, inputs: found.map(({ inputNames }) => inputNames) };
+  return { none, gone, page, fallen, inputs: found.map(({ inputNames }) => inputNames) };
 }
 
 export async function compiled() {

@@ -15,6 +15,7 @@ import { CACHE, compiled } from "./compiler.js";
 
 const NAMES = ["sardonyx", "onnxruntime-web"]; // what the package may be called
 const MODEL = /\.onnx(\?url)?$/;
+const COMPONENT = /\.(vue|svelte)$/; // files in which code stands in a script
 const ADDRESS = /new URL\(\s*(["'`])(\.{1,2}\/[^"'`]+\.onnx)\1\s*,\s*import\.meta\.url\s*\)/g;
 
 export default function sardonyx(options = {}) {
@@ -34,15 +35,18 @@ export default function sardonyx(options = {}) {
       return file && (await isThere(file)) ? `${await compiled(file, told)}?url` : null;
     },
 
-    /** Addresses of models become imports, on the first line, so that the others keep their numbers. */
-    transform(code) {
+    /** Addresses of models become imports, on the first line of the code, so that the others keep their numbers. */
+    transform(code, id) {
       const imports = [];
       const changed = code.replace(ADDRESS, (_, quote, path) => {
         const name = `sardonyx_model_${imports.length}`;
         imports.push(`import ${name} from ${JSON.stringify(`${path}?url`)};`);
         return `new URL(${name}, import.meta.url)`;
       });
-      return imports.length ? { code: imports.join("") + changed, map: null } : null;
+      if (!imports.length) return null;
+      const script = COMPONENT.test(id) ? code.lastIndexOf("<script", code.search(ADDRESS)) : -1;
+      const start = script < 0 ? 0 : code.indexOf(">", script) + 1;
+      return { code: changed.slice(0, start) + imports.join("") + changed.slice(start), map: null };
     },
 
     configureServer({ middlewares, watcher, moduleGraph, ws }) {

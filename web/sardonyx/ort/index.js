@@ -10,15 +10,15 @@
  * `compile`: see `source.js`.
  */
 
-import * as common from "onnxruntime-common";
+import { env, registerBackend } from "onnxruntime-common";
 import { backend } from "./backend.js";
 import { extend } from "./environment.js";
 
 export * from "onnxruntime-common";
-export default common;
+export { default } from "./common.js";
 
 const PRIORITY = 20; // above onnxruntime-web's own, should it be there
 
-for (const name of ["webgpu", "cpu", "wasm"]) common.registerBackend(name, backend, PRIORITY); // the last one is the default
-common.env.sardonyx ??= {};
-extend((common.env.webgpu ??= {})); // onnxruntime-common 1.14 has none
+for (const name of ["webgpu", "cpu", "wasm"]) registerBackend(name, backend, PRIORITY); // the last one is the default
+env.sardonyx ??= {};
+extend((env.webgpu ??= {})); // onnxruntime-common 1.14 has none

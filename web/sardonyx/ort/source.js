@@ -20,9 +20,10 @@ export async function bundleOf(given, options) {
   const response = await fetched(given, options);
   if (isBundle(await headOf(response.clone().body, MAGIC.length))) return response;
   response.body.cancel().catch(() => {});
+  if (isHtml(response)) throw new Error(`${given} is HTML: is its address right?`);
   const beside = await answered(`${given}.sdx`, options);
   if (beside.status >= 500) throw refused(`${given}.sdx`, beside);
-  return beside.ok ? beside : listed(null, given, options);
+  return beside.ok && !isHtml(beside) ? beside : listed(null, given, options);
 }
 
 const isBundle = (bytes) => MAGIC.every((byte, k) => bytes[k] === byte);
@@ -58,7 +59,10 @@ const isPath = (address) => files && !SCHEME.test(address);
 
 /** The answer to a request. */
 async function answered(address, { signal }) {
-  if (!isPath(address)) return fetch(address, { signal });
+  if (!isPath(address)) return fetch(address, { signal }).catch((error) => {
+    if (error instanceof TypeError) error.message = `${address} cannot be fetched by this page: ${error.message}`;
+    throw error;
+  });
   try {
     return new Response(await files.openAsBlob(address));
   } catch {
@@ -71,6 +75,9 @@ async function fetched(address, options = {}) {
   if (response.ok) return response;
   throw isPath(address) ? new Error(`${address}: there is no such file`) : refused(address, response);
 }
+
+/** Whether it is what servers of apps answer where no file is. */
+const isHtml = ({ ok, headers }) => ok && headers.get("content-type")?.startsWith("text/html");
 
 const refused = (address, { status, statusText }) => new Error(`${address}: the server answers ${status} ${statusText}`);
 

@@ -335,7 +335,7 @@ class _Run:
             where, ratio = provider_title(found[0]["provider"]), found[0]["ratio"]
             return "slower", (
                 f"the result takes {ratio:.2f} times as long as the model on {where}; it is {self.written}. Stay with "
-                "the model here, quantize products alone (operators Conv, MatMul, Gemm), or leave out the budget to "
+                "the model here, quantize products alone (operators Conv,MatMul,Gemm), or leave out the budget to "
                 "have the smaller file"
             )
         return "ok", ""
