@@ -7,13 +7,22 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import BinaryIO
 
+from sardonyx.errors import NoSuchFile
+
 PART = ".part"
 """How the names of unfinished files end."""
+
+
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether there is something else than a file or a folder, as /dev/null, which no file may take the place of."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
 
 
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
     """A new file beside `path` that takes its place, with these permissions, unless the block ends by an error.
+
+    A link stays one, and a device or a pipe is written as it is. NoSuchFile where the folder does not exist.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -26,12 +35,23 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
     """
     from tempfile import mkstemp  # takes long to import
 
-    descriptor, temporary = mkstemp(PART, dir=os.path.dirname(path) or ".")
+    if is_special(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    try:
+        descriptor, temporary = mkstemp(PART, dir=folder)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoSuchFile(f"{os.fspath(path)} cannot be written: {folder} is no folder that exists") from None
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None  # not the name of the new file
     try:
         with open(descriptor, "wb") as file:
             yield file
         os.chmod(temporary, mode)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException:
         os.unlink(temporary)
         raise

@@ -33,7 +33,7 @@ def refuse(what: str, nbytes: int, most: int | None = None) -> None:
 @cache
 def available() -> int:
     """The bytes of memory that this process may have: the machine's, its container's or its own limit."""
-    return min(sys.maxsize, _machine(), _container(), _process())
+    return min(sys.maxsize, _machine(), _container(), addresses())
 
 
 def _machine() -> int:
@@ -52,7 +52,8 @@ def _container() -> int:
     return int(text) if text.strip().isdecimal() else sys.maxsize
 
 
-def _process() -> int:
+def addresses() -> int:
+    """The bytes of addresses that this process may have, as `ulimit -v` says."""
     try:
         from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
     except ImportError:  # Windows has none, and JupyterLite an empty one
