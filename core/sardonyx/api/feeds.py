@@ -69,8 +69,8 @@ def _tensor(name: str, kind: TensorType, given: Any) -> Feed:
     try:
         array = np.asarray(given)
     except Exception as error:  # what is given is foreign code
-        kind = type(given).__name__
-        raise InvalidArgument(f"input {name!r} is given a {kind}, of which no array can be made: {error}") from error
+        what = type(given).__name__
+        raise InvalidArgument(f"input {name!r} is given a {what}, of which no array can be made: {error}") from error
     if want is not None and not want.is_native:
         array = inward(array, want)
     elif want is not None and isinstance(given, (list, tuple, int, float)):

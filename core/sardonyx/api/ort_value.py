@@ -112,9 +112,10 @@ class OrtValue:
         """The tensor at an address of the host, whose owner is kept alive; the type is NumPy's, or ONNX's number."""
         element = _element(element_type)
         sizes = _sizes(shape, element)
-        if not address and prod(sizes):
+        count: int = prod(sizes)
+        if not address and count:
             raise InvalidArgument(f"a tensor of {list(sizes)} cannot lie at address {address!r}: give data_ptr()")
-        buffer = memoryview((ctypes.c_char * (prod(sizes) * element.itemsize)).from_address(address))
+        buffer = memoryview((ctypes.c_char * (count * element.itemsize)).from_address(address))
         value = cls(np.frombuffer(buffer, element.storage).reshape(sizes), element)
         value._owner = owner
         return value
