@@ -15,6 +15,8 @@ from sardonyx.common.record import record
 from sardonyx.common.units import nbytes
 from sardonyx.errors import RuntimeException
 
+AXES = 64
+"""The most axes that NumPy's arrays have."""
 EAGER = 1 << 30
 """Bytes of a result that is computed while a model is compiled."""
 
@@ -28,6 +30,12 @@ def refuse(what: str, nbytes: int, most: int | None = None) -> None:
     limit = min(available(), available() if most is None else most)
     if nbytes > limit:
         raise TooLargeError(f"{what} wants {nbytes:,} bytes, and {limit:,} is the most that there can be here")
+
+
+def refuse_axes(what: str, count: int) -> None:
+    """Raises TooLargeError where `what` wants more axes than an array has."""
+    if count > AXES:
+        raise TooLargeError(f"{what} wants {count} axes, and {AXES} is the most that there can be")
 
 
 @cache
