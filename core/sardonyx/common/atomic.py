@@ -41,10 +41,10 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
         return
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise NoSuchFile(f"{os.fspath(path)} cannot be written: {folder} is no folder that exists")
     try:
         descriptor, temporary = mkstemp(PART, dir=folder)
-    except (FileNotFoundError, NotADirectoryError):
-        raise NoSuchFile(f"{os.fspath(path)} cannot be written: {folder} is no folder that exists") from None
     except OSError as error:
         raise type(error)(error.errno, error.strerror, os.fspath(path)) from None  # not the name of the new file
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import tempfile
 from collections.abc import Callable, Collection
@@ -24,7 +23,7 @@ from sardonyx.quantization.proto import as_model, is_proto, like
 from sardonyx.quantization.qdq_quantizer import QDQQuantizer
 from sardonyx.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
 from sardonyx.quantization.tensor_quant_overrides import TensorQuantOverridesHelper
-from sardonyx.quantization.tensors_data import TensorsData, load_tensors_data, save_tensors_data
+from sardonyx.quantization.tensors_data import TensorsData, load_tensors_data, read_cache, save_tensors_data
 from sardonyx.quantization.weight_only_config import WeightOnlyQuantConfig
 
 ModelLike: TypeAlias = Any
@@ -354,7 +353,7 @@ def _cached(cache: Path | None, method: CalibrationMethod) -> TensorsData | None
         return None
     if not cache.is_file():
         raise InvalidArgument(f"calibration_cache_path is not a file: {cache}")
-    if json.loads(cache.read_text()).get("smooth_quant", False):
+    if read_cache(cache).get("smooth_quant", False):
         LOG.warning(f"Calibration cache at {cache} was produced with smooth_quant=True. Recomputing ranges.")
         return None
     ranges = load_tensors_data(cache)

@@ -158,4 +158,15 @@ def load_tensors_data(path: str | os.PathLike[str]) -> TensorsData:
         raise FileNotFoundError(f"no calibration cache is at {source}")
     if not source.is_file():
         raise InvalidArgument(f"the calibration cache {source} is not a file")
-    return TensorsData.from_dict(json.loads(source.read_text()))
+    return TensorsData.from_dict(read_cache(source))
+
+
+def read_cache(source: Path) -> dict[str, Any]:
+    """What a calibration cache holds; InvalidArgument where the file is none."""
+    try:
+        found: dict[str, Any] = json.loads(source.read_text("utf-8"))
+        if isinstance(found["data"], dict) and found["calibration_method"]:
+            return found
+    except (ValueError, RecursionError, KeyError, TypeError):
+        pass
+    raise InvalidArgument(f"{source} is no calibration cache; delete it, and it is made anew")
