@@ -89,6 +89,7 @@ def test_a_picture_for_a_person(capsys: pytest.CaptureFixture[str], tmp_path: Pa
         (["--input", "z=a.npy"], "--input z=a.npy: there is no input 'z'; the model has x"),
         (["--input", "x=absent.npy"], "absent.npy does not exist"),
         (["--input", "x=absent.png"], "absent.png does not exist"),
+        (["--shape", f"{10**20}x3"], f"input 'x' of {10**20}x3 wants 2,400,000,000,000,000,000,000 bytes, and "),
         (["--shape", "2x4"], "--shape x=2x4: the model declares Nx3"),
         (["--shape", "2x3", "--repeat", "0"], "--repeat 0: run it at least once"),
         (["--shape", "2x3", "--provider", "nobody"], "no execution provider is called 'nobody'"),
@@ -258,7 +259,8 @@ def test_labels_that_fit_no_output(
 
 
 @pytest.mark.parametrize(
-    ("name", "data"), [("l.json", b"{"), ("l.json", b'{"a": 1}'), ("l.json", b"3"), ("l", b"\xff")]
+    ("name", "data"),
+    [("l.json", b"{"), ("l.json", b'{"a": 1}'), ("l.json", b"3"), ("l.json", b"[" * 100_000), ("l", b"\xff")],
 )
 def test_what_is_no_list_of_labels(
     name: str, data: bytes, relu: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -294,6 +296,16 @@ def test_files_that_do_not_fit(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(InvalidArgument, match=message):
             fed(port("int64", 3), tmp_path / f"{name}.npy")
+
+
+def test_numbers_that_are_written_otherwise(tmp_path: Path) -> None:
+    """The other order of bytes, and complex numbers without an imaginary part; warnings are errors here."""
+    for dtype in (">f4", "<f4", ">f8", "c8"):
+        np.save(tmp_path / "x.npy", np.arange(3).astype(dtype))
+        found = fed(port("float32", 3), tmp_path / "x.npy")
+        assert found.dtype == np.float32
+        assert found.dtype.isnative
+        assert found.tolist() == [0, 1, 2]
 
 
 def test_strings(tmp_path: Path) -> None:
@@ -426,6 +438,7 @@ def test_archives_hold_several_values(suffix: str, graph: Save, tmp_path: Path) 
     ("text", "message"),
     [
         ("{", "is no JSON file"),
+        ("[" * 100_000, "is no JSON file"),
         ('{"a": ["x"], "b": [1]}', "holds text, and input 'a' wants float32"),
         ('{"a": [1], "b": [1.5]}', "holds float64, and input 'b' wants int64"),
         ('{"a": [[1], [2, 3]], "b": [1]}', "the rows of 'a' differ in length"),

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 from sardonyx.cli import comparison, main
@@ -167,3 +168,35 @@ def test_comparison() -> None:
     assert comparison.error({"a": 1.0}, {"a": 1.0}) == 0
     assert comparison.error({"a": 1.0}, {"b": 1.0}) == np.inf
     assert comparison.error(np.float32([]), np.array([])) == 0
+
+
+@pytest.fixture
+def cancelling(tmp_path: Path) -> tuple[Path, str, Path]:
+    """A model whose product leaves one element of 512 terms, each 1e5 times as large, and what to feed it."""
+    signs = np.tile([1, -1], 256)
+    weights = (np.repeat(np.random.default_rng(0).normal(size=256), 2) * signs * 1e3).astype(np.float32)
+    model = onnx.parser.parse_model("""<ir_version: 10, opset_import: ["" : 20]>
+        g (float[1, 512] x) => (float[1, 1] y, float[1, 1] z) {
+            y = MatMul(x, w)
+            axis = Constant<value_int = 1>()
+            z = CumSum(y, axis)
+        }""")
+    model.graph.initializer.append(onnx.numpy_helper.from_array(weights[:, None], "w"))
+    onnx.save(model, tmp_path / "cancel.onnx")
+    near = np.ones((1, 512), np.float32) + np.float32(1e-5) * np.arange(512, dtype=np.float32)
+    np.save(tmp_path / "x.npy", near / np.float32(3))
+    return tmp_path / "cancel.onnx", "--input", tmp_path / "x.npy"
+
+
+@pytest.mark.parametrize("provider", ["numpy", "wasm"])
+def test_terms_that_cancel_each_other_do_not_diverge(
+    provider: str, capsys: pytest.CaptureFixture[str], cancelling: tuple[Path, str, Path]
+) -> None:
+    data = verified(capsys, *cancelling, "--provider", provider, "--tolerance", "1e-5")
+    assert [node["diverges"] for node in data["nodes"]["checked"]] == [False, False]
+
+
+def test_what_is_wrong_behind_them_is_found(
+    capsys: pytest.CaptureFixture[str], cancelling: tuple[Path, str, Path], sloppy: str
+) -> None:
+    assert verified(capsys, *cancelling, "--provider", sloppy, code=1)["first"]["operator"] == "CumSum"

@@ -205,7 +205,7 @@ class TestGraphs:
             graph = helper.make_graph([helper.make_node("Neg", ["w"], ["y"])], "g", [], [output], [tensor])
             refused(helper.make_model(graph).SerializeToString(), "'w'")
 
-    @pytest.mark.parametrize(("size", "index"), [(1 << 40, 0), (4, 9), (4, -9)])
+    @pytest.mark.parametrize(("size", "index"), [(1 << 40, 0), (4, 9), (4, -9), (4, -1)])
     def test_sparse_tensors(self, size, index):
         values, indices = helper.make_tensor("w", 1, [1], [2.0]), helper.make_tensor("", 7, [1], [index])
         output = helper.make_tensor_value_info("y", 1, None)
@@ -218,6 +218,12 @@ class TestGraphs:
         for size in (1 << 40, (1 << 63) - 1):
             refused(f"g (float[{size},{size}] x) => (float[1] y) {{ y = Neg(x) }}", "wants [0-9,]+ bytes|more than")
         refused("g (float[-3] x) => (y) { y = Neg(x) }", "rank", feeds={"x": np.ones((2, 2), np.float32)})
+
+    def test_more_axes_than_arrays_have(self):
+        refused(f"g (float[{','.join('1' * 65)}] x) => (y) {{ y = Neg(x) }}", "input 'x' wants 65 axes, and 64 is")
+        shape = f"s = Constant<value_ints = [{','.join('1' * 65)}]>()"
+        text = f"g (float[1] x) => (y) {{ {shape} r = Reshape(x, s) y = Neg(r) }}"
+        refused(text, "Reshape 'r': reshape wants 65 axes", RuntimeException, {"x": np.ones(1, np.float32)})
 
 
 class TestDepth:

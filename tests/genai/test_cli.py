@@ -188,10 +188,12 @@ class Terminal:
 
 
 def control() -> None:
-    """Have Ctrl+C of the terminal reach this process."""
+    """Have Ctrl+C of the terminal reach this process, and end it; a shell has what it starts behind `&` ignore that."""
     import fcntl
+    import signal
     import termios
 
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
 

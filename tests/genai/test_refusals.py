@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import struct
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ import onnxruntime_genai
 import pytest
 
 from sardonyx import genai
-from sardonyx.errors import NoSuchFile
+from sardonyx.errors import InvalidValue, NoSuchFile, SardonyxError
+from sardonyx.genai import gguf, gguf_tokenizer
 from tests.genai.sides import generator, ours
 from tests.genai.tiny import VOCABULARY, Tiny
 
@@ -143,3 +146,105 @@ def test_a_token_below_zero(tmp_path: Path) -> None:
     assert tokenizer.decode([0, 1]) == "a b"
     with pytest.raises(RuntimeError, match="-1 is no token"):
         tokenizer.decode([0, -1])
+
+
+CHANGES = [
+    ({"model": "x"}, "model is 'x', and should be an object"),
+    ({"model": {"pad_token_id": [1]}}, "model.pad_token_id is .*, and should be a whole number"),
+    ({"model": {"eos_token_id": [2**31]}}, r"model.eos_token_id\[0\] is"),
+    ({"model": {"context_length": "long"}}, "model.context_length is 'long'"),
+    ({"model": {"decoder": {"filename": True}}}, "model.decoder.filename is 'True', and should be text"),
+    ({"model": {"decoder": {"inputs": 0}}}, "model.decoder.inputs is '0'"),
+    ({"model": {"decoder": {"outputs": {"logits": []}}}}, "model.decoder.outputs.logits is"),
+    ({"model": {"decoder": {"session_options": {"provider_options": {"a": {}}}}}}, "provider_options is"),
+    ({"search": [1]}, "search is"),
+    ({"model": {"decoder": {"filename": "n" * 5000}}}, "does not exist"),
+]
+
+
+def merge(below: dict[str, Any], above: dict[str, Any]) -> None:
+    """Put values over others, deeply."""
+    for name, value in above.items():
+        if isinstance(value, dict) and isinstance(below.get(name), dict):
+            merge(below[name], value)
+        else:
+            below[name] = value
+
+
+@pytest.mark.parametrize(("change", "text"), CHANGES, ids=[text for _, text in CHANGES])
+def test_configurations_of_other_kinds(change: dict[str, Any], text: str, tmp_path: Path) -> None:
+    folder = Tiny().save(tmp_path)
+    file = folder / "genai_config.json"
+    told = json.loads(file.read_text())
+    merge(told, change)
+    file.write_text(json.dumps(told))
+    with pytest.raises(SardonyxError, match=text):
+        genai.Model(folder)
+
+
+def test_nulls_are_left_out(tmp_path: Path) -> None:
+    folder = Tiny().save(tmp_path)
+    file = folder / "genai_config.json"
+    told = json.loads(file.read_text())
+    merge(told, {"model": {"pad_token_id": None, "vocab_size": None}})
+    file.write_text(json.dumps(told))
+    assert generator(genai.Model(folder), [5], max_length=3).get_sequence(0).tolist()[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "contents", "text"),
+    [
+        ("tokenizer.json", b"{}", "tokenizer.json of .* cannot be read: "),
+        ("tokenizer.json", b"\xff", "tokenizer.json is no text in UTF-8"),
+        ("tokenizer_config.json", b"[" * 100_000, "tokenizer_config.json is no JSON: "),
+        ("tokenizer_config.json", b'{"chat_template": [1]}', r"chat_template\[0\] is '1'"),
+        ("tokenizer_config.json", b'{"bos_token": 7}', "bos_token is '7', and should be an object"),
+    ],
+)
+def test_tokenizers_that_are_broken(name: str, contents: bytes, text: str, tmp_path: Path) -> None:
+    folder = Tiny().save(tmp_path)
+    (folder / "tokenizer.json").write_text('{"model": {"type": "BPE", "vocab": {"a": 0}, "merges": []}}')
+    genai.Tokenizer(str(folder))
+    (folder / name).write_bytes(contents)
+    with pytest.raises(InvalidValue, match=text):
+        genai.Tokenizer(str(folder))
+    (folder / name).unlink()
+    (folder / name).mkdir()
+    with pytest.raises(NoSuchFile, match=f"{name} cannot be read: Is a directory"):
+        genai.Tokenizer(str(folder))
+
+
+def gguf_of(*values: bytes) -> bytes:
+    """A GGUF file of values, each with its key and kind."""
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(values)) + b"".join(values)
+
+
+def gguf_text(text: str) -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode()
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (gguf_of(gguf_text("x") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 20_000), "ends, or is broken"),
+        (gguf_of(gguf_text("x") + struct.pack("<IQ", 8, 1 << 29)), "ends, or is broken"),
+        (gguf_of(gguf_text("tokenizer.chat_template") + struct.pack("<II", 4, 1)), "tokenizer.chat_template is '1'"),
+        (
+            gguf_of(gguf_text("tokenizer.ggml.model") + struct.pack("<I", 8) + gguf_text("gpt2")),
+            "has no tokens and no merges",
+        ),
+    ],
+    ids=["nested", "claims", "kind", "lacking"],
+)
+def test_gguf_files_that_are_broken(data: bytes, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.gguf"
+    file.write_bytes(data)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidValue, match=text):
+            gguf_tokenizer.tokenizer(gguf.read(file))
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
+    with pytest.raises(NoSuchFile, match="cannot be read"):
+        gguf.read(tmp_path)

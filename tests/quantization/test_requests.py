@@ -13,8 +13,10 @@ import pytest
 from onnx import numpy_helper
 
 import sardonyx.quantization as ours
-from sardonyx.errors import InvalidGraph, InvalidProtobuf, NoSuchFile
+from sardonyx.errors import InvalidArgument, InvalidGraph, InvalidProtobuf, NoSuchFile
 from sardonyx.quantization.onnx_quantizer import ONNXQuantizer
+from sardonyx.quantization.tensors_data import load_tensors_data
+from sardonyx.quantization.weight_only_config import DefaultWeightOnlyQuantConfig
 from tests.quantization import both
 from tests.quantization.models import MODELS, Builder, samples
 from tests.quantization.test_files import outputs
@@ -419,3 +421,16 @@ def test_weights_alone(tmp_path: Path) -> None:
     assert [each.op_type for each in onnx.load(mine).graph.node] == ["MatMulNBits"]
     feeds = samples(onnx.load(path))[0]
     np.testing.assert_allclose(outputs(mine, feeds)[0], outputs(path, feeds)[0], atol=1.0)
+
+
+@pytest.mark.parametrize("text", ["{", "[1]", '{"a": 1}', "[" * 100_000])
+def test_what_is_no_calibration_cache(text: str, tmp_path: Path) -> None:
+    (tmp_path / "cache.json").write_text(text)
+    with pytest.raises(InvalidArgument, match=r"cache\.json is no calibration cache; delete it"):
+        load_tensors_data(tmp_path / "cache.json")
+
+
+@pytest.mark.parametrize("size", [0, -16, 7, 10**9, "x"])
+def test_sizes_of_blocks(size: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"block_size=.*: take a power of 2 from 8 to 65,536"):
+        DefaultWeightOnlyQuantConfig(block_size=size)

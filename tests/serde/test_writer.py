@@ -1,11 +1,17 @@
 """Writing: files in one step, external data, names."""
 
+import os
+import stat
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import onnx
 import pytest
 from onnx import numpy_helper
 
 from sardonyx.common import dtypes
+from sardonyx.common.atomic import replacing
 from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
 from sardonyx.model.ir.compare import difference
@@ -84,6 +90,31 @@ def test_where_a_file_cannot_be(model, tmp_path):
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(InvalidArgument, match=r"must be a file name without a folder"):
         save(model, tmp_path / "a.onnx", external_data="../a.data")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such files")
+@pytest.mark.parametrize("place", ["writer", "atomic"])
+def test_what_is_no_file_is_written_and_not_replaced(place, model, tmp_path):
+    """/dev/null stays what it is, even for a user who may do anything; a link goes on to lead to its file."""
+
+    def made(path):
+        if place == "writer":
+            save(model, path)
+        else:
+            with replacing(path) as file:
+                file.write(write(model))
+
+    os.mkfifo(tmp_path / "pipe")
+    with ThreadPoolExecutor(1) as pool:
+        seen = pool.submit((tmp_path / "pipe").read_bytes)
+        made(tmp_path / "pipe")
+        assert seen.result(10) == write(model)
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    (tmp_path / "b").mkdir()
+    (tmp_path / "link").symlink_to("b/file")
+    made(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "b" / "file").read_bytes() == write(model)
 
 
 def test_files_above_two_gigabytes_need_external_data(model, monkeypatch):

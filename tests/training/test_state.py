@@ -328,6 +328,15 @@ def test_the_state_stays_on_the_gpu(folder: Path) -> None:
     assert opened(folder, "from the gpu")[2].steps == 3
 
 
+def test_folders_that_are_missing(folder: Path, tmp_path: Path) -> None:
+    state = CheckpointState.load_checkpoint(folder / "checkpoint")
+    with pytest.raises(NoSuchFile, match=r"nowhere/a cannot be written: .*nowhere is no folder that exists"):
+        CheckpointState.save_checkpoint(state, tmp_path / "nowhere" / "a")
+    for path, message in ((tmp_path / "nowhere" / "a", "nowhere/a does not exist"), (tmp_path, "is a folder")):
+        with pytest.raises(NoSuchFile, match=message):
+            CheckpointState.load_checkpoint(path)
+
+
 def test_what_is_missing_is_said(folder: Path) -> None:
     state = CheckpointState.load_checkpoint(folder / "checkpoint")
     module = Module(folder / "training_model.onnx", state)

@@ -457,3 +457,24 @@ def test_a_side_module_starts_with_its_needs() -> None:
     }  # fmt: skip
     compiled.close()
     engine.close()
+
+
+FEW = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[1]) << 20,) * 2)
+import sardonyx
+from sardonyx.demo import assets
+model = (assets() / "digits.onnx").read_bytes()
+print(sardonyx.InferenceSession(model).get_providers())
+sardonyx.InferenceSession(model, providers=["WasmExecutionProvider"])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="addresses are limited by Linux's means")
+def test_a_process_of_few_addresses_does_without() -> None:
+    """As `ulimit -v` of shared machines has it: a memory reserves more than 4 GiB."""
+    command = [sys.executable, "-c", FEW, str(4500)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "['CPUExecutionProvider', 'NumpyExecutionProvider']\n"
+    assert "needs 5.0 GiB of addresses, which this process may not have: raise its limit (ulimit -v)" in done.stderr

@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 
 from sardonyx.api.ort_value import OrtValue
+from sardonyx.common.atomic import replacing
 from sardonyx.model.serde.adapter_format import VERSION, Adapter, read_adapter, write_adapter
 from sardonyx.model.serde.source import open_file
 
@@ -33,7 +34,7 @@ class AdapterFormat:
     def export_adapter(self, file_path: str | os.PathLike[str]) -> None:
         """Write a file of this format."""
         tensors = {name: value.stored() for name, value in self._parameters.items()}
-        with open(file_path, "wb") as file:
+        with replacing(file_path, 0o644) as file:
             file.write(write_adapter(Adapter(self._adapter_version, self._model_version, tensors)))
 
     def get_format_version(self) -> int:

@@ -66,7 +66,11 @@ def _tensor(name: str, kind: TensorType, given: Any) -> Feed:
             raise InvalidArgument(f"input {name!r} wants {kind}, not {given.element.onnx_name}")
         _check_shape(name, kind, given.shape)
         return given
-    array = np.asarray(given)
+    try:
+        array = np.asarray(given)
+    except Exception as error:  # what is given is foreign code
+        what = type(given).__name__
+        raise InvalidArgument(f"input {name!r} is given a {what}, of which no array can be made: {error}") from error
     if want is not None and not want.is_native:
         array = inward(array, want)
     elif want is not None and isinstance(given, (list, tuple, int, float)):

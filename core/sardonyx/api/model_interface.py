@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sardonyx.api.sparse import SparseTensor
@@ -25,7 +25,11 @@ class ModelInterface:
 
     def check_outputs(self, output_names: Sequence[str] | None) -> None:
         """Raise InvalidArgument where the model has no output of a name."""
-        for name in output_names or ():
+        if not output_names:
+            return
+        if isinstance(output_names, str) or not isinstance(output_names, Iterable):
+            raise InvalidArgument(f"outputs are asked for by a list of names, or None for all, not by {output_names!r}")
+        for name in output_names:
             if name not in self.output_names:
                 there = ", ".join(map(repr, self.output_names))
                 raise InvalidArgument(f"the model has no output {name!r}; it has {there}")

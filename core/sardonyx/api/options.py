@@ -111,8 +111,9 @@ class RunOptions:
 
     def adapted(self, feed: Mapping[str, Any]) -> Mapping[str, Any]:
         """What is fed, with the tensors of active adapters."""
-        for adapter in self._adapters:
-            feed = {**adapter.parameters, **feed}
+        if isinstance(feed, Mapping):  # whoever takes it refuses others
+            for adapter in self._adapters:
+                feed = {**adapter.parameters, **feed}
         return feed
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from math import prod
+from operator import index
 from typing import Any, Self
 
 import numpy as np
 
 from sardonyx.api.devices import OrtDevice, OrtMemoryInfo
 from sardonyx.api.sparse import SparseTensor
-from sardonyx.common import dtypes
+from sardonyx.common import dtypes, memory
 from sardonyx.common.convert import inward, outward
 from sardonyx.common.dtypes import DType
 from sardonyx.common.strings import RunStrings, StringTable
@@ -101,8 +102,8 @@ class OrtValue:
             device_type = "cpu" if memory_info.name.lower() == "cpu" else "gpu"
         element = _element(element_type)
         if (name := provider_of(device_type, device_id)) is None:
-            return cls(np.empty(tuple(shape), element.storage), element)
-        return cls._reserved(name, element, tuple(shape))
+            return cls(np.empty(_sizes(shape, element), element.storage), element)
+        return cls._reserved(name, element, _sizes(shape, element))
 
     ortvalue_from_shape_and_onnx_type = ortvalue_from_shape_and_type
 
@@ -110,8 +111,12 @@ class OrtValue:
     def at_address(cls, address: int, element_type: Any, shape: Sequence[int], owner: Any = None) -> Self:
         """The tensor at an address of the host, whose owner is kept alive; the type is NumPy's, or ONNX's number."""
         element = _element(element_type)
-        buffer = memoryview((ctypes.c_char * (prod(shape) * element.itemsize)).from_address(address))
-        value = cls(np.frombuffer(buffer, element.storage).reshape(tuple(shape)), element)
+        sizes = _sizes(shape, element)
+        count: int = prod(sizes)
+        if not address and count:
+            raise InvalidArgument(f"a tensor of {list(sizes)} cannot lie at address {address!r}: give data_ptr()")
+        buffer = memoryview((ctypes.c_char * (count * element.itemsize)).from_address(address))
+        value = cls(np.frombuffer(buffer, element.storage).reshape(sizes), element)
         value._owner = owner
         return value
 
@@ -285,6 +290,18 @@ def _element(element_type: Any) -> DType:
     """The type that NumPy's, or ONNX's number, stands for."""
     number = dtypes.by_number(element_type) if isinstance(element_type, int) else None
     return number or dtypes.of(np.dtype(element_type))
+
+
+def _sizes(shape: Sequence[int], element: DType) -> tuple[int, ...]:
+    """A shape that there can be; InvalidArgument, or TooLargeError, where there cannot."""
+    try:
+        sizes = tuple(map(index, shape))
+    except TypeError:
+        raise InvalidArgument(f"a shape is a list of whole numbers, not {shape!r}") from None
+    if min(sizes, default=0) < 0:
+        raise InvalidArgument(f"the shape {list(sizes)} has a size below 0")
+    memory.refuse(f"a tensor of {list(sizes)}", prod(sizes) * element.itemsize)
+    return sizes
 
 
 class _Capsule:

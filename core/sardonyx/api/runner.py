@@ -101,7 +101,7 @@ class Runner:
         if not isinstance(feed, Mapping):
             names = ", ".join(repr(value.name) for value in self.interface.facts.inputs)
             raise InvalidArgument(
-                f"what is fed is a dict of arrays by the names of inputs, {names}, not {type(feed).__name__}"
+                f"feed a dictionary of arrays by the names of inputs, {names}, not a {type(feed).__name__}"
             )
         fed = self.interface.overridden(feed)
         if any(isinstance(value, OrtValue) for value in feed.values()):

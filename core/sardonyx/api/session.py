@@ -24,7 +24,7 @@ from sardonyx.common import debug
 from sardonyx.common.memory import MemoryReport
 from sardonyx.common.record import replace
 from sardonyx.common.termination import governed, is_governed, loading
-from sardonyx.errors import DeviceLost, EngineError, EPFail, Fail, InvalidArgument
+from sardonyx.errors import DeviceLost, EngineError, EPFail, Fail, InvalidArgument, NoSuchFile
 from sardonyx.model.metadata import ModelMetadata
 from sardonyx.plans.plan import Plan
 from sardonyx.providers import registry
@@ -63,8 +63,7 @@ class InferenceSession:
         provider_options: Sequence[Mapping[str, Any]] | None = None,
         **kwargs: Any,
     ) -> None:
-        if not isinstance(path_or_bytes, (str, os.PathLike, bytes, bytearray, memoryview)):
-            raise TypeError(_no_model(path_or_bytes))
+        _refuse_others(path_or_bytes, sess_options)
         wanted = kwargs.get("read_config_from_model")
         self._options = ort_config.of_model(sess_options or SessionOptions(), path_or_bytes, wanted)
         self._path_or_bytes = path_or_bytes
@@ -112,6 +111,7 @@ class InferenceSession:
         """
         self.check_outputs(output_names)
         if run_options is not None:
+            _check(run_options, RunOptions, "run_options")
             input_feed = run_options.adapted(input_feed)
         if run_options is None and not is_governed():
             results = self._surviving(lambda runner: runner.run(input_feed))
@@ -267,6 +267,7 @@ class InferenceSession:
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: RunOptions | None = None) -> None:
         """Run for the inputs that are bound; what is bound of the outputs is there afterwards."""
+        _check(iobinding, IOBinding, "iobinding")
         if not iobinding.targets:
             raise InvalidArgument("no output is bound")
         iobinding.results = self.run_bound(iobinding.inputs, iobinding.targets, run_options)
@@ -460,6 +461,19 @@ class InferenceSession:
         return self._runner.profiling.start
 
 
+def _refuse_others(given: Any, options: Any) -> None:
+    """Raises TypeError, as onnxruntime, where a model is no path and no bytes; NoSuchFile for what is never a path."""
+    _check(options, (SessionOptions, type(None)), "sess_options")
+    if isinstance(given, (str, os.PathLike)):
+        if "\0" in str(os.fspath(given)):
+            raise NoSuchFile(f"{os.fspath(given)} does not exist: no path has a zero in it")
+        return
+    try:
+        memoryview(given)
+    except TypeError:
+        raise TypeError(_no_model(given)) from None
+
+
 def _no_model(given: object) -> str:
     """What is wrong with something that is no model, and what would be one.
 
@@ -469,3 +483,10 @@ def _no_model(given: object) -> str:
     """
     way = next((f", which its {name}() gives" for name in BYTES if hasattr(given, name)), "")
     return f"Unable to load from type '{type(given)}': a model is a path, or bytes{way}"
+
+
+def _check(given: Any, wanted: type | tuple[type, ...], name: str) -> None:
+    """Raises TypeError where an argument is of another class."""
+    if not isinstance(given, wanted):
+        first = wanted[0] if isinstance(wanted, tuple) else wanted
+        raise TypeError(f"{name}: give a {first.__name__}, not a {type(given).__name__}")

@@ -264,7 +264,7 @@ def buckets_of(inputs: Sequence[Value], shapes: Sequence[str], values: Sequence[
         for name, elements in named("--value", [text], names).items():
             try:
                 sets_by_name.setdefault(name, []).append(_array(json.loads(elements)))
-            except ValueError:
+            except (ValueError, RecursionError):
                 raise InvalidArgument(f"--value {text}: write a number, or a list of numbers in []") from None
     count = max(map(len, sets_by_name.values()), default=1)
     return [{name: sets[min(k, len(sets) - 1)] for name, sets in sets_by_name.items()} for k in range(count)]

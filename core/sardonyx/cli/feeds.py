@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import numpy as np
 
 from sardonyx.cli.files import ARCHIVES, Reader, archive, fit
 from sardonyx.cli.normalization import Normalization
-from sardonyx.common import dtypes
+from sardonyx.common import dtypes, memory
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
 from sardonyx.errors import Fail, InvalidArgument, NotImplemented, SardonyxError
@@ -252,12 +253,17 @@ def made_up(
         raise InvalidArgument(text)
     dtype = value.dtype or dtypes.float32
     shape = sizes(value.name, value.shape, asked, assumed)
+    memory.refuse(f"input {value.name!r} of {'x'.join(map(str, shape))}", math.prod(shape) * DRAWN)
     name = value.name.lower()
     if "mask" in name and dtype.kind in ("int", "uint", "bool"):
         return np.ones(shape, dtype.storage)
     if "position" in name and dtype.is_int and shape:
         return np.broadcast_to(np.arange(shape[-1]), shape).astype(dtype.storage)
     return random(dtype, shape, rng, bound)
+
+
+DRAWN = 8
+"""Bytes of an element while it is drawn."""
 
 
 def random(dtype: DType, shape: Sequence[int], rng: np.random.Generator, bound: int | None = None) -> np.ndarray:

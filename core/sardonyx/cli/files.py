@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import warnings
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -52,7 +53,9 @@ class Reader:
             found = archive(path)
             if isinstance(found, dict) and (value.name in found or not isinstance(value.type, MapType)):
                 if value.name not in found and len(found) != 1:
-                    raise InvalidArgument(f"{path} holds {', '.join(found)}, none of which is {value.name!r}")
+                    raise InvalidArgument(
+                        f"{path} holds {', '.join(found) or 'nothing'}, none of which is {value.name!r}"
+                    )
                 found = found.get(value.name, next(iter(found.values())))
             return fit(value.name, value.type, found, str(path))
         if suffix == ".npy":
@@ -106,7 +109,7 @@ def archive(path: Path) -> Any:
             return json.loads(data)
         with np.load(io.BytesIO(data), allow_pickle=False) as file:
             return {name: file[name] for name in file.files}
-    except (ValueError, EOFError, AttributeError, TypeError, zipfile.BadZipFile) as error:
+    except (ValueError, EOFError, AttributeError, TypeError, RecursionError, zipfile.BadZipFile) as error:
         raise InvalidArgument(f"{path} is no {path.suffix[1:].upper()} file: {error}") from error
 
 
@@ -138,10 +141,11 @@ def fit(name: str, kind: ValueType | None, given: Any, source: str) -> Any:
     if dtype is dtypes.string and array.dtype.kind in "UO":
         return array.astype(object)
     if dtype is None or array.dtype.name == dtype.name:
-        return array
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
     if array.dtype.kind not in "biufc":
         raise InvalidArgument(f"{source} holds {_kind(array)}, and input {name!r} wants {dtype.name}")
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of imaginary parts, which are compared below
         result = array.astype(dtype.storage)
     if not np.can_cast(array.dtype, dtype.storage, "same_kind") and not np.array_equal(result, array):
         raise InvalidArgument(f"{source} holds {_kind(array)}, and input {name!r} wants {dtype.name}")

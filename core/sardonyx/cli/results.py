@@ -108,7 +108,7 @@ def listed(path: Path) -> list[str]:
             names = [names[key] for key in sorted(names, key=int)]
         if not isinstance(names, list):
             raise ValueError("it holds no list, and no dictionary by numbers")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidArgument(f"--labels {path}: these are no names of classes: {error}") from error
     return [str(each[-1] if isinstance(each, list) and each else each) for each in names]
 

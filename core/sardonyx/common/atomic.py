@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import BinaryIO
+
+from sardonyx.errors import NoSuchFile
 
 PART = ".part"
 """How the names of unfinished files end."""
 
 
+def is_special(path: str | os.PathLike[str]) -> bool:
+    """Whether there is something else than a file or a folder, as /dev/null, which no file may take the place of."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)
+
+
 @contextmanager
 def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[BinaryIO]:
     """A new file beside `path` that takes its place, with these permissions, unless the block ends by an error.
+
+    A link stays one, and a device or a pipe is written as it is. NoSuchFile where the folder does not exist.
 
     >>> import pathlib, tempfile
     >>> folder = tempfile.TemporaryDirectory()
@@ -24,15 +33,26 @@ def replacing(path: str | os.PathLike[str], mode: int = 0o600) -> Iterator[Binar
     b'0123456789'
     >>> folder.cleanup()
     """
-    temporary = os.path.join(os.path.dirname(path), os.urandom(8).hex() + PART)  # tempfile takes long to import
+    if is_special(path):
+        with open(path, "wb") as file:
+            yield file
+        return
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise NoSuchFile(f"{os.fspath(path)} cannot be written: {folder} is no folder that exists")
+    temporary = os.path.join(folder, os.urandom(8).hex() + PART)  # tempfile takes long to import
     try:
-        with open(temporary, "xb", opener=_private) as file:
+        file = open(temporary, "xb", opener=_private)  # noqa: SIM115 - it is closed below
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, os.fspath(path)) from None  # not the name of the new file
+    try:
+        with file:
             yield file
         os.chmod(temporary, mode)
-        os.replace(temporary, path)
+        os.replace(temporary, target)
     except BaseException:
-        with suppress(FileNotFoundError):  # it could not be made
-            os.unlink(temporary)
+        os.unlink(temporary)
         raise
 
 

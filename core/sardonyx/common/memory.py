@@ -15,6 +15,8 @@ from sardonyx.common.record import record
 from sardonyx.common.units import nbytes
 from sardonyx.errors import RuntimeException
 
+AXES = 64
+"""The most axes that NumPy's arrays have."""
 EAGER = 1 << 30
 """Bytes of a result that is computed while a model is compiled."""
 
@@ -30,10 +32,16 @@ def refuse(what: str, nbytes: int, most: int | None = None) -> None:
         raise TooLargeError(f"{what} wants {nbytes:,} bytes, and {limit:,} is the most that there can be here")
 
 
+def refuse_axes(what: str, count: int) -> None:
+    """Raises TooLargeError where `what` wants more axes than an array has."""
+    if count > AXES:
+        raise TooLargeError(f"{what} wants {count} axes, and {AXES} is the most that there can be")
+
+
 @cache
 def available() -> int:
     """The bytes of memory that this process may have: the machine's, its container's or its own limit."""
-    return min(sys.maxsize, _machine(), _container(), _process())
+    return min(sys.maxsize, _machine(), _container(), addresses())
 
 
 def _machine() -> int:
@@ -52,7 +60,8 @@ def _container() -> int:
     return int(text) if text.strip().isdecimal() else sys.maxsize
 
 
-def _process() -> int:
+def addresses() -> int:
+    """The bytes of addresses that this process may have, as `ulimit -v` says."""
     try:
         from resource import RLIM_INFINITY, RLIMIT_AS, getrlimit
     except ImportError:  # Windows has none, and JupyterLite an empty one

@@ -236,6 +236,7 @@ def _with_room(kind: TensorType, outline: Form) -> TensorType:
 def _blank(value: Value) -> np.ndarray:
     """An array of an input's declared type; only its shape and type are looked at."""
     shape = [size for size in value.shape or () if isinstance(size, int)]
+    memory.refuse_axes(f"input {value.name!r}", len(shape))
     memory.refuse(f"input {value.name!r} ({value.type})", prod(shape) * (value.dtype or dtypes.float32).itemsize)
     return np.broadcast_to(np.zeros((), (value.dtype or dtypes.float32).storage), shape)
 

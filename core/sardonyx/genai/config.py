@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, NoReturn
 
 from sardonyx.api.options import SessionOptions
 from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
-from sardonyx.genai import export, pipeline
+from sardonyx.genai import export, layout, pipeline
 from sardonyx.genai.search_options import TYPES, SearchOptions
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import write
@@ -32,21 +31,16 @@ class Config:
             raise NoSuchFile(f"{path} does not exist; a model is a folder with {FILE} or config.json, or an .onnx file")
         self.folder = path if path.is_dir() else path.parent
         if path.is_dir() and (path / FILE).exists():
-            self.data = export.read_json(path / FILE)
+            self.data = layout.read_json(path / FILE, layout.CONFIGURATION)
         else:
-            self.data = export.described(path)
+            self.data = layout.sound(export.described(path), layout.CONFIGURATION, f"what lies in {self.folder}")
         self.model_data: dict[str, bytes] = {}
 
     # ---- changing it
 
     def overlay(self, json_text: str) -> None:
         """Put values over those that there are, from JSON of the same layout, with search options that there are."""
-        try:
-            change = json.loads(json_text)
-        except ValueError as error:
-            raise InvalidValue(f"the overlay is no JSON: {error}") from error
-        if not isinstance(change, dict):
-            raise InvalidValue("the overlay is no JSON object")
+        change = layout.parsed(json_text, "the overlay", layout.CONFIGURATION)
         SearchOptions().set(**(change.get("search") or {}))
         _merge(self.data, change)
 
@@ -149,7 +143,7 @@ class Config:
         if filename in self.model_data:
             return self.model_data[filename]
         path = self.folder / filename
-        if not path.exists():
+        if not os.path.exists(path):  # pathlib's raises OSError for a name that is too long
             raise NoSuchFile(f"{path} does not exist; {FILE} names it")
         return str(path)
 

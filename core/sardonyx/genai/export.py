@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from sardonyx.errors import InvalidValue, NoSuchFile
-from sardonyx.genai import gguf
+from sardonyx.genai import gguf, layout
 
 SUFFIXES = (".onnx", ".sdx", ".ort")
 ENCODER = ("encoder_model", "encoder")
@@ -40,7 +39,7 @@ def described(path: Path) -> dict[str, Any]:
     encoders = [file for name in ENCODER for file in _files(beside, name)]
     if encoders and path not in encoders:
         model["encoder"] = {"filename": str(encoders[0].relative_to(folder))}
-    told = {name: read_json(folder / name) for name in ("config.json", "generation_config.json")}
+    told = {name: layout.read_json(folder / name) for name in ("config.json", "generation_config.json")}
     if (metadata := gguf_beside(path)) is not None:
         _from_gguf(gguf.read(metadata), model)
     _from_json(told["config.json"], model)
@@ -48,19 +47,6 @@ def described(path: Path) -> dict[str, Any]:
     if "eos_token_id" not in model:
         _from_tokenizer(folder, model)
     return {"model": model, "search": {}}
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a file, empty where there is none; InvalidValue where it is no JSON."""
-    if not path.exists():
-        return {}
-    try:
-        found = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        raise InvalidValue(f"{path} is no JSON: {error}") from error
-    if not isinstance(found, dict):
-        raise InvalidValue(f"{path} holds no JSON object")
-    return found
 
 
 def gguf_beside(path: Path) -> Path | None:
@@ -80,21 +66,26 @@ def _from_json(told: Mapping[str, Any], model: dict[str, Any]) -> None:
     for name in (*_IDS, "vocab_size"):
         if told.get(name) is not None:
             model[name] = told[name]
-    heads, width = told.get("num_attention_heads") or told.get("n_head"), told.get("hidden_size") or told.get("n_embd")
+    heads, width = _whole(told, "num_attention_heads", "n_head"), _whole(told, "hidden_size", "n_embd")
     if heads:
         model["decoder"]["num_attention_heads"] = heads
-        model["decoder"]["num_key_value_heads"] = told.get("num_key_value_heads") or heads
-    if size := told.get("head_dim") or (width // heads if heads and width else 0):
+        model["decoder"]["num_key_value_heads"] = _whole(told, "num_key_value_heads") or heads
+    if size := _whole(told, "head_dim") or (width // heads if heads else 0):
         model["decoder"]["head_size"] = size
     lengths = [told[name] for name in CONTEXT if told.get(name)]
     if lengths:
         model["context_length"] = lengths[0]
 
 
+def _whole(told: Mapping[str, Any], *names: str) -> int:
+    """The first whole number that one of these names tells, else 0: some models have a number for each layer."""
+    return next((told[name] for name in names if type(told.get(name)) is int and told[name]), 0)
+
+
 def _from_tokenizer(folder: Path, model: dict[str, Any]) -> None:
     """Take the special tokens of the beginning, the end and padding by their usual names."""
-    settings = read_json(folder / "tokenizer_config.json")
-    added = read_json(folder / "tokenizer.json").get("added_tokens") or ()
+    settings = layout.read_json(folder / "tokenizer_config.json", layout.SETTINGS)
+    added = layout.read_json(folder / "tokenizer.json", layout.TOKENIZER).get("added_tokens") or ()
     numbers = {each.get("content"): each.get("id") for each in added}
     for name, usual in NAMES.items():
         said = settings.get(f"{name}_token")

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 
-from sardonyx.errors import InvalidValue
+from sardonyx.errors import InvalidValue, NoSuchFile
+from sardonyx.genai import layout
 
 MAGIC = b"GGUF"
 STRING, ARRAY = 8, 9
 NUMBERS = {0: "u1", 1: "i1", 2: "<u2", 3: "<i2", 4: "<u4", 5: "<i4", 6: "<f4", 7: "?", 10: "<u8", 11: "<i8", 12: "<f8"}
 """NumPy's types by GGUF's numbers."""
-LONGEST = 1 << 30
-"""More than any string or array of metadata has: a larger count comes from a broken file."""
 
 
 def read(path: Path) -> dict[str, Any]:
     """The metadata by their keys; arrays are lists. InvalidValue where the file is no GGUF of version 2 or 3."""
-    with open(path, "rb") as file:
-        try:
-            return _Reader(file).metadata()
-        except (struct.error, EOFError, UnicodeDecodeError) as error:
-            raise InvalidValue(f"{path} ends, or is broken, within its metadata") from error
-        except ValueError as error:
-            raise InvalidValue(f"{path} {error}") from None
+    try:
+        with open(path, "rb") as file:
+            metadata = _Reader(file).metadata()
+    except OSError as error:
+        raise NoSuchFile(f"{path} cannot be read: {error.strerror}") from error
+    except (struct.error, EOFError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidValue(f"{path} ends, or is broken, within its metadata") from error
+    except ValueError as error:
+        raise InvalidValue(f"{path} {error}") from None
+    checked: dict[str, Any] = layout.sound(metadata, layout.GGUF, str(path))
+    return checked
 
 
 class _Reader:
     def __init__(self, file: BinaryIO) -> None:
         self.file = file
+        self.nbytes = os.fstat(file.fileno()).st_size
 
     def metadata(self) -> dict[str, Any]:
         if self._bytes(4) != MAGIC:
@@ -43,7 +48,7 @@ class _Reader:
         return {self._string(): self._value(self._kind()) for _ in range(count)}
 
     def _bytes(self, count: int) -> bytes:
-        if count > LONGEST:
+        if count > self.nbytes:  # `read` allocates what it is asked for
             raise EOFError
         found = self.file.read(count)
         if len(found) < count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sardonyx.errors import NotImplemented
+from sardonyx.errors import InvalidValue, NotImplemented
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
 CONTROL, USER = 3, 4
@@ -43,6 +43,8 @@ def tokenizer(told: Mapping[str, Any]) -> dict[str, Any]:
         raise NotImplemented(
             f"the GGUF's tokenizer cuts text as {cut!r} does; {known} can be read; give tokenizer.json"
         )
+    if lacking := [name for name in ("tokens", "merges") if f"tokenizer.ggml.{name}" not in told]:
+        raise InvalidValue(f"the GGUF's tokenizer has no {' and no '.join(lacking)}; give tokenizer.json")
     tokens = told["tokenizer.ggml.tokens"]
     kinds = told.get("tokenizer.ggml.token_type") or [1] * len(tokens)
     added = [
@@ -89,7 +91,7 @@ def settings(told: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": False}
     for name, key in names.items():
         number = told.get(f"tokenizer.ggml.{key}_token_id")
-        if number is not None and number < len(tokens):
+        if number is not None and 0 <= number < len(tokens):
             found[name] = tokens[number]
     if "tokenizer.chat_template" in told:
         found["chat_template"] = told["tokenizer.chat_template"]
@@ -99,7 +101,7 @@ def settings(told: Mapping[str, Any]) -> dict[str, Any]:
 def _beginning(told: Mapping[str, Any], tokens: list[str]) -> dict[str, Any] | None:
     """What puts the token of the beginning in front, where texts have one."""
     number = told.get("tokenizer.ggml.bos_token_id")
-    if not told.get("tokenizer.ggml.add_bos_token") or number is None:
+    if not told.get("tokenizer.ggml.add_bos_token") or number is None or not 0 <= number < len(tokens):
         return None
     name = tokens[number]
     first, text = {"SpecialToken": {"id": name, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented
-from sardonyx.genai import chat_template, export, gguf, gguf_tokenizer, javascript
+from sardonyx.errors import InvalidValue, NoSuchFile, NotImplemented, SardonyxError
+from sardonyx.genai import chat_template, export, gguf, gguf_tokenizer, javascript, layout
 from sardonyx.genai.config import Config
 from sardonyx.genai.model import Model
 from sardonyx.genai.tensor import Tensor
@@ -36,7 +36,12 @@ class Tokenizer:
         self._config = given if isinstance(given, Config) else Config(given)
         self._options = dict(OPTIONS)
         text, self._settings = _files(self._config.folder)
-        self._tokenizer = _library(text, self._settings)
+        try:
+            self._tokenizer = _library(text, self._settings)
+        except SardonyxError:
+            raise
+        except Exception as error:  # the library raises no other class
+            raise InvalidValue(f"the tokenizer.json of {self._config.folder} cannot be read: {error}") from error
 
     # ---- text and tokens
 
@@ -182,11 +187,11 @@ def _files(folder: Path) -> tuple[str, dict[str, Any]]:
     """The texts of `tokenizer.json` and the settings beside it."""
     for place in (folder, folder.parent):
         if (place / "tokenizer.json").exists():
-            settings = export.read_json(place / "tokenizer_config.json")
+            settings = layout.read_json(place / "tokenizer_config.json", layout.SETTINGS)
             template = place / "chat_template.jinja"
             if template.exists():
-                settings["chat_template"] = template.read_text("utf-8")
-            return (place / "tokenizer.json").read_text("utf-8"), settings
+                settings["chat_template"] = layout.read_text(template)
+            return layout.read_text(place / "tokenizer.json"), settings
         if (file := export.gguf_beside(place)) is not None:
             told = gguf.read(file)
             return json.dumps(gguf_tokenizer.tokenizer(told)), gguf_tokenizer.settings(told)
@@ -195,7 +200,7 @@ def _files(folder: Path) -> tuple[str, dict[str, Any]]:
 
 def _content(token: Any) -> str:
     """The text of a special token, which is written in two ways."""
-    return str(token["content"] if isinstance(token, dict) else token)
+    return str(token.get("content", "") if isinstance(token, dict) else token)
 
 
 def _listed(name: str, given: Any) -> list[Any]:
@@ -203,7 +208,7 @@ def _listed(name: str, given: Any) -> list[Any]:
     if isinstance(given, str):
         try:
             given = json.loads(given)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise InvalidValue(f"{name} are no JSON: {error}") from error
     if not isinstance(given, (list, tuple)):
         raise InvalidValue(f"{name} are a list, or JSON of one")

@@ -71,6 +71,8 @@ def dense(sparse: SparseTensor) -> Array:
     places = sparse.indices.array()
     if places.ndim == 2:
         places = np.ravel_multi_index(tuple(places.T), sparse.shape)
+    if places.size and places.min() < 0:
+        raise ValueError(f"the index {places.min()} of a sparse tensor is out of bounds: indices count from 0")
     filled.reshape(-1)[places] = sparse.values.array()
     return Array(sparse.values.dtype, tuple(sparse.shape), filled)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.common import memory
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import field, record
 from sardonyx.common.strings import StringTable, active_strings
@@ -148,6 +149,7 @@ class Trace:
         key: Any = None,
     ) -> tuple[Array, ...]:
         """Record an equation whose result types are known already."""
+        memory.refuse_axes(prim.name, max((len(shape) for _, shape in types), default=0))
         outputs = tuple(Array(dtype, shape) for dtype, shape in types)
         equation = Equation(prim, tuple(map(self.materialise, inputs)), params, outputs, self.origin)
         for output in outputs:

@@ -112,7 +112,9 @@ def _mixed(
     names = _named(model)
     expected = _run(model, feeds, providers)
     if not validate(expected, expected):
-        raise ValueError("the outputs of the model itself are not good enough for its own: look at what validates them")
+        raise InvalidArgument(
+            "the outputs of the model itself are not good enough for its own: look at what validates them"
+        )
     if not keep_io_types:
         feeds = {key: array.astype(np.float16) if array.dtype == np.float32 else array for key, array in feeds.items()}
 
@@ -135,7 +137,7 @@ def _mixed(
             segments[place : place + 1] = [_Segment(largest.names[:middle]), _Segment(largest.names[middle:])]
     result = attempt(_kept(segments, None))
     if result is None:
-        raise ValueError("no choice of nodes in float16 gives outputs that are good enough")
+        raise InvalidArgument("no choice of nodes in float16 gives outputs that are good enough")
     return result
 
 

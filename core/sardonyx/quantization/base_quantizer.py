@@ -11,6 +11,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
 from sardonyx.quantization.network import PRODUCER, Network
@@ -34,7 +35,7 @@ class QuantizationParams(Mapping[str, Any]):
     def __init__(self, **data: Any) -> None:
         scale = data.get("scale")
         if scale is not None and np.asarray(scale).dtype not in (np.float32, np.float16):
-            raise ValueError(f"a scale is float32 or float16, not {np.asarray(scale).dtype}")
+            raise InvalidArgument(f"a scale is float32 or float16, not {np.asarray(scale).dtype}")
         self.data = data
 
     def __getitem__(self, key: str) -> Any:
@@ -69,7 +70,7 @@ def dtype_of(quant_type: Any) -> DType:
     """The type that a QuantType, or a number of `TensorProto.DataType`, stands for."""
     dtype = dtypes.by_number(quant_type if isinstance(quant_type, int) else quant_type.tensor_type)
     if dtype is None:
-        raise ValueError(f"{quant_type} is no element type")
+        raise InvalidArgument(f"{quant_type} is no element type")
     return dtype
 
 
@@ -122,7 +123,7 @@ class BaseQuantizer:
             self.network.initializers, self.network.types, activation_qType
         )
         if not valid:
-            raise ValueError(problem)
+            raise InvalidArgument(problem)
 
     @property
     def model(self) -> ONNXModel:

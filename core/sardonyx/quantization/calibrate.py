@@ -19,6 +19,7 @@ import numpy as np
 from sardonyx.api.options import SessionOptions
 from sardonyx.api.session import InferenceSession
 from sardonyx.common import dtypes
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Node, TensorType
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save
@@ -80,7 +81,7 @@ class CalibraterBase:
         per_channel: bool = False,
     ) -> None:
         if not isinstance(model_path, (str, Path)):
-            raise ValueError("model_path should be model path.")
+            raise InvalidArgument("model_path should be model path.")
         self.network = Network(read(model_path))
         self.op_types_to_calibrate = op_types_to_calibrate
         self.augmented_model_path = augmented_model_path
@@ -157,7 +158,7 @@ class CalibraterBase:
     def _session(self) -> InferenceSession:
         session = self.infer_session
         if session is None:
-            raise ValueError("no session is there yet: call augment_graph() and create_inference_session() first")
+            raise InvalidArgument("no session is there yet: call augment_graph() and create_inference_session() first")
         return session
 
 
@@ -184,7 +185,7 @@ class MinMaxCalibrater(CalibraterBase):
             model_path, op_types_to_calibrate, augmented_model_path, symmetric, use_external_data_format, per_channel
         )
         if moving_average and not 0 <= averaging_constant <= 1:
-            raise ValueError("Invalid averaging constant, which should not be < 0 or > 1.")
+            raise InvalidArgument("Invalid averaging constant, which should not be < 0 or > 1.")
         self.moving_average = moving_average
         self.averaging_constant = averaging_constant
         self.max_intermediate_outputs = max_intermediate_outputs
@@ -238,7 +239,7 @@ class MinMaxCalibrater(CalibraterBase):
             from_model |= {name: values[name].shape for name in unknown if name in values}
         missing = [name for name, shape in from_model.items() if shape is None]
         if missing:
-            raise ValueError(f"the rank of {missing[0]} is not known, so it has no channels; declare its shape")
+            raise InvalidArgument(f"the rank of {missing[0]} is not known, so it has no channels; declare its shape")
         return {name: len(shape) for name, shape in from_model.items() if shape is not None}
 
     def collect_data(self, data_reader: CalibrationDataReader) -> None:
@@ -255,7 +256,7 @@ class MinMaxCalibrater(CalibraterBase):
                 self._merge()
                 count = 0
         if not self._seen and self.calibrate_tensors_range is None:
-            raise ValueError("No data is collected.")
+            raise InvalidArgument("No data is collected.")
         self._merge()
 
     def _take_in(self, found: list[np.ndarray]) -> None:
@@ -290,7 +291,7 @@ class MinMaxCalibrater(CalibraterBase):
     def compute_data(self) -> TensorsData:
         """The ranges; ValueError where nothing was collected."""
         if self.calibrate_tensors_range is None:
-            raise ValueError("No data is collected.")
+            raise InvalidArgument("No data is collected.")
         return self.calibrate_tensors_range
 
 
@@ -331,7 +332,7 @@ class HistogramCalibrater(CalibraterBase):
                     pickle.dump(inputs, file, protocol=5)
                     count += 1
             if not count:
-                raise ValueError("No data is collected.")
+                raise InvalidArgument("No data is collected.")
             file.seek(0)
             with listening(self.collector.count):
                 for _ in range(count):
@@ -455,7 +456,7 @@ def create_calibrator(
 ) -> CalibraterBase:
     """A calibrator of this method that is ready to collect; options that the method does not heed are left out."""
     if calibrate_method not in OPTIONS:
-        raise ValueError(f"Unsupported calibration method {calibrate_method}")
+        raise InvalidArgument(f"Unsupported calibration method {calibrate_method}")
     kind, defaults = OPTIONS[calibrate_method]
     options = {name: (extra_options or {}).get(name, default) for name, default in defaults.items()}
     options["use_external_data_format"] = use_external_data_format

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.errors import InvalidArgument
 
 E = TypeVar("E", bound="Named")
 
@@ -27,7 +28,7 @@ class Named(Enum):
         try:
             return cls[name]
         except KeyError:
-            raise ValueError(f"{cls.__name__} has no {name!r}; it has {', '.join(cls.__members__)}") from None
+            raise InvalidArgument(f"{cls.__name__} has no {name!r}; it has {', '.join(cls.__members__)}") from None
 
 
 class QuantizationMode(Named):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common.record import record
+from sardonyx.errors import InvalidArgument
 from sardonyx.quantization.tensors_data import TensorData
 
 METHODS = ("entropy", "percentile", "distribution")
@@ -153,13 +154,13 @@ class HistogramCollector:
         scenario: str,
     ) -> None:
         if method not in METHODS:
-            raise ValueError(f"no method is called {method!r}; there are {', '.join(METHODS)}")
+            raise InvalidArgument(f"no method is called {method!r}; there are {', '.join(METHODS)}")
         if not 0 <= percentile <= 100:
-            raise ValueError("Invalid percentile. Must be in range 0 <= percentile <= 100.")
+            raise InvalidArgument("Invalid percentile. Must be in range 0 <= percentile <= 100.")
         if method == "distribution" and num_bins < 512:
-            raise ValueError("Invalid num_bins. Must be in range 512 <= num_bins.")
+            raise InvalidArgument("Invalid num_bins. Must be in range 512 <= num_bins.")
         if scenario not in ("same", "p3"):
-            raise ValueError("Invalid scenario. Must be in {'same', 'p3'}.")
+            raise InvalidArgument("Invalid scenario. Must be in {'same', 'p3'}.")
         self.method = method
         self.symmetric = symmetric
         self.num_bins = num_bins
@@ -206,7 +207,7 @@ class HistogramCollector:
     def compute_collection_result(self) -> dict[str, Any]:
         """What is known of each tensor; ValueError where nothing was collected."""
         if not self.histograms:
-            raise ValueError("Histogram has not been collected. Please run collect() first.")
+            raise InvalidArgument("Histogram has not been collected. Please run collect() first.")
         ways = {"entropy": self._entropy, "percentile": self._percentile, "distribution": self._distribution}
         return {name: ways[self.method](histogram) for name, histogram in self.histograms.items()}
 
@@ -279,7 +280,7 @@ def smooth_distribution(p: np.ndarray, eps: float = 0.0001) -> np.ndarray | None
         return None
     taken = eps * float(zeros) / float(others)
     if taken >= 1.0:
-        raise ValueError(f"{int(zeros)} of {p.size} bins are empty, too many to be smoothed by {eps}")
+        raise InvalidArgument(f"{int(zeros)} of {p.size} bins are empty, too many to be smoothed by {eps}")
     smooth = p.astype(np.float32)
     smooth += eps * empty + (-taken) * filled
     return smooth

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common.dtypes import DType
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Attribute, Graph, Model, Node, Tensor, TensorType, Value
 from sardonyx.model.ir.build import attribute
 from sardonyx.model.ir.order import is_sorted, sort
@@ -223,7 +224,7 @@ class Network:
         order = kahn([names(node.inputs) for node in nodes], [names(node.outputs) for node in nodes], given)
         if len(order) < len(nodes):
             stuck = next(node for position, node in enumerate(nodes) if position not in {*order})
-            raise ValueError(f"{stuck.label} waits for what comes after it, or from nowhere")
+            raise InvalidArgument(f"{stuck.label} waits for what comes after it, or from nowhere")
         self.graph.nodes[:] = [nodes[position] for position in order]
         if not is_sorted(self.graph):  # what a subgraph takes from around it does not count there
             sort(self.graph)
@@ -244,7 +245,7 @@ def opset_of(model: Model) -> int:
     """The operator set of ai.onnx; ValueError where the model imports none."""
     versions = [version for domain, version in model.opset_imports.items() if domain in ("", "ai.onnx")]
     if len(versions) != 1:
-        raise ValueError("the model imports no operator set of ai.onnx")
+        raise InvalidArgument("the model imports no operator set of ai.onnx")
     return versions[0]
 
 

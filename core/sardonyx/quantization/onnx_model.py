@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from sardonyx.common.atomic import replacing
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.writer import save, write
 from sardonyx.quantization.gemm import replace_gemm
@@ -167,7 +169,7 @@ class ONNXModel:
     def initializer_extend(self, inits: Sequence[Any]) -> None:
         """Append initializers; ValueError where there are none."""
         if not inits:
-            raise ValueError("no initializers are given")
+            raise InvalidArgument("no initializers are given")
         self.initializer().extend(inits)
 
     def remove_initializer(self, tensor: Any) -> None:
@@ -239,7 +241,7 @@ class ONNXModel:
         given = [each.name for each in (*self.initializer(), *self.model.graph.input)]
         order = kahn([node.input for node in nodes], [node.output for node in nodes], given)
         if len(order) < len(nodes):
-            raise ValueError("the graph has nodes that wait for each other, or for what comes from nowhere")
+            raise InvalidArgument("the graph has nodes that wait for each other, or for what comes from nowhere")
         self.model.graph.ClearField("node")
         self.model.graph.node.extend(nodes[position] for position in order)
 
@@ -250,7 +252,8 @@ class ONNXModel:
         if use_external_data_format:
             save(read(data), output_path, external_data=f"{Path(output_path).name}.data")
         else:
-            Path(output_path).write_bytes(data)
+            with replacing(output_path, 0o644) as file:
+                file.write(data)
 
     def _change(self, function: Callable[[Network], None]) -> None:
         """Do to the nodes and initializers what is written for a Network."""

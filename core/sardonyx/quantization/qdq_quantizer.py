@@ -13,6 +13,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.record import record
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
 from sardonyx.quantization.base_quantizer import QuantizationParams, dtype_of
@@ -115,7 +116,7 @@ class QDQQuantizer(QDQMarks):
             axis = 0
         if axis is not None:
             if not -weight.ndim <= axis < weight.ndim:
-                raise ValueError(f"weight {name} of rank {weight.ndim} has no axis {axis} for channels or blocks")
+                raise InvalidArgument(f"weight {name} of rank {weight.ndim} has no axis {axis} for channels or blocks")
             axis %= weight.ndim
         if blocks:
             zero, scale = scales.of_blocks(weight, dtype, axis or 0, blocks, symmetric)
@@ -181,7 +182,7 @@ class QDQQuantizer(QDQMarks):
             elif name not in self._dequantized:
                 params = self.quantization_params.get(name)
                 if params is None:
-                    raise ValueError(
+                    raise InvalidArgument(
                         f"Quantization parameters are not specified for param {name}. In static mode quantization "
                         "params for inputs and outputs of nodes to be quantized are required."
                     )
@@ -197,11 +198,13 @@ class QDQQuantizer(QDQMarks):
             ]
             if not ready:
                 left = ", ".join(self.tensors_to_quantize)
-                raise ValueError(f"no scale reaches {left}: exclude the nodes that make them")
+                raise InvalidArgument(f"no scale reaches {left}: exclude the nodes that make them")
             for name, provider in ready:
                 del self.tensors_to_quantize[name]
                 if self.is_input_a_initializer(name) or name in self._dequantized:
-                    raise ValueError(f"{name} would share a scale, but has one: it is constant, or quantized already")
+                    raise InvalidArgument(
+                        f"{name} would share a scale, but has one: it is constant, or quantized already"
+                    )
                 pair = self._done[provider.input_name].of(provider.node_name)
                 self._quantize_activation(name, pair, self.quantization_params.get(name))
 
@@ -210,7 +213,9 @@ class QDQQuantizer(QDQMarks):
         takers = self._takers.get(name, [])
         if self.dedicated_qdq_pair and len(takers) > 1:
             if converted:
-                raise ValueError(f"DedicatedQDQPair has no pairs for {name}, whose type is converted for some nodes")
+                raise InvalidArgument(
+                    f"DedicatedQDQPair has no pairs for {name}, whose type is converted for some nodes"
+                )
             self._quantize_for_each(name, pair, takers)
         elif converted and params:
             self._convert(name, pair, self._keep(name, converted, "_convert"), params.converted_recv_nodes)
@@ -274,7 +279,7 @@ class QDQQuantizer(QDQMarks):
             weight, taken = (self._scale(each, info.node_name) for each in (info.weight_name, info.input_name))
             for scale, each in ((weight, info.weight_name), (taken, info.input_name)):
                 if scale is None:
-                    raise ValueError(
+                    raise InvalidArgument(
                         f"Unable to get valid quantization scale for '{each}' when quantizing bias '{name}' to int32."
                     )
             assert weight is not None

@@ -19,6 +19,7 @@ from sardonyx.api.session import InferenceSession
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import record
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model
 from sardonyx.model.serde.reader import read
 from sardonyx.model.serde.tensors import pack
@@ -276,7 +277,9 @@ _FIELDS = {
 def attribute_to_kwarg(attribute: Any) -> dict[str, Any]:
     """An AttributeProto as `onnx.helper.make_node` takes it."""
     if attribute.type not in _FIELDS:
-        raise ValueError(f"attribute {attribute.name} has the type {attribute.type}, which make_node does not take")
+        raise InvalidArgument(
+            f"attribute {attribute.name} has the type {attribute.type}, which make_node does not take"
+        )
     return {attribute.name: getattr(attribute, _FIELDS[attribute.type])}
 
 
@@ -293,7 +296,7 @@ def tensor_proto_to_array(initializer: Any) -> np.ndarray:
 
     if initializer.data_type not in {dtype.number for dtype in FLOATS}:
         kind = dtypes.by_number(initializer.data_type)
-        raise ValueError(f"Only float type is supported. Weights {initializer.name} is {kind}")
+        raise InvalidArgument(f"Only float type is supported. Weights {initializer.name} is {kind}")
     array: np.ndarray = numpy_helper.to_array(initializer)
     return array
 
@@ -328,7 +331,7 @@ def get_opset_version(model: Any) -> int:
     """The operator set of ai.onnx of a ModelProto; ValueError where there is not one."""
     versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
     if len(versions) != 1:
-        raise ValueError("Failed to find proper ai.onnx domain")
+        raise InvalidArgument("Failed to find proper ai.onnx domain")
     return int(versions[0])
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import json
 import os
 import tempfile
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Model
 from sardonyx.model.serde.writer import LIMIT, save
 from sardonyx.quantization.base_quantizer import LOG
@@ -23,7 +23,7 @@ from sardonyx.quantization.proto import as_model, is_proto, like
 from sardonyx.quantization.qdq_quantizer import QDQQuantizer
 from sardonyx.quantization.registry import IntegerOpsRegistry, QDQRegistry, QLinearOpsRegistry
 from sardonyx.quantization.tensor_quant_overrides import TensorQuantOverridesHelper
-from sardonyx.quantization.tensors_data import TensorsData, load_tensors_data, save_tensors_data
+from sardonyx.quantization.tensors_data import TensorsData, load_tensors_data, read_cache, save_tensors_data
 from sardonyx.quantization.weight_only_config import WeightOnlyQuantConfig
 
 ModelLike: TypeAlias = Any
@@ -203,11 +203,11 @@ def check_static_quant_arguments(quant_format: QuantFormat, activation_type: Qua
     """Raises ValueError for types that do not go together, or not with this form."""
     told = f"activation_type={activation_type}, weight_type={weight_type}"
     if activation_type == QuantType.QInt8 and weight_type == QuantType.QUInt8:
-        raise ValueError(f"ONNXRuntime quantization doesn't support data format: {told}; use QUInt8 activations")
+        raise InvalidArgument(f"ONNXRuntime quantization doesn't support data format: {told}; use QUInt8 activations")
     if (activation_type == FLOAT8) != (weight_type == FLOAT8):
-        raise ValueError(f"ONNXRuntime quantization doesn't support data format: {told}; both are float8, or none")
+        raise InvalidArgument(f"ONNXRuntime quantization doesn't support data format: {told}; both are float8, or none")
     if quant_format != QuantFormat.QDQ and (activation_type in SIXTEEN or weight_type in SIXTEEN):
-        raise ValueError("Only QuantFormat.QDQ supports 16-bit quantization types.")
+        raise InvalidArgument("Only QuantFormat.QDQ supports 16-bit quantization types.")
     if quant_format != QuantFormat.QDQ and activation_type == weight_type == QuantType.QInt8:
         LOG.warning(
             "Please use QuantFormat.QDQ for activation type QInt8 and weight type QInt8. "
@@ -244,7 +244,7 @@ def quantize_static(
     """
     options = extra_options or {}
     if FLOAT8 in (activation_type, weight_type) and calibrate_method != CalibrationMethod.Distribution:
-        raise ValueError("Only Distribution calibration method is supported for float quantization.")
+        raise InvalidArgument("Only Distribution calibration method is supported for float quantization.")
     check_static_quant_arguments(quant_format, activation_type, weight_type)
     _refuse(options, activation_type, weight_type)
     kinds = op_types_to_quantize or list({**QLinearOpsRegistry, **QDQRegistry})
@@ -256,7 +256,9 @@ def quantize_static(
     ranges = _cached(cache, calibrate_method)
     if ranges is None:
         if calibration_data_reader is None:
-            raise ValueError("Either calibration_data_reader or an existing calibration_cache_path must be provided.")
+            raise InvalidArgument(
+                "Either calibration_data_reader or an existing calibration_cache_path must be provided."
+            )
         source = model_input if lifted is model and isinstance(model_input, (str, os.PathLike)) else lifted
         ranges = _calibrated(source, calibration_data_reader, kinds, calibrate_method, calibration_providers, options)
         if cache is not None:
@@ -350,13 +352,13 @@ def _cached(cache: Path | None, method: CalibrationMethod) -> TensorsData | None
     if cache is None or not cache.exists():
         return None
     if not cache.is_file():
-        raise ValueError(f"calibration_cache_path is not a file: {cache}")
-    if json.loads(cache.read_text()).get("smooth_quant", False):
+        raise InvalidArgument(f"calibration_cache_path is not a file: {cache}")
+    if read_cache(cache).get("smooth_quant", False):
         LOG.warning(f"Calibration cache at {cache} was produced with smooth_quant=True. Recomputing ranges.")
         return None
     ranges = load_tensors_data(cache)
     if ranges.calibration_method != method:
-        raise ValueError(
+        raise InvalidArgument(
             f"Calibration cache at {cache} was produced with {ranges.calibration_method}, but quantize_static was "
             f"called with calibrate_method={method}. Delete the cache or pass a matching calibrate_method."
         )
@@ -393,7 +395,7 @@ def _calibrated(
             return calibrator.compute_data()
         count = len(reader)
         if count % stride:
-            raise ValueError(f"Total data size ({count}) is not divisible by stride size ({stride}).")
+            raise InvalidArgument(f"Total data size ({count}) is not divisible by stride size ({stride}).")
         for start in range(0, count, stride):
             reader.set_range(start_index=start, end_index=start + stride)
             calibrator.collect_data(reader)

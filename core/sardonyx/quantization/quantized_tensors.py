@@ -13,7 +13,7 @@ import numpy as np
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.record import field, record
-from sardonyx.errors import InvalidValue
+from sardonyx.errors import InvalidArgument, InvalidValue
 from sardonyx.model.ir import Node
 from sardonyx.quantization import scales
 from sardonyx.quantization.base_quantizer import FLOATS, LOG, BaseQuantizer, QuantizationParams, dtype_of
@@ -83,7 +83,7 @@ class QuantizedTensors(BaseQuantizer):
         parent: QuantizedTensors | None = None,
     ) -> None:
         if mode not in QuantizationMode:
-            raise ValueError(f"{mode} is no QuantizationMode; there are {', '.join(QuantizationMode.__members__)}")
+            raise InvalidArgument(f"{mode} is no QuantizationMode; there are {', '.join(QuantizationMode.__members__)}")
         if network is None:
             changed = as_model(model)
             if not static:
@@ -251,7 +251,7 @@ class QuantizedTensors(BaseQuantizer):
                     return None
                 found.tensors += outer.tensors
             else:
-                raise ValueError(f"{node.label} takes '{name}', which nothing makes")
+                raise InvalidArgument(f"{node.label} takes '{name}', which nothing makes")
         return found
 
     def _quantize_tensor(self, name: str, nodes: list[Node]) -> Quantized | None:
@@ -334,13 +334,17 @@ class QuantizedTensors(BaseQuantizer):
             return self.quantized[name]
         weight = self._weight(name)
         if not -weight.ndim <= axis < weight.ndim:
-            raise ValueError(f"weight {name} of rank {weight.ndim} has no axis {axis} for channels")
+            raise InvalidArgument(f"weight {name} of rank {weight.ndim} has no axis {axis} for channels")
         channels = axis % weight.ndim
         asked = self.tensor_quant_overrides.get_per_channel_overrides(name, [{"axis": channels}]) or []
         if len(asked) not in (1, weight.shape[channels]):
-            raise ValueError(f"weight {name} has {weight.shape[channels]} channels, and overrides for {len(asked)}")
+            raise InvalidArgument(
+                f"weight {name} has {weight.shape[channels]} channels, and overrides for {len(asked)}"
+            )
         if asked[0]["axis"] % weight.ndim != channels:
-            raise ValueError(f"the overrides of weight {name} are for axis {asked[0]['axis']}; channels are {channels}")
+            raise InvalidArgument(
+                f"the overrides of weight {name} are for axis {asked[0]['axis']}; channels are {channels}"
+            )
         first = asked[0]
         dtype = dtype_of(first["quant_type"]) if "quant_type" in first else dtype
         symmetric = first.get("symmetric", self.is_weight_symmetric(dtype))
@@ -352,7 +356,7 @@ class QuantizedTensors(BaseQuantizer):
     def _weight(self, name: str) -> np.ndarray:
         weight = self.network.initializers[name]
         if weight.dtype not in FLOATS:
-            raise ValueError(f"weight {name} is {weight.dtype}; float32 and float16 are quantized")
+            raise InvalidArgument(f"weight {name} is {weight.dtype}; float32 and float16 are quantized")
         return weight.array()
 
     def _keep(
@@ -385,7 +389,7 @@ class QuantizedTensors(BaseQuantizer):
         else:
             found = self.params_of(taken)
             if found is None:
-                raise ValueError(f"the bias {bias} needs the scale of {taken}, which has no range")
+                raise InvalidArgument(f"the bias {bias} needs the scale of {taken}, which has no range")
             scale_name = found[0]
         input_scale = initializers[scale_name].array()
         if zeros.size and not zeros.any() and self.weight is dtypes.int8:

@@ -13,6 +13,7 @@ import numpy as np
 
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.errors import InvalidArgument
 
 RANGES: dict[DType, tuple[int, int]] = {
     dtypes.uint8: (0, 255),
@@ -45,7 +46,7 @@ def limits(dtype: DType, reduced: bool = False, symmetric: bool = False) -> tupl
     if dtype is dtypes.float8e4m3fn:
         raise NotImplementedError("float8e4m3fn has no least and greatest integer")
     if dtype not in RANGES:
-        raise ValueError(f"tensors cannot be quantized to {dtype}; to {', '.join(map(str, RANGES))} they can")
+        raise InvalidArgument(f"tensors cannot be quantized to {dtype}; to {', '.join(map(str, RANGES))} they can")
     table = REDUCED if reduced else SYMMETRIC if symmetric and dtype in SYMMETRIC else RANGES
     low, high = table[dtype]
     return np.array(low, dtype.storage), np.array(high, dtype.storage)
@@ -61,7 +62,7 @@ def scale_and_zero(
     """
     low, high, least, greatest = (np.asarray(each) for each in (low, high, least, greatest))
     if least > 0 or greatest < 0:
-        raise ValueError(f"integers from {least} to {greatest} do not hold 0")
+        raise InvalidArgument(f"integers from {least} to {greatest} do not hold 0")
     kind = high.dtype
     low, high = np.minimum(low, np.array(0, low.dtype)), np.maximum(high, np.array(0, kind))
     if min_real_range is not None:
@@ -72,7 +73,7 @@ def scale_and_zero(
     steps = greatest.astype(np.float64) - least.astype(np.float64)
     scale = np.asarray((np.array(high, np.float64) - np.array(low, np.float64)) / steps)
     if not (scale >= 0).all():
-        raise ValueError("a range holds NaN; the calibration data, or a layer, give it")
+        raise InvalidArgument("a range holds NaN; the calibration data, or a layer, give it")
     nothing = scale < np.finfo(high.dtype).tiny
     if symmetric:
         zero = np.broadcast_to(np.round((int(least) + int(greatest)) / 2.0), scale.shape)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequenc
 from typing import Any, TypeAlias
 
 from sardonyx.common.record import record
+from sardonyx.errors import InvalidArgument
 from sardonyx.quantization.enums import QuantType
 
 Override: TypeAlias = dict[str, Any]
@@ -89,7 +90,7 @@ class TensorQuantOverridesHelper(MutableMapping[str, list[Override]]):
         """What is asked of a tensor as a whole; ValueError where it is asked of channels."""
         found = self.overrides.get(tensor_name, [default_val] if default_val is not None else None)
         if found and "axis" in found[0]:
-            raise ValueError(
+            raise InvalidArgument(
                 f"tensor '{tensor_name}' has overrides of channels; here it can have those of a tensor alone"
             )
         return found[0] if found else None
@@ -102,7 +103,7 @@ class TensorQuantOverridesHelper(MutableMapping[str, list[Override]]):
         if not found:
             return None
         if "axis" not in found[0]:
-            raise ValueError(f"the first override of tensor '{tensor_name}' has no 'axis', and is for channels")
+            raise InvalidArgument(f"the first override of tensor '{tensor_name}' has no 'axis', and is for channels")
         return found
 
     def get_quant_types(self) -> set[QuantType]:

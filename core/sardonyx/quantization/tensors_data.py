@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from sardonyx.common.atomic import replacing
+from sardonyx.errors import InvalidArgument
 from sardonyx.quantization.enums import CalibrationMethod
 
 FIELDS = ("avg", "std", "lowest", "highest", "hist", "hist_edges", "bins")
@@ -28,11 +29,11 @@ class TensorData:
     def __init__(self, **kwargs: Any) -> None:
         for key, value in kwargs.items():
             if key not in FIELDS:
-                raise ValueError(f"TensorData has no {key!r}; it has {', '.join(FIELDS)}")
+                raise InvalidArgument(f"TensorData has no {key!r}; it has {', '.join(FIELDS)}")
             if key in REAL and not hasattr(value, "dtype"):
-                raise ValueError(f"{key} of TensorData is a NumPy array or number, not {type(value).__name__}")
+                raise InvalidArgument(f"{key} of TensorData is a NumPy array or number, not {type(value).__name__}")
             if key in REAL and value.dtype not in (np.float16, np.float32):
-                raise ValueError(f"{key} of TensorData is float32 or float16, not {value.dtype}")
+                raise InvalidArgument(f"{key} of TensorData is float32 or float16, not {value.dtype}")
         self.__dict__.update(kwargs)
 
     @property
@@ -156,5 +157,16 @@ def load_tensors_data(path: str | os.PathLike[str]) -> TensorsData:
     if not source.exists():
         raise FileNotFoundError(f"no calibration cache is at {source}")
     if not source.is_file():
-        raise ValueError(f"the calibration cache {source} is not a file")
-    return TensorsData.from_dict(json.loads(source.read_text()))
+        raise InvalidArgument(f"the calibration cache {source} is not a file")
+    return TensorsData.from_dict(read_cache(source))
+
+
+def read_cache(source: Path) -> dict[str, Any]:
+    """What a calibration cache holds; InvalidArgument where the file is none."""
+    try:
+        found: dict[str, Any] = json.loads(source.read_text("utf-8"))
+        if isinstance(found["data"], dict) and found["calibration_method"]:
+            return found
+    except (ValueError, RecursionError, KeyError, TypeError):
+        pass
+    raise InvalidArgument(f"{source} is no calibration cache; delete it, and it is made anew")

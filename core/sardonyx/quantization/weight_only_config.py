@@ -12,6 +12,8 @@ from sardonyx.quantization.enums import QuantFormat
 Axes = tuple[tuple[str, int], ...]
 """Pairs of an operator and the axis along which its weight is quantized."""
 WIDTHS = (2, 4, 8)
+LARGEST = 1 << 16
+"""Elements of a block: weights are padded to whole blocks."""
 
 
 class WeightOnlyQuantConfig:
@@ -55,6 +57,8 @@ class DefaultWeightOnlyQuantConfig(WeightOnlyQuantConfig):
     ) -> None:
         if channel_wised_quantize and quant_format == QuantFormat.QOperator:
             raise NotImplementedError("channel_wised_quantize: MatMulNBits has blocks alone; use QuantFormat.QDQ")
+        if type(block_size) is not int or not 8 <= block_size <= LARGEST or block_size & (block_size - 1):
+            raise InvalidArgument(f"block_size={block_size!r}: take a power of 2 from 8 to {LARGEST:,}")
         super().__init__("DEFAULT", quant_format, op_types_to_quantize, quant_axes)
         self.block_size = block_size
         self.is_symmetric = is_symmetric

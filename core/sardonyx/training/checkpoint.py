@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 
 from sardonyx.common.record import field, record
-from sardonyx.errors import InvalidArgument, InvalidProtobuf, NoSuchFile, NotImplemented
+from sardonyx.errors import InvalidArgument, InvalidProtobuf, NotImplemented
 from sardonyx.model.ir import Tensor
 from sardonyx.model.serde.flatbuffer import decode, parse
 from sardonyx.model.serde.flatbuffer_writer import encode
 from sardonyx.model.serde.ort_format import TENSOR
-from sardonyx.model.serde.source import DataFiles
+from sardonyx.model.serde.source import DataFiles, open_file
 from sardonyx.model.serde.tensors import raw_bytes, read_tensor
 from sardonyx.model.serde.wire import BytesLike, Record
 
@@ -185,7 +184,4 @@ def _kind(name: str, value: Property) -> str:
 
 def load(path: str | os.PathLike[str]) -> Checkpoint:
     """The checkpoint in a file; NoSuchFile where there is none."""
-    try:
-        return read_checkpoint(Path(path).read_bytes())
-    except FileNotFoundError:
-        raise NoSuchFile(f"the checkpoint {os.fspath(path)} does not exist") from None
+    return read_checkpoint(bytes(open_file(path)))

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from sardonyx.common import extras
+from sardonyx.common.units import nbytes
+from sardonyx.errors import EngineError
 
-from .support import DType, has_code_generator, library
+from .support import ADDRESSES, DType, has_addresses, has_code_generator, library
 
 if TYPE_CHECKING:  # asking `available` must not cost the import of the assembler
     from ..assembler import Module
@@ -25,6 +27,10 @@ if TYPE_CHECKING:  # asking `available` must not cost the import of the assemble
 _IN_PYODIDE = sys.platform == "emscripten"
 _lock = threading.Lock()
 _host: Host | None = None
+_TIGHT = (
+    f"WebAssembly needs {nbytes(ADDRESSES)} of addresses, which this process may not have: raise its limit "
+    "(ulimit -v), or ask for NumpyExecutionProvider"
+)
 
 
 class LoadedModule(Protocol):
@@ -91,7 +97,7 @@ def available() -> bool:
     """Whether this platform has a host; imports nothing."""
     if _IN_PYODIDE:
         return find_spec("js") is not None
-    return _host is not None or (has_code_generator() and library() is not None)
+    return _host is not None or (has_code_generator() and has_addresses() and library() is not None)
 
 
 def host() -> Host:
@@ -114,7 +120,13 @@ def _make_host() -> Host:
     if not available():
         if not has_code_generator():
             raise RuntimeError("WebAssembly needs a 64-bit x86 or Arm processor, for which wasmtime writes code")
+        if not has_addresses():
+            raise EngineError(_TIGHT)
         raise RuntimeError(f"WebAssembly needs wasmtime: {extras.missing('wasmtime')}")
+    from .capi import WasmtimeError
     from .wasmtime import WasmtimeHost
 
-    return WasmtimeHost()
+    try:
+        return WasmtimeHost()
+    except WasmtimeError as error:
+        raise EngineError(f"{_TIGHT} ({' '.join(str(error).split())})") from None

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from sardonyx.common import memory
+
 DType: TypeAlias = np.dtype[Any] | type[np.generic]
 
 
@@ -28,6 +30,15 @@ def library() -> str | None:
 def has_code_generator() -> bool:
     """Whether wasmtime can write code for this processor."""
     return sys.maxsize > 2**32 and platform.machine().lower() in ("x86_64", "amd64", "aarch64", "arm64")
+
+
+ADDRESSES = 5 << 30
+"""Bytes of addresses that a process needs: wasmtime reserves more than 4 GiB for a memory, before any of it is used."""
+
+
+def has_addresses() -> bool:
+    """Whether this process may have the addresses that a memory is given."""
+    return memory.addresses() > ADDRESSES
 
 
 def _probe(start: str, zeros: int, instruction: str) -> bytes:

@@ -13,6 +13,7 @@ import numpy as np
 from sardonyx import errors
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
+from sardonyx.common.memory import AXES
 from sardonyx.errors import InvalidProtobuf, NoSuchFile, SardonyxError
 from sardonyx.model.ir.model import Tensor
 from sardonyx.model.ir.types import TensorType
@@ -20,8 +21,6 @@ from sardonyx.model.serde import wire
 from sardonyx.model.serde.schema import UNREAD
 from sardonyx.model.serde.source import DataFiles
 from sardonyx.model.serde.wire import Record
-
-MAX_RANK = 64
 
 _FIELDS = {
     dtypes.float32: "float_data",
@@ -43,8 +42,8 @@ def read_tensor(record: Record, files: DataFiles) -> Tensor:
     name = record.get("name", "")
     try:
         shape = tuple(record.get("dims", ()))
-        if len(shape) > MAX_RANK:
-            raise ValueError(f"rank {len(shape)} is above {MAX_RANK}")
+        if len(shape) > AXES:
+            raise ValueError(f"rank {len(shape)} is above {AXES}")
         if shape and min(shape) < 0:
             raise ValueError(f"dimension {min(shape)} is negative")
         dtype = dtypes.by_number(record.get("data_type", 0))

@@ -8,6 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from sardonyx.common import dtypes
+from sardonyx.common.atomic import is_special
 from sardonyx.errors import InvalidArgument, InvalidGraph, NoSuchFile
 from sardonyx.model.ir.model import Attribute, Function, Graph, Model, Node, SparseTensor, Tensor, Value
 from sardonyx.model.ir.names import new_names
@@ -68,6 +69,12 @@ def _replacing(target: str) -> Iterator[IO[bytes]]:
         raise NoSuchFile(f"the folder {folder} does not exist")
     if not name or os.path.isdir(target):
         raise NoSuchFile(f"{target!r} is no name of a file to write")
+    if is_special(target):
+        with open(target, "wb") as file:
+            yield file
+        return
+    target = os.path.realpath(target)
+    folder, name = os.path.split(target)
     draft = os.path.join(folder, f".{name}.{os.urandom(4).hex()}")
     try:
         with open(draft, "xb") as file:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from sardonyx.common import dtypes
 from sardonyx.common.dtypes import DType
 from sardonyx.common.extras import missing
+from sardonyx.errors import InvalidArgument
 
 T = TypeVar("T")
 TYPES = {f"tensor({dtype.onnx_name})": dtype for dtype in dtypes.ALL}
@@ -94,7 +95,7 @@ def _torch_types() -> dict[DType, Any]:
 
 def _found(names: dict[DType, T], dtype: DType | None, asked: object) -> T:
     if dtype not in names:
-        raise ValueError(f"{asked} not found: there is no such type on the other side")
+        raise InvalidArgument(f"{asked} not found: there is no such type on the other side")
     return names[dtype]
 
 
@@ -102,7 +103,7 @@ def _named(ports: list[Any], name: str, kind: str) -> str:
     for port in ports:
         if port.name == name:
             return str(port.type)
-    raise ValueError(f"{kind} name {name} not found; there are {', '.join(port.name for port in ports)}")
+    raise InvalidArgument(f"{kind} name {name} not found; there are {', '.join(port.name for port in ports)}")
 
 
 def _by_name(ort_session: Any, of: Callable[[str], T]) -> dict[str, T]:

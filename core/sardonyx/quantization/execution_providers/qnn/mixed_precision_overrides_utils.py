@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sardonyx.common.record import field, record
+from sardonyx.errors import InvalidArgument
 from sardonyx.model.ir import Node
 from sardonyx.quantization.base_quantizer import FLOATS
 from sardonyx.quantization.enums import QuantType
@@ -48,7 +49,7 @@ class MixedPrecisionTensorQuantOverridesFixer:
         network = self.network
         valid, problem = self.overrides.is_valid(network.initializers, network.types, default)
         if not valid:
-            raise ValueError(problem)
+            raise InvalidArgument(problem)
 
     def apply(self, default_activation_qtype: QuantType, default_activation_symmetric: bool) -> None:
         """Complete the overrides, in place; ValueError where a tensor would have two types at once."""
@@ -68,7 +69,7 @@ class MixedPrecisionTensorQuantOverridesFixer:
             if own != taken:
                 self._convert(name, own, taken, request.names)
             elif self._are_converted(name, request.names):
-                raise ValueError(
+                raise InvalidArgument(
                     f"Tensor override for '{name}' converts the type for nodes that need the original one."
                 )
         elif made is not None and taken is not None:
@@ -103,14 +104,14 @@ class MixedPrecisionTensorQuantOverridesFixer:
         for name in filter(self._is_activation, names(node.outputs)):
             request = requests.setdefault(name, TensorTypeRequest())
             if request.producer is not None and request.producer != wanted:
-                raise ValueError(f"Tensor {name} has multiple types.")
+                raise InvalidArgument(f"Tensor {name} has multiple types.")
             request.producer = wanted
         for name in filter(self._is_activation, names(node.inputs)):
             request = requests.setdefault(name, TensorTypeRequest())
             if request.consumers is not None and request.consumers != wanted:
-                raise ValueError(f"Tensor {name} has consumers requesting different types.")
+                raise InvalidArgument(f"Tensor {name} has consumers requesting different types.")
             if not node.name:
-                raise ValueError(f"{node.label} has no name, so no tensor can be converted for it; name it")
+                raise InvalidArgument(f"{node.label} has no name, so no tensor can be converted for it; name it")
             request.consumers = wanted
             request.names.add(node.name)
 
@@ -121,14 +122,14 @@ class MixedPrecisionTensorQuantOverridesFixer:
             made.save_to_dict(self.overrides[name][0])
         asked = self.overrides[name][0]
         if made != QuantTypeInfo.load_from_dict(asked):
-            raise ValueError(f"Desired producer quant_type for {name} doesn't match existing type.")
+            raise InvalidArgument(f"Desired producer quant_type for {name} doesn't match existing type.")
         if not takers:
             return
         if "convert" not in asked:
             asked["convert"] = {}
             taken.save_to_dict(asked["convert"])
         if taken != QuantTypeInfo.load_from_dict(asked["convert"]):
-            raise ValueError(f"Desired consumer quant_type for {name} doesn't match existing type.")
+            raise InvalidArgument(f"Desired consumer quant_type for {name} doesn't match existing type.")
         asked["convert"].setdefault("recv_nodes", set()).update(takers)
 
     def _are_converted(self, name: str, takers: set[str]) -> bool:
