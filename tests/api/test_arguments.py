@@ -40,7 +40,7 @@ def session() -> InferenceSession:
         ({"x": [[1.0], [2.0, 3.0]]}, "input 'x' is given a list, of which no array can be made"),
         ({"x": Broken()}, "input 'x' is given a Broken, of which no array can be made"),
     ],
-    ids=str,
+    ids=["none", "list", "text", "ragged", "broken"],
 )
 def test_feeds(feed: Any, message: str, session: InferenceSession) -> None:
     with pytest.raises(InvalidArgument, match=message):
@@ -66,7 +66,7 @@ def test_options(session: InferenceSession) -> None:
 
 @pytest.mark.parametrize("model", [5, None, MODEL])
 def test_what_is_no_model(model: Any) -> None:
-    with pytest.raises(TypeError, match=r"Unable to load from type .*: give a path, or the bytes of a model"):
+    with pytest.raises(TypeError, match=r"Unable to load from type .*: a model is a path, or bytes"):
         InferenceSession(model)
     with pytest.raises(NoSuchFile, match=r"a\\x00b does not exist"):
         InferenceSession("a\0b")

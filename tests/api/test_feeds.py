@@ -122,13 +122,6 @@ def test_keys_of_another_type(side: ModuleType) -> None:
         session.run(None, {"x": {1: 2.0, "a": 5.6}})
 
 
-@pytest.mark.parametrize("fed", [np.zeros(1, np.float32), [np.zeros(1, np.float32)], None])
-def test_what_is_no_dict(fed: Any) -> None:
-    session = sardonyx.InferenceSession(identity(TensorProto.FLOAT), providers=CPU)
-    with pytest.raises(errors.InvalidArgument, match=f"by the names of inputs, 'x', not {type(fed).__name__}"):
-        session.run(None, fed)
-
-
 @pytest.mark.parametrize(
     ("given", "way"), [(io.BytesIO(), "which its getvalue() gives"), (helper.make_model, ""), (3, ""), (None, "")]
 )
