@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from itertools import pairwise
+
+from sardonyx.host.automaton import Automaton, UnknownError
 
 _TOKEN = re.compile(r"\\[pP](?:\{\^?\w+\}|\w)|\\.|\[\^?\]?|.", re.DOTALL)
 
@@ -21,6 +23,25 @@ def compiled(pattern: str) -> re.Pattern[str]:
     ['été', '北京']
     """
     return re.compile("".join(_translated(pattern)), re.ASCII)
+
+
+@cache
+def whole(pattern: str) -> Callable[[str], bool]:
+    """What tells whether the whole of a text matches, in a time that grows with the text alone.
+
+    re.error as from `compiled`, and where repetitions are too many.
+
+    >>> whole("(a+)+")("a" * 4000), whole("(a+)+")("a" * 4000 + "b")
+    (True, False)
+    """
+    regex = compiled(pattern)
+    try:
+        automaton = Automaton("".join(_translated(pattern)))
+    except UnknownError:
+        automaton = None
+    if automaton is None or not automaton.is_cautious:
+        return lambda text: regex.fullmatch(text) is not None
+    return automaton.matches
 
 
 def _translated(pattern: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from sardonyx.code import scalar
 from sardonyx.common import dtypes
 from sardonyx.host import host_function
-from sardonyx.host.re2 import compiled
+from sardonyx.host.re2 import compiled, whole
 
 
 @host_function("text.from_numbers")
@@ -112,8 +112,7 @@ def normalize(x: np.ndarray, *, case: str, exact: bool, without: Sequence[str]) 
 @host_function("text.matches")
 def matches(x: np.ndarray, *, pattern: str) -> np.ndarray:
     """Whether the whole of each string matches; classes such as `\\w` are those of ASCII, as in RE2."""
-    regex = compiled(pattern)
-    return _each(lambda item: regex.fullmatch(item) is not None, x, bool)
+    return _each(whole(pattern), x, bool)
 
 
 @host_function("text.tokenize")

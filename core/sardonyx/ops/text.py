@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import numpy as np
 
 from sardonyx import primitives as p
 from sardonyx.common import dtypes
-from sardonyx.host.re2 import compiled
+from sardonyx.host.re2 import compiled, whole
 from sardonyx.ops.operator import Operator, sample
 from sardonyx.primitives.array import Array
 
@@ -20,9 +21,9 @@ def expect_strings(x: Array) -> None:
         raise TypeError(f"strings are needed, not {x.dtype}")
 
 
-def expect_pattern(pattern: str) -> None:
+def expect_pattern(pattern: str, read: Callable[[str], object] = compiled) -> None:
     try:
-        compiled(pattern)
+        read(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r} is no regular expression as Python knows them: {error}") from error
 
@@ -101,7 +102,7 @@ class RegexFullMatch(Operator, since=20):
 
     def expand(self, x: Array) -> Array:
         expect_strings(x)
-        expect_pattern(self.pattern)
+        expect_pattern(self.pattern, whole)
         return p.host("text.matches", x, results=[(dtypes.bool_, x.shape)], pattern=self.pattern)[0]
 
     samples = [
