@@ -33,8 +33,8 @@ Outputs: TypeAlias = Sequence[Any]
 
 MOST_TURNS = 5_000
 """Turns of a loop that are taken one by one while a plan is made."""
-MOST_AXES = 64
-"""What NumPy holds."""
+MOST_AXES = 63
+"""From which on one more is the last that NumPy holds."""
 
 
 class Branch(Primitive):
@@ -166,7 +166,7 @@ def loop(
         if (most is not None and most <= len(rows)) or not (condition is None or holds(condition, len(rows) < likely)):
             scans = [_no_slices(trace, inner, array) for array in inner.outputs[1 + len(start) :]]
             return [*start, *_joined([*rows, scans])]
-        if len(rows) == MOST_TURNS or any(array.rank > MOST_AXES for array in start):
+        if len(rows) == MOST_TURNS or any(array.rank == MOST_AXES for array in start):
             raise ValueError(
                 f"a carried value still changes its rank after {len(rows):,} turns; let it have the same before and "
                 f"after a turn, or end the loop before {MOST_TURNS:,} turns and {MOST_AXES} axes"
