@@ -10,10 +10,10 @@ import pytest
 from sardonyx.host.automaton import Automaton, UnknownError
 from sardonyx.host.re2 import whole
 
-ATOMS = ("a", "b", ".", "[ab]", "[^a]", r"\w", r"\s", r"\d", "é", r"\x61", "{", "}", "]", r"\.")
+ATOMS = ("a", "b", ".", "[ab]", "[^a]", r"\w", r"\s", r"\d", "é", r"\x61", "{", "}", "]", r"\.", r"\+")
 MARKS = ("*", "+", "?", "*?", "+?", "??", "{2}", "{1,}", "{,2}", "{0,3}", "{2,3}?")
 PLACES = ("^", "$", r"\b", r"\B", r"\A", r"\Z")
-LETTERS = "aabb .\n_é1A{}"
+LETTERS = "aabb .\n_é1A{}+"
 
 
 def pattern(rng: random.Random, depth: int = 3) -> str:

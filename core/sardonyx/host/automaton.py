@@ -29,7 +29,7 @@ _TOKEN = re.compile(
     re.DOTALL | re.VERBOSE,
 )
 _COUNT = re.compile(r"\{(\d*)(,?)(\d*)\}")
-_KEPT = re.compile(r"\\[1-9]|\(\?$|.+\+$", re.DOTALL)  # references, what looks ahead, and what gives nothing back
+_KEPT = re.compile(r"\\[1-9]|\(\?$|(?:[*+?]|\{.*)\+$")  # references, what looks ahead, and what gives nothing back
 _ASSERTIONS = frozenset({"^", "$", r"\b", r"\B", r"\A", r"\Z"})
 
 Node: TypeAlias = tuple[Any, ...]
